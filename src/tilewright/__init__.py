@@ -1,0 +1,1 @@
+"""tilewright: derive, check, generate and simulate tile schedules for many-core machines."""

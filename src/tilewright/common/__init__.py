@@ -1,0 +1,1 @@
+"""Words that every stage shares: errors, data types, integer expressions."""

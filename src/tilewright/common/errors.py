@@ -1,0 +1,94 @@
+"""The one error hierarchy: each error says what is wrong, where, and the way out.
+
+An error is part of the product: `message` names the thing, the number and the limit; `where` is a file, key or
+line; `fix` is the smallest change that helps. The command line prints all three and exits with `exit_code`.
+"""
+
+from __future__ import annotations
+
+
+class TilewrightError(Exception):
+    """Base of every error that tilewright raises on purpose.
+
+    `code` is a short stable word for programs (`--json`), `exit_code` the status of the command line.
+    """
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, where: str = "", fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.fix = fix
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}; {self.fix}" if self.fix else text
+
+
+class ShapeError(TilewrightError):
+    """An operator's extents contradict each other."""
+
+    code = "shape"
+
+
+class MachineError(TilewrightError):
+    """A machine description that cannot be read or is not a machine."""
+
+    code = "machine"
+
+
+class GraphError(TilewrightError):
+    """A network that cannot be read, or holds an operator that is not supported."""
+
+    code = "graph"
+
+
+class ScheduleError(TilewrightError):
+    """A schedule that is malformed or illegal for its program."""
+
+    code = "schedule"
+
+
+class ProgramError(TilewrightError):
+    """An IR program that breaks the rules of its stage, or cannot be parsed."""
+
+    code = "program"
+
+
+class CapacityError(TilewrightError):
+    """A buffer set that does not fit a memory, or a limit of the hardware that is exceeded."""
+
+    code = "capacity"
+
+
+class AssemblyError(TilewrightError):
+    """Assembly text that cannot be assembled, or an object that cannot be read."""
+
+    code = "assembly"
+
+
+class SimulationError(TilewrightError):
+    """A program that does something illegal while it runs: deadlock, race, memory overflow."""
+
+    code = "simulation"
+
+
+class RecordError(TilewrightError):
+    """A tuning-record store that cannot be used."""
+
+    code = "records"
+
+
+class ToolError(TilewrightError):
+    """An outside tool (the C compiler, for instance) that is missing or failed."""
+
+    code = "tool"
+
+
+class CheckFailed(TilewrightError):
+    """A check ran and its result is wrong."""
+
+    code = "check"
+    exit_code = 3
