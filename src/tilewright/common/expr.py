@@ -1,0 +1,318 @@
+"""Integer expressions over named symbols: the arithmetic of every parametric program.
+
+Loop extents, tile regions and conditions are expressions over loop variables, tile factors, operator extents and
+the core's mesh position. One expression is evaluated with integers (one candidate) or with NumPy integer arrays
+(every candidate at once). The text form is Python arithmetic, so `parse_expr(str(e)) == e`.
+
+>>> n, tile = Var("n"), Var("tile")
+>>> str(ceil_div(n, tile) * tile - n)
+'ceil_div(n, tile) * tile - n'
+>>> evaluate(ceil_div(n, tile), {"n": 100, "tile": 32})
+4
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias, assert_never
+
+import numpy as np
+
+from tilewright.common.errors import ProgramError
+
+IntLike: TypeAlias = "int | Const | Var | Binary"
+Value: TypeAlias = (
+    Any  # int, or an integer ndarray; NumPy's own stubs make a precise type unusable here
+)
+
+
+class _Operators:
+    """Python operators that build folded expressions."""
+
+    def __add__(self, other: IntLike) -> Expr:
+        return binary("+", self, other)
+
+    def __radd__(self, other: IntLike) -> Expr:
+        return binary("+", other, self)
+
+    def __sub__(self, other: IntLike) -> Expr:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: IntLike) -> Expr:
+        return binary("-", other, self)
+
+    def __mul__(self, other: IntLike) -> Expr:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: IntLike) -> Expr:
+        return binary("*", other, self)
+
+    def __floordiv__(self, other: IntLike) -> Expr:
+        return binary("//", self, other)
+
+    def __mod__(self, other: IntLike) -> Expr:
+        return binary("%", self, other)
+
+
+@dataclass(frozen=True)
+class Const(_Operators):
+    """An integer literal."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Var(_Operators):
+    """A named symbol: loop variable, factor, extent, or mesh position."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Binary(_Operators):
+    """`a op b`; comparisons and `and` give 0 or 1."""
+
+    op: str
+    a: Expr
+    b: Expr
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.op, self.a, self.b))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        if self.op in _FUNCTIONS:
+            return f"{self.op}({self.a}, {self.b})"
+        level = _PRECEDENCE[self.op]
+        left = _bracket(self.a, level, strict=False)
+        right = _bracket(self.b, level, strict=True)
+        return f"{left} {self.op} {right}"
+
+
+Expr: TypeAlias = Const | Var | Binary
+
+_PRECEDENCE = {"and": 1, "<": 2, "<=": 2, "==": 2, "!=": 2, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
+_FUNCTIONS = ("min", "max", "ceil_div")
+
+
+def _bracket(expr: Expr, level: int, *, strict: bool) -> str:
+    if isinstance(expr, Binary) and expr.op in _PRECEDENCE:
+        inner = _PRECEDENCE[expr.op]
+        comparison = inner == level == 2
+        if inner < level or comparison or (strict and inner == level):
+            return f"({expr})"
+    if isinstance(expr, Const) and expr.value < 0 and level > 2:
+        return f"({expr})"
+    return str(expr)
+
+
+def _both_and(a: Value, b: Value) -> Value:
+    return np.logical_and(a, b).astype(np.int64) if _is_array(a, b) else int(bool(a) and bool(b))
+
+
+def _compared(compare: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    def result(a: Value, b: Value) -> Value:
+        value = compare(a, b)
+        return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+
+    return result
+
+
+def _is_array(a: Value, b: Value) -> bool:
+    return isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
+
+
+_APPLY: dict[str, Callable[[Value, Value], Value]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "ceil_div": lambda a, b: -(-a // b),
+    "min": lambda a, b: np.minimum(a, b) if _is_array(a, b) else min(a, b),
+    "max": lambda a, b: np.maximum(a, b) if _is_array(a, b) else max(a, b),
+    "<": _compared(lambda a, b: a < b),
+    "<=": _compared(lambda a, b: a <= b),
+    "==": _compared(lambda a, b: a == b),
+    "!=": _compared(lambda a, b: a != b),
+    "and": _both_and,
+}
+
+
+def expr(value: object) -> Expr:
+    """Return `value` (an int or an expression) as an expression."""
+    if isinstance(value, (Const, Var, Binary)):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return Const(int(value))
+    raise ProgramError(f"{value!r} is neither an integer nor an integer expression")
+
+
+def binary(op: str, left: object, right: object) -> Expr:
+    """Build `left op right`, folding constants and the neutral elements."""
+    a, b = expr(left), expr(right)
+    if isinstance(a, Const) and isinstance(b, Const):
+        if not (op in ("//", "%", "ceil_div") and b.value == 0):
+            return Const(int(_APPLY[op](a.value, b.value)))
+        raise ProgramError(f"division by zero in {a} {op} {b}")
+    return _simplify(op, a, b) or Binary(op, a, b)
+
+
+def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
+    zero, one = Const(0), Const(1)
+    match op:
+        case "+":
+            return b if a == zero else a if b == zero else None
+        case "-":
+            return a if b == zero else zero if a == b else None
+        case "*":
+            if zero in (a, b):
+                return zero
+            return b if a == one else a if b == one else None
+        case "//" | "ceil_div":
+            return a if b == one else one if a == b else None
+        case "%":
+            return zero if b == one else None
+        case "min" | "max":
+            return a if a == b else None
+        case "and":
+            return b if a == one else a if b == one else zero if zero in (a, b) else None
+        case _:
+            return None
+
+
+def ceil_div(a: IntLike, b: IntLike) -> Expr:
+    """The smallest integer not below a / b."""
+    return binary("ceil_div", a, b)
+
+
+def minimum(a: IntLike, b: IntLike) -> Expr:
+    """The smaller of two."""
+    return binary("min", a, b)
+
+
+def maximum(a: IntLike, b: IntLike) -> Expr:
+    """The larger of two."""
+    return binary("max", a, b)
+
+
+def round_up(a: IntLike, multiple: IntLike) -> Expr:
+    """The smallest multiple of `multiple` not below `a`."""
+    return ceil_div(a, multiple) * multiple
+
+
+def product(values: Iterable[IntLike]) -> Expr:
+    """The product of integers and expressions."""
+    result: Expr = Const(1)
+    for value in values:
+        result = binary("*", result, value)
+    return result
+
+
+def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
+    """Value of `e` under `env`: an int, or an array where any symbol is bound to an array.
+
+    Raises ProgramError naming the symbol that `env` lacks.
+    """
+    match e:
+        case Const(value):
+            return value
+        case Var(name):
+            try:
+                return env[name]
+            except KeyError:
+                raise ProgramError(f"symbol {name!r} has no value") from None
+        case Binary(op, a, b):
+            return _APPLY[op](evaluate(a, env), evaluate(b, env))
+        case _:
+            assert_never(e)
+
+
+def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
+    """`e` with symbols replaced; constants fold."""
+    match e:
+        case Const():
+            return e
+        case Var(name):
+            return expr(bindings[name]) if name in bindings else e
+        case Binary(op, a, b):
+            left, right = substitute(a, bindings), substitute(b, bindings)
+            return e if left is a and right is b else binary(op, left, right)
+        case _:
+            assert_never(e)
+
+
+_FREE: dict[Expr, frozenset[str]] = {}
+
+
+def free_vars(e: Expr) -> frozenset[str]:
+    """Names of the symbols in `e`."""
+    match e:
+        case Const():
+            return frozenset()
+        case Var(name):
+            return frozenset((name,))
+        case Binary(_, a, b):
+            found = _FREE.get(e)
+            if found is None:
+                found = _FREE[e] = free_vars(a) | free_vars(b)
+            return found
+        case _:
+            assert_never(e)
+
+
+_AST_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+
+def parse_expr(text: str) -> Expr:
+    """Read the text form; nothing is executed. Raises ProgramError on anything else."""
+    try:
+        return from_ast(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ProgramError(f"{text[:60]!r} is not an integer expression") from error
+
+
+def from_ast(node: ast.AST) -> Expr:
+    """Translate a Python syntax tree of the expression language."""
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return Const(value)
+        case ast.Name(id=name):
+            return Var(name)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
+            return Const(-value)
+        case ast.BinOp(left=a, op=op, right=b) if type(op) in _AST_OPERATORS:
+            return binary(_AST_OPERATORS[type(op)], from_ast(a), from_ast(b))
+        case ast.Compare(left=a, ops=[op], comparators=[b]) if type(op) in _AST_OPERATORS:
+            return binary(_AST_OPERATORS[type(op)], from_ast(a), from_ast(b))
+        case ast.BoolOp(op=ast.And(), values=[a, *rest]):
+            both = from_ast(a)
+            for other in rest:
+                both = binary("and", both, from_ast(other))
+            return both
+        case ast.Call(func=ast.Name(id=name), args=[a, b], keywords=[]) if name in _FUNCTIONS:
+            return binary(name, from_ast(a), from_ast(b))
+        case _:
+            raise ProgramError(f"{ast.unparse(node)[:60]!r} is not an integer expression")
