@@ -1,0 +1,36 @@
+"""Instruction sets as data: tables, parsed instructions, and the algorithms that order them.
+
+A table says what each instruction is (operands, encoding), what it does (an `Effect`) and what it
+costs (units, latency, occupancy). The assembler, the schedulers, and the simulator read the same
+table.
+"""
+
+from tilewright.isa.effects import Branch, Bus, Effect, Traits
+from tilewright.isa.instruction import (
+    Instruction,
+    Label,
+    Memory,
+    Operand,
+    Register,
+    make_instruction,
+)
+from tilewright.isa.load import load_table, read_table, table_names
+from tilewright.isa.table import InstructionSpec, InstructionTable
+
+__all__ = [
+    "Branch",
+    "Bus",
+    "Effect",
+    "Instruction",
+    "InstructionSpec",
+    "InstructionTable",
+    "Label",
+    "Memory",
+    "Operand",
+    "Register",
+    "Traits",
+    "load_table",
+    "make_instruction",
+    "read_table",
+    "table_names",
+]

@@ -1,0 +1,219 @@
+"""The closed vocabulary of what an instruction does: tables name it, the simulator executes it.
+
+Operand roles (`a`, `b`, `c` sources, `d` destination, `memory`, `target`, `immediate`) are the
+arguments of an effect. `Traits` says what a scheduler has to know of it: memory, communication,
+control flow, order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Bus(StrEnum):
+    """A communication bus of the mesh: along a row or along a column."""
+
+    ROW = "row"
+    COLUMN = "column"
+
+
+class Branch(StrEnum):
+    """How an effect changes the program counter."""
+
+    NONE = "none"
+    CONDITIONAL = "conditional"
+    ALWAYS = "always"
+    CALL = "call"
+    RETURN = "return"
+    HALT = "halt"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What an effect needs and touches, apart from registers.
+
+    `element_bytes` is the memory size of one element, 0 without memory access; `elements` is 1 or,
+    for 0, the lanes of the table. `ordered` effects (barriers, counters) may not move over any
+    memory, communication or other ordered effect.
+    """
+
+    roles: tuple[str, ...]
+    load: bool = False
+    store: bool = False
+    element_bytes: int = 0
+    elements: int = 1
+    put: Bus | None = None
+    get: Bus | None = None
+    branch: Branch = Branch.NONE
+    ordered: bool = False
+
+
+class Effect(StrEnum):
+    """What an instruction does. `d = a op b` unless said otherwise; lanes are 64 bit wide.
+
+    Integers live in lane 0 of the unified register; `_word` effects wrap to 32 bit and sign-extend.
+    Single-precision values are held in 64-bit lanes and rounded to 24 bit after each operation.
+    """
+
+    NO_OPERATION = "no_operation"
+    HALT = "halt"
+    # integer, lane 0
+    INT_ADD = "int_add"
+    INT_ADD_WORD = "int_add_word"
+    INT_SUBTRACT = "int_subtract"
+    INT_SUBTRACT_WORD = "int_subtract_word"
+    INT_SCALE4_ADD = "int_scale4_add"
+    INT_SCALE8_ADD = "int_scale8_add"
+    INT_MULTIPLY = "int_multiply"
+    INT_MULTIPLY_WORD = "int_multiply_word"
+    INT_SHIFT_LEFT = "int_shift_left"
+    INT_SHIFT_RIGHT = "int_shift_right"
+    INT_SHIFT_RIGHT_ARITHMETIC = "int_shift_right_arithmetic"
+    INT_AND = "int_and"
+    INT_OR = "int_or"
+    INT_XOR = "int_xor"
+    COMPARE_EQUAL = "compare_equal"
+    COMPARE_LESS = "compare_less"
+    COMPARE_LESS_EQUAL = "compare_less_equal"
+    ADDRESS = "address"
+    ADDRESS_HIGH = "address_high"
+    # memory
+    LOAD_WORD = "load_word"
+    LOAD_LONG = "load_long"
+    LOAD_DOUBLE = "load_double"
+    LOAD_SINGLE = "load_single"
+    STORE_WORD = "store_word"
+    STORE_LONG = "store_long"
+    STORE_DOUBLE = "store_double"
+    STORE_SINGLE = "store_single"
+    VECTOR_LOAD = "vector_load"
+    VECTOR_LOAD_SINGLE = "vector_load_single"
+    VECTOR_STORE = "vector_store"
+    VECTOR_STORE_SINGLE = "vector_store_single"
+    SCALAR_EXTEND_LOAD = "scalar_extend_load"
+    SCALAR_EXTEND_LOAD_SINGLE = "scalar_extend_load_single"
+    # memory and communication in one
+    VECTOR_LOAD_ROW_BROADCAST = "vector_load_row_broadcast"
+    VECTOR_LOAD_COLUMN_BROADCAST = "vector_load_column_broadcast"
+    SCALAR_EXTEND_ROW_BROADCAST = "scalar_extend_row_broadcast"
+    SCALAR_EXTEND_COLUMN_BROADCAST = "scalar_extend_column_broadcast"
+    # communication
+    PUT_ROW = "put_row"
+    PUT_COLUMN = "put_column"
+    GET_ROW = "get_row"
+    GET_COLUMN = "get_column"
+    # floating point, all lanes
+    VECTOR_ADD = "vector_add"
+    VECTOR_SUBTRACT = "vector_subtract"
+    VECTOR_MULTIPLY = "vector_multiply"
+    VECTOR_DIVIDE = "vector_divide"
+    VECTOR_SQUARE_ROOT = "vector_square_root"
+    VECTOR_MULTIPLY_ADD = "vector_multiply_add"
+    VECTOR_MULTIPLY_SUBTRACT = "vector_multiply_subtract"
+    VECTOR_NEGATED_MULTIPLY_ADD = "vector_negated_multiply_add"
+    VECTOR_NEGATED_MULTIPLY_SUBTRACT = "vector_negated_multiply_subtract"
+    VECTOR_ADD_SINGLE = "vector_add_single"
+    VECTOR_SUBTRACT_SINGLE = "vector_subtract_single"
+    VECTOR_MULTIPLY_SINGLE = "vector_multiply_single"
+    VECTOR_DIVIDE_SINGLE = "vector_divide_single"
+    VECTOR_MULTIPLY_ADD_SINGLE = "vector_multiply_add_single"
+    VECTOR_MULTIPLY_SUBTRACT_SINGLE = "vector_multiply_subtract_single"
+    # lane movement
+    INSERT_WORD = "insert_word"
+    EXTRACT_WORD = "extract_word"
+    INSERT_LANE = "insert_lane"
+    EXTRACT_LANE = "extract_lane"
+    SHUFFLE_LANES = "shuffle_lanes"
+    # control
+    BRANCH_ALWAYS = "branch_always"
+    BRANCH_CALL = "branch_call"
+    BRANCH_RETURN = "branch_return"
+    BRANCH_EQUAL = "branch_equal"
+    BRANCH_NOT_EQUAL = "branch_not_equal"
+    BRANCH_LESS = "branch_less"
+    BRANCH_LESS_EQUAL = "branch_less_equal"
+    BRANCH_GREATER = "branch_greater"
+    BRANCH_GREATER_EQUAL = "branch_greater_equal"
+    # machine state and order
+    READ_SPECIAL = "read_special"
+    MEMORY_BARRIER = "memory_barrier"
+    SYNC_ROW = "sync_row"
+    SYNC_COLUMN = "sync_column"
+
+    @property
+    def traits(self) -> Traits:
+        """What the effect needs and touches."""
+        return _TRAITS[self]
+
+
+_LOAD, _STORE = ("d", "memory"), ("a", "memory")
+_BINARY, _TERNARY = ("a", "b", "d"), ("a", "b", "c", "d")
+
+
+def _load(element_bytes: int, *, vector: bool = False, put: Bus | None = None) -> Traits:
+    elements = 0 if vector else 1
+    return Traits(_LOAD, load=True, element_bytes=element_bytes, elements=elements, put=put)
+
+
+def _store(element_bytes: int, *, vector: bool = False) -> Traits:
+    return Traits(_STORE, store=True, element_bytes=element_bytes, elements=0 if vector else 1)
+
+
+_SPECIFIC: dict[Effect, Traits] = {
+    Effect.NO_OPERATION: Traits(()),
+    Effect.HALT: Traits((), branch=Branch.HALT, ordered=True),
+    Effect.ADDRESS: Traits(_LOAD),
+    Effect.ADDRESS_HIGH: Traits(_LOAD),
+    Effect.LOAD_WORD: _load(4),
+    Effect.LOAD_LONG: _load(8),
+    Effect.LOAD_DOUBLE: _load(8),
+    Effect.LOAD_SINGLE: _load(4),
+    Effect.STORE_WORD: _store(4),
+    Effect.STORE_LONG: _store(8),
+    Effect.STORE_DOUBLE: _store(8),
+    Effect.STORE_SINGLE: _store(4),
+    Effect.VECTOR_LOAD: _load(8, vector=True),
+    Effect.VECTOR_LOAD_SINGLE: _load(4, vector=True),
+    Effect.VECTOR_STORE: _store(8, vector=True),
+    Effect.VECTOR_STORE_SINGLE: _store(4, vector=True),
+    Effect.SCALAR_EXTEND_LOAD: _load(8),
+    Effect.SCALAR_EXTEND_LOAD_SINGLE: _load(4),
+    Effect.VECTOR_LOAD_ROW_BROADCAST: _load(8, vector=True, put=Bus.ROW),
+    Effect.VECTOR_LOAD_COLUMN_BROADCAST: _load(8, vector=True, put=Bus.COLUMN),
+    Effect.SCALAR_EXTEND_ROW_BROADCAST: _load(8, put=Bus.ROW),
+    Effect.SCALAR_EXTEND_COLUMN_BROADCAST: _load(8, put=Bus.COLUMN),
+    Effect.PUT_ROW: Traits(("a", "b"), put=Bus.ROW),
+    Effect.PUT_COLUMN: Traits(("a", "b"), put=Bus.COLUMN),
+    Effect.GET_ROW: Traits(("d",), get=Bus.ROW),
+    Effect.GET_COLUMN: Traits(("d",), get=Bus.COLUMN),
+    Effect.VECTOR_SQUARE_ROOT: Traits(("a", "d")),
+    Effect.VECTOR_MULTIPLY_ADD: Traits(_TERNARY),
+    Effect.VECTOR_MULTIPLY_SUBTRACT: Traits(_TERNARY),
+    Effect.VECTOR_NEGATED_MULTIPLY_ADD: Traits(_TERNARY),
+    Effect.VECTOR_NEGATED_MULTIPLY_SUBTRACT: Traits(_TERNARY),
+    Effect.VECTOR_MULTIPLY_ADD_SINGLE: Traits(_TERNARY),
+    Effect.VECTOR_MULTIPLY_SUBTRACT_SINGLE: Traits(_TERNARY),
+    Effect.INSERT_WORD: Traits(("a", "b", "immediate", "d")),
+    Effect.EXTRACT_WORD: Traits(("a", "immediate", "d")),
+    Effect.INSERT_LANE: Traits(("a", "b", "immediate", "d")),
+    Effect.EXTRACT_LANE: Traits(("a", "immediate", "d")),
+    Effect.SHUFFLE_LANES: Traits(("a", "b", "immediate", "d")),
+    Effect.BRANCH_ALWAYS: Traits(("target",), branch=Branch.ALWAYS),
+    Effect.BRANCH_CALL: Traits(("d", "target"), branch=Branch.CALL),
+    Effect.BRANCH_RETURN: Traits(("a",), branch=Branch.RETURN),
+    Effect.READ_SPECIAL: Traits(("d", "immediate"), ordered=True),
+    Effect.MEMORY_BARRIER: Traits((), ordered=True),
+    Effect.SYNC_ROW: Traits(("immediate",), ordered=True),
+    Effect.SYNC_COLUMN: Traits(("immediate",), ordered=True),
+}
+_CONDITIONAL = Traits(("a", "target"), branch=Branch.CONDITIONAL)
+
+
+def _default(effect: Effect) -> Traits:
+    return _CONDITIONAL if effect.value.startswith("branch_") else Traits(_BINARY)
+
+
+_TRAITS: dict[Effect, Traits] = {
+    effect: _SPECIFIC.get(effect) or _default(effect) for effect in Effect
+}

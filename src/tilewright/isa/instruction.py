@@ -1,0 +1,258 @@
+"""A parsed instruction: the value that the assembler, the schedulers and the simulator exchange.
+
+In: a table, a mnemonic and operands. Out: a checked, frozen `Instruction`. Errors are
+`AssemblyError`s without a place; whoever read the text adds it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tilewright.common.errors import AssemblyError
+from tilewright.isa.effects import Branch, Traits
+from tilewright.isa.table import Alias, InstructionSpec, InstructionTable, OperandSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register by its number in the table (files are numbered through)."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A symbol not yet resolved, plus an offset; `part` names a piece of its value ("hi", "lo")."""
+
+    name: str
+    addend: int = 0
+    part: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.name}{self.addend:+d}" if self.addend else self.name
+        return f"{self.part}({text})" if self.part else text
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`displacement(base)`: the address base + displacement, in bytes."""
+
+    displacement: int | Label
+    base: Register
+
+
+Operand = Register | int | Label | Memory
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction with its operands in written order.
+
+    `labels` are the names that mark this place, `line` the source line (0 = none). An integer
+    target counts instructions from the following one. Make it with `make_instruction`, which checks
+    the operands.
+    """
+
+    table: InstructionTable = field(compare=False, repr=False)
+    spec: InstructionSpec
+    operands: tuple[Operand, ...]
+    labels: tuple[str, ...] = ()
+    line: int = field(default=0, compare=False)
+
+    @property
+    def mnemonic(self) -> str:
+        """The instruction's own name; an alias has been replaced."""
+        return self.spec.mnemonic
+
+    @property
+    def traits(self) -> Traits:
+        """What the effect needs and touches besides registers."""
+        return self.spec.effect.traits
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units that may execute it."""
+        return self.spec.units
+
+    @property
+    def latency_cycles(self) -> int:
+        """Cycles from issue until the result can be read."""
+        return self.spec.latency_cycles
+
+    @cached_property
+    def by_role(self) -> dict[str, Operand]:
+        """The operands by the effect's argument names."""
+        specs = self.table.operands_of(self.spec)
+        return {spec.role: operand for spec, operand in zip(specs, self.operands, strict=True)}
+
+    @cached_property
+    def reads(self) -> tuple[int, ...]:
+        """Numbers of the registers it reads, each once, without zero registers."""
+        return self._registers(("read", "read_write"), bases=True)
+
+    @cached_property
+    def writes(self) -> tuple[int, ...]:
+        """Numbers of the registers it writes, each once, without zero registers."""
+        return self._registers(("write", "read_write"), bases=False)
+
+    def _registers(self, accesses: tuple[str, ...], *, bases: bool) -> tuple[int, ...]:
+        found: dict[int, None] = {}
+        specs = self.table.operands_of(self.spec)
+        for spec, operand in zip(specs, self.operands, strict=True):
+            if isinstance(operand, Register) and spec.access in accesses:
+                found[operand.number] = None
+            elif isinstance(operand, Memory) and bases:
+                found[operand.base.number] = None
+        return tuple(number for number in found if number not in self.table.zero_registers)
+
+    @property
+    def memory(self) -> Memory | None:
+        """The memory operand of a load or store; None for others, address arithmetic included."""
+        traits = self.traits
+        operand = self.by_role.get("memory") if traits.load or traits.store else None
+        return operand if isinstance(operand, Memory) else None
+
+    @property
+    def target(self) -> Label | int | None:
+        """Where a branch goes: a label, or instructions from the following one."""
+        operand = self.by_role.get("target")
+        return operand if isinstance(operand, Label | int) else None
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether it may change the program counter (halt included)."""
+        return self.traits.branch is not Branch.NONE
+
+    @property
+    def is_communication(self) -> bool:
+        """Whether it puts to or gets from a bus."""
+        return self.traits.put is not None or self.traits.get is not None
+
+    def text(self) -> str:
+        """The instruction as assembly text, without labels."""
+        operands = ", ".join(_operand_text(self.table, operand) for operand in self.operands)
+        return f"{self.mnemonic} {operands}" if operands else self.mnemonic
+
+
+def _operand_text(table: InstructionTable, operand: Operand) -> str:
+    match operand:
+        case Register(number):
+            return table.register_names[number]
+        case Memory(displacement, base):
+            return f"{displacement}({table.register_names[base.number]})"
+        case Label() | int():
+            return str(operand)
+
+
+def make_instruction(
+    table: InstructionTable,
+    mnemonic: str,
+    operands: Sequence[Operand] = (),
+    *,
+    labels: tuple[str, ...] = (),
+    line: int = 0,
+) -> Instruction:
+    """A checked instruction; aliases are replaced by what they stand for. Errors: AssemblyError."""
+    alias = table.alias_by_mnemonic.get((mnemonic, len(operands)))
+    spec = table.by_mnemonic.get(mnemonic)
+    if alias is not None:
+        spec = table.by_mnemonic[alias.instruction]
+        operands = tuple(_alias_operand(table, part, operands) for part in alias.operands)
+    if spec is None:
+        raise _unknown_mnemonic(table, mnemonic, len(operands))
+    specs = table.operands_of(spec)
+    if len(specs) != len(operands):
+        raise AssemblyError(
+            f"{mnemonic} takes {len(specs)} operands ({_signature(specs)}), {len(operands)} given"
+        )
+    for operand_spec, operand in zip(specs, operands, strict=True):
+        _check_operand(table, spec, operand_spec, operand)
+    return Instruction(table, spec, tuple(operands), labels, line)
+
+
+def _alias_operand(table: InstructionTable, part: int | str, given: Sequence[Operand]) -> Operand:
+    if isinstance(part, int):
+        return given[part]
+    if part in table.register_numbers:
+        return Register(table.register_numbers[part])
+    return int(part)
+
+
+def _unknown_mnemonic(table: InstructionTable, mnemonic: str, count: int) -> AssemblyError:
+    counts = sorted(alias.arguments for alias in table.aliases if alias.mnemonic == mnemonic)
+    if counts:
+        allowed = " or ".join(map(str, counts))
+        return AssemblyError(f"{mnemonic} takes {allowed} operands, {count} given")
+    close = difflib.get_close_matches(mnemonic, table.mnemonics, n=1)
+    fix = f"did you mean '{close[0]}'?" if close else ""
+    return AssemblyError(f"unknown instruction '{mnemonic}' in {table.name}", fix=fix)
+
+
+def _signature(specs: Sequence[OperandSpec]) -> str:
+    return ", ".join("displacement(base)" if s.kind == "memory" else s.role for s in specs)
+
+
+def _check_operand(
+    table: InstructionTable, spec: InstructionSpec, operand_spec: OperandSpec, operand: Operand
+) -> None:
+    label = f"{spec.mnemonic}: operand {operand_spec.role}"
+    match operand_spec.kind, operand:
+        case (("register" | "register_or_immediate"), Register(number)):
+            _check_register(table, operand_spec, number, label)
+        case (("immediate" | "register_or_immediate"), int(value)):
+            _check_range(table, spec, operand_spec, value, label)
+        case (("immediate" | "register_or_immediate" | "target"), Label()):
+            pass
+        case "target", int(value):
+            _check_range(table, spec, operand_spec, value, label)
+        case "memory", Memory(displacement, base):
+            _check_register(table, operand_spec, base.number, label)
+            if isinstance(displacement, int):
+                _check_range(table, spec, operand_spec, displacement, label)
+        case kind, _:
+            expected = kind.replace("_", " ") if kind != "memory" else "displacement(base)"
+            got = _operand_text(table, operand)
+            raise AssemblyError(f"{label} must be a {expected}, not {got}")
+
+
+def _check_register(
+    table: InstructionTable, operand_spec: OperandSpec, number: int, label: str
+) -> None:
+    base = table.file_base(operand_spec.file)
+    file = next(f for f in table.register_files if operand_spec.file in ("", f.name))
+    if not base <= number < base + file.count:
+        raise AssemblyError(f"{label} must be a register of file '{file.name}'")
+
+
+def immediate_range(
+    table: InstructionTable, spec: InstructionSpec, operand_spec: OperandSpec
+) -> tuple[int, int]:
+    """Smallest and largest immediate, displacement or target that the operand's bit field holds."""
+    name = operand_spec.immediate_field or operand_spec.field
+    width = table.fields_of(spec)[name].width_bits
+    low, high = (
+        (-(1 << width - 1), (1 << width - 1) - 1) if operand_spec.signed else (0, (1 << width) - 1)
+    )
+    minimum = low if operand_spec.minimum is None else operand_spec.minimum
+    maximum = high if operand_spec.maximum is None else operand_spec.maximum
+    return minimum, maximum
+
+
+def _check_range(
+    table: InstructionTable,
+    spec: InstructionSpec,
+    operand_spec: OperandSpec,
+    value: int,
+    label: str,
+) -> None:
+    low, high = immediate_range(table, spec, operand_spec)
+    if not low <= value <= high:
+        raise AssemblyError(f"{label} = {value} is outside {low} .. {high}")
+
+
+def alias_of(table: InstructionTable, mnemonic: str, arguments: int) -> Alias | None:
+    """The alias that a mnemonic with so many arguments stands for, if it is one."""
+    return table.alias_by_mnemonic.get((mnemonic, arguments))

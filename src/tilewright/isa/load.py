@@ -1,0 +1,124 @@
+"""Reading instruction tables: TOML in, a checked `InstructionTable` out.
+
+Shipped tables lie in `data/*.toml` and are found by name; a user's own is read from its path.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from tilewright.common.errors import MachineError
+from tilewright.isa.table import Form, InstructionSpec, InstructionTable, fixed_bits
+
+
+def table_names() -> tuple[str, ...]:
+    """Names of the shipped tables."""
+    folder = resources.files("tilewright.isa") / "data"
+    return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+
+
+@cache
+def load_table(name: str) -> InstructionTable:
+    """A shipped table by name, for instance "sw26010_cpe". Errors: MachineError."""
+    if name not in table_names():
+        known = ", ".join(table_names())
+        raise MachineError(f"no instruction table '{name}'", fix=f"use one of: {known}")
+    text = (resources.files("tilewright.isa") / "data" / f"{name}.toml").read_bytes()
+    return parse_table(text, where=f"{name}.toml")
+
+
+def read_table(path: Path) -> InstructionTable:
+    """A table from a user's own file. Errors: MachineError naming file and key."""
+    try:
+        return parse_table(path.read_bytes(), where=path.name)
+    except OSError as error:
+        raise MachineError(f"cannot read it: {error.strerror}", where=str(path)) from error
+
+
+def parse_table(text: bytes, *, where: str) -> InstructionTable:
+    """A table from TOML text, checked."""
+    try:
+        table = msgspec.toml.decode(text, type=InstructionTable)
+    except msgspec.DecodeError as error:
+        raise MachineError(str(error), where=where) from error
+    check_table(table, where=where)
+    return table
+
+
+def check_table(table: InstructionTable, *, where: str) -> None:
+    """Refuse a table that contradicts itself: unknown names, clashing encodings, wrong roles."""
+    for name, form in table.forms.items():
+        _check_form(table, name, form, where)
+    for spec in table.instructions:
+        _check_instruction(table, spec, where)
+    _check_distinct(table, where)
+    for alias in table.aliases:
+        target = table.by_mnemonic.get(alias.instruction)
+        if target is None or len(alias.operands) != len(table.operands_of(target)):
+            raise MachineError(
+                f"alias '{alias.mnemonic}' does not fit instruction '{alias.instruction}'",
+                where=where,
+            )
+
+
+def _check_form(table: InstructionTable, name: str, form: Form, where: str) -> None:
+    for field_name, field in form.fields.items():
+        if field.low_bit < 0 or field.low_bit + field.width_bits > table.word_bits:
+            raise MachineError(
+                f"form '{name}': field '{field_name}' exceeds the {table.word_bits}-bit word",
+                where=where,
+            )
+    for operand in form.operands:
+        named = (operand.field, operand.immediate_field, operand.flag_field, operand.base_field)
+        for field_name in filter(None, named):
+            if field_name not in form.fields:
+                raise MachineError(f"form '{name}': no field '{field_name}'", where=where)
+
+
+def _check_instruction(table: InstructionTable, spec: InstructionSpec, where: str) -> None:
+    label = f"instruction '{spec.mnemonic}'"
+    if spec.form not in table.forms:
+        raise MachineError(f"{label}: no form '{spec.form}'", where=where)
+    if spec.source not in table.sources:
+        raise MachineError(f"{label}: no source '{spec.source}'", where=where)
+    for unit in spec.units:
+        if unit not in table.units:
+            raise MachineError(f"{label}: no unit '{unit}'", where=where)
+    if not spec.units or spec.latency_cycles < 1 or spec.occupancy_cycles < 1:
+        raise MachineError(
+            f"{label}: needs a unit, a latency and an occupancy of at least 1", where=where
+        )
+    roles = sorted(operand.role for operand in table.operands_of(spec))
+    if roles != sorted(spec.effect.traits.roles):
+        need = ", ".join(spec.effect.traits.roles)
+        raise MachineError(
+            f"{label}: effect '{spec.effect}' takes operands {need}, not {', '.join(roles)}",
+            where=where,
+        )
+    for name, value in spec.fixed.items():
+        field = table.fields_of(spec).get(name)
+        if field is None or not 0 <= value < 1 << field.width_bits:
+            raise MachineError(
+                f"{label}: {name} = {value} does not fit form '{spec.form}'", where=where
+            )
+
+
+def _check_distinct(table: InstructionTable, where: str) -> None:
+    """No two instructions may share a word: their fixed bits differ somewhere."""
+    names: set[str] = set()
+    patterns: list[tuple[str, int, int]] = []
+    for spec in table.instructions:
+        if spec.mnemonic in names:
+            raise MachineError(f"instruction '{spec.mnemonic}' is listed twice", where=where)
+        names.add(spec.mnemonic)
+        mask, value = fixed_bits(table, spec)
+        for other, other_mask, other_value in patterns:
+            if (value ^ other_value) & mask & other_mask == 0:
+                raise MachineError(
+                    f"'{spec.mnemonic}' and '{other}' share an encoding", where=where
+                )
+        patterns.append((spec.mnemonic, mask, value))

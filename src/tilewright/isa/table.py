@@ -1,0 +1,237 @@
+"""Instruction tables: an instruction set as data (operands, encodings, units, timing, effects).
+
+In: a TOML file, read and checked by `load`. Out: a frozen `InstructionTable`. Timing
+numbers name their source; a source says whether it is published, a compiler's own model, or an
+assumption. The issue rules follow swDNN VI-A; other machines state theirs in the same fields.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from tilewright.common.errors import MachineError
+from tilewright.isa.effects import Effect
+
+OperandKind = Literal["register", "immediate", "register_or_immediate", "memory", "target"]
+Access = Literal["read", "write", "read_write", "none"]
+
+
+class BitField(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Bits `low_bit` .. `low_bit + width_bits - 1` of the instruction word."""
+
+    low_bit: int
+    width_bits: int
+
+
+class OperandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One operand, in the order it is written.
+
+    `role` is the effect's argument. `field` holds the register number or the immediate,
+    displacement or target; a `register_or_immediate` puts its immediate into `immediate_field` and
+    sets `flag_field` to 1; a `memory` operand `displacement(base)` puts the base register into
+    `base_field`. A target counts instruction words from the following instruction.
+    """
+
+    role: str
+    kind: OperandKind
+    field: str
+    access: Access = "none"
+    file: str = ""
+    immediate_field: str = ""
+    flag_field: str = ""
+    base_field: str = ""
+    signed: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An encoding format with its operands; bits that no field covers are zero."""
+
+    fields: dict[str, BitField]
+    operands: tuple[OperandSpec, ...]
+
+
+class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One instruction. A result is usable `latency_cycles` after issue; a unit is free again after
+    `occupancy_cycles` (1 = fully pipelined). `fixed` gives the constant fields (opcode, function).
+    """
+
+    mnemonic: str
+    form: str
+    effect: Effect
+    units: tuple[str, ...]
+    latency_cycles: int
+    source: str
+    fixed: dict[str, int] = msgspec.field(default_factory=dict)
+    occupancy_cycles: int = 1
+    alignment_bytes: int | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.mnemonic)
+
+
+class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another way to write `instruction`: arguments by position, or fixed operands as text."""
+
+    mnemonic: str
+    instruction: str
+    operands: tuple[int | str, ...]
+    arguments: int
+
+
+class RegisterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Registers `prefix0 .. prefix(count-1)`; `zero` reads as zero and ignores writes."""
+
+    name: str
+    prefix: str
+    count: int
+    zero: int | None = None
+    lanes: int = 1
+    lane_bits: int = 64
+    aliases: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the pipeline issues.
+
+    `width` instructions at the front of the queue are looked at per cycle. `write_after_read`
+    "same_cycle" lets a register be overwritten by an instruction issued together with its last
+    reader, "next_cycle" does not. `write_after_write` "finished" waits for the earlier result,
+    "ordered" only keeps the order of results. `branch_ends_group`: nothing is issued after a branch
+    in its cycle. `decoupled_window` is how many instructions the units may look ahead when they run
+    out of order relative to each other.
+    """
+
+    width: int
+    write_after_read: Literal["same_cycle", "next_cycle"] = "same_cycle"
+    write_after_write: Literal["finished", "ordered"] = "finished"
+    branch_ends_group: bool = True
+    taken_branch_penalty_cycles: int = 0
+    decoupled_window: int = 16
+    source: str = ""
+
+
+class Communication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Register communication: depth of receive buffers, bus latency, cost of a sync."""
+
+    transfer_buffer_entries: int
+    transfer_latency_cycles: int
+    sync_latency_cycles: int
+    broadcast_from_index: int
+    source: str = ""
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a number comes from."""
+
+    evidence: Literal["published", "compiler", "secondary", "assumption"]
+    text: str
+
+
+class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """An instruction set with its issue rules. See the fields' own types."""
+
+    name: str
+    description: str
+    word_bits: int
+    byte_order: Literal["little", "big"]
+    units: tuple[str, ...]
+    register_files: tuple[RegisterFile, ...]
+    issue: IssueRules
+    sources: dict[str, Source]
+    forms: dict[str, Form]
+    instructions: tuple[InstructionSpec, ...]
+    aliases: tuple[Alias, ...] = ()
+    special_registers: dict[str, int] = msgspec.field(default_factory=dict)
+    local_memory_bytes: int = 0
+    communication: Communication | None = None
+
+    @cached_property
+    def by_mnemonic(self) -> dict[str, InstructionSpec]:
+        """The instructions by mnemonic, without aliases."""
+        return {spec.mnemonic: spec for spec in self.instructions}
+
+    @cached_property
+    def alias_by_mnemonic(self) -> dict[tuple[str, int], Alias]:
+        """The aliases by (mnemonic, number of arguments)."""
+        return {(alias.mnemonic, alias.arguments): alias for alias in self.aliases}
+
+    @cached_property
+    def mnemonics(self) -> tuple[str, ...]:
+        """Every name that may be written, aliases included, sorted."""
+        return tuple(sorted({*self.by_mnemonic, *(alias.mnemonic for alias in self.aliases)}))
+
+    @cached_property
+    def register_count(self) -> int:
+        """Registers of all files; they are numbered through, file after file."""
+        return sum(file.count for file in self.register_files)
+
+    @cached_property
+    def register_names(self) -> tuple[str, ...]:
+        """The printed name of each register number."""
+        return tuple(f"{f.prefix}{i}" for f in self.register_files for i in range(f.count))
+
+    @cached_property
+    def register_numbers(self) -> dict[str, int]:
+        """Register number by name, with the aliases (`$sp`)."""
+        numbers = {name: number for number, name in enumerate(self.register_names)}
+        for file in self.register_files:
+            base = numbers[f"{file.prefix}0"]
+            numbers |= {f"{file.prefix}{alias}": base + i for alias, i in file.aliases.items()}
+        return numbers
+
+    @cached_property
+    def zero_registers(self) -> frozenset[int]:
+        """Numbers of the registers that always read as zero."""
+        numbers = self.register_numbers
+        return frozenset(
+            numbers[f"{f.prefix}{f.zero}"] for f in self.register_files if f.zero is not None
+        )
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the widest register file."""
+        return max(file.lanes for file in self.register_files)
+
+    def file_base(self, name: str) -> int:
+        """Number of the first register of a file ("" = the first file)."""
+        base = 0
+        for file in self.register_files:
+            if name in ("", file.name):
+                return base
+            base += file.count
+        raise MachineError(f"register file '{name}' does not exist in table '{self.name}'")
+
+    def operands_of(self, spec: InstructionSpec) -> tuple[OperandSpec, ...]:
+        """The operands of an instruction in written order."""
+        return self.forms[spec.form].operands
+
+    def fields_of(self, spec: InstructionSpec) -> dict[str, BitField]:
+        """The bit fields of an instruction's word."""
+        return self.forms[spec.form].fields
+
+    def access_bytes(self, spec: InstructionSpec) -> int:
+        """Bytes of local memory that the instruction reads or writes; 0 for none."""
+        traits = spec.effect.traits
+        return traits.element_bytes * (traits.elements or self.lanes)
+
+    def alignment_bytes(self, spec: InstructionSpec) -> int:
+        """Alignment that a memory access needs: its own size unless the table says otherwise."""
+        return spec.alignment_bytes or self.access_bytes(spec)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def fixed_bits(table: InstructionTable, spec: InstructionSpec) -> tuple[int, int]:
+    """(mask, value) of the constant bits: a word is this instruction iff word & mask == value."""
+    mask = value = 0
+    for name, constant in spec.fixed.items():
+        field = table.fields_of(spec)[name]
+        mask |= ((1 << field.width_bits) - 1) << field.low_bit
+        value |= constant << field.low_bit
+    return mask, value

@@ -1,0 +1,166 @@
+"""The instruction table of the SW26010 CPE, and what a table may not be."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+
+from tilewright.common.errors import AssemblyError, MachineError
+from tilewright.isa import Label, Memory, Operand, Register, load_table, make_instruction
+from tilewright.isa.load import parse_table, table_names
+from tilewright.isa.table import fixed_bits
+
+CPE = load_table("sw26010_cpe")
+TEXT = (resources.files("tilewright.isa") / "data" / "sw26010_cpe.toml").read_text()
+
+
+def _r(number: int) -> Register:
+    return Register(number)
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_each_word_has_one_meaning(name: str) -> None:
+    table = load_table(name)
+    for spec in table.instructions:
+        word = fixed_bits(table, spec)[1]
+        meanings = []
+        for other in table.instructions:
+            mask, value = fixed_bits(table, other)
+            if word & mask == value:
+                meanings.append(other.mnemonic)
+        assert meanings == [spec.mnemonic]
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "latency_cycles", "units"),
+    [
+        ("vmad", 7, ("P0",)),
+        ("vldd", 4, ("P1",)),
+        ("lddec", 4, ("P1",)),
+        ("addl", 1, ("P0", "P1")),
+        ("mull", 7, ("P0", "P1")),
+        ("bne", 1, ("P1",)),
+    ],
+)
+def test_published_timing(mnemonic: str, latency_cycles: int, units: tuple[str, ...]) -> None:
+    spec = CPE.by_mnemonic[mnemonic]
+    assert (spec.latency_cycles, spec.units) == (latency_cycles, units)
+
+
+def test_unified_register_file() -> None:
+    assert CPE.register_count == 32
+    assert CPE.register_numbers["$sp"] == 30
+    assert CPE.zero_registers == {31}
+    assert CPE.lanes == 4
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands", "text", "reads", "writes"),
+    [
+        ("vmad", (_r(1), _r(7), _r(11), _r(12)), "vmad $1, $7, $11, $12", (1, 7, 11), (12,)),
+        ("vfmadd", (_r(1), _r(7), _r(11)), "vmad $1, $7, $11, $11", (1, 7, 11), (11,)),
+        ("vlddec", (_r(7), Memory(32, _r(6))), "lddec $7, 32($6)", (6,), (7,)),
+        ("vstd", (_r(3), Memory(-32, _r(6))), "vstd $3, -32($6)", (3, 6), ()),
+        ("addl", (_r(5), 64, _r(5)), "addl $5, 64, $5", (5,), (5,)),
+        ("addl", (_r(31), _r(4), _r(31)), "addl $31, $4, $31", (4,), ()),
+        ("bne", (_r(0), Label("loop")), "bne $0, loop", (0,), ()),
+        ("ldi", (_r(4), Memory(Label("x", 8, "lo"), _r(31))), "ldi $4, lo(x+8)($31)", (), (4,)),
+        ("ret", (), "ret $26", (26,), ()),
+        ("putr", (_r(2), 8), "putr $2, 8", (2,), ()),
+        ("getc", (_r(2),), "getc $2", (), (2,)),
+    ],
+)
+def test_instruction_reads_writes_and_prints(
+    mnemonic: str,
+    operands: tuple[Operand, ...],
+    text: str,
+    reads: tuple[int, ...],
+    writes: tuple[int, ...],
+) -> None:
+    instruction = make_instruction(CPE, mnemonic, operands)
+    assert (instruction.text(), instruction.reads, instruction.writes) == (text, reads, writes)
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands", "message"),
+    [
+        ("vlddx", (), "unknown instruction 'vlddx' in sw26010_cpe; did you mean 'vldd'?"),
+        ("vldd", (_r(1),), "vldd takes 2 operands (d, displacement(base)), 1 given"),
+        ("vfmadd", (_r(1),), "vfmadd takes 3 or 4 operands, 1 given"),
+        (
+            "vldd",
+            (_r(1), _r(2)),
+            "vldd: operand memory must be a displacement(base), not $2",
+        ),
+        (
+            "vldd",
+            (_r(1), Memory(32768, _r(2))),
+            "vldd: operand memory = 32768 is outside -32768 .. 32767",
+        ),
+        ("addl", (_r(1), 256, _r(2)), "addl: operand b = 256 is outside 0 .. 255"),
+        ("addl", (1, 2, _r(2)), "addl: operand a must be a register, not 1"),
+        ("putr", (_r(1), 16), "putr: operand b = 16 is outside 0 .. 15"),
+        (
+            "addl",
+            (_r(32), 1, _r(2)),
+            "addl: operand a must be a register of file 'unified'",
+        ),
+    ],
+)
+def test_wrong_operands_are_named(
+    mnemonic: str, operands: tuple[Operand, ...], message: str
+) -> None:
+    with pytest.raises(AssemblyError) as error:
+        make_instruction(CPE, mnemonic, operands)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'mnemonic = "vmsd"',
+            'mnemonic = "vmad"',
+            "t.toml: instruction 'vmad' is listed twice",
+        ),
+        (
+            "{ opcode = 0x22, function = 0x01 }",
+            "{ opcode = 0x22, function = 0x00 }",
+            "t.toml: 'vmsd' and 'vmad' share an encoding",
+        ),
+        (
+            'effect = "load_word"',
+            'effect = "store_word"',
+            "t.toml: instruction 'ldw': effect 'store_word' takes operands a, memory, "
+            "not d, memory",
+        ),
+        (
+            'source = "get"',
+            'source = "hearsay"',
+            "t.toml: instruction 'getr': no source 'hearsay'",
+        ),
+        (
+            "word_bits = 32",
+            "word_bits = 16",
+            "t.toml: form 'load': field 'opcode' exceeds the 16-bit word",
+        ),
+        (
+            "fixed = { opcode = 0x08 }",
+            "fixed = { opcode = 0x48 }",
+            "t.toml: instruction 'ldi': opcode = 72 does not fit form 'load'",
+        ),
+    ],
+)
+def test_contradictory_tables_are_refused(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    with pytest.raises(MachineError) as error:
+        parse_table(TEXT.replace(old, new).encode(), where="t.toml")
+    assert str(error.value) == message
+
+
+def test_an_unknown_table_names_the_known_ones() -> None:
+    with pytest.raises(MachineError) as error:
+        load_table("../secrets")
+    known = ", ".join(table_names())
+    assert str(error.value) == f"no instruction table '../secrets'; use one of: {known}"
