@@ -1,0 +1,171 @@
+"""The nodes of the loop IR: seven statements over integer expressions.
+
+Stages of one program (each verified by `ir.verify`):
+
+* seed: calls work on `Tile`s, regions of tensors in main memory; no transfers;
+* staged: calls work on `View`s of scratchpad buffers, each transfer is followed by its wait;
+* explicit: as staged, with transfers and waits placed where they overlap with compute.
+
+All regions are those of ONE core: they may depend on `rid` and `cid`. Reading outside a tensor gives zeros,
+writing outside is dropped; the boundary pass makes both explicit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tilewright.common.expr import Const, Expr, IntLike, expr
+
+TensorKind = Literal["input", "output", "scratch"]
+Direction = Literal["get", "put"]
+Attribute: TypeAlias = "str | int | float"
+
+CORE_SYMBOLS = ("rid", "cid")
+MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
+
+
+@dataclass(frozen=True)
+class Range:
+    """`extent` indices from `start`, `step` apart, along one dimension."""
+
+    start: Expr
+    extent: Expr
+    step: Expr = Const(1)
+
+
+def at(start: IntLike, extent: IntLike, step: IntLike = 1) -> Range:
+    """Build a range from integers or expressions."""
+    return Range(expr(start), expr(extent), expr(step))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A row-major array in main memory; `dims` names its dimensions in storage order."""
+
+    name: str
+    dtype: str
+    kind: TensorKind
+    dims: tuple[str, ...]
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Scratchpad memory of every core: `copies` slots of `elements` each.
+
+    `offset_bytes` is the address in the scratchpad, set by the allocation pass.
+    """
+
+    name: str
+    dtype: str
+    elements: Expr
+    copies: Expr = Const(1)
+    offset_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The region of a tensor that one core contributes to a call (seed stage).
+
+    `roles` has one letter per dimension: the matrix dimension (m, n, k) or the primitive's own axis it stands for,
+    `.` for none.
+    """
+
+    tensor: str
+    ranges: tuple[Range, ...]
+    roles: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A region of the packed row-major tile of `shape` that lies at the start of a buffer slot."""
+
+    buffer: str
+    slot: Expr
+    shape: tuple[Expr, ...]
+    ranges: tuple[Range, ...]
+    roles: str
+
+
+Operand: TypeAlias = Tile | View
+
+
+@dataclass(frozen=True)
+class For:
+    """Run `body` for `var` = 0 .. extent - 1."""
+
+    var: str
+    extent: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    """Run `then` where `condition` is not zero, else `orelse`."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Start moving a tensor region to (get) or from (put) a buffer slot; it takes effect at the wait.
+
+    The slot holds the region packed row-major in the tensor's storage order.
+    """
+
+    direction: Direction
+    tensor: str
+    ranges: tuple[Range, ...]
+    buffer: str
+    slot: Expr
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Block until every transfer started on the buffer slot is done."""
+
+    buffer: str
+    slot: Expr
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Block until all cores are here."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """Call a tensorised primitive (`ir.primitives`) on all cores; the first operand is written."""
+
+    primitive: str
+    operands: tuple[Operand, ...]
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+
+    def attribute(self, name: str, default: Attribute) -> Attribute:
+        """The value of one attribute."""
+        return dict(self.attributes).get(name, default)
+
+
+Stmt: TypeAlias = For | If | Transfer | Wait | Barrier | Call
+
+
+@dataclass(frozen=True)
+class Program:
+    """A parametric program: `parameters` are bound to integers when it is priced, run or emitted."""
+
+    name: str
+    parameters: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+    buffers: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of that name."""
+        return next(t for t in self.tensors if t.name == name)
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of that name."""
+        return next(b for b in self.buffers if b.name == name)

@@ -1,0 +1,192 @@
+"""Walks and rewrites over IR trees, shared by passes, the verifier and the printers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
+
+from tilewright.common.expr import Const, Expr, IntLike, free_vars, substitute
+from tilewright.ir.nodes import (
+    Barrier,
+    Buffer,
+    Call,
+    For,
+    If,
+    Operand,
+    Program,
+    Range,
+    Stmt,
+    Tensor,
+    Tile,
+    Transfer,
+    View,
+    Wait,
+)
+
+ExprMap = Callable[[Expr], Expr]
+Rewrite = Callable[[Stmt], tuple[Stmt, ...] | None]
+
+
+def map_range(r: Range, f: ExprMap) -> Range:
+    """Apply `f` to the three expressions of a range."""
+    return Range(f(r.start), f(r.extent), f(r.step))
+
+
+def map_operand(operand: Operand, f: ExprMap) -> Operand:
+    """Apply `f` to every expression of an operand."""
+    ranges = tuple(map_range(r, f) for r in operand.ranges)
+    match operand:
+        case Tile():
+            return replace(operand, ranges=ranges)
+        case View():
+            shape = tuple(f(e) for e in operand.shape)
+            return replace(operand, ranges=ranges, slot=f(operand.slot), shape=shape)
+        case _:
+            assert_never(operand)
+
+
+def map_stmt(stmt: Stmt, f: ExprMap) -> Stmt:
+    """Apply `f` to every expression of a statement and of the statements inside it."""
+    match stmt:
+        case For():
+            return replace(stmt, extent=f(stmt.extent), body=map_body(stmt.body, f))
+        case If():
+            then, orelse = map_body(stmt.then, f), map_body(stmt.orelse, f)
+            return If(f(stmt.condition), then, orelse)
+        case Transfer():
+            ranges = tuple(map_range(r, f) for r in stmt.ranges)
+            return replace(stmt, ranges=ranges, slot=f(stmt.slot))
+        case Wait():
+            return replace(stmt, slot=f(stmt.slot))
+        case Call():
+            return replace(stmt, operands=tuple(map_operand(o, f) for o in stmt.operands))
+        case Barrier():
+            return stmt
+        case _:
+            assert_never(stmt)
+
+
+def map_body(body: tuple[Stmt, ...], f: ExprMap) -> tuple[Stmt, ...]:
+    """Apply `f` to every expression of a statement list."""
+    return tuple(map_stmt(s, f) for s in body)
+
+
+def rewrite(body: tuple[Stmt, ...], f: Rewrite) -> tuple[Stmt, ...]:
+    """Replace statements bottom-up: `f` gives the new statements, or None to keep the one it was given."""
+    result: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case For():
+                stmt = replace(stmt, body=rewrite(stmt.body, f))
+            case If():
+                stmt = If(stmt.condition, rewrite(stmt.then, f), rewrite(stmt.orelse, f))
+            case _:
+                pass
+        new = f(stmt)
+        result.extend((stmt,) if new is None else new)
+    return tuple(result)
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, outer before inner, in program order."""
+    for stmt in body:
+        yield stmt
+        match stmt:
+            case For():
+                yield from walk(stmt.body)
+            case If():
+                yield from walk(stmt.then)
+                yield from walk(stmt.orelse)
+            case _:
+                pass
+
+
+def expressions(stmt: Stmt) -> Iterator[Expr]:
+    """The expressions that stand in a statement itself, not in its body."""
+    match stmt:
+        case For():
+            yield stmt.extent
+        case If():
+            yield stmt.condition
+        case Transfer():
+            yield stmt.slot
+            yield from _range_expressions(stmt.ranges)
+        case Wait():
+            yield stmt.slot
+        case Call():
+            for operand in stmt.operands:
+                yield from _range_expressions(operand.ranges)
+                if isinstance(operand, View):
+                    yield operand.slot
+                    yield from operand.shape
+        case Barrier():
+            return
+        case _:
+            assert_never(stmt)
+
+
+def _range_expressions(ranges: tuple[Range, ...]) -> Iterator[Expr]:
+    for r in ranges:
+        yield from (r.start, r.extent, r.step)
+
+
+def used_symbols(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """Names of every symbol that the statements read."""
+    return frozenset().union(*(free_vars(e) for s in walk(body) for e in expressions(s)))
+
+
+def instantiate(program: Program, bindings: Mapping[str, IntLike]) -> Program:
+    """Bind parameters to values; loops of one iteration and decided conditions dissolve.
+
+    >>> from tilewright.ir.parser import parse
+    >>> p = parse('''
+    ... def p(n):
+    ...     for i in range(n):
+    ...         if 0 < i:
+    ...             barrier()
+    ... ''')
+    >>> instantiate(p, {"n": 1}).body
+    ()
+    """
+
+    def bound(e: Expr) -> Expr:
+        return substitute(e, bindings)
+
+    def tensor(t: Tensor) -> Tensor:
+        return replace(t, shape=tuple(bound(e) for e in t.shape))
+
+    def buffer(b: Buffer) -> Buffer:
+        return replace(b, elements=bound(b.elements), copies=bound(b.copies))
+
+    return Program(
+        program.name,
+        tuple(p for p in program.parameters if p not in bindings),
+        tuple(tensor(t) for t in program.tensors),
+        tuple(buffer(b) for b in program.buffers),
+        simplify_body(map_body(program.body, bound)),
+    )
+
+
+def simplify_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Drop empty loops and decided conditions, dissolve loops of one iteration."""
+    result: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case For(var, Const(1), inner):
+                at_zero = partial(substitute, bindings={var: Const(0)})
+                result.extend(simplify_body(map_body(inner, at_zero)))
+            case For(var, extent, inner):
+                simple = simplify_body(inner)
+                if simple and extent != Const(0):
+                    result.append(For(var, extent, simple))
+            case If(Const(value), then, orelse):
+                result.extend(simplify_body(then if value else orelse))
+            case If(condition, then, orelse):
+                branches = simplify_body(then), simplify_body(orelse)
+                if any(branches):
+                    result.append(If(condition, *branches))
+            case _:
+                result.append(stmt)
+    return tuple(result)
