@@ -44,7 +44,8 @@ def _gemm(_: Attributes, operands: tuple[Array, ...]) -> Array:
     whole_a = a.transpose(0, 2, 1, 3).reshape(rows * m, columns * k)
     whole_b = b.transpose(0, 2, 1, 3).reshape(rows * b.shape[2], columns * n)
     whole = (whole_a @ whole_b).reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
-    return c + whole
+    total: Array = c + whole
+    return total
 
 
 def _fill(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
@@ -52,7 +53,7 @@ def _fill(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
 
 
 def _scale_add(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
-    result = float(attributes.get("alpha", 1.0)) * operands[0]
+    result: Array = float(attributes.get("alpha", 1.0)) * operands[0]
     for other in operands[1:]:
         result = result + float(attributes.get("beta", 1.0)) * other
     return result
@@ -76,15 +77,15 @@ def _winograd_input(attributes: Attributes, operands: tuple[Array, ...]) -> Arra
     points = tile + 2
     b = input_matrix(tile)
     window = _windows(x, 3, points, tile)  # (R, C, r, t, rest..., c)
-    transformed = np.einsum("ir,jc,RSrt...c->RSijt...", b, b, window)
-    return transformed.reshape(out.shape).astype(out.dtype)
+    transformed: Array = np.einsum("ir,jc,RSrt...c->RSijt...", b, b, window)
+    return transformed.reshape(out.shape).astype(out.dtype, copy=False)
 
 
 def _winograd_filter(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
     out, w = operands  # w: (r, c, rest), out: (x, rest)
     g = filter_matrix(int(attributes["output_tile"]))
-    transformed = np.einsum("ir,jc,RSrc...->RSij...", g, g, w)
-    return transformed.reshape(out.shape).astype(out.dtype)
+    transformed: Array = np.einsum("ir,jc,RSrc...->RSij...", g, g, w)
+    return transformed.reshape(out.shape).astype(out.dtype, copy=False)
 
 
 def _winograd_output(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
@@ -93,7 +94,7 @@ def _winograd_output(attributes: Attributes, operands: tuple[Array, ...]) -> Arr
     points = tile + 2
     a, divisor = output_matrix(tile)
     split = product.reshape(*product.shape[:2], points, points, *product.shape[3:])
-    transformed = np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
+    transformed: Array = np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
     return (transformed / divisor).reshape(out.shape).astype(out.dtype)
 
 
