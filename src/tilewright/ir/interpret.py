@@ -43,6 +43,7 @@ class _State:
     mesh: tuple[int, int]
     tensors: dict[str, Array]
     shapes: dict[str, tuple[int, ...]]
+    owners: dict[str, str]
     scratchpads: dict[str, Array]
     slots: dict[str, tuple[int, int]]
     pending: dict[tuple[str, int], list[Callable[[], None]]] = field(default_factory=dict)
@@ -75,13 +76,16 @@ def interpret(
 def _initial_state(program: Program, inputs: Mapping[str, Array], mesh: tuple[int, int]) -> _State:
     known = {"mesh_rows": mesh[0], "mesh_columns": mesh[1]}
     shapes = {t.name: tuple(int(evaluate(e, known)) for e in t.shape) for t in program.tensors}
-    tensors = {t.name: _tensor_data(t, shapes[t.name], inputs) for t in program.tensors}
+    tensors = {
+        t.name: _tensor_data(t, shapes[t.name], inputs) for t in program.tensors if not t.storage
+    }
+    owners = {t.name: t.memory for t in program.tensors}
     slots = {
         b.name: (int(evaluate(b.elements, known)), int(evaluate(b.copies, known)))
         for b in program.buffers
     }
     scratchpads = {b.name: _poisoned(b, mesh, slots[b.name]) for b in program.buffers}
-    return _State(mesh, tensors, shapes, scratchpads, slots)
+    return _State(mesh, tensors, shapes, owners, scratchpads, slots)
 
 
 def _poisoned(buffer: Buffer, mesh: tuple[int, int], slot: tuple[int, int]) -> Array:
@@ -156,7 +160,7 @@ def _move(stmt: Transfer, slot: int, env: Env, state: _State, core: tuple[slice,
     pads = state.scratchpads[stmt.buffer][core]
     index, inside = _region(state.shapes[stmt.tensor], stmt.ranges, extents, env, pads.shape[:2])
     local = pads[:, :, slot * elements : slot * elements + count]
-    memory = state.tensors[stmt.tensor]
+    memory = state.tensors[state.owners[stmt.tensor]]
     if stmt.direction == "get":
         local[...] = np.where(inside, memory[np.where(inside, index, 0)], 0.0)
     else:
@@ -241,7 +245,7 @@ def _store(
     if isinstance(operand, Tile):
         index, inside, _extents = _tile_region(operand, env, state)
         flat = local.reshape(index.shape)
-        state.tensors[operand.tensor][index[inside]] = flat[inside]
+        state.tensors[state.owners[operand.tensor]][index[inside]] = flat[inside]
     else:
         _view(operand, env, state)[...] = local
 
@@ -254,7 +258,7 @@ def _tile_region(tile: Tile, env: Env, state: _State) -> tuple[Array, Array, tup
 
 def _tile_values(tile: Tile, env: Env, state: _State) -> Array:
     index, inside, extents = _tile_region(tile, env, state)
-    memory = state.tensors[tile.tensor]
+    memory = state.tensors[state.owners[tile.tensor]]
     return np.where(inside, memory[np.where(inside, index, 0)], 0.0).reshape(*state.mesh, *extents)
 
 

@@ -41,13 +41,22 @@ def at(start: IntLike, extent: IntLike, step: IntLike = 1) -> Range:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A row-major array in main memory; `dims` names its dimensions in storage order."""
+    """A row-major array in main memory; `dims` names its dimensions in storage order.
+
+    `storage` names the tensor whose memory this one shares: the same elements under another shape.
+    """
 
     name: str
     dtype: str
     kind: TensorKind
     dims: tuple[str, ...]
     shape: tuple[Expr, ...]
+    storage: str = ""
+
+    @property
+    def memory(self) -> str:
+        """Name of the tensor that owns the memory."""
+        return self.storage or self.name
 
 
 @dataclass(frozen=True)
