@@ -1,0 +1,193 @@
+"""Reading machine descriptions: TOML file + its bases + overrides in, checked `Machine` out.
+
+A file may say `base = "NAME"` and give only what differs. Each number needs an entry under
+`[sources]`, keyed by its dotted path; a file inherits the sources of the numbers it inherits, and
+must give one for each number it sets.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from tilewright.common.errors import MachineError
+from tilewright.machine.check import (
+    check_machine,
+    check_sources,
+    refuse,
+    same_kind,
+    shown,
+    unknown_key,
+)
+from tilewright.machine.model import Leaf, Machine
+
+DATA_DIRECTORY = Path(__file__).parent / "data"
+OVERRIDE_SOURCE = "set by the user"
+
+_BASE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+Table = dict[str, object]
+
+
+def list_machines() -> list[str]:
+    """The names of the shipped machines, sorted."""
+    return sorted(path.stem for path in DATA_DIRECTORY.glob("*.toml"))
+
+
+def load_machine(name_or_path: str, overrides: Mapping[str, str] | None = None) -> Machine:
+    """The machine called `name_or_path`, or described by that `.toml` file, with `overrides` set.
+
+    `overrides` maps dotted paths to texts, as `--set memory.spm.capacity_bytes=131072` gives them.
+    Raises MachineError with file, key, what was expected and what was found.
+    """
+    path = _locate(name_or_path)
+    tree = _read_with_bases(path, ())
+    sources = cast(Table, tree.pop("sources"))
+    for key, text in (overrides or {}).items():
+        _override(tree, key, text)
+        sources[key] = OVERRIDE_SOURCE
+    where = str(path) if "/" in name_or_path or name_or_path.endswith(".toml") else path.name
+    return _build(where, tree, sources)
+
+
+def _build(where: str, tree: Table, sources: Table) -> Machine:
+    try:
+        machine = msgspec.convert({**tree, "sources": []}, Machine)
+    except msgspec.ValidationError as error:
+        raise refuse(where, error, tree) from None
+    check_sources(where, machine, sources)
+    check_machine(where, machine)
+    pairs = tuple(sorted((key, str(text)) for key, text in sources.items()))
+    return msgspec.structs.replace(machine, sources=pairs)
+
+
+def _locate(name_or_path: str) -> Path:
+    if name_or_path.endswith(".toml") or "/" in name_or_path:
+        return Path(name_or_path)
+    if name_or_path in list_machines():
+        return DATA_DIRECTORY / f"{name_or_path}.toml"
+    raise MachineError(
+        f"unknown machine {shown(name_or_path)}",
+        fix=f"known machines: {', '.join(list_machines())}; or give the path of a .toml file",
+    )
+
+
+def _read(path: Path) -> Table:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MachineError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise MachineError("is not UTF-8 text", where=str(path)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise MachineError(f"is not TOML: {error}", where=str(path)) from None
+
+
+def _read_with_bases(path: Path, derived: tuple[Path, ...]) -> Table:
+    """The tree of `path` laid over that of its base; `derived` are the files that led here."""
+    if path.resolve() in derived:
+        chain = " -> ".join(file.stem for file in (*derived, path))
+        raise MachineError(f"base: the files build on each other: {chain}", where=path.name)
+    tree = _read(path)
+    sources = tree.setdefault("sources", {})
+    if not isinstance(sources, dict):
+        raise MachineError(f"sources: expected a table, found {shown(sources)}", where=path.name)
+    if "base" not in tree:
+        return tree
+    base_path = _locate_base(path, tree.pop("base"))
+    base = _read_with_bases(base_path, (*derived, path.resolve()))
+    base_sources = cast(Table, base.pop("sources"))
+    own = _numbers(tree, exclude="sources")
+    inherited = {key: text for key, text in base_sources.items() if key not in own}
+    del tree["sources"]
+    return {**_merge(base, tree), "sources": {**inherited, **sources}}
+
+
+def _locate_base(path: Path, name: object) -> Path:
+    """The sibling file `name`.toml, otherwise the shipped machine of that name."""
+    if not isinstance(name, str) or not _BASE_NAME.fullmatch(name):
+        raise MachineError(
+            f"base: expected the name of a machine, found {shown(name)}", where=path.name
+        )
+    sibling = path.parent / f"{name}.toml"
+    if sibling.exists() and sibling.resolve() != path.resolve():
+        return sibling
+    if name in list_machines():
+        return DATA_DIRECTORY / f"{name}.toml"
+    raise MachineError(
+        f"base: there is no machine {shown(name)}",
+        where=path.name,
+        fix=f"known machines: {', '.join(list_machines())}; or put {name}.toml beside the file",
+    )
+
+
+def _numbers(tree: Table, *, exclude: str = "", prefix: str = "") -> set[str]:
+    """The dotted paths of the numbers that `tree` sets."""
+    found: set[str] = set()
+    for key, value in tree.items():
+        if isinstance(value, dict) and key != exclude:
+            found |= _numbers(value, prefix=f"{prefix}{key}.")
+        elif isinstance(value, int | float):
+            found.add(f"{prefix}{key}")
+    return found
+
+
+def _merge(base: Table, derived: Table) -> Table:
+    merged = dict(base)
+    for key, value in derived.items():
+        below = merged.get(key)
+        both_tables = isinstance(below, dict) and isinstance(value, dict)
+        merged[key] = _merge(cast(Table, below), cast(Table, value)) if both_tables else value
+    return merged
+
+
+def _override(tree: Table, key: str, text: str) -> None:
+    """Set the leaf at the dotted `key` to `text`, read as the type that the leaf has."""
+    *parents, last = key.split(".")
+    table: object = tree
+    for name in parents:
+        table = table.get(name) if isinstance(table, dict) else None
+    if not isinstance(table, dict) or not isinstance(table.get(last), int | float | str):
+        raise unknown_key("--set", key, sorted(_leaf_paths(tree)))
+    table[last] = _parse(key, text, table[last])
+
+
+def _parse(key: str, text: str, current: Leaf) -> Leaf:
+    match current:
+        case str():
+            return text
+        case int():
+            number = _number(text)
+            if number is not None and number == int(number):
+                return int(number)
+        case float():
+            number = _number(text)
+            if number is not None:
+                return float(number)
+    raise MachineError(f"{key}: expected {same_kind(current)}, found {shown(text)}", where="--set")
+
+
+def _number(text: str) -> int | float | None:
+    """`text` as a finite number (131072, 128_000, 0x1000, 1.45e9), None where it is none."""
+    for read in (lambda word: int(word, 0), float):
+        try:
+            number: int | float = read(text)
+        except ValueError:
+            continue
+        return number if abs(number) < float("inf") else None
+    return None
+
+
+def _leaf_paths(tree: Table, prefix: str = "") -> list[str]:
+    paths: list[str] = []
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            paths += _leaf_paths(value, f"{prefix}{key}.")
+        else:
+            paths.append(f"{prefix}{key}")
+    return paths

@@ -1,0 +1,188 @@
+"""The machine as a value: cores and their mesh, memories, the DMA engine, the primitives.
+
+In: nothing (the loader builds these). Out: `Machine`, which every stage reads and none changes.
+The DMA and primitive models follow swDNN section III (Table II) and swATOP section IV-C.
+Every leaf carries its unit in its name; `Machine.sources` says where each number comes from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+PositiveInt = Annotated[int, Meta(gt=0)]
+NonNegativeInt = Annotated[int, Meta(ge=0)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+NonNegativeFloat = Annotated[float, Meta(ge=0)]
+Text = Annotated[str, Meta(min_length=1)]
+Leaf = int | float | str
+
+
+class Groups(Struct, frozen=True, forbid_unknown_fields=True):
+    """Core groups, each with a main memory and a DMA engine of its own."""
+
+    count: PositiveInt
+
+
+class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
+    """The mesh of cores inside one group, joined by row and column buses."""
+
+    rows: PositiveInt
+    columns: PositiveInt
+
+
+class Core(Struct, frozen=True, forbid_unknown_fields=True):
+    """One core: its vector unit, its registers and the table that times its instructions."""
+
+    vector_lanes: PositiveInt
+    flops_per_cycle: PositiveInt
+    registers: PositiveInt
+    instruction_cache_bytes: PositiveInt
+    instruction_table: Text
+
+
+class ScratchpadMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """The software-managed memory of one core; `reserved_bytes` hold its stack and scalars."""
+
+    capacity_bytes: PositiveInt
+    reserved_bytes: NonNegativeInt
+    alignment_bytes: PositiveInt
+
+
+class MainMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """The main memory of one group; transfers are fastest at `alignment_bytes`."""
+
+    capacity_bytes: PositiveInt
+    alignment_bytes: PositiveInt
+
+
+class Memory(Struct, frozen=True, forbid_unknown_fields=True):
+    """The memory spaces by the names that programs use for them."""
+
+    spm: ScratchpadMemory
+    main: MainMemory
+
+
+class DmaDirection(Struct, frozen=True, forbid_unknown_fields=True):
+    """One direction of a group's DMA engine.
+
+    A contiguous block of s bytes counts as `ceil(s / transaction_bytes) + block_overhead_transactions`
+    transactions, and each occupies the memory for `transaction_bytes / peak_bytes_per_second`.
+    """
+
+    peak_bytes_per_second: PositiveFloat
+    block_overhead_transactions: NonNegativeFloat
+
+
+class DmaLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    """The largest values that the fields of one DMA descriptor hold."""
+
+    size_bytes: PositiveInt
+    block_bytes: PositiveInt
+    stride_bytes: PositiveInt
+
+
+class Dma(Struct, frozen=True, forbid_unknown_fields=True):
+    """The DMA engine of one group: start-up, cost of issuing, bandwidth rule, descriptor limits.
+
+    `latency_cycles` is the time from a request to its first data; `issue_cycles` is what the core
+    itself spends to build and issue one descriptor.
+    """
+
+    transaction_bytes: PositiveInt
+    latency_cycles: NonNegativeInt
+    issue_cycles: NonNegativeInt
+    get: DmaDirection
+    put: DmaDirection
+    limits: DmaLimits
+
+
+class GemmPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
+    """The matrix-multiply primitive that a whole group executes, and its calibrated cycles.
+
+    Per core the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
+    multiple of `register_block_scalars`. One call on per-core blocks m, n, k takes
+    `call_cycles + blocks * mesh.columns * (k * cycles_per_k + block_cycles)` cycles, where `blocks`
+    counts the register blocks of m x n.
+    """
+
+    lanes: PositiveInt
+    register_block_vectors: PositiveInt
+    register_block_scalars: PositiveInt
+    call_cycles: NonNegativeFloat
+    block_cycles: NonNegativeFloat
+    cycles_per_k: PositiveFloat
+
+
+class VectorPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
+    """Cycles per vector of the elementwise and transform primitives: loads, operations, loop."""
+
+    load_cycles: NonNegativeFloat
+    arithmetic_cycles: NonNegativeFloat
+    loop_cycles: NonNegativeFloat
+
+
+class Primitives(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a tile program may call."""
+
+    gemm: GemmPrimitive
+    vector: VectorPrimitive
+
+
+class Machine(Struct, frozen=True, forbid_unknown_fields=True):
+    """One machine. `sources` pairs the dotted path of each number with where it comes from."""
+
+    name: Text
+    description: str
+    target: Text
+    clock_hz: PositiveInt
+    groups: Groups
+    mesh: Mesh
+    core: Core
+    memory: Memory
+    dma: Dma
+    primitives: Primitives
+    sources: tuple[tuple[str, str], ...]
+
+    @property
+    def cores(self) -> int:
+        """Cores of one group."""
+        return self.mesh.rows * self.mesh.columns
+
+    @property
+    def peak_flops(self) -> float:
+        """Floating-point operations per second of all groups together."""
+        return float(self.groups.count * self.cores * self.core.flops_per_cycle * self.clock_hz)
+
+    @property
+    def spm_available_bytes(self) -> int:
+        """Bytes of one core's scratchpad that buffers may take."""
+        return self.memory.spm.capacity_bytes - self.memory.spm.reserved_bytes
+
+    def content_hash(self) -> str:
+        """A stable digest of everything that can change a result: all but name and prose."""
+        prose = ("name", "description", "sources")
+        lines = [
+            f"{path}={value!r}" for path, value in leaves(self) if path.split(".")[0] not in prose
+        ]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def leaves(value: Struct, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
+    """Yield the dotted path and value of each number and text below `value`, in field order."""
+    for field in msgspec.structs.fields(value):
+        child = getattr(value, field.name)
+        if isinstance(child, Struct):
+            yield from leaves(child, f"{prefix}{field.name}.")
+        elif isinstance(child, int | float | str):
+            yield f"{prefix}{field.name}", child
+
+
+def describe(machine: Machine) -> list[tuple[str, Leaf, str]]:
+    """Each leaf of `machine` as (dotted path, value, source); texts may have an empty source."""
+    sources = dict(machine.sources)
+    return [(path, value, sources.get(path, "")) for path, value in leaves(machine)]

@@ -1,0 +1,287 @@
+"""Machine files: what is shipped, bases, overrides, and each refusal as a whole message."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tilewright.common.errors import MachineError
+from tilewright.machine import describe, list_machines, load_machine
+from tilewright.machine.load import DATA_DIRECTORY
+
+SHIPPED = (DATA_DIRECTORY / "sw26010.toml").read_text()
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def changed(folder: Path, old: str, new: str) -> str:
+    """The path of a copy of sw26010.toml in which the line `old` reads `new`."""
+    text, count = re.subn(rf"^{re.escape(old)}$", new, SHIPPED, count=1, flags=re.MULTILINE)
+    assert count == 1
+    return write(folder, "m.toml", text)
+
+
+def refusal(name: str, overrides: dict[str, str] | None = None) -> str:
+    with pytest.raises(MachineError) as caught:
+        load_machine(name, overrides)
+    return str(caught.value)
+
+
+# --- what is shipped -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list_machines())
+def test_every_shipped_machine_loads_under_its_own_name(name):
+    assert load_machine(name).name == name
+
+
+def test_the_sw26010_has_the_published_peak():
+    machine = load_machine("sw26010")
+    assert machine.peak_flops == 4 * 742.4e9
+    assert machine.cores == 64
+    assert machine.spm_available_bytes == 60 * 1024
+
+
+def test_one_core_group_is_a_quarter_of_the_chip():
+    chip, group = load_machine("sw26010"), load_machine("sw26010_cg")
+    assert group.peak_flops * 4 == chip.peak_flops
+    assert group.dma == chip.dma
+    assert group.memory == chip.memory
+
+
+@pytest.mark.parametrize("name", list_machines())
+def test_every_number_has_a_source(name):
+    numbers = [row for row in describe(load_machine(name)) if not isinstance(row[1], str)]
+    assert len(numbers) >= 25
+    assert all(source.strip() for _, _, source in numbers)
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+def test_a_machine_is_hashable_and_equal_to_itself_read_again():
+    assert hash(load_machine("sw26010")) == hash(load_machine("sw26010"))
+    assert load_machine("sw26010") == load_machine("sw26010")
+
+
+def test_the_content_hash_follows_numbers_and_ignores_prose(tmp_path):
+    machine = load_machine("sw26010")
+    prose = write(tmp_path, "p.toml", 'base = "sw26010"\nname = "p"\ndescription = "other words"')
+    assert load_machine(prose).content_hash() == machine.content_hash()
+    larger = load_machine("sw26010", {"memory.spm.capacity_bytes": "131072"})
+    assert larger.content_hash() != machine.content_hash()
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("memory.spm.capacity_bytes", "131072", 131072),
+        ("memory.spm.capacity_bytes", "0x20000", 131072),
+        ("memory.spm.capacity_bytes", "131_072", 131072),
+        ("clock_hz", "2.25e9", 2_250_000_000),
+        ("dma.get.peak_bytes_per_second", "51", 51.0),
+        ("core.instruction_table", "other", "other"),
+    ],
+)
+def test_an_override_sets_one_leaf_and_says_so(key, text, value):
+    before = describe(load_machine("sw26010"))
+    after = describe(load_machine("sw26010", {key: text}))
+    changed_rows = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert changed_rows == [(key, value, "set by the user")]
+
+
+# --- bases -----------------------------------------------------------------------------------
+
+
+def test_a_derived_file_inherits_numbers_and_their_sources(tmp_path):
+    path = write(
+        tmp_path,
+        "wide.toml",
+        'base = "sw26010"\nname = "wide"\n[memory.spm]\ncapacity_bytes = 262144\n'
+        '[sources]\n"memory.spm.capacity_bytes" = "a thought experiment"\n',
+    )
+    rows = {key: (value, source) for key, value, source in describe(load_machine(path))}
+    base = {key: (value, source) for key, value, source in describe(load_machine("sw26010"))}
+    assert rows.pop("name")[0] == "wide"
+    assert rows.pop("memory.spm.capacity_bytes") == (262144, "a thought experiment")
+    assert all(base[key] == row for key, row in rows.items())
+
+
+def test_a_base_may_be_a_sibling_file(tmp_path):
+    write(tmp_path, "first.toml", 'base = "sw26010"\nname = "first"')
+    path = write(tmp_path, "second.toml", 'base = "first"\ndescription = "second of its name"')
+    assert load_machine(path).name == "first"
+
+
+def test_a_derived_number_needs_a_source_of_its_own(tmp_path):
+    path = write(tmp_path, "m.toml", 'base = "sw26010"\nclock_hz = 2_000_000_000')
+    assert refusal(path) == (
+        f"{path}: clock_hz = 2000000000 has no source; "
+        'add "clock_hz" = "where the number comes from" under [sources]'
+    )
+
+
+def test_cyclic_bases(tmp_path):
+    write(tmp_path, "a.toml", 'base = "b"')
+    write(tmp_path, "b.toml", 'base = "a"')
+    assert refusal(str(tmp_path / "a.toml")) == (
+        "a.toml: base: the files build on each other: a -> b -> a"
+    )
+
+
+def test_unknown_base(tmp_path):
+    path = write(tmp_path, "m.toml", 'base = "sw26020"')
+    assert refusal(path) == (
+        "m.toml: base: there is no machine 'sw26020'; known machines: "
+        f"{', '.join(list_machines())}; or put sw26020.toml beside the file"
+    )
+
+
+@pytest.mark.parametrize("base", ['"../secret"', '"/etc/passwd"', "3", '""'])
+def test_a_base_is_a_name_and_never_a_path(tmp_path, base):
+    path = write(tmp_path, "m.toml", f"base = {base}")
+    found = base.replace('"', "'")
+    assert refusal(path) == f"m.toml: base: expected the name of a machine, found {found}"
+
+
+# --- refusals --------------------------------------------------------------------------------
+
+
+def test_unknown_machine():
+    assert refusal("sw26011") == (
+        f"unknown machine 'sw26011'; known machines: {', '.join(list_machines())}; "
+        "or give the path of a .toml file"
+    )
+
+
+def test_missing_file(tmp_path):
+    path = str(tmp_path / "none.toml")
+    assert refusal(path) == f"{path}: cannot be read: No such file or directory"
+
+
+def test_not_toml(tmp_path):
+    path = write(tmp_path, "m.toml", "clock_hz = = 3")
+    assert refusal(path) == f"{path}: is not TOML: Invalid value (at line 1, column 12)"
+
+
+def test_not_text(tmp_path):
+    path = tmp_path / "m.toml"
+    path.write_bytes(b"\xff\xfe")
+    assert refusal(str(path)) == f"{path}: is not UTF-8 text"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "capacity_bytes = 65536",
+            "capacity_bytes = -65536",
+            "memory.spm.capacity_bytes: expected an integer >= 1, found -65536",
+        ),
+        (
+            "capacity_bytes = 65536",
+            "capacity_kb = 64",
+            "unknown key memory.spm.capacity_kb; did you mean capacity_bytes?",
+        ),
+        (
+            "capacity_bytes = 65536",
+            'capacity_bytes = "64 KB"',
+            "memory.spm.capacity_bytes: expected an integer, found '64 KB'",
+        ),
+        (
+            "capacity_bytes = 65536",
+            "",
+            "memory.spm.capacity_bytes is missing; give it, and its source under [sources]",
+        ),
+        (
+            "reserved_bytes = 4096",
+            "reserved_bytes = 65536",
+            "memory.spm.reserved_bytes: expected less than memory.spm.capacity_bytes = 65536, "
+            "found 65536",
+        ),
+        (
+            "alignment_bytes = 32",
+            "alignment_bytes = 24",
+            "memory.spm.alignment_bytes: expected a power of two, found 24",
+        ),
+        ("rows = 8", "rows = 8.5", "mesh.rows: expected an integer, found 8.5"),
+        ("rows = 8", "rows = [8, 8]", "mesh.rows: expected an integer, found [8, 8]"),
+        (
+            "peak_bytes_per_second = 33.1e9",
+            "peak_bytes_per_second = inf",
+            "dma.get.peak_bytes_per_second: expected a finite number, found inf",
+        ),
+        (
+            "peak_bytes_per_second = 33.1e9",
+            "peak_bytes_per_second = 0",
+            "dma.get.peak_bytes_per_second: expected a number > 0.0, found 0",
+        ),
+        (
+            "lanes = 4",
+            "lanes = 8",
+            "primitives.gemm.lanes: expected core.vector_lanes = 4, found 8",
+        ),
+        ('name = "sw26010"', 'nom = "x"', "unknown key nom; did you mean name?"),
+        ('target = "sw26010"', 'target = ""', "target: expected a text of length >= 1, found ''"),
+    ],
+)
+def test_a_wrong_line_is_refused_with_key_expectation_and_finding(tmp_path, old, new, message):
+    path = changed(tmp_path, old, new)
+    assert refusal(path) == f"{path}: {message}"
+
+
+def test_a_number_without_source(tmp_path):
+    lines = [line for line in SHIPPED.splitlines() if not line.startswith('"mesh.rows"')]
+    path = write(tmp_path, "m.toml", "\n".join(lines))
+    assert refusal(path) == (
+        f"{path}: mesh.rows = 8 has no source; "
+        'add "mesh.rows" = "where the number comes from" under [sources]'
+    )
+
+
+def test_a_source_without_number(tmp_path):
+    path = write(tmp_path, "m.toml", SHIPPED + '"mesh.row" = "a guess"\n')
+    assert refusal(path) == f"{path}: unknown key sources.mesh.row; did you mean sources.mesh.rows?"
+
+
+def test_an_empty_source(tmp_path):
+    path = changed(
+        tmp_path, '"mesh.rows" = "P1 section III-B: 8 by 8 mesh of CPEs"', '"mesh.rows" = " "'
+    )
+    assert refusal(path) == (
+        f"{path}: sources.mesh.rows: expected a text that says where the number comes from, "
+        "found ' '"
+    )
+
+
+def test_sources_that_are_no_table(tmp_path):
+    path = write(tmp_path, "m.toml", "sources = 3")
+    assert refusal(path) == "m.toml: sources: expected a table, found 3"
+
+
+def test_a_part_that_is_no_table(tmp_path):
+    path = write(tmp_path, "m.toml", 'base = "sw26010"\ndma = 7\n[sources]\ndma = "x"')
+    assert refusal(path) == f"{path}: dma: expected a table, found 7"
+
+
+def test_unknown_override_key():
+    assert refusal("sw26010", {"memory.spm.capacity_kb": "128"}) == (
+        "--set: unknown key memory.spm.capacity_kb; did you mean memory.spm.capacity_bytes?"
+    )
+
+
+@pytest.mark.parametrize("text", ["64KB", "", "nan", "1e999", "0.5"])
+def test_unparsable_override_value(text):
+    assert refusal("sw26010", {"memory.spm.capacity_bytes": text}) == (
+        f"--set: memory.spm.capacity_bytes: expected an integer, found {text!r}"
+    )
+
+
+def test_an_override_is_checked_like_a_file():
+    assert refusal("sw26010", {"memory.spm.capacity_bytes": "0"}) == (
+        "sw26010.toml: memory.spm.capacity_bytes: expected an integer >= 1, found 0"
+    )
