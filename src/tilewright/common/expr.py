@@ -221,6 +221,22 @@ def product(values: Iterable[IntLike]) -> Expr:
     return result
 
 
+def total(values: Iterable[IntLike]) -> Expr:
+    """The sum of integers and expressions."""
+    result: Expr = Const(0)
+    for value in values:
+        result = binary("+", result, value)
+    return result
+
+
+def all_of(conditions: Iterable[Expr]) -> Expr:
+    """1 where every condition holds; 1 for none at all."""
+    result: Expr = Const(1)
+    for condition in conditions:
+        result = binary("and", result, condition)
+    return result
+
+
 def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
     """Value of `e` under `env`: an int, or an array where any symbol is bound to an array.
 

@@ -1,0 +1,98 @@
+"""Make tiles that reach beyond their tensor explicit (swATOP 4.5.3).
+
+A tile is rounded up to what the primitive takes. Only the last tile of an axis can reach beyond the tensor; there the
+transfer moves what exists, and the core re-packs the tile in its scratchpad: zeros after a get, cropped before a put.
+Nothing else is copied, and complete tiles pay nothing: lightweight padding, with the scratchpad itself as the
+auxiliary buffer.
+
+before:  get(a[at(i * 64, 64)] -> t); wait(t)
+after:   get(a[at(i * 64, min(64, n - i * 64))] -> t); wait(t); if n < i * 64 + 64: repack(t)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.common.expr import (
+    Binary,
+    Const,
+    Expr,
+    Var,
+    binary,
+    ceil_div,
+    maximum,
+    minimum,
+    substitute,
+    total,
+)
+from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
+
+
+def handle_boundary(program: Program) -> Program:
+    """Staged program whose transfers stay inside their tensors."""
+    return replace(program, body=_rewrite(program.body, program))
+
+
+def _rewrite(body: tuple[Stmt, ...], program: Program) -> tuple[Stmt, ...]:
+    result: list[Stmt] = []
+    due: If | None = None
+    for stmt in body:
+        match stmt:
+            case For():
+                result.append(replace(stmt, body=_rewrite(stmt.body, program)))
+            case If():
+                then, orelse = _rewrite(stmt.then, program), _rewrite(stmt.orelse, program)
+                result.append(If(stmt.condition, then, orelse))
+            case Transfer():
+                clamped, due = _clamp(stmt, program)
+                if due and stmt.direction == "put":
+                    result.append(due)
+                    due = None
+                result.append(clamped)
+            case Wait() if due:
+                result += [stmt, due]
+                due = None
+            case _:
+                result.append(stmt)
+    return tuple(result)
+
+
+def _clamp(stmt: Transfer, program: Program) -> tuple[Transfer, If | None]:
+    shape = program.tensor(stmt.tensor).shape
+    ranges = tuple(
+        _inside(r, n) if _may_exceed(r) else r for r, n in zip(stmt.ranges, shape, strict=True)
+    )
+    if ranges == stmt.ranges:
+        return stmt, None
+    beyond = [_exceeds(r, n) for r, n in zip(stmt.ranges, shape, strict=True) if _may_exceed(r)]
+    condition = beyond[0] if len(beyond) == 1 else binary("<", 0, total(beyond))
+    padded, real = _view(stmt, stmt.ranges), _view(stmt, ranges)
+    views = (padded, real) if stmt.direction == "get" else (real, padded)
+    return replace(stmt, ranges=ranges), If(condition, (Call("repack", views),))
+
+
+def _may_exceed(r: Range) -> bool:
+    """Only extents that were rounded up to a granule can reach beyond their tensor."""
+    return _is_rounded(r.extent)
+
+
+def _is_rounded(e: Expr) -> bool:
+    return isinstance(e, Binary) and (e.op == "ceil_div" or _is_rounded(e.a) or _is_rounded(e.b))
+
+
+def _inside(r: Range, size: Expr) -> Range:
+    left = size - r.start if r.step == Const(1) else ceil_div(size - r.start, r.step)
+    return replace(r, extent=maximum(0, minimum(r.extent, left)))
+
+
+def _exceeds(r: Range, size: Expr) -> Expr:
+    """Whether the last core's part, hence any core's, reaches beyond the tensor: the same for all cores."""
+    last = {"rid": Var("mesh_rows") - 1, "cid": Var("mesh_columns") - 1}
+    end = substitute(r.start + (r.extent - 1) * r.step + 1, last)
+    return binary("<", size, end)
+
+
+def _view(stmt: Transfer, ranges: tuple[Range, ...]) -> View:
+    shape = tuple(r.extent for r in ranges)
+    letters = "".join(chr(ord("a") + i) for i in range(len(shape)))
+    return View(stmt.buffer, stmt.slot, shape, tuple(Range(Const(0), e) for e in shape), letters)

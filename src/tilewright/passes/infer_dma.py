@@ -1,0 +1,236 @@
+"""Infer the transfers of a seed-stage program (swATOP 4.5.1).
+
+Each tensor gets a scratchpad buffer and a transfer just inside the innermost loop that its region depends on: as far
+out as reuse allows. `stage` moves a tensor's transfer further out, where it fetches the union of what the loops
+inside need. A result whose reduction loops all run inside its transfer starts from zero and is put once; otherwise
+it is fetched again for every outer reduction step.
+
+before:  for i: for k: gemm(c[i], a[i, k], b[k])
+after:   for i: fill(c_tile); for k: get(a -> a_tile); get(b -> b_tile); gemm(c_tile, a_tile, b_tile)
+                put(c_tile -> c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.common.errors import ScheduleError
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    Var,
+    all_of,
+    binary,
+    free_vars,
+    product,
+    round_up,
+    substitute,
+)
+from tilewright.ir.nodes import (
+    Buffer,
+    Call,
+    For,
+    If,
+    Program,
+    Range,
+    Stmt,
+    Tile,
+    Transfer,
+    View,
+    Wait,
+)
+from tilewright.ir.primitives import PRIMITIVES
+
+SLOT_ELEMENTS = 8
+"""Slots start at multiples of this many elements, so that every slot is aligned for vectors of both dtypes."""
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """Where one tensor is transferred: inside `depth` loops, as `region`; `view` is a call's part of it."""
+
+    tile: Tile
+    depth: int
+    region: tuple[Range, ...]
+    view: View
+    written: bool
+
+
+def copies(tensor: str) -> Var:
+    """The symbol of a tensor's number of buffer copies: 1, or 2 for double buffering."""
+    return Var(f"{tensor}_copies")
+
+
+def infer_dma(program: Program, stages: Mapping[str, str]) -> Program:
+    """Staged-stage program: each transfer is followed by its wait, calls work on buffer views.
+
+    `stages` maps a tensor to the loop outside which its transfer stands.
+    """
+    loops, inner = _chain(program.body)
+    main = _main_call(inner)
+    staged = [_stage(o, loops, stages, i == 0) for i, o in enumerate(_tiles(inner, main))]
+    output = staged[0]
+    views = {s.tile.tensor: s.view for s in staged}
+    body: tuple[Stmt, ...] = (_on_views(main, views),)
+    for depth in range(len(loops), -1, -1):
+        body = _at_depth(depth, body, loops, staged, inner, output)
+        if depth:
+            body = (replace(loops[depth - 1], body=body),)
+    buffers = tuple(_buffer(s, program, loops) for s in staged)
+    parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in staged)}
+    return Program(program.name, tuple(sorted(parameters)), program.tensors, buffers, body)
+
+
+def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
+    loops: list[For] = []
+    while len(body) == 1 and isinstance(body[0], For):
+        loops.append(body[0])
+        body = body[0].body
+    return loops, body
+
+
+def _main_call(inner: tuple[Stmt, ...]) -> Call:
+    return next(s for s in inner if isinstance(s, Call))
+
+
+def _guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
+    """The calls that stand under a condition before or after the main call."""
+    place = inner.index(_main_call(inner))
+    part = inner[place + 1 :] if after else inner[:place]
+    return [
+        s for branch in part if isinstance(branch, If) for s in branch.then if isinstance(s, Call)
+    ]
+
+
+def _tiles(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
+    """One tile per tensor: the main call's operands, then the addends of the epilogue."""
+    extra = [o for c in _guarded(inner, after=True) for o in c.operands[1:]]
+    return [o for o in (*main.operands, *extra) if isinstance(o, Tile)]
+
+
+def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: bool) -> _Staged:
+    names = [f.var for f in loops]
+    used = frozenset().union(*(_range_symbols(r) for r in tile.ranges))
+    depth = max((i + 1 for i, name in enumerate(names) if name in used), default=0)
+    if tile.tensor in stages:
+        if stages[tile.tensor] not in names:
+            raise ScheduleError(
+                f"stage({tile.tensor}, {stages[tile.tensor]}): there is no such loop"
+            )
+        depth = min(depth, names.index(stages[tile.tensor]))
+    pairs = [_union(r, loops[depth:], tile.tensor) for r in tile.ranges]
+    region = tuple(r for r, _ in pairs)
+    view = View(
+        f"{tile.tensor}_tile",
+        Const(0),
+        tuple(r.extent for r in region),
+        tuple(v for _, v in pairs),
+        tile.roles,
+    )
+    return _Staged(tile, depth, region, view, written)
+
+
+def _range_symbols(r: Range) -> frozenset[str]:
+    return free_vars(r.start) | free_vars(r.extent)
+
+
+def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
+    """What the loops `inside` touch together, and the place of one iteration within it."""
+    moving = [f for f in inside if f.var in _range_symbols(r)]
+    if not moving:
+        return r, Range(Const(0), r.extent)
+    if any(f.var in free_vars(r.extent) for f in moving):
+        raise ScheduleError(
+            f"stage({tensor}): the tile's extent changes inside the loop, it has no fixed union"
+        )
+    zeros = {f.var: Const(0) for f in moving}
+    start = substitute(r.start, zeros)
+    steps = [(f, substitute(r.start, {**zeros, f.var: Const(1)}) - start) for f in moving]
+    if len(steps) == 1 and r.extent == Const(1):
+        loop, step = steps[0]
+        return Range(start, loop.extent, step), Range(Var(loop.var), Const(1))
+    extent = (r.extent - 1) * r.step + 1
+    place: Expr = Const(0)
+    for loop, step in steps:
+        extent = extent + (loop.extent - 1) * step
+        place = place + Var(loop.var) * step
+    return Range(start, extent), Range(place, r.extent, r.step)
+
+
+def _at_depth(
+    depth: int,
+    body: tuple[Stmt, ...],
+    loops: list[For],
+    staged: list[_Staged],
+    inner: tuple[Stmt, ...],
+    output: _Staged,
+) -> tuple[Stmt, ...]:
+    """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
+    before: list[Stmt] = []
+    after: list[Stmt] = []
+    for s in staged:
+        if s.depth == depth and not s.written and s.tile.tensor not in _addends(inner):
+            before += _moved(s, "get")
+    if output.depth == depth:
+        before = [*_initialised(output, loops, inner), *before]
+        after = [*_finished(staged, inner), *_moved(output, "put")]
+    return (*before, *body, *after)
+
+
+def _moved(s: _Staged, direction: str) -> list[Stmt]:
+    transfer = Transfer(
+        "put" if direction == "put" else "get", s.tile.tensor, s.region, s.view.buffer, Const(0)
+    )
+    return [transfer, Wait(s.view.buffer, Const(0))]
+
+
+def _whole(s: _Staged) -> View:
+    ranges = tuple(Range(Const(0), r.extent) for r in s.region)
+    letters = "".join(chr(ord("a") + i) for i in range(len(ranges)))
+    return replace(s.view, ranges=ranges, roles=letters)
+
+
+def _initialised(output: _Staged, loops: list[For], inner: tuple[Stmt, ...]) -> list[Stmt]:
+    if not PRIMITIVES[_main_call(inner).primitive].reads_first:
+        return []
+    zero = Call("fill", (_whole(output),), (("value", 0.0),))
+    used = frozenset().union(*(_range_symbols(r) for r in output.tile.ranges))
+    outer = [f.var for f in loops[: output.depth] if f.var not in used]
+    if not outer:
+        return [zero]
+    if _guarded(inner, after=True):
+        raise ScheduleError("an epilogue needs every reduction loop inside the result's transfer")
+    first = all_of(binary("==", Var(v), 0) for v in outer)
+    return [If(first, (zero,), tuple(_moved(output, "get")))]
+
+
+def _addends(inner: tuple[Stmt, ...]) -> set[str]:
+    calls = _guarded(inner, after=True)
+    return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, Tile)}
+
+
+def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
+    """The epilogue on the finished result: fetch the addend where there is one, then combine."""
+    result: list[Stmt] = []
+    by_tensor = {s.tile.tensor: s for s in staged}
+    for call in _guarded(inner, after=True):
+        parts = [by_tensor[o.tensor] for o in call.operands if isinstance(o, Tile)]
+        for part in parts[1:]:
+            result += _moved(part, "get")
+        result.append(replace(call, operands=tuple(_whole(part) for part in parts)))
+    return result
+
+
+def _on_views(call: Call, views: Mapping[str, View]) -> Call:
+    return replace(
+        call, operands=tuple(views[o.tensor] if isinstance(o, Tile) else o for o in call.operands)
+    )
+
+
+def _buffer(s: _Staged, program: Program, loops: list[For]) -> Buffer:
+    """The largest tile (the first one, on core 0, 0) decides the size."""
+    first = {**{f.var: Const(0) for f in loops}, "rid": Const(0), "cid": Const(0)}
+    elements = product(substitute(r.extent, first) for r in s.region)
+    dtype = program.tensor(s.tile.tensor).dtype
+    return Buffer(s.view.buffer, dtype, round_up(elements, SLOT_ELEMENTS), copies(s.tile.tensor))

@@ -1,0 +1,244 @@
+"""Lower one nest under one schedule to the seed stage of the IR (swATOP Fig. 4, middle).
+
+In: a nest and its steps, factors still symbols. Out: a program of loops around one call on tiles, parametric in the
+operator's extents, the tile factors and the granules. Tiles are those of one core: the inner part of a spread axis
+is cut into equal chunks over the mesh. The last tile of a spread axis is rounded up to its granule, the smallest
+extent the primitive takes: a primitive of other parameters where that suffices, zero padding for what is left
+(swATOP 4.5.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.common.errors import ScheduleError
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    Var,
+    all_of,
+    binary,
+    ceil_div,
+    free_vars,
+    minimum,
+    round_up,
+    substitute,
+    total,
+)
+from tilewright.ir.nodes import (
+    CORE_SYMBOLS,
+    MESH_SYMBOLS,
+    Call,
+    For,
+    If,
+    Program,
+    Range,
+    Stmt,
+    Tensor,
+    Tile,
+)
+from tilewright.ir.primitives import PRIMITIVES
+from tilewright.ir.visit import used_symbols
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, Use
+from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Stage, Step, Vectorize
+
+Direction = str
+"""Which way a dimension is cut over the mesh: "rows", "columns", or "" for not at all."""
+
+_GEMM_SPREAD = (
+    {"m": "rows", "n": "columns"},
+    {"m": "rows", "k": "columns"},
+    {"k": "rows", "n": "columns"},
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the steps say, in a form to look things up in; one per (nest, steps)."""
+
+    nest: Nest
+    splits: Mapping[str, str]
+    roles: Mapping[str, str]
+    order: tuple[str, ...]
+    layouts: Mapping[str, tuple[str, ...]]
+    vector: str
+    spreads: Mapping[str, Direction]
+    stages: Mapping[str, str]
+
+    def direction(self, operand: int, axis: str) -> Direction:
+        """How `axis` is cut over the mesh in one operand (0 is the output)."""
+        if axis not in self.spreads:
+            return ""
+        if self.nest.primitive == "gemm":
+            return _GEMM_SPREAD[operand].get(self.roles[axis], "")
+        return self.spreads[axis]
+
+    def looped(self, axis: Axis) -> bool:
+        """Whether a loop runs over the axis."""
+        return not axis.inner and (axis.name in self.splits or axis.name not in self.roles)
+
+
+def granule(axis: str) -> Var:
+    """The symbol of the smallest extent of a spread axis that the primitive takes."""
+    return Var(f"{axis}_granule")
+
+
+def plan(nest: Nest, steps: tuple[Step, ...]) -> Plan:
+    """Collect the steps; ScheduleError on an unknown axis or an order that is not one of the loops."""
+    splits: dict[str, str] = {}
+    roles = dict(nest.roles)
+    layouts: dict[str, tuple[str, ...]] = {}
+    spreads: dict[str, Direction] = {}
+    stages: dict[str, str] = {}
+    order: tuple[str, ...] = ()
+    vector = ""
+    for step in steps:
+        match step:
+            case Split(axis, factor):
+                splits[nest.axis(axis).name] = factor
+            case Fuse(axis, into):
+                roles[nest.axis(axis).name] = into
+            case Reorder(loops):
+                order = loops
+            case Layout(tensor, dims):
+                layouts[tensor] = dims
+            case Vectorize(letter):
+                vector = letter
+            case Spread(axis, over):
+                spreads[nest.axis(axis).name] = over
+            case Stage(tensor, at):
+                stages[tensor] = at
+    result = Plan(nest, splits, roles, order, layouts, vector, spreads, stages)
+    loops = tuple(a.name for a in nest.axes if result.looped(a))
+    if order and sorted(order) != sorted(loops):
+        raise ScheduleError(f"reorder names {list(order)}, the loops are {list(loops)}")
+    return Plan(nest, splits, roles, order or loops, layouts, vector, spreads, stages)
+
+
+def lower(nest: Nest, steps: tuple[Step, ...], dtype: str) -> Program:
+    """The seed-stage program of one nest under one schedule."""
+    p = plan(nest, steps)
+    tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in _all_uses(nest))
+    body = _innermost(p)
+    for name in reversed(p.order):
+        axis = nest.axis(name)
+        body = (For(name, ceil_div(axis.extent, _tile(p, axis)), body),)
+    loops, known = set(p.order), {*CORE_SYMBOLS, *MESH_SYMBOLS}
+    shapes = frozenset().union(*(free_vars(e) for t in tensors for e in t.shape))
+    parameters = (used_symbols(body) | shapes) - loops - known
+    return Program(nest.name, tuple(sorted(parameters)), tensors, (), body)
+
+
+def _all_uses(nest: Nest) -> tuple[Use, ...]:
+    addend = nest.epilogue.addend if nest.epilogue else None
+    return (*nest.uses, *((addend,) if addend else ()))
+
+
+def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str) -> Tensor:
+    """The tensor in its layout's storage order."""
+    extents = dict(spec.dims)
+    dims = layouts.get(spec.name, tuple(extents))
+    if sorted(dims) != sorted(extents):
+        raise ScheduleError(
+            f"layout of {spec.name!r} names {list(dims)}, its dimensions are {list(extents)}"
+        )
+    return Tensor(spec.name, dtype, spec.kind, dims, tuple(extents[d] for d in dims), spec.storage)
+
+
+def _innermost(p: Plan) -> tuple[Stmt, ...]:
+    """The call, with the output's initialisation before it and its epilogue after it."""
+    nest = p.nest
+    operands = tuple(tile(p, use, i) for i, use in enumerate(nest.uses))
+    attributes = nest.attributes
+    if p.vector:
+        attributes = (*attributes, ("vector", p.vector))
+    call = Call(nest.primitive, operands, attributes)
+    if not PRIMITIVES[nest.primitive].reads_first:
+        return (call,)
+    output = operands[0]
+    reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
+    first = all_of(binary("==", a.var, 0) for a in reductions)
+    body: tuple[Stmt, ...] = (If(first, (Call("fill", (output,), (("value", 0.0),)),)), call)
+    if nest.epilogue:
+        last = all_of(
+            binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions
+        )
+        body = (*body, If(last, (_epilogue(p, output),)))
+    return body
+
+
+def _epilogue(p: Plan, output: Tile) -> Call:
+    assert p.nest.epilogue is not None
+    epilogue = p.nest.epilogue
+    addend = () if epilogue.addend is None else (tile(p, epilogue.addend, 0),)
+    attributes = (("alpha", epilogue.alpha), ("beta", epilogue.beta))
+    letters = "".join(chr(ord("a") + i) for i in range(len(output.roles)))
+    operands = tuple(Tile(t.tensor, t.ranges, letters) for t in (output, *addend))
+    return Call("scale_add", operands, attributes)
+
+
+def _tile(p: Plan, axis: Axis) -> Expr:
+    """Iterations of the axis inside one call."""
+    if axis.name in p.splits:
+        return Var(p.splits[axis.name])
+    return axis.extent if axis.inner or axis.name in p.roles else Const(1)
+
+
+def _padded(p: Plan, axis: Axis) -> Expr:
+    """The extent of the current tile, rounded up to what the primitive takes."""
+    size = _tile(p, axis)
+    if axis.name not in p.spreads:
+        return size
+    if axis.name not in p.splits:
+        return round_up(axis.extent, granule(axis.name))
+    return minimum(size, round_up(axis.extent - axis.var * size, granule(axis.name)))
+
+
+def _local(p: Plan, operand: int, axis: Axis) -> tuple[Expr, Expr]:
+    """(start, extent) of one core's part of the axis in one operand."""
+    start = axis.var * _tile(p, axis) if p.looped(axis) else Const(0)
+    extent = _padded(p, axis)
+    match p.direction(operand, axis.name):
+        case "rows":
+            chunk: Expr = extent // Var("mesh_rows")
+            return start + Var("rid") * chunk, chunk
+        case "columns":
+            chunk = extent // Var("mesh_columns")
+            return start + Var("cid") * chunk, chunk
+        case _:
+            return start, extent
+
+
+def tile(p: Plan, use: Use, operand: int) -> Tile:
+    """The region of the use's tensor that one core touches in one call, in storage order."""
+    dims = dict(zip((d for d, _ in use.tensor.dims), use.indices, strict=True))
+    order = p.layouts.get(use.tensor.name, tuple(dims))
+    ranges = tuple(_range(p, operand, dims[d]) for d in order)
+    roles = "".join(_letter(p, dims[d]) for d in order)
+    return Tile(use.tensor.name, ranges, roles)
+
+
+def _range(p: Plan, operand: int, index: Expr) -> Range:
+    axes = [a for a in p.nest.axes if a.name in free_vars(index)]
+    zeros = {a.name: Const(0) for a in axes}
+    start = base = substitute(index, zeros)
+    spans: list[tuple[Expr, Expr]] = []
+    for a in axes:
+        coefficient = substitute(index, {**zeros, a.name: Const(1)}) - base
+        first, extent = _local(p, operand, a)
+        start = start + coefficient * first
+        if extent != Const(1):
+            spans.append((coefficient, extent))
+    if not spans:
+        return Range(start, Const(1))
+    if len(spans) == 1:
+        return Range(start, spans[0][1], spans[0][0])
+    return Range(start, total((size - 1) * step for step, size in spans) + 1)
+
+
+def _letter(p: Plan, index: Expr) -> str:
+    """The role of a dimension: that of its inner axis, else of its only axis with a role."""
+    axes = [a for a in p.nest.axes if a.name in free_vars(index) and a.name in p.roles]
+    axes.sort(key=lambda a: not a.inner)
+    return p.roles[axes[0].name] if axes else "."

@@ -1,0 +1,134 @@
+"""Schedule seeds as values: one tensorised loop nest over named axes (swATOP 4.2).
+
+A `Nest` says WHAT is computed: which axes there are, which primitive stands innermost, and which element of each
+tensor an iteration touches, as index expressions over the axes. How the axes are split, ordered, laid out and staged
+is the schedule's business. A seed is one nest or several that run one after the other over shared tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.common.errors import ScheduleError
+from tilewright.common.expr import Expr, IntLike, Var, expr, free_vars
+from tilewright.ir.nodes import Attribute, TensorKind
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One iteration axis. `inner` axes are never looped over: the primitive takes them whole."""
+
+    name: str
+    extent: Expr
+    inner: bool = False
+
+    @property
+    def var(self) -> Var:
+        """The axis inside an index expression."""
+        return Var(self.name)
+
+
+def axis(name: str, extent: IntLike, *, inner: bool = False) -> Axis:
+    """Make an axis; `extent` may name operator parameters."""
+    return Axis(name, expr(extent), inner)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor of the seed: named dimensions with extents, in logical order (a layout reorders them)."""
+
+    name: str
+    kind: TensorKind
+    dims: tuple[tuple[str, Expr], ...]
+    storage: str = ""
+
+    def at(self, **indices: Axis | IntLike) -> Use:
+        """The element touched by one iteration, one index per dimension."""
+        names = [name for name, _ in self.dims]
+        if sorted(names) != sorted(indices):
+            raise ScheduleError(
+                f"tensor {self.name!r} has dimensions {names}, indexed by {list(indices)}"
+            )
+        return Use(self, tuple(_index(indices[name]) for name in names))
+
+
+def _index(value: Axis | IntLike) -> Expr:
+    return value.var if isinstance(value, Axis) else expr(value)
+
+
+def tensor(name: str, kind: TensorKind, *, storage: str = "", **dims: IntLike) -> TensorSpec:
+    """Declare a tensor by its dimensions."""
+    return TensorSpec(name, kind, tuple((d, expr(e)) for d, e in dims.items()), storage)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tensor with one index expression (over axis names) per dimension."""
+
+    tensor: TensorSpec
+    indices: tuple[Expr, ...]
+
+    def axes(self) -> frozenset[str]:
+        """Names of the axes (and parameters) that the indices mention."""
+        return frozenset().union(*(free_vars(i) for i in self.indices))
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One tensorised loop nest.
+
+    `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm). Axes without a role
+    are loops. `output` is written (accumulated for gemm) from `inputs`.
+    """
+
+    name: str
+    primitive: str
+    axes: tuple[Axis, ...]
+    roles: tuple[tuple[str, str], ...]
+    output: Use
+    inputs: tuple[Use, ...]
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+    epilogue: Epilogue | None = None
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """Output first, then the inputs: the order of the call's operands."""
+        return (self.output, *self.inputs)
+
+    def axis(self, name: str) -> Axis:
+        """The axis of that name; ScheduleError lists the known ones."""
+        for candidate in self.axes:
+            if candidate.name == name:
+                return candidate
+        known = ", ".join(a.name for a in self.axes)
+        raise ScheduleError(f"nest {self.name!r} has no axis {name!r}", fix=f"its axes are {known}")
+
+    def reductions(self) -> frozenset[str]:
+        """Axes that the output does not depend on."""
+        kept = self.output.axes()
+        return frozenset(a.name for a in self.axes if a.name not in kept)
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What happens to the finished output tile: y = alpha * y + beta * addend."""
+
+    alpha: float
+    beta: float = 0.0
+    addend: Use | None = None
+
+
+def nest(
+    name: str,
+    primitive: str,
+    axes: tuple[Axis, ...],
+    roles: Mapping[str, Axis],
+    output: Use,
+    *inputs: Use,
+    epilogue: Epilogue | None = None,
+    **attributes: Attribute,
+) -> Nest:
+    """Build a nest; `roles` maps each letter of the primitive to its axis."""
+    letters = tuple((a.name, letter) for letter, a in roles.items())
+    return Nest(name, primitive, axes, letters, output, inputs, tuple(attributes.items()), epilogue)
