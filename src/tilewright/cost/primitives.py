@@ -1,0 +1,142 @@
+"""What one call of a tensorised primitive costs the core: a table from primitive to cycles.
+
+In: the machine, the call's extents (`timing.call_dims`), its attributes. Out: cycles, not rounded,
+of the extents' form. The table is data: `timing.call_cycles` takes another one in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Value
+from tilewright.ir.nodes import Attribute
+from tilewright.ir.winograd import Matrix, filter_matrix, input_matrix, output_matrix
+from tilewright.machine import Machine
+
+Dims = Mapping[str, Value]
+Attributes = Mapping[str, Attribute]
+CallCost = Callable[[Machine, Dims, Attributes], Value]
+
+
+def _ceil_div(a: Value, b: Value) -> Value:
+    return -(-a // b)
+
+
+def _gemm_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    """swATOP Eq. 2 in calibrated form: call + blocks x mesh steps x (k x rate + per block)."""
+    gemm = machine.primitives.gemm
+    vector = attributes.get("vector", "m")
+    if vector not in ("m", "n"):
+        raise ProgramError(f"gemm cannot vectorise {vector!r}", fix="use m or n")
+    scalar = "n" if vector == "m" else "m"
+    vectors = _ceil_div(dims[str(vector)], gemm.lanes * gemm.register_block_vectors)
+    blocks = vectors * _ceil_div(dims[scalar], gemm.register_block_scalars)
+    block_cycles = dims["k"] * gemm.cycles_per_k + gemm.block_cycles
+    return gemm.call_cycles + blocks * machine.mesh.columns * block_cycles
+
+
+def _vectors(machine: Machine, elements: Value, run: Value) -> Value:
+    """Vectors of `lanes` elements in runs that each start a new vector."""
+    run = np.maximum(run, 1)
+    return elements // run * _ceil_div(run, machine.primitives.gemm.lanes)
+
+
+def _loop_cycles(
+    machine: Machine, vectors: Value, *, memory: Value, arithmetic: Value = 0
+) -> Value:
+    """A loop over vectors: loads and stores, operations, loop control, one after the other.
+
+    The compiled loop does not overlap its two pipelines, which is the pessimistic reading of swDNN
+    section VI.
+    """
+    vector = machine.primitives.vector
+    each = memory * vector.load_cycles + arithmetic * vector.arithmetic_cycles + vector.loop_cycles
+    return vectors * each
+
+
+def _fill_cycles(machine: Machine, dims: Dims, _: Attributes) -> Value:
+    return _loop_cycles(machine, _vectors(machine, dims["elements"], dims["run"]), memory=1)
+
+
+def _copy_cycles(machine: Machine, dims: Dims, _: Attributes) -> Value:
+    return _loop_cycles(machine, _vectors(machine, dims["elements"], dims["run"]), memory=2)
+
+
+def _scale_add_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    """Load all, scale the first unless alpha is 1, multiply-add the others, store the first."""
+    vectors = _vectors(machine, dims["elements"], dims["run"])
+    scaling = int(float(attributes.get("alpha", 1.0)) != 1.0)
+    others = dims["operands"] - 1
+    return _loop_cycles(machine, vectors, memory=others + 2, arithmetic=others + scaling)
+
+
+def _repack_cycles(machine: Machine, dims: Dims, _: Attributes) -> Value:
+    """Load the vectors of the old tile, store those of the new one (zeros where it grows)."""
+    loads = _vectors(machine, dims["source_elements"], dims["source_run"])
+    stores = _vectors(machine, dims["elements"], dims["run"])
+    vector = machine.primitives.vector
+    return (loads + stores) * vector.load_cycles + stores * vector.loop_cycles
+
+
+def matrix_operations(matrix: Matrix) -> int:
+    """Vector operations of one product of a transform matrix with a column.
+
+    Each non-zero entry is one addition or fused multiply-add, except the first of a row, which is
+    free where the row has an entry of magnitude 1 to start from and one multiplication otherwise.
+    """
+    nonzero = np.count_nonzero(matrix, axis=1)
+    starts_free = np.any(np.abs(matrix) == 1, axis=1)
+    return int(np.sum(nonzero) - np.count_nonzero(starts_free))
+
+
+def _output_tile(attributes: Attributes) -> int:
+    return int(attributes["output_tile"])
+
+
+def _transform_vectors(machine: Machine, dims: Dims) -> Value:
+    """Vectors over the tiles and every axis that the transform leaves alone."""
+    lengths = [e for name, e in dims.items() if len(name) == 1 and name not in "xrc"]
+    elements: Value = 1
+    for extent in lengths:
+        elements = elements * extent
+    return _ceil_div(elements, machine.primitives.gemm.lanes)
+
+
+def _winograd_input_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    """B^T d B: points columns, then points rows, of points squared values."""
+    points = _output_tile(attributes) + 2
+    operations = 2 * points * matrix_operations(input_matrix(points - 2))
+    vectors = _transform_vectors(machine, dims)
+    return _loop_cycles(machine, vectors, memory=2 * points**2, arithmetic=operations)
+
+
+def _winograd_filter_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    """G g G^T: 3 columns, then points rows; 9 values in, points squared out."""
+    points = _output_tile(attributes) + 2
+    operations = (3 + points) * matrix_operations(filter_matrix(points - 2))
+    vectors = _transform_vectors(machine, dims)
+    return _loop_cycles(machine, vectors, memory=9 + points**2, arithmetic=operations)
+
+
+def _winograd_output_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    """A^T m A and the division: points columns, then tile rows."""
+    tile = _output_tile(attributes)
+    points = tile + 2
+    operations = (points + tile) * matrix_operations(output_matrix(tile)[0]) + tile**2
+    vectors = _transform_vectors(machine, dims)
+    return _loop_cycles(machine, vectors, memory=points**2 + tile**2, arithmetic=operations)
+
+
+CALL_COSTS: dict[str, CallCost] = {
+    "gemm": _gemm_cycles,
+    "fill": _fill_cycles,
+    "copy": _copy_cycles,
+    "scale_add": _scale_add_cycles,
+    "repack": _repack_cycles,
+    "winograd_input": _winograd_input_cycles,
+    "winograd_filter": _winograd_filter_cycles,
+    "winograd_output": _winograd_output_cycles,
+}

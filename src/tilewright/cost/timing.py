@@ -1,0 +1,227 @@
+"""What one transfer and one primitive call cost: the leaves of every estimate and simulation.
+
+In: a machine and shapes, each an int (one candidate) or an integer array (every candidate of a
+space at once). Out: cycles of the same form. Transfers follow swATOP Eq. 1 with the bandwidth rule
+fitted to swDNN Table II, the matrix primitive follows swATOP Eq. 2 in the form that the calibrated
+machine data give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import numpy as np
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, Value, binary, product
+from tilewright.cost.primitives import CALL_COSTS, Attributes, CallCost, Dims
+from tilewright.ir.nodes import Call, Direction, Operand, Range, Tile, View
+from tilewright.machine import Machine
+
+
+@dataclass(frozen=True)
+class TransferShape:
+    """How one core's transfer looks to the memory.
+
+    `blocks` contiguous runs of `block_bytes` in all, `pitch_bytes` from the start of one to the
+    start of the next within a request (0 where a request has one block), in `requests` DMA
+    descriptors. `alignment_bytes` divides the distance between any two block starts (0 where there
+    is one block).
+    """
+
+    block_bytes: Value
+    blocks: Value
+    pitch_bytes: Value
+    requests: Value
+    alignment_bytes: Value
+
+    @property
+    def asked_bytes(self) -> Value:
+        """Bytes that the program asked for, per core."""
+        return self.blocks * self.block_bytes
+
+
+def transfer_shape(
+    element_bytes: int,
+    tensor_shape: Sequence[Value],
+    extents: Sequence[Value],
+    steps: Sequence[Value],
+) -> TransferShape:
+    """Split a region of a row-major tensor into contiguous blocks, a stride and requests.
+
+    A DMA descriptor has one block size and one stride, and the scratchpad side is packed in storage
+    order (the SW26010 descriptor), so the innermost dimension that does not continue the block
+    takes the stride and dimensions further out that do not continue it become requests of their
+    own. A region without elements has no blocks and no requests.
+
+    >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1])
+    TransferShape(block_bytes=16384, blocks=1, pitch_bytes=0, requests=1, alignment_bytes=0)
+    >>> transfer_shape(8, [64, 16, 32], [4, 2, 8], [1, 1, 1])
+    TransferShape(block_bytes=64, blocks=8, pitch_bytes=256, requests=4, alignment_bytes=256)
+    """
+    block: Value = element_bytes
+    count: Value = 1
+    pitch: Value = 0
+    requests: Value = 1
+    alignment: Value = 0
+    stride: Value = element_bytes
+    some: Value = True
+    for size, extent, step in reversed(list(zip(tensor_shape, extents, steps, strict=True))):
+        distance = stride * step
+        several = np.greater(extent, 1)
+        single = np.equal(count, 1)
+        grows = several & single & np.equal(distance, block)
+        begins = several & single & ~grows
+        continues = several & ~single & np.equal(requests, 1) & np.equal(distance, pitch * count)
+        repeats = several & ~grows & ~begins & ~continues
+        block = block * np.where(grows, extent, 1)
+        count = count * np.where(begins | continues, extent, 1)
+        pitch = np.where(begins, distance, pitch)
+        requests = requests * np.where(repeats, extent, 1)
+        alignment = np.where(begins | repeats, np.gcd(alignment, distance), alignment)
+        some = some & np.greater(extent, 0)
+        stride = stride * size
+    blocks, requests = np.where(some, count * requests, 0), np.where(some, requests, 0)
+    return TransferShape(*map(_plain, (block, blocks, pitch, requests, alignment)))
+
+
+def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:
+    """Bytes in the whole transactions that one block touches, averaged over alignments.
+
+    The first block is aligned; the others start at the multiples of g = gcd(distance, transaction)
+    within a transaction, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T
+    transactions: exact over a period (the waste of swATOP Eq. 1).
+    """
+    g = np.gcd(shape.alignment_bytes, transaction_bytes)
+    return (shape.block_bytes + transaction_bytes - 1) // g * g
+
+
+def moved_bytes(machine: Machine, shape: TransferShape) -> Value:
+    """Bytes that cross the memory interface for one core's transfer, in whole transactions."""
+    return shape.blocks * moved_bytes_per_block(machine.dma.transaction_bytes, shape)
+
+
+def transfer_cycles(
+    machine: Machine, direction: Direction, shape: TransferShape, cores: int | None = None
+) -> Value:
+    """Cycles that the DMA engine of a group serves this transfer of all its `cores`, not rounded.
+
+    The latency (`dma.latency_cycles`) comes on top: it passes before the engine serves a request
+    and overlaps with the service of others. Nothing is asked: nothing is paid.
+    """
+    engine = machine.dma.get if direction == "get" else machine.dma.put
+    size = machine.dma.transaction_bytes
+    block_bytes = moved_bytes_per_block(size, shape) + engine.block_overhead_transactions * size
+    count = machine.cores if cores is None else cores
+    return count * shape.blocks * block_bytes / engine.peak_bytes_per_second * machine.clock_hz
+
+
+def issue_cycles(machine: Machine, shape: TransferShape) -> Value:
+    """Cycles that the core itself spends on the descriptors of one transfer."""
+    return shape.requests * machine.dma.issue_cycles
+
+
+def call_dims(call: Call) -> dict[str, Expr]:
+    """The extents that the cost of a call depends on, per core.
+
+    One entry per role letter: the product of the extents of the dimensions with that role, in the
+    first operand that has it. Besides, with names longer than a letter: `elements` of the first
+    operand, the contiguous `run` of it in the slot, the number of `operands`; for `repack`
+    `elements` and `run` are those of the whole new tile, `source_elements` and `source_run` those
+    of the old one, and `changes` is 0 where both shapes are equal.
+    """
+    first = call.operands[0]
+    dims: dict[str, Expr] = {}
+    for operand in call.operands:
+        dims = {**_letters(operand), **dims}
+    dims["operands"] = Const(len(call.operands))
+    if call.primitive == "repack":
+        return dims | _repack_dims(call)
+    dims["elements"] = product(r.extent for r in first.ranges)
+    dims["run"] = _run(first)
+    return dims
+
+
+def call_cycles(
+    machine: Machine,
+    primitive: str,
+    dims: Dims,
+    attributes: Attributes,
+    costs: Mapping[str, CallCost] = CALL_COSTS,
+) -> Value:
+    """Cycles of one call, not rounded; 0 where any extent is 0.
+
+    `costs` is the seam for better data: a target whose kernels were timed instruction by
+    instruction passes `{**CALL_COSTS, "gemm": its_function}`. Raises ProgramError for a primitive
+    that the table lacks.
+    """
+    if primitive not in costs:
+        raise ProgramError(
+            f"primitive {primitive!r} has no cost", fix=f"those with one are {', '.join(costs)}"
+        )
+    empty: Value = False
+    for extent in dims.values():
+        empty = empty | np.less_equal(extent, 0)
+    if primitive == "repack":
+        empty = np.equal(dims["changes"], 0)
+    return _plain(np.where(empty, 0, costs[primitive](machine, dims, attributes)))
+
+
+def matrix_flops(primitive: str, dims: Dims, machine: Machine) -> Value:
+    """Floating-point operations of one core in one call: those of `gemm`, 0 for the others.
+
+    k runs over the local blocks of a whole mesh row (swDNN Fig. 3).
+    """
+    if primitive != "gemm":
+        return 0
+    return 2 * dims["m"] * dims["n"] * dims["k"] * machine.mesh.columns
+
+
+def _letters(operand: Operand) -> dict[str, Expr]:
+    letters = dict.fromkeys(role for role in operand.roles if role != ".")
+    pairs = list(zip(operand.roles, operand.ranges, strict=True))
+    return {a: product(r.extent for role, r in pairs if role == a) for a in letters}
+
+
+def _run(operand: Operand) -> Expr:
+    """Elements of the innermost contiguous run: inner dimensions merge while they are whole."""
+    match operand:
+        case Tile(_, ranges):
+            return ranges[-1].extent if ranges else Const(1)
+        case View(_, _, shape, ranges):
+            run: Expr = Const(1)
+            whole: Expr = Const(1)
+            for size, r in reversed(list(zip(shape, ranges, strict=True))):
+                run = run * (whole * (r.extent - 1) + 1)
+                whole = binary("and", whole, _is_whole(size, r))
+            return run
+        case _:
+            assert_never(operand)
+
+
+def _is_whole(size: Expr, r: Range) -> Expr:
+    return Const(1) if r.extent == size else binary("==", r.extent, size)
+
+
+def _repack_dims(call: Call) -> dict[str, Expr]:
+    target, source = call.operands
+    if not (isinstance(target, View) and isinstance(source, View)):
+        raise ProgramError("repack works on views")
+    same: Expr = Const(1)
+    for new, old in zip(target.shape, source.shape, strict=True):
+        same = binary("and", same, Const(1) if new == old else binary("==", new, old))
+    return {
+        "elements": product(target.shape),
+        "run": target.shape[-1] if target.shape else Const(1),
+        "source_elements": product(source.shape),
+        "source_run": source.shape[-1] if source.shape else Const(1),
+        "changes": 1 - same,
+    }
+
+
+def _plain(value: Any) -> Value:
+    """A Python number for a scalar, an array for an array."""
+    array = np.asarray(value)
+    return array.item() if array.ndim == 0 else array

@@ -1,0 +1,238 @@
+"""What transfers and calls cost: shapes by hand, Eq. 1 against counting, Table II, whole spaces."""
+
+from __future__ import annotations
+
+import csv
+from importlib import resources
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Var, evaluate
+from tilewright.cost.primitives import CALL_COSTS, matrix_operations
+from tilewright.cost.timing import (
+    TransferShape,
+    call_cycles,
+    call_dims,
+    issue_cycles,
+    matrix_flops,
+    moved_bytes,
+    moved_bytes_per_block,
+    transfer_cycles,
+    transfer_shape,
+)
+from tilewright.ir.nodes import Call, Direction, View, at
+from tilewright.ir.winograd import filter_matrix, input_matrix, output_matrix
+from tilewright.machine import load_machine
+
+MACHINE = load_machine("sw26010_cg")
+
+
+def _shape(*, block: int, blocks: int = 1, pitch: int = 0) -> TransferShape:
+    return TransferShape(block, blocks, pitch, 1, pitch)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "extents", "steps", "expected"),
+    [
+        pytest.param([64], [64], [1], (512, 1, 0, 1, 0), id="all of a vector"),
+        pytest.param([64], [8], [4], (8, 8, 32, 1, 32), id="a step makes blocks of one element"),
+        pytest.param([9, 64], [4, 16], [1, 1], (128, 4, 512, 1, 512), id="a tile of a matrix"),
+        pytest.param([9, 64], [4, 64], [1, 1], (2048, 1, 0, 1, 0), id="whole rows are one block"),
+        pytest.param([9, 64], [4, 64], [2, 1], (512, 4, 1024, 1, 1024), id="every second row"),
+        pytest.param([9, 64], [4, 1], [1, 1], (8, 4, 512, 1, 512), id="a column"),
+        pytest.param([9, 64], [1, 16], [1, 1], (128, 1, 0, 1, 0), id="one row has no pitch"),
+        pytest.param([5, 9, 64], [5, 9, 16], [1, 1, 1], (128, 45, 512, 1, 512), id="one stride"),
+        pytest.param([5, 9, 64], [5, 3, 16], [1, 1, 1], (128, 15, 512, 5, 512), id="five requests"),
+        pytest.param([5, 3, 1], [5, 2, 1], [1, 1, 1], (16, 5, 24, 1, 24), id="size 1 is no gap"),
+        pytest.param([5, 9, 64], [5, 0, 16], [1, 1, 1], (128, 0, 4608, 0, 4608), id="nothing"),
+    ],
+)
+def test_transfer_shape(
+    tensor: list[int], extents: list[int], steps: list[int], expected: tuple[int, ...]
+) -> None:
+    assert transfer_shape(8, tensor, extents, steps) == TransferShape(*expected)
+
+
+def _regions(low: int, high: int) -> st.SearchStrategy[list[tuple[int, int, int]]]:
+    """Regions of `low` to `high` dimensions that lie inside their tensor: (size, extent, step)."""
+    one = st.tuples(st.integers(1, 5), st.integers(0, 5), st.integers(1, 2)).map(
+        lambda d: (d[0] * d[2] + d[2] // 2, min(d[1], d[0]), d[2])
+    )
+    return st.lists(one, min_size=low, max_size=high)
+
+
+@given(_regions(1, 4))
+def test_blocks_and_requests_cover_the_region(region: list[tuple[int, int, int]]) -> None:
+    """The blocks are runs of addresses, a pitch apart in each request, and none is missing."""
+    sizes, extents, steps = (list(column) for column in zip(*region, strict=True))
+    shape = transfer_shape(1, sizes, extents, steps)
+    index = np.indices(extents).reshape(len(extents), -1)
+    starts = np.ravel_multi_index([i * s for i, s in zip(index, steps, strict=True)], sizes)
+    assert shape.asked_bytes == prod(extents)
+    if not starts.size:
+        assert shape.requests == 0
+        return
+    jumps = np.flatnonzero(np.diff(starts, prepend=starts[0] - 2) != 1)
+    assert len(jumps) <= shape.blocks
+    blocks = starts.reshape(shape.requests, -1, shape.block_bytes)
+    assert np.all(np.diff(blocks, axis=2) == 1)
+    assert np.all(np.diff(blocks[:, :, 0], axis=1) == shape.pitch_bytes)
+
+
+@given(st.lists(_regions(3, 3), min_size=2, max_size=6))
+@settings(max_examples=40)
+def test_arrays_price_each_candidate_as_alone(regions: list[list[tuple[int, int, int]]]) -> None:
+    columns = np.array(regions).transpose(2, 1, 0)  # (size, extent, step) x dimension x region
+    together = transfer_shape(8, *(list(c) for c in columns))
+    cycles = transfer_cycles(MACHINE, "put", together)
+    for i, region in enumerate(regions):
+        alone = transfer_shape(8, *(list(c) for c in zip(*region, strict=True)))
+        assert alone.blocks == together.blocks[i]
+        assert alone.requests == together.requests[i]
+        assert transfer_cycles(MACHINE, "put", alone) == cycles[i]
+
+
+@given(st.integers(1, 700), st.integers(1, 700))
+def test_average_transactions_equal_a_count_over_the_period(block: int, gap: int) -> None:
+    pitch = block + gap
+    starts = np.arange(128) * pitch
+    touched = (starts + block - 1) // 128 - starts // 128 + 1
+    average = moved_bytes_per_block(128, _shape(block=block, blocks=128, pitch=pitch)) / 128
+    assert average == touched.mean()
+
+
+def test_a_single_block_is_aligned_and_whole_transactions_move() -> None:
+    assert moved_bytes(MACHINE, _shape(block=129)) == 256
+    assert moved_bytes(MACHINE, _shape(block=128, blocks=10, pitch=512)) == 1280
+    assert moved_bytes(MACHINE, _shape(block=128, blocks=10, pitch=192)) == 1920
+
+
+def _published() -> list[tuple[int, float, float]]:
+    path = resources.files("tilewright.machine") / "data" / "published" / "swdnn_table2.csv"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return [(int(s), float(g), float(p)) for s, g, p in list(csv.reader(lines))[1:]]
+
+
+@pytest.mark.parametrize(
+    ("direction", "column", "mean", "worst"), [("get", 1, 0.028, 0.12), ("put", 2, 0.031, 0.14)]
+)
+def test_bandwidth_of_table_ii(
+    direction: Direction, column: int, mean: float, worst: float
+) -> None:
+    """Sizes of 64 bytes and more; the machine file states the same errors of its fit."""
+    rows = [row for row in _published() if row[0] >= 64]
+    errors = []
+    for row in rows:
+        cycles = transfer_cycles(MACHINE, direction, _shape(block=row[0]))
+        gigabytes_per_second = 64 * row[0] / cycles * MACHINE.clock_hz / 1e9
+        errors.append(abs(gigabytes_per_second / row[column] - 1))
+    assert len(rows) == 11
+    assert np.mean(errors) < mean
+    assert max(errors) < worst
+
+
+def test_service_by_hand_and_issue_per_request() -> None:
+    shape = _shape(block=256, blocks=4, pitch=1024)
+    cycles = transfer_cycles(MACHINE, "get", shape)
+    assert cycles == pytest.approx(64 * 4 * (2 + 0.89) * 128 / 33.1e9 * 1.45e9)
+    assert transfer_cycles(MACHINE, "get", shape, cores=1) == pytest.approx(cycles / 64)
+    assert issue_cycles(MACHINE, transfer_shape(8, [5, 9, 64], [5, 3, 16], [1, 1, 1])) == 150
+    assert transfer_cycles(MACHINE, "get", transfer_shape(8, [9, 64], [0, 8], [1, 1])) == 0
+
+
+@pytest.mark.parametrize(
+    ("dims", "vector", "expected"),
+    [
+        ({"m": 16, "n": 4, "k": 1}, "m", 200 + 8 * (16 + 41)),
+        ({"m": 16, "n": 4, "k": 1}, "n", 200 + 4 * 8 * (16 + 41)),
+        ({"m": 17, "n": 9, "k": 32}, "m", 200 + 2 * 3 * 8 * (32 * 16 + 41)),
+        ({"m": 16, "n": 0, "k": 8}, "m", 0),
+    ],
+)
+def test_gemm(dims: dict[str, int], vector: str, expected: float) -> None:
+    assert call_cycles(MACHINE, "gemm", dims, {"vector": vector}) == expected
+
+
+def test_gemm_over_a_space_and_its_flops() -> None:
+    dims = {"m": np.array([16, 32]), "n": 8, "k": np.array([8, 0])}
+    cycles = call_cycles(MACHINE, "gemm", dims, {"vector": "m"})
+    assert cycles.tolist() == [200 + 2 * 8 * (128 + 41), 0]
+    assert matrix_flops("gemm", dims, MACHINE).tolist() == [2 * 16 * 8 * 8 * 8, 0]
+    assert matrix_flops("fill", dims, MACHINE) == 0
+
+
+def _view(shape: tuple[int, ...], extents: tuple[int, ...], roles: str) -> View:
+    ranges = tuple(at(0, e) for e in extents)
+    return View("tile", Const(0), tuple(map(Const, shape)), ranges, roles)
+
+
+def _cycles(call: Call) -> float:
+    dims = {name: evaluate(e, {}) for name, e in call_dims(call).items()}
+    return float(call_cycles(MACHINE, call.primitive, dims, dict(call.attributes)))
+
+
+def test_vector_primitives_by_hand() -> None:
+    """Vectors of 4; per vector one cycle a load, store and operation, and 2 for the loop."""
+    whole, strip = _view((6, 10), (6, 10), "ab"), _view((6, 10), (6, 5), "ab")
+    assert _cycles(Call("fill", (whole,))) == 15 * (1 + 2)
+    assert _cycles(Call("fill", (strip,))) == 6 * 2 * (1 + 2)
+    assert _cycles(Call("copy", (whole, whole))) == 15 * (2 + 2)
+    assert _cycles(Call("scale_add", (whole, whole))) == 15 * (3 + 1 + 2)
+    assert _cycles(Call("scale_add", (whole,), (("alpha", 0.5),))) == 15 * (2 + 1 + 2)
+
+
+def test_repack_costs_loads_of_the_old_and_stores_of_the_new_tile() -> None:
+    new, old = _view((8, 16), (8, 16), "ab"), _view((6, 10), (6, 10), "ab")
+    assert _cycles(Call("repack", (new, old))) == 6 * 3 * 1 + 8 * 4 * (1 + 2)
+    assert _cycles(Call("repack", (new, new))) == 0
+
+
+@pytest.mark.parametrize(
+    ("matrix", "operations"),
+    [
+        (input_matrix(2), 4),
+        (filter_matrix(2), 6),
+        (output_matrix(2)[0], 4),
+        (input_matrix(4), 2 + 3 + 3 + 3 + 3 + 2),
+        (filter_matrix(4), 1 + 3 + 3 + 2 + 2 + 1),
+        (output_matrix(4)[0], 4 + 3 + 3 + 4),
+    ],
+)
+def test_operations_of_the_transform_matrices(matrix: np.ndarray, operations: int) -> None:
+    assert matrix_operations(matrix) == operations
+
+
+def test_winograd_by_hand() -> None:
+    """F(2, 3): 4 x 4 points; 2 x 6 tiles of 8 channels are 24 vectors."""
+    transformed = _view((16, 12, 8), (16, 12, 8), "xtk")
+    window = _view((6, 14, 8), (6, 14, 8), "rck")
+    tile = (("output_tile", 2),)
+    assert _cycles(Call("winograd_input", (transformed, window), tile)) == 24 * (32 + 8 * 4 + 2)
+    result = _view((4, 12, 8), (4, 12, 8), "rck")
+    assert _cycles(Call("winograd_output", (result, transformed), tile)) == 24 * (
+        16 + 4 + 6 * 4 + 4 + 2
+    )
+    kernel, points = _view((3, 3, 8), (3, 3, 8), "rck"), _view((16, 8), (16, 8), "xk")
+    assert _cycles(Call("winograd_filter", (points, kernel), tile)) == 2 * (9 + 16 + 7 * 6 + 2)
+
+
+def test_dims_of_a_gemm_multiply_the_extents_of_a_role() -> None:
+    i = Var("i")
+    c = View("c", Const(0), (Const(8), i, Const(4)), (at(0, 8), at(0, i), at(0, 4)), "mnn")
+    a = View("a", Const(0), (Const(8), Const(2)), (at(0, 8), at(0, 2)), "mk")
+    b = View("b", Const(0), (Const(2), i, Const(4)), (at(0, 2), at(0, i), at(0, 4)), "knn")
+    dims = call_dims(Call("gemm", (c, a, b)))
+    assert {name: str(dims[name]) for name in "mnk"} == {"m": "8", "n": "i * 4", "k": "2"}
+
+
+def test_another_table_and_an_unknown_primitive() -> None:
+    costs = {**CALL_COSTS, "gemm": lambda machine, dims, attributes: 7 * dims["k"]}
+    assert call_cycles(MACHINE, "gemm", {"m": 1, "n": 1, "k": 3}, {}, costs) == 21
+    with pytest.raises(ProgramError) as error:
+        call_cycles(MACHINE, "sort", {}, {}, {"gemm": costs["gemm"]})
+    assert str(error.value) == "primitive 'sort' has no cost; those with one are gemm"
