@@ -70,8 +70,8 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
 class DmaDirection(Struct, frozen=True, forbid_unknown_fields=True):
     """One direction of a group's DMA engine.
 
-    A contiguous block of s bytes counts as `ceil(s / transaction_bytes) + block_overhead_transactions`
-    transactions, and each occupies the memory for `transaction_bytes / peak_bytes_per_second`.
+    A contiguous block of s bytes counts as `ceil(s / transaction_bytes)` transactions plus
+    `block_overhead_transactions`; each occupies the memory for `transaction_bytes / peak`.
     """
 
     peak_bytes_per_second: PositiveFloat

@@ -1,0 +1,44 @@
+"""Operators: one frozen dataclass each, with shape rule, NumPy reference and operation count."""
+
+from tilewright.ops.conv2d import Conv2d, conv2d
+from tilewright.ops.elementwise import (
+    BINARY_FUNCTIONS,
+    UNARY_FUNCTIONS,
+    Bias,
+    Binary,
+    Unary,
+    add,
+    relu,
+)
+from tilewright.ops.gemm import Gemm, gemm
+from tilewright.ops.normalize import BatchNorm, LocalResponseNorm, Softmax
+from tilewright.ops.op import Op, Shape
+from tilewright.ops.pool import Pool2d, average_pool2d, global_average_pool2d, max_pool2d
+from tilewright.ops.shaping import Concat, Reshape, SpaceToDepth, flatten
+
+__all__ = [
+    "BINARY_FUNCTIONS",
+    "UNARY_FUNCTIONS",
+    "BatchNorm",
+    "Bias",
+    "Binary",
+    "Concat",
+    "Conv2d",
+    "Gemm",
+    "LocalResponseNorm",
+    "Op",
+    "Pool2d",
+    "Reshape",
+    "Shape",
+    "Softmax",
+    "SpaceToDepth",
+    "Unary",
+    "add",
+    "average_pool2d",
+    "conv2d",
+    "flatten",
+    "gemm",
+    "global_average_pool2d",
+    "max_pool2d",
+    "relu",
+]

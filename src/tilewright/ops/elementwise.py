@@ -1,0 +1,214 @@
+"""Operators that treat each element alike: unary functions, binary functions, channel bias."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype as find_dtype
+from tilewright.common.errors import ShapeError
+from tilewright.ops.op import (
+    Array,
+    Floats,
+    Shape,
+    in_double,
+    require_axis,
+    require_shape,
+    rounded,
+    show_shape,
+)
+
+UnaryFunction = Callable[[Floats, float, float], Floats]
+BinaryFunction = Callable[[Floats, Floats], Floats]
+
+UNARY_FUNCTIONS: dict[str, UnaryFunction] = {
+    "abs": lambda x, a, b: np.abs(x),
+    "ceil": lambda x, a, b: np.ceil(x),
+    "clip": lambda x, a, b: np.clip(x, a, b),
+    "elu": lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x),
+    "exp": lambda x, a, b: np.exp(x),
+    "floor": lambda x, a, b: np.floor(x),
+    "hard_sigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "identity": lambda x, a, b: x.copy(),
+    "leaky_relu": lambda x, a, b: np.where(x < 0, a * x, x),
+    "log": lambda x, a, b: np.log(x),
+    "neg": lambda x, a, b: -x,
+    "reciprocal": lambda x, a, b: 1 / x,
+    "relu": lambda x, a, b: np.maximum(x, 0),
+    "sigmoid": lambda x, a, b: 0.5 * (1 + np.tanh(0.5 * x)),
+    "softplus": lambda x, a, b: np.logaddexp(x, 0),
+    "sqrt": lambda x, a, b: np.sqrt(x),
+    "tanh": lambda x, a, b: np.tanh(x),
+}
+"""Name -> function of x, alpha and beta; those that have no parameters ignore them."""
+
+BINARY_FUNCTIONS: dict[str, BinaryFunction] = {
+    "add": np.add,
+    "div": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "sub": np.subtract,
+}
+
+
+@dataclass(frozen=True)
+class Unary:
+    """One function applied to each element of a tensor of `shape`."""
+
+    function: str
+    shape: Shape
+    alpha: float = 0.0
+    beta: float = 0.0
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        _require_function(self.function, UNARY_FUNCTIONS)
+        require_shape(self.function, "shape", self.shape)
+        find_dtype(self.dtype)
+
+    @property
+    def kind(self) -> str:
+        """The name of the function."""
+        return self.function
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The tensor."""
+        return (self.shape,)
+
+    @property
+    def out_shape(self) -> Shape:
+        """That of the input."""
+        return self.shape
+
+    @property
+    def flops(self) -> int:
+        """One per element; none for the identity."""
+        return 0 if self.function == "identity" else math.prod(self.shape)
+
+    def describe(self) -> str:
+        """Function and shape."""
+        return f"{self.function} {show_shape(self.shape)}"
+
+    def reference(self, *operands: Array) -> Array:
+        """The function of each element in double precision."""
+        (x,) = in_double(self, operands)
+        return rounded(self, UNARY_FUNCTIONS[self.function](x, self.alpha, self.beta))
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One function of two tensors, broadcast against each other by NumPy's rule."""
+
+    function: str
+    a_shape: Shape
+    b_shape: Shape
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        _require_function(self.function, BINARY_FUNCTIONS)
+        require_shape(self.function, "a", self.a_shape)
+        require_shape(self.function, "b", self.b_shape)
+        find_dtype(self.dtype)
+        try:
+            np.broadcast_shapes(self.a_shape, self.b_shape)
+        except ValueError:
+            raise ShapeError(
+                f"{self.function}: shapes {show_shape(self.a_shape)} and "
+                f"{show_shape(self.b_shape)} cannot be broadcast together"
+            ) from None
+
+    @property
+    def kind(self) -> str:
+        """The name of the function."""
+        return self.function
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """Both tensors."""
+        return (self.a_shape, self.b_shape)
+
+    @property
+    def out_shape(self) -> Shape:
+        """The common shape."""
+        return np.broadcast_shapes(self.a_shape, self.b_shape)
+
+    @property
+    def flops(self) -> int:
+        """One per element of the result."""
+        return math.prod(self.out_shape)
+
+    def describe(self) -> str:
+        """Function and shapes."""
+        return f"{self.function} {show_shape(self.a_shape)}, {show_shape(self.b_shape)}"
+
+    def reference(self, *operands: Array) -> Array:
+        """The function of each pair of elements in double precision."""
+        a, b = in_double(self, operands)
+        return rounded(self, BINARY_FUNCTIONS[self.function](a, b))
+
+
+@dataclass(frozen=True)
+class Bias:
+    """x plus `scale` times one number for each index along `axis`, as after a convolution."""
+
+    kind: ClassVar[str] = "bias"
+    shape: Shape
+    axis: int = 1
+    scale: float = 1.0
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        require_shape(self.kind, "shape", self.shape)
+        require_axis(self.kind, self.shape, self.axis)
+        find_dtype(self.dtype)
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The tensor, then the biases."""
+        return (self.shape, (self.shape[self.axis],))
+
+    @property
+    def out_shape(self) -> Shape:
+        """That of the tensor."""
+        return self.shape
+
+    @property
+    def flops(self) -> int:
+        """One addition per element."""
+        return math.prod(self.shape)
+
+    def describe(self) -> str:
+        """Shape and axis."""
+        return f"bias {show_shape(self.shape)} along axis {self.axis}"
+
+    def reference(self, *operands: Array) -> Array:
+        """The sum in double precision."""
+        x, bias = in_double(self, operands)
+        along = [1] * len(self.shape)
+        along[self.axis] = -1
+        return rounded(self, x + self.scale * bias.reshape(along))
+
+
+def relu(shape: Shape, *, dtype: str = "f64") -> Unary:
+    """max(x, 0) of each element."""
+    return Unary("relu", shape, dtype=dtype)
+
+
+def add(a_shape: Shape, b_shape: Shape | None = None, *, dtype: str = "f64") -> Binary:
+    """The sum of two tensors, of the same shape unless `b_shape` is given."""
+    return Binary("add", a_shape, a_shape if b_shape is None else b_shape, dtype)
+
+
+def _require_function(
+    name: str, known: dict[str, UnaryFunction] | dict[str, BinaryFunction]
+) -> None:
+    if name not in known:
+        raise ShapeError(
+            f"unknown elementwise function {name!r}", fix=f"known: {', '.join(sorted(known))}"
+        )

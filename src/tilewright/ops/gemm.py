@@ -1,0 +1,85 @@
+"""General matrix multiplication: alpha op(A) op(B) + beta C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.common.dtypes import dtype as find_dtype
+from tilewright.ops.op import Array, Shape, in_double, require_positive, rounded
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """m x n result of an m x k by a k x n matrix; a transposed operand is stored the other way.
+
+    C is an operand only where `beta` is not zero.
+    """
+
+    kind: ClassVar[str] = "gemm"
+    m: int
+    n: int
+    k: int
+    transpose_a: bool = False
+    transpose_b: bool = False
+    alpha: float = 1.0
+    beta: float = 0.0
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        require_positive(self.kind, m=self.m, n=self.n, k=self.k)
+        find_dtype(self.dtype)
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """A, B and, where beta is not zero, C."""
+        a = (self.k, self.m) if self.transpose_a else (self.m, self.k)
+        b = (self.n, self.k) if self.transpose_b else (self.k, self.n)
+        return (a, b) if self.beta == 0 else (a, b, (self.m, self.n))
+
+    @property
+    def out_shape(self) -> Shape:
+        """m x n."""
+        return (self.m, self.n)
+
+    @property
+    def flops(self) -> int:
+        """Two for each of the m n k multiply-accumulates."""
+        return 2 * self.m * self.n * self.k
+
+    def describe(self) -> str:
+        """The extents as m x n x k, then what departs from the plain product.
+
+        >>> Gemm(64, 32, 16, transpose_b=True).describe()
+        'gemm m64 n32 k16 transpose_b'
+        """
+        words = [f"gemm m{self.m} n{self.n} k{self.k}"]
+        words += ["transpose_a"] * self.transpose_a + ["transpose_b"] * self.transpose_b
+        words += [f"alpha {self.alpha:g}"] * (self.alpha != 1)
+        words += [f"beta {self.beta:g}"] * (self.beta != 0)
+        return " ".join(words)
+
+    def reference(self, *operands: Array) -> Array:
+        """The product by BLAS in double precision."""
+        a, b, *rest = in_double(self, operands)
+        product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
+        if self.alpha != 1:
+            product *= self.alpha
+        for c in rest:
+            product += self.beta * c
+        return rounded(self, product)
+
+
+def gemm(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    dtype: str = "f64",
+) -> Gemm:
+    """The m x n product over k; raises ShapeError for extents below one."""
+    return Gemm(m, n, k, transpose_a, transpose_b, alpha, beta, dtype)

@@ -1,0 +1,173 @@
+"""Operators that compute nothing: they give the same elements another shape or place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype as find_dtype
+from tilewright.common.errors import ShapeError
+from tilewright.ops.op import (
+    Array,
+    Shape,
+    in_double,
+    require_axis,
+    require_positive,
+    require_shape,
+    rounded,
+    show_shape,
+    show_shapes,
+)
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """The elements in the same order under another shape; no data moves."""
+
+    kind: ClassVar[str] = "reshape"
+    shape: Shape
+    out_shape: Shape
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        require_shape(self.kind, "shape", self.shape)
+        require_shape(self.kind, "out_shape", self.out_shape)
+        find_dtype(self.dtype)
+        before, after = math.prod(self.shape), math.prod(self.out_shape)
+        if before != after:
+            raise ShapeError(
+                f"reshape: {show_shape(self.shape)} has {before} elements, "
+                f"{show_shape(self.out_shape)} has {after}"
+            )
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The tensor."""
+        return (self.shape,)
+
+    @property
+    def flops(self) -> int:
+        """None."""
+        return 0
+
+    def describe(self) -> str:
+        """Both shapes."""
+        return f"reshape {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
+
+    def reference(self, *operands: Array) -> Array:
+        """The same elements."""
+        (x,) = in_double(self, operands)
+        return rounded(self, x.reshape(self.out_shape))
+
+
+def flatten(shape: Shape, *, axis: int = 1, dtype: str = "f64") -> Reshape:
+    """A matrix whose rows run over the dimensions before `axis`."""
+    rows, columns = math.prod(shape[:axis]), math.prod(shape[axis:])
+    return Reshape(shape, (rows, columns), dtype)
+
+
+@dataclass(frozen=True)
+class Concat:
+    """Tensors one behind the other along `axis`; all other extents agree."""
+
+    kind: ClassVar[str] = "concat"
+    input_shapes: tuple[Shape, ...]
+    axis: int = 1
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        if not self.input_shapes:
+            raise ShapeError("concat: needs at least one tensor")
+        first = self.input_shapes[0]
+        require_axis(self.kind, first, self.axis)
+        find_dtype(self.dtype)
+        for shape in self.input_shapes:
+            require_shape(self.kind, "shape", shape)
+            if self._others(shape) != self._others(first):
+                raise ShapeError(
+                    f"concat: shapes {show_shapes(self.input_shapes)} differ in more than axis "
+                    f"{self.axis}"
+                )
+
+    @property
+    def out_shape(self) -> Shape:
+        """The extents along the axis add up."""
+        first = self.input_shapes[0]
+        total = sum(shape[self.axis] for shape in self.input_shapes)
+        return (*first[: self.axis], total, *first[self.axis + 1 :])
+
+    @property
+    def flops(self) -> int:
+        """None."""
+        return 0
+
+    def describe(self) -> str:
+        """Shapes and axis."""
+        return f"concat {show_shapes(self.input_shapes)} along axis {self.axis}"
+
+    def reference(self, *operands: Array) -> Array:
+        """The joined tensors."""
+        return rounded(self, np.concatenate(in_double(self, operands), axis=self.axis))
+
+    def _others(self, shape: Shape) -> tuple[int, Shape]:
+        return len(shape), (*shape[: self.axis], *shape[self.axis + 1 :])
+
+
+@dataclass(frozen=True)
+class SpaceToDepth:
+    """Each `block` x `block` square of pixels becomes that many channels (YOLOv2's passthrough)."""
+
+    kind: ClassVar[str] = "space_to_depth"
+    batch: int
+    channels: int
+    height: int
+    width: int
+    block: int
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        require_positive(
+            self.kind,
+            batch=self.batch,
+            channels=self.channels,
+            height=self.height,
+            width=self.width,
+            block=self.block,
+        )
+        for name in ("height", "width"):
+            if getattr(self, name) % self.block:
+                raise ShapeError(
+                    f"space_to_depth: block = {self.block} does not divide "
+                    f"{name} = {getattr(self, name)}"
+                )
+        find_dtype(self.dtype)
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The images."""
+        return ((self.batch, self.channels, self.height, self.width),)
+
+    @property
+    def out_shape(self) -> Shape:
+        """block^2 times the channels, 1 / block the rows and columns."""
+        channels = self.channels * self.block**2
+        return (self.batch, channels, self.height // self.block, self.width // self.block)
+
+    @property
+    def flops(self) -> int:
+        """None."""
+        return 0
+
+    def describe(self) -> str:
+        """Input shape and block."""
+        return f"space_to_depth {show_shape(self.input_shapes[0])}, block {self.block}"
+
+    def reference(self, *operands: Array) -> Array:
+        """The same elements, channels ordered by pixel of the block first (as ONNX has it)."""
+        (x,) = in_double(self, operands)
+        _, _, rows, columns = self.out_shape
+        squares = x.reshape(self.batch, self.channels, rows, self.block, columns, self.block)
+        return rounded(self, squares.transpose(0, 3, 5, 1, 2, 4).reshape(self.out_shape))

@@ -1,0 +1,78 @@
+"""Sliding windows over images: what convolution and pooling share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.common.errors import ShapeError
+from tilewright.ops.op import Floats, require_positive
+
+Padding = tuple[int, int, int, int]
+
+
+def padding_of(value: int | tuple[int, int] | Padding) -> Padding:
+    """(top, left, bottom, right) from one number, (vertical, horizontal) or all four.
+
+    >>> padding_of(1), padding_of((1, 2))
+    ((1, 1, 1, 1), (1, 2, 1, 2))
+    """
+    if isinstance(value, int):
+        return (value, value, value, value)
+    return value if len(value) == 4 else (*value, *value)
+
+
+def require_window(
+    kind: str,
+    image: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: Padding,
+    dilation: tuple[int, int],
+) -> None:
+    """Raise ShapeError unless the window is well-formed and fits the padded image."""
+    for index, axis in enumerate(("height", "width")):
+        require_positive(
+            kind,
+            **{
+                axis: image[index],
+                f"kernel {axis}": kernel[index],
+                f"stride {axis}": stride[index],
+                f"dilation {axis}": dilation[index],
+            },
+        )
+        before, after = padding[index], padding[index + 2]
+        if before < 0 or after < 0:
+            raise ShapeError(f"{kind}: padding must not be negative, found {padding}")
+        padded = image[index] + before + after
+        span = (kernel[index] - 1) * dilation[index] + 1
+        if span > padded:
+            dilated = f" (dilated by {dilation[index]}: {span})" if dilation[index] > 1 else ""
+            raise ShapeError(
+                f"{kind}: kernel {axis} {kernel[index]}{dilated} is larger than the padded input "
+                f"{axis} {padded} = {image[index]} + {before} + {after}"
+            )
+
+
+def out_extent(
+    image: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1
+) -> int:
+    """How many windows fit along one axis.
+
+    >>> out_extent(224, kernel=7, stride=2, before=3, after=3)
+    112
+    """
+    return (image + before + after - (kernel - 1) * dilation - 1) // stride + 1
+
+
+def windows(
+    image: Floats,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    out: tuple[int, int],
+) -> Floats:
+    """A read-only view (..., out rows, out columns, kernel rows, kernel columns) of `image`."""
+    spans = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(image, spans, axis=(-2, -1))
+    dilated = view[..., :: dilation[0], :: dilation[1]]
+    return dilated[..., :: stride[0], :: stride[1], :, :][..., : out[0], : out[1], :, :]

@@ -1,0 +1,130 @@
+"""Convolution: against the defining sum, shapes of known layers, refusals."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tilewright.common.errors import ShapeError
+from tilewright.ops import conv2d
+
+LAYER = {
+    "batch": 2, "in_channels": 4, "out_channels": 6, "height": 9, "width": 8, "kernel": 3,
+}  # fmt: skip
+
+
+def defining_sum(op, x, w):
+    """Each output as the sum over its window, straight from the definition."""
+    top, left, bottom, right = op.padding
+    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    result = np.zeros(op.out_shape)
+    inputs, outputs = op.in_channels // op.groups, op.out_channels // op.groups
+    for group, row, column in itertools.product(range(op.groups), *map(range, op.kernel)):
+        rows = slice(row * op.dilation[0], None, op.stride[0])
+        columns = slice(column * op.dilation[1], None, op.stride[1])
+        channels = padded[:, group * inputs : (group + 1) * inputs]
+        pixels = channels[:, :, rows, columns][:, :, : op.out_height, : op.out_width]
+        o = slice(group * outputs, (group + 1) * outputs)
+        result[:, o] += np.einsum("bihw,oi->bohw", pixels, w[o, :, row, column])
+    return result
+
+
+PAIR = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+@settings(deadline=None)
+@given(
+    batch=st.integers(1, 3), channels=PAIR, groups=st.integers(1, 3),
+    image=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    kernel=PAIR, stride=PAIR, dilation=PAIR,
+    padding=st.tuples(*[st.integers(0, 3)] * 4),
+)  # fmt: skip
+def test_reference_is_the_defining_sum(
+    batch, channels, groups, image, kernel, stride, dilation, padding
+):
+    for axis in (0, 1):
+        span = (kernel[axis] - 1) * dilation[axis] + 1
+        assume(span <= image[axis] + padding[axis] + padding[axis + 2])
+    op = conv2d(
+        batch=batch, in_channels=groups * channels[0], out_channels=groups * channels[1],
+        height=image[0], width=image[1], kernel=kernel, stride=stride, padding=padding,
+        dilation=dilation, groups=groups,
+    )  # fmt: skip
+    generator = np.random.default_rng(sum(image))
+    x, w = (generator.integers(-9, 9, shape).astype(float) for shape in op.input_shapes)
+    assert np.array_equal(op.reference(x, w), defining_sum(op, x, w))
+
+
+def test_many_images_are_lowered_in_parts_with_the_same_result():
+    op = conv2d(**{**LAYER, "batch": 67})
+    x, w = (np.arange(np.prod(shape)).reshape(shape) % 11 - 5.0 for shape in op.input_shapes)
+    assert np.array_equal(op.reference(x, w), defining_sum(op, x, w))
+
+
+@pytest.mark.parametrize(
+    ("height", "kernel", "stride", "padding", "dilation", "out_height"),
+    [
+        (224, 3, 1, 1, 1, 224),
+        (224, 7, 2, 3, 1, 112),
+        (227, 11, 4, 0, 1, 55),
+        (56, 1, 2, 0, 1, 28),
+        (28, 3, 1, 2, 2, 28),
+        (13, 3, 1, (0, 0, 1, 1), 1, 12),
+    ],
+)
+def test_out_height_of_known_layers(height, kernel, stride, padding, dilation, out_height):
+    op = conv2d(
+        batch=1, in_channels=1, out_channels=1, height=height, width=height, kernel=kernel,
+        stride=stride, padding=padding, dilation=dilation,
+    )  # fmt: skip
+    assert (op.out_height, op.out_width) == (out_height, out_height)
+
+
+def test_flops_of_vgg_conv5():
+    op = conv2d(
+        batch=128, in_channels=512, out_channels=512, height=14, width=14, kernel=3, padding=1
+    )
+    assert op.flops == 2 * 128 * 512 * 14 * 14 * 512 * 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "conv2d 2x4x9x8 -> 6, 3x3 s1 p0"),
+        ({"stride": (2, 1), "padding": (1, 0)}, "conv2d 2x4x9x8 -> 6, 3x3 s2,1 p1,0,1,0"),
+        ({"dilation": 2, "groups": 2}, "conv2d 2x4x9x8 -> 6, 3x3 s1 p0 d2 g2"),
+        ({"kernel": (1, 7)}, "conv2d 2x4x9x8 -> 6, 1x7 s1 p0"),
+    ],
+)
+def test_text(changes, text):
+    assert conv2d(**{**LAYER, **changes}).describe() == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 0}, "conv2d: batch must be a positive integer, found 0"),
+        ({"width": -1}, "conv2d: width must be a positive integer, found -1"),
+        ({"stride": 0}, "conv2d: stride height must be a positive integer, found 0"),
+        ({"dilation": (1, 0)}, "conv2d: dilation width must be a positive integer, found 0"),
+        ({"kernel": (3, 0)}, "conv2d: kernel width must be a positive integer, found 0"),
+        ({"groups": 3}, "conv2d: groups = 3 does not divide in_channels = 4"),
+        ({"groups": 4}, "conv2d: groups = 4 does not divide out_channels = 6"),
+        ({"padding": -1}, "conv2d: padding must not be negative, found (-1, -1, -1, -1)"),
+        (
+            {"kernel": 11, "padding": (1, 0)},
+            "conv2d: kernel width 11 is larger than the padded input width 8 = 8 + 0 + 0",
+        ),
+        (
+            {"kernel": 4, "dilation": 3},
+            "conv2d: kernel height 4 (dilated by 3: 10) is larger than the padded input "
+            "height 9 = 9 + 0 + 0",
+        ),
+    ],
+)
+def test_refused_extents(changes, message):
+    with pytest.raises(ShapeError) as refusal:
+        conv2d(**{**LAYER, **changes})
+    assert str(refusal.value) == message
