@@ -1,0 +1,152 @@
+"""Which views are matrices that a gemm kernel can walk with one base, one leading dimension and
+unit stride.
+
+In: a view whose roles say which dimensions are the matrix's rows and columns. Out: where the matrix
+starts in the buffer slot, its leading dimension and its order, as expressions (the program may be
+parametric). This is what the DGEMM primitive of swATOP (4.4 and appendix: base pointer, M, N, K,
+leading dimensions) takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, product
+from tilewright.ir.nodes import View
+from tilewright.ir.printer import print_operand, print_range
+
+Order = Literal["row", "column"]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Element (i, j) lies `offset_elements + i * leading_dimension + j` elements into the slot
+    (order "row").
+
+    In order "column" it is `offset_elements + j * leading_dimension + i`.
+    """
+
+    offset_elements: Expr
+    leading_dimension: Expr
+    order: Order
+
+
+@dataclass(frozen=True)
+class _Dimensions:
+    """The view's strides in elements, and the dimensions that are not one index wide, outermost
+    first."""
+
+    view: View
+    strides: tuple[Expr, ...]
+    wide: tuple[int, ...]
+
+    def of(self, role: str) -> list[int]:
+        return [d for d in self.wide if self.view.roles[d] == role]
+
+
+def matrix_form(view: View, role_rows: str, role_columns: str) -> Matrix:
+    """The matrix that `view` is, dimensions of extent 1 ignored.
+
+    The dimensions of a role must be adjacent and run through as one index: all but its outermost
+    are covered whole. The inner role must have stride 1, all steps must be 1. Where a role is one
+    index wide the order follows the storage order of the dimensions if it can. Raises ProgramError
+    naming the dimension that breaks the form.
+
+    >>> from tilewright.common.expr import Const, Var
+    >>> from tilewright.ir.nodes import at
+    >>> k, m = Var("k"), Var("m")
+    >>> a = View("a", Const(0), (Const(3), k, m), (at(1, 1), at(0, k), at(0, m)), ".km")
+    >>> form = matrix_form(a, "m", "k")
+    >>> str(form.offset_elements), str(form.leading_dimension), form.order
+    ('k * m', 'm', 'column')
+    """
+    _check_ranks(view)
+    strides = tuple(product(view.shape[d + 1 :]) for d in range(len(view.shape)))
+    wide = tuple(d for d, r in enumerate(view.ranges) if r.extent != Const(1))
+    dimensions = _Dimensions(view, strides, wide)
+    for d in wide:
+        _check_dimension(view, d, (role_rows, role_columns))
+    for role in (role_rows, role_columns):
+        _check_collapsible(dimensions, role)
+    order = _order(dimensions, role_rows, role_columns)
+    outer, inner = (role_rows, role_columns) if order == "row" else (role_columns, role_rows)
+    _check_unit_stride(dimensions, inner)
+    offset: Expr = Const(0)
+    for r, stride in zip(view.ranges, strides, strict=True):
+        offset = offset + r.start * stride
+    return Matrix(offset, _leading_dimension(dimensions, outer, inner), order)
+
+
+def _check_ranks(view: View) -> None:
+    if len(view.ranges) != len(view.shape) or len(view.roles) != len(view.shape):
+        raise ProgramError(
+            f"view {print_operand(view)} has {len(view.shape)} dimensions, "
+            f"{len(view.ranges)} ranges and {len(view.roles)} roles",
+            fix="give each dimension one range and one role",
+        )
+
+
+def _check_dimension(view: View, d: int, roles: tuple[str, str]) -> None:
+    if view.roles[d] not in roles:
+        why = f"it has role {view.roles[d]!r} and extent {view.ranges[d].extent}"
+        fix = f"give it role {roles[0]!r} or {roles[1]!r}, or extent 1"
+        raise _not_a_matrix(view, d, why, fix)
+    if view.ranges[d].step != Const(1):
+        why = f"its step is {view.ranges[d].step}"
+        raise _not_a_matrix(view, d, why, "pack the elements with step 1 first")
+
+
+def _check_collapsible(dimensions: _Dimensions, role: str) -> None:
+    """All dimensions of `role` count through as one index with one stride."""
+    view, mine = dimensions.view, dimensions.of(role)
+    for outer, inner in pairwise(mine):
+        between = [d for d in range(outer + 1, inner) if view.shape[d] != Const(1)]
+        for d in between:
+            why = f"it lies between dimensions {outer} and {inner} of role {role!r}"
+            fix = f"make the dimensions of role {role!r} adjacent"
+            raise _not_a_matrix(view, d, why, fix)
+        r, extent = view.ranges[inner], view.shape[inner]
+        if r.extent != extent or r.start != Const(0):
+            why = f"{print_range(r)} does not cover its {extent} elements"
+            fix = f"only the outermost dimension of role {role!r} may be covered in part"
+            raise _not_a_matrix(view, inner, why, fix)
+
+
+def _check_unit_stride(dimensions: _Dimensions, inner: str) -> None:
+    """The innermost dimension of the inner role is the innermost of the packed tile."""
+    mine = dimensions.of(inner)
+    if not mine or dimensions.strides[mine[-1]] == Const(1):
+        return
+    view = dimensions.view
+    behind = next(d for d in reversed(range(len(view.shape))) if view.shape[d] != Const(1))
+    why = f"one index of its {view.shape[behind]} is taken, which gives role {inner!r} a stride"
+    fix = f"make the dimensions of role {inner!r} the innermost of the packed tile"
+    raise _not_a_matrix(view, behind, why, fix)
+
+
+def _order(dimensions: _Dimensions, role_rows: str, role_columns: str) -> Order:
+    """The inner role's order; a role one index wide gives way to the stride of the other."""
+    rows, columns = dimensions.of(role_rows), dimensions.of(role_columns)
+    if rows and columns:
+        return "row" if rows[-1] < columns[-1] else "column"
+    roles = dimensions.view.roles
+    stored: Order = "row" if roles.rfind(role_rows) <= roles.rfind(role_columns) else "column"
+    inside = columns if stored == "row" else rows
+    if not inside or dimensions.strides[inside[-1]] == Const(1):
+        return stored
+    return "column" if stored == "row" else "row"
+
+
+def _leading_dimension(dimensions: _Dimensions, outer: str, inner: str) -> Expr:
+    """The stride of the outer role, or the width of the inner one where the outer has no extent."""
+    wide = dimensions.of(outer)
+    if wide:
+        return dimensions.strides[wide[-1]]
+    return product(dimensions.view.shape[d] for d in dimensions.of(inner))
+
+
+def _not_a_matrix(view: View, d: int, why: str, fix: str) -> ProgramError:
+    return ProgramError(f"{print_operand(view)} is not a matrix: dimension {d}: {why}", fix=fix)

@@ -1,0 +1,237 @@
+"""The text form of the loop IR: a program in, restricted Python syntax out.
+
+`parser.parse` reads it back equal. `x[i, at(0, 8)]` is a region of a tensor (a bare index is a
+range of extent 1), `x[i, at(0, 8)](".n")` is that region with one role per dimension, and
+`b[slot](at(0, 4), at(0, 8), shape=(4, 16), roles="mn")` is a view of a buffer slot, whose ranges
+are left out where they cover the whole shape.
+
+>>> from tilewright.ir.parser import parse
+>>> print(print_program(parse("def p(n):\\n  for i in range(n*1):\\n   barrier( )")), end="")
+def p(n):
+    for i in range(n):
+        barrier()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, free_vars
+from tilewright.ir.names import STATEMENT_WORDS, check_name
+from tilewright.ir.nodes import (
+    Attribute,
+    Barrier,
+    Buffer,
+    Call,
+    For,
+    If,
+    Operand,
+    Program,
+    Range,
+    Stmt,
+    Tensor,
+    Tile,
+    Transfer,
+    View,
+    Wait,
+    at,
+)
+
+_WIDTH = 100
+_INDENT = "    "
+_Parts = tuple[str, tuple[str, ...], str]
+"""One statement that fits a line or is broken between its items: head, items, tail."""
+
+
+def print_program(program: Program) -> str:
+    """The text of a whole program, ending with a newline; lines over 100 columns are broken.
+
+    Raises ProgramError for a name that is not an identifier and for a tensor with more or fewer
+    dimension names than extents; everything else prints, so that illegal programs can be shown.
+    """
+    parameters = tuple(check_name("parameter", p) for p in program.parameters)
+    head = f"def {check_name('program', program.name)}("
+    lines = list(_broken((head, parameters, "):"), 0))
+    for tensor in program.tensors:
+        lines.extend(_broken(_tensor(tensor), 1))
+    for buffer in program.buffers:
+        lines.extend(_broken(_buffer(buffer), 1))
+    lines.extend(_body(program.body, 1, empty=len(lines) == 1))
+    return "\n".join(lines) + "\n"
+
+
+def print_statement(stmt: Stmt) -> str:
+    """The text of one statement and the statements inside it, without a final newline.
+
+    >>> from tilewright.common.expr import Const, Var
+    >>> print_statement(Wait("x_tile", Var("i") % 2))
+    'wait(x_tile[i % 2])'
+    """
+    return "\n".join(_statement(stmt, 0))
+
+
+def print_head(stmt: Stmt) -> str:
+    """One line that names a statement, without its body: what error messages show.
+
+    >>> from tilewright.common.expr import Var
+    >>> print_head(For("ro", Var("out_rows"), ()))
+    'for ro in range(out_rows)'
+    """
+    match stmt:
+        case For(var, extent):
+            return f"for {check_name('loop variable', var)} in range({_expr(extent)})"
+        case If(condition):
+            return f"if {_expr(condition)}"
+        case _:
+            head, items, tail = _simple(stmt)
+            return f"{head}{', '.join(items)}{tail}"
+
+
+def print_operand(operand: Operand) -> str:
+    """The text of one operand of a call.
+
+    >>> from tilewright.common.expr import Const, Var
+    >>> print_operand(Tile("x", (at(Var("i"), 1), at(0, 8)), ".n"))
+    'x[i, at(0, 8)](".n")'
+    """
+    match operand:
+        case Tile(tensor, ranges, roles):
+            return f"{_region(tensor, ranges)}({_quoted(roles)})"
+        case View(_, _, shape, ranges, roles):
+            whole = ranges == tuple(at(0, extent) for extent in shape)
+            items = [] if whole else [print_range(r) for r in ranges]
+            items += [f"shape={_tuple([_expr(e) for e in shape])}", f"roles={_quoted(roles)}"]
+            return f"{_slot(operand.buffer, operand.slot)}({', '.join(items)})"
+        case _:
+            assert_never(operand)
+
+
+def print_range(r: Range) -> str:
+    """The text of one range: an index, or `at(start, extent)`, or `at(start, extent, step)`."""
+    if r.step != Const(1):
+        return f"at({_expr(r.start)}, {_expr(r.extent)}, {_expr(r.step)})"
+    if r.extent != Const(1):
+        return f"at({_expr(r.start)}, {_expr(r.extent)})"
+    return _expr(r.start)
+
+
+def _statement(stmt: Stmt, depth: int, *, word: str = "if") -> Iterator[str]:
+    indent = _INDENT * depth
+    match stmt:
+        case For(_, _, body):
+            yield f"{indent}{print_head(stmt)}:"
+            yield from _body(body, depth + 1)
+        case If(condition, then, orelse):
+            yield f"{indent}{word} {_expr(condition)}:"
+            yield from _body(then, depth + 1)
+            if len(orelse) == 1 and isinstance(orelse[0], If):
+                yield from _statement(orelse[0], depth, word="elif")
+            elif orelse:
+                yield f"{indent}else:"
+                yield from _body(orelse, depth + 1)
+        case _:
+            yield from _broken(_simple(stmt), depth)
+
+
+def _body(body: tuple[Stmt, ...], depth: int, *, empty: bool = True) -> Iterator[str]:
+    if empty and not body:
+        yield f"{_INDENT * depth}pass"
+    for stmt in body:
+        yield from _statement(stmt, depth)
+
+
+def _simple(stmt: Transfer | Wait | Barrier | Call) -> _Parts:
+    match stmt:
+        case Transfer("get"):
+            region = _region(stmt.tensor, stmt.ranges)
+            return "get(", (region, _slot(stmt.buffer, stmt.slot)), ")"
+        case Transfer():
+            region = _region(stmt.tensor, stmt.ranges)
+            return "put(", (_slot(stmt.buffer, stmt.slot), region), ")"
+        case Wait(buffer, slot):
+            return "wait(", (_slot(buffer, slot),), ")"
+        case Barrier():
+            return "barrier(", (), ")"
+        case Call(primitive, operands, attributes):
+            if primitive in STATEMENT_WORDS:
+                raise ProgramError(f"{primitive!r} is a statement and cannot name a primitive")
+            items = [print_operand(o) for o in operands]
+            items += [f"{check_name('attribute', k)}={_attribute(k, v)}" for k, v in attributes]
+            return f"{check_name('primitive', primitive)}(", tuple(items), ")"
+        case _:
+            assert_never(stmt)
+
+
+def _tensor(tensor: Tensor) -> _Parts:
+    if len(tensor.dims) != len(tensor.shape):
+        raise ProgramError(
+            f"tensor {tensor.name!r} has {len(tensor.dims)} dimension names "
+            f"and {len(tensor.shape)} extents",
+            fix="give each dimension one name and one extent",
+        )
+    named = zip(tensor.dims, tensor.shape, strict=True)
+    extents = [f"{check_name('dimension', d)}={_expr(e)}" for d, e in named]
+    storage = [f"storage({check_name('tensor', tensor.storage)})"] if tensor.storage else []
+    head = f"{check_name('tensor', tensor.name)}: tensor("
+    return head, (_quoted(tensor.dtype), _quoted(tensor.kind), *storage, *extents), ")"
+
+
+def _buffer(buffer: Buffer) -> _Parts:
+    items = [_quoted(buffer.dtype), _expr(buffer.elements)]
+    if buffer.copies != Const(1):
+        items.append(f"copies={_expr(buffer.copies)}")
+    if buffer.offset_bytes is not None:
+        items.append(f"offset_bytes={buffer.offset_bytes}")
+    return f"{check_name('buffer', buffer.name)}: buffer(", tuple(items), ")"
+
+
+def _broken(parts: _Parts, depth: int) -> Iterator[str]:
+    """The statement on one line, or one item a line where that line would be too long."""
+    head, items, tail = parts
+    line = f"{_INDENT * depth}{head}{', '.join(items)}{tail}"
+    if len(line) <= _WIDTH or not items:
+        yield line
+        return
+    yield f"{_INDENT * depth}{head}"
+    for item in items:
+        yield f"{_INDENT * (depth + 1)}{item},"
+    yield f"{_INDENT * depth}{tail}"
+
+
+def _region(tensor: str, ranges: tuple[Range, ...]) -> str:
+    inside = ", ".join(print_range(r) for r in ranges) if ranges else "()"
+    return f"{check_name('tensor', tensor)}[{inside}]"
+
+
+def _slot(buffer: str, slot: Expr) -> str:
+    return f"{check_name('buffer', buffer)}[{_expr(slot)}]"
+
+
+def _expr(e: Expr) -> str:
+    for name in free_vars(e):
+        check_name("symbol", name)
+    return str(e)
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.encode("unicode_escape").decode("ascii")
+    return '"' + escaped.replace('"', '\\"') + '"'
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    match value:
+        case str():
+            return _quoted(value)
+        case int():
+            return str(int(value))
+        case float():
+            return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
+        case _:
+            raise ProgramError(f"attribute {name!r} is neither a string, an integer nor a float")
