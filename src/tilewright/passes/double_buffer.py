@@ -1,0 +1,152 @@
+"""Overlap transfers with compute (swATOP 4.5.2).
+
+In: an instantiated staged program. A buffer with two copies is fetched one iteration ahead: the first tile before
+the loops, the next one right after the wait for the current one, at the loop indices of the next iteration (inner
+loop one further, or the next outer one with the inner ones back at zero). A store is waited for only when its slot
+is written again. Which buffers have two copies is the schedule's choice, tensor by tensor.
+
+before:  for i in range(n):                     after:  get(a[0] -> t[0])
+             get(a[i] -> t[0]); wait(t[0])              for i in range(n):
+             use(t[0])                                      wait(t[i % 2])
+                                                            if i + 1 < n: get(a[i + 1] -> t[(i + 1) % 2])
+                                                            use(t[i % 2])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.common.expr import Const, Expr, Var, binary, evaluate, substitute
+from tilewright.ir.nodes import (
+    Call,
+    For,
+    If,
+    Program,
+    Stmt,
+    Transfer,
+    View,
+    Wait,
+)
+from tilewright.ir.visit import map_range, rewrite, simplify_body
+
+Loops = tuple[For, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rewritten statements, and what must stand before and after the outermost loop."""
+
+    body: tuple[Stmt, ...]
+    before: tuple[Stmt, ...] = ()
+    after: tuple[Stmt, ...] = ()
+
+
+def double_buffer(program: Program) -> Program:
+    """Explicit-stage program: transfers start early and are waited for late."""
+    body: list[Stmt] = []
+    for stmt in program.body:
+        if isinstance(stmt, For):
+            part = _inside(stmt.body, (stmt,), program)
+            body += [*part.before, replace(stmt, body=part.body), *part.after]
+        else:
+            body.append(stmt)
+    return replace(program, body=simplify_body(tuple(body)))
+
+
+def _inside(body: tuple[Stmt, ...], loops: Loops, program: Program) -> _Part:
+    """Rewrite a loop body, innermost loops first."""
+    inner: list[Stmt] = []
+    before: tuple[Stmt, ...] = ()
+    after: tuple[Stmt, ...] = ()
+    for stmt in body:
+        if isinstance(stmt, For):
+            part = _inside(stmt.body, (*loops, stmt), program)
+            inner.append(replace(stmt, body=part.body))
+            before, after = before + part.before, after + part.after
+        else:
+            inner.append(stmt)
+    here = _stores(_fetches(_Part(tuple(inner)), loops, program), loops, program)
+    return _Part(here.body, before + here.before, after + here.after)
+
+
+def _copies(program: Program, buffer: str) -> int:
+    return int(evaluate(program.buffer(buffer).copies, {}))
+
+
+def _fetches(part: _Part, loops: Loops, program: Program) -> _Part:
+    body: list[Stmt] = []
+    before: list[Stmt] = []
+    doubled: list[str] = []
+    for stmt in part.body:
+        match stmt:
+            case Transfer("get", _, _, buffer) if _copies(program, buffer) == 2:
+                doubled.append(buffer)
+                before.append(_at_indices(stmt, {f.var: Const(0) for f in loops}, Const(0)))
+                body += [Wait(buffer, _slot(loops, 0)), *_fetch_next(stmt, loops, len(loops) - 1)]
+            case Wait(buffer) if buffer in doubled:
+                pass
+            case _:
+                body.append(stmt)
+    slotted = _with_slots(tuple(body), doubled, _slot(loops, 0))
+    return _Part(slotted, tuple(before))
+
+
+def _fetch_next(stmt: Transfer, loops: Loops, level: int) -> tuple[Stmt, ...]:
+    """Fetch for the iteration after this one: advance loop `level`, or a loop outside it."""
+    if level < 0:
+        return ()
+    loop = loops[level]
+    indices: dict[str, Expr] = {f.var: Const(0) for f in loops[level + 1 :]}
+    indices[loop.var] = Var(loop.var) + 1
+    fetch = _at_indices(stmt, indices, _slot(loops, 1))
+    condition = binary("<", Var(loop.var) + 1, loop.extent)
+    return (If(condition, (fetch,), _fetch_next(stmt, loops, level - 1)),)
+
+
+def _at_indices(stmt: Transfer, indices: dict[str, Expr], slot: Expr) -> Transfer:
+    ranges = tuple(map_range(r, lambda e: substitute(e, indices)) for r in stmt.ranges)
+    return replace(stmt, ranges=ranges, slot=slot)
+
+
+def _slot(loops: Loops, ahead: int) -> Expr:
+    """The slot that the current (or the next) iteration of the loops together uses, of two."""
+    index: Expr = Const(0)
+    for loop in loops:
+        index = index * loop.extent + Var(loop.var)
+    return (index + ahead) % 2
+
+
+def _stores(part: _Part, loops: Loops, program: Program) -> _Part:
+    body: list[Stmt] = []
+    stored = [s.buffer for s in part.body if isinstance(s, Transfer) and s.direction == "put"]
+    for stmt in part.body:
+        if not (isinstance(stmt, Wait) and stmt.buffer in stored):
+            body.append(stmt)
+    first: list[Stmt] = []
+    after: list[Stmt] = []
+    for buffer in stored:
+        copies = _copies(program, buffer)
+        first.append(Wait(buffer, _slot(loops, 0) if copies == 2 else Const(0)))
+        after += [Wait(buffer, Const(slot)) for slot in range(copies)]
+    doubled = [b for b in stored if _copies(program, b) == 2]
+    slotted = _with_slots(tuple(body), doubled, _slot(loops, 0))
+    return _Part((*first, *slotted), part.before, tuple(after))
+
+
+def _with_slots(body: tuple[Stmt, ...], buffers: list[str], slot: Expr) -> tuple[Stmt, ...]:
+    """Let calls, and stores, of the buffers work on `slot`; fetches and waits have theirs already."""
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        match stmt:
+            case Call(_, operands):
+                changed = tuple(
+                    replace(o, slot=slot) if isinstance(o, View) and o.buffer in buffers else o
+                    for o in operands
+                )
+                return (replace(stmt, operands=changed),)
+            case Transfer("put", _, _, buffer) if buffer in buffers:
+                return (replace(stmt, slot=slot),)
+            case _:
+                return None
+
+    return rewrite(body, change) if buffers else body

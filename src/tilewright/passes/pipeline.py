@@ -1,0 +1,94 @@
+"""The passes in order: a seed-stage nest to a program that can be run, simulated and emitted.
+
+`stage` works on the parametric nest, once per set of discrete choices; `finish` binds the factors of the chosen
+candidate and makes the overlap and the addresses explicit. `observer` sees the program between passes: printing,
+verifying and timing hang on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tilewright.ir.nodes import Barrier, Buffer, Call, Program, Stmt, Tensor, Transfer, View, Wait
+from tilewright.ir.visit import instantiate, rewrite
+from tilewright.machine import Machine
+from tilewright.passes.allocate_buffers import allocate_buffers
+from tilewright.passes.double_buffer import double_buffer
+from tilewright.passes.handle_boundary import handle_boundary
+from tilewright.passes.infer_dma import infer_dma
+from tilewright.passes.simplify import simplify
+
+Observer = Callable[[str, Program], None]
+
+
+def _nothing(_: str, __: Program) -> None:
+    return None
+
+
+def stage(seed: Program, stages: Mapping[str, str], observer: Observer = _nothing) -> Program:
+    """Seed stage to staged: transfers inferred, boundaries explicit, everything still parametric."""
+    staged = infer_dma(seed, stages)
+    observer("infer_dma", staged)
+    bounded = handle_boundary(staged)
+    observer("handle_boundary", bounded)
+    return bounded
+
+
+def finish(
+    name: str,
+    staged: Sequence[Program],
+    bindings: Sequence[Mapping[str, int]],
+    machine: Machine,
+    observer: Observer = _nothing,
+) -> Program:
+    """Bind the factors of each nest, overlap, join the nests behind barriers, place the buffers."""
+    mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
+    parts: list[Program] = []
+    for program, values in zip(staged, bindings, strict=True):
+        bound = instantiate(program, {**values, **mesh})
+        simple = simplify(bound, (machine.mesh.rows, machine.mesh.columns))
+        observer("simplify", simple)
+        parts.append(simplify(double_buffer(simple), (machine.mesh.rows, machine.mesh.columns)))
+        observer("double_buffer", parts[-1])
+    joined = join(name, parts)
+    spm = machine.memory.spm
+    placed = allocate_buffers(joined, machine.spm_available_bytes, spm.alignment_bytes)
+    observer("allocate_buffers", placed)
+    return placed
+
+
+def join(name: str, parts: Sequence[Program]) -> Program:
+    """One program that runs the parts one after the other; a tensor that two parts name is one tensor."""
+    tensors: dict[str, Tensor] = {}
+    buffers: list[Buffer] = []
+    body: list[Stmt] = []
+    for part in parts:
+        renamed = _renamed(part) if len(parts) > 1 else part
+        tensors.update({t.name: t for t in renamed.tensors})
+        buffers += renamed.buffers
+        body += [*([Barrier()] if body else []), *renamed.body]
+    return Program(name, (), tuple(tensors.values()), tuple(buffers), tuple(body))
+
+
+def _renamed(part: Program) -> Program:
+    """Put the nest's name before its buffers' names."""
+
+    def name(buffer: str) -> str:
+        return f"{part.name}_{buffer}"
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        match stmt:
+            case Transfer() | Wait():
+                return (replace(stmt, buffer=name(stmt.buffer)),)
+            case Call(_, operands):
+                views = tuple(
+                    replace(o, buffer=name(o.buffer)) if isinstance(o, View) else o
+                    for o in operands
+                )
+                return (replace(stmt, operands=views),)
+            case _:
+                return None
+
+    buffers = tuple(replace(b, name=name(b.name)) for b in part.buffers)
+    return replace(part, buffers=buffers, body=rewrite(part.body, change))
