@@ -15,8 +15,9 @@ def p(n):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import assert_never
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, free_vars
@@ -42,8 +43,21 @@ from tilewright.ir.nodes import (
 
 _WIDTH = 100
 _INDENT = "    "
-_Parts = tuple[str, tuple[str, ...], str]
-"""One statement that fits a line or is broken between its items: head, items, tail."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A piece of text that stands on one line, or is broken between its items where it is long."""
+
+    head: str
+    items: tuple[_Piece, ...]
+    tail: str = ")"
+
+    def __str__(self) -> str:
+        return f"{self.head}{', '.join(str(i) for i in self.items)}{self.tail}"
+
+
+_Piece: TypeAlias = "str | _Group"
 
 
 def print_program(program: Program) -> str:
@@ -54,7 +68,7 @@ def print_program(program: Program) -> str:
     """
     parameters = tuple(check_name("parameter", p) for p in program.parameters)
     head = f"def {check_name('program', program.name)}("
-    lines = list(_broken((head, parameters, "):"), 0))
+    lines = list(_broken(_Group(head, parameters, "):"), 0))
     for tensor in program.tensors:
         lines.extend(_broken(_tensor(tensor), 1))
     for buffer in program.buffers:
@@ -86,8 +100,7 @@ def print_head(stmt: Stmt) -> str:
         case If(condition):
             return f"if {_expr(condition)}"
         case _:
-            head, items, tail = _simple(stmt)
-            return f"{head}{', '.join(items)}{tail}"
+            return str(_simple(stmt))
 
 
 def print_operand(operand: Operand) -> str:
@@ -97,25 +110,12 @@ def print_operand(operand: Operand) -> str:
     >>> print_operand(Tile("x", (at(Var("i"), 1), at(0, 8)), ".n"))
     'x[i, at(0, 8)](".n")'
     """
-    match operand:
-        case Tile(tensor, ranges, roles):
-            return f"{_region(tensor, ranges)}({_quoted(roles)})"
-        case View(_, _, shape, ranges, roles):
-            whole = ranges == tuple(at(0, extent) for extent in shape)
-            items = [] if whole else [print_range(r) for r in ranges]
-            items += [f"shape={_tuple([_expr(e) for e in shape])}", f"roles={_quoted(roles)}"]
-            return f"{_slot(operand.buffer, operand.slot)}({', '.join(items)})"
-        case _:
-            assert_never(operand)
+    return str(_operand(operand))
 
 
 def print_range(r: Range) -> str:
     """The text of one range: an index, or `at(start, extent)`, or `at(start, extent, step)`."""
-    if r.step != Const(1):
-        return f"at({_expr(r.start)}, {_expr(r.extent)}, {_expr(r.step)})"
-    if r.extent != Const(1):
-        return f"at({_expr(r.start)}, {_expr(r.extent)})"
-    return _expr(r.start)
+    return str(_range(r))
 
 
 def _statement(stmt: Stmt, depth: int, *, word: str = "if") -> Iterator[str]:
@@ -143,29 +143,56 @@ def _body(body: tuple[Stmt, ...], depth: int, *, empty: bool = True) -> Iterator
         yield from _statement(stmt, depth)
 
 
-def _simple(stmt: Transfer | Wait | Barrier | Call) -> _Parts:
+def _simple(stmt: Transfer | Wait | Barrier | Call) -> _Group:
     match stmt:
-        case Transfer("get"):
-            region = _region(stmt.tensor, stmt.ranges)
-            return "get(", (region, _slot(stmt.buffer, stmt.slot)), ")"
-        case Transfer():
-            region = _region(stmt.tensor, stmt.ranges)
-            return "put(", (_slot(stmt.buffer, stmt.slot), region), ")"
+        case Transfer(direction):
+            moved = _region(stmt.tensor, stmt.ranges), _slot(stmt.buffer, stmt.slot)
+            return _Group(f"{direction}(", moved if direction == "get" else moved[::-1])
         case Wait(buffer, slot):
-            return "wait(", (_slot(buffer, slot),), ")"
+            return _Group("wait(", (_slot(buffer, slot),))
         case Barrier():
-            return "barrier(", (), ")"
+            return _Group("barrier(", ())
         case Call(primitive, operands, attributes):
             if primitive in STATEMENT_WORDS:
                 raise ProgramError(f"{primitive!r} is a statement and cannot name a primitive")
-            items = [print_operand(o) for o in operands]
-            items += [f"{check_name('attribute', k)}={_attribute(k, v)}" for k, v in attributes]
-            return f"{check_name('primitive', primitive)}(", tuple(items), ")"
+            named = (f"{check_name('attribute', k)}={_attribute(k, v)}" for k, v in attributes)
+            items: tuple[_Piece, ...] = (*(_operand(o) for o in operands), *named)
+            return _Group(f"{check_name('primitive', primitive)}(", items)
         case _:
             assert_never(stmt)
 
 
-def _tensor(tensor: Tensor) -> _Parts:
+def _operand(operand: Operand) -> _Group:
+    match operand:
+        case Tile(tensor, ranges, roles):
+            return _region(tensor, ranges, f"]({_quoted(roles)})")
+        case View(buffer, slot, shape, ranges, roles):
+            whole = ranges == tuple(at(0, extent) for extent in shape)
+            extents = tuple(_expr(e) for e in shape)
+            packed = _Group("shape=(", extents, ",)" if len(extents) == 1 else ")")
+            shown = () if whole else tuple(_range(r) for r in ranges)
+            return _Group(f"{_slot(buffer, slot)}(", (*shown, packed, f"roles={_quoted(roles)}"))
+        case _:
+            assert_never(operand)
+
+
+def _range(r: Range) -> _Piece:
+    start, extent = _expr(r.start), _expr(r.extent)
+    if r.step != Const(1):
+        return _Group("at(", (start, extent, _expr(r.step)))
+    return start if r.extent == Const(1) else _Group("at(", (start, extent))
+
+
+def _region(tensor: str, ranges: tuple[Range, ...], tail: str = "]") -> _Group:
+    inside = tuple(_range(r) for r in ranges) or ("()",)
+    return _Group(f"{check_name('tensor', tensor)}[", inside, tail)
+
+
+def _slot(buffer: str, slot: Expr) -> str:
+    return f"{check_name('buffer', buffer)}[{_expr(slot)}]"
+
+
+def _tensor(tensor: Tensor) -> _Group:
     if len(tensor.dims) != len(tensor.shape):
         raise ProgramError(
             f"tensor {tensor.name!r} has {len(tensor.dims)} dimension names "
@@ -176,48 +203,35 @@ def _tensor(tensor: Tensor) -> _Parts:
     extents = [f"{check_name('dimension', d)}={_expr(e)}" for d, e in named]
     storage = [f"storage({check_name('tensor', tensor.storage)})"] if tensor.storage else []
     head = f"{check_name('tensor', tensor.name)}: tensor("
-    return head, (_quoted(tensor.dtype), _quoted(tensor.kind), *storage, *extents), ")"
+    return _Group(head, (_quoted(tensor.dtype), _quoted(tensor.kind), *storage, *extents))
 
 
-def _buffer(buffer: Buffer) -> _Parts:
+def _buffer(buffer: Buffer) -> _Group:
     items = [_quoted(buffer.dtype), _expr(buffer.elements)]
     if buffer.copies != Const(1):
         items.append(f"copies={_expr(buffer.copies)}")
     if buffer.offset_bytes is not None:
         items.append(f"offset_bytes={buffer.offset_bytes}")
-    return f"{check_name('buffer', buffer.name)}: buffer(", tuple(items), ")"
+    return _Group(f"{check_name('buffer', buffer.name)}: buffer(", tuple(items))
 
 
-def _broken(parts: _Parts, depth: int) -> Iterator[str]:
-    """The statement on one line, or one item a line where that line would be too long."""
-    head, items, tail = parts
-    line = f"{_INDENT * depth}{head}{', '.join(items)}{tail}"
-    if len(line) <= _WIDTH or not items:
+def _broken(piece: _Piece, depth: int, comma: str = "") -> Iterator[str]:
+    """The piece on one line, or one item a line where that line would be too long."""
+    indent = _INDENT * depth
+    line = f"{indent}{piece}{comma}"
+    if isinstance(piece, str) or len(line) <= _WIDTH or not piece.items:
         yield line
         return
-    yield f"{_INDENT * depth}{head}"
-    for item in items:
-        yield f"{_INDENT * (depth + 1)}{item},"
-    yield f"{_INDENT * depth}{tail}"
-
-
-def _region(tensor: str, ranges: tuple[Range, ...]) -> str:
-    inside = ", ".join(print_range(r) for r in ranges) if ranges else "()"
-    return f"{check_name('tensor', tensor)}[{inside}]"
-
-
-def _slot(buffer: str, slot: Expr) -> str:
-    return f"{check_name('buffer', buffer)}[{_expr(slot)}]"
+    yield f"{indent}{piece.head}"
+    for item in piece.items:
+        yield from _broken(item, depth + 1, ",")
+    yield f"{indent}{piece.tail.removeprefix(',')}{comma}"
 
 
 def _expr(e: Expr) -> str:
     for name in free_vars(e):
         check_name("symbol", name)
     return str(e)
-
-
-def _tuple(items: Sequence[str]) -> str:
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 def _quoted(text: str) -> str:

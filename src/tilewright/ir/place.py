@@ -1,0 +1,90 @@
+"""Where in a program the verifier stands: what it may name there, and how its refusals say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Expr, free_vars
+from tilewright.ir.nodes import (
+    CORE_SYMBOLS,
+    MESH_SYMBOLS,
+    Buffer,
+    For,
+    If,
+    Program,
+    Stmt,
+    Tensor,
+)
+from tilewright.ir.printer import print_head
+
+Stage: TypeAlias = Literal["seed", "staged", "explicit"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement of a program, the loops and conditions around it, and the tables to look up."""
+
+    program: Program
+    stage: Stage
+    tensors: dict[str, Tensor]
+    buffers: dict[str, Buffer]
+    loops: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    stmt: Stmt | None = None
+
+    def at(self, stmt: Stmt) -> Place:
+        """The same place, at one statement."""
+        return replace(self, stmt=stmt)
+
+    def inside(self, stmt: For | If, *, orelse: bool = False) -> Place:
+        """The place inside the body of a loop or a branch of a condition."""
+        match stmt:
+            case For(var):
+                return replace(self, loops=(*self.loops, var), path=(*self.path, f"for {var}"))
+            case If():
+                step = f"{print_head(stmt)}: else" if orelse else print_head(stmt)
+                return replace(self, path=(*self.path, step))
+
+    def error(self, message: str, fix: str = "") -> ProgramError:
+        """The refusal of the statement, naming the way to it."""
+        last = () if self.stmt is None else (print_head(self.stmt),)
+        where = " > ".join((self.program.name, *self.path, *last))
+        return ProgramError(message, where=where, fix=fix)
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`; ProgramError lists the known ones."""
+        if name not in self.tensors:
+            raise self.error(f"there is no tensor {name!r}", _known("tensors", self.tensors))
+        return self.tensors[name]
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer called `name`; ProgramError lists the known ones."""
+        if name not in self.buffers:
+            raise self.error(f"there is no buffer {name!r}", _known("buffers", self.buffers))
+        return self.buffers[name]
+
+    def check_symbols(self, e: Expr) -> None:
+        """Every symbol is a parameter, a loop variable around, a core's or the mesh's."""
+        names = (*self.program.parameters, *self.loops, *CORE_SYMBOLS, *MESH_SYMBOLS)
+        for name in sorted(free_vars(e)):
+            if name not in names:
+                raise self.error(f"symbol {name!r} is not defined here", f"known: {_list(names)}")
+
+    def check_uniform(self, what: str, e: Expr) -> None:
+        """All cores agree on the value: they run in step."""
+        for name in CORE_SYMBOLS:
+            if name in free_vars(e):
+                raise self.error(
+                    f"the {what} {e} depends on {name!r}, but all cores take the same path",
+                    "let only the ranges of regions differ between cores",
+                )
+
+
+def _known(what: str, names: dict[str, Tensor] | dict[str, Buffer]) -> str:
+    return f"the {what} are {_list(tuple(names))}" if names else f"no {what} are declared"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names)

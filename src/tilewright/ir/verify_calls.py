@@ -1,0 +1,210 @@
+"""What the verifier demands of a call: its operands, their roles and extents (see `primitives`).
+
+`repack` is special: it changes the packed shape of the tile in one buffer slot in place.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, product
+from tilewright.ir.matrix import matrix_form
+from tilewright.ir.names import check_name
+from tilewright.ir.nodes import Call, Operand, Range, Tensor, Tile, View
+from tilewright.ir.place import Place
+from tilewright.ir.primitives import PRIMITIVES, Primitive
+from tilewright.ir.printer import print_operand, print_range
+
+_BROADCASTING = "scale_add"
+"""Takes one or more operands; an operand that lacks an axis of the first is repeated along it."""
+
+
+def check_call(call: Call, place: Place) -> None:
+    """All rules for one call; raises ProgramError."""
+    _check_attributes(call, place)
+    for operand in call.operands:
+        _check_stage(operand, place)
+        _check_operand(operand, place)
+    if call.primitive == "repack":
+        _check_repack(call, place)
+        return
+    primitive = PRIMITIVES.get(call.primitive)
+    if primitive is None:
+        known = ", ".join((*PRIMITIVES, "repack"))
+        raise place.error(
+            f"there is no primitive {call.primitive!r}", f"the primitives are {known}"
+        )
+    _check_count(call, len(primitive.axes), place)
+    _check_axes(call, primitive, place)
+    _check_extents(call, place)
+    if primitive.name == "gemm" and place.stage != "seed":
+        _check_matrices(call, primitive, place)
+
+
+def check_slot(buffer: str, slot: Expr, place: Place) -> None:
+    """The buffer is declared and has that slot, and all cores agree which it is."""
+    copies = place.buffer(buffer).copies
+    place.check_uniform("slot", slot)
+    match slot, copies:
+        case Const(number), Const(limit) if not 0 <= number < limit:
+            raise place.error(f"buffer {buffer!r} has {copies} slots, there is no slot {slot}")
+
+
+def check_fits(buffer: str, shape: tuple[Expr, ...], place: Place) -> None:
+    """A packed tile of `shape` is no larger than a slot, where both are constant."""
+    tile, slot = product(shape), place.buffer(buffer).elements
+    if isinstance(tile, Const) and isinstance(slot, Const) and tile.value > slot.value:
+        message = f"a tile of {tile} elements does not fit a slot of {buffer!r} of {slot}"
+        raise place.error(message, "enlarge the buffer or shrink the tile")
+
+
+def check_rank(tensor: Tensor, ranges: tuple[Range, ...], place: Place) -> None:
+    """One range per dimension of the tensor."""
+    if len(ranges) != len(tensor.shape):
+        raise place.error(
+            f"tensor {tensor.name!r} has {len(tensor.shape)} dimensions, "
+            f"its region has {len(ranges)} ranges",
+            "give each dimension one range",
+        )
+
+
+def _check_attributes(call: Call, place: Place) -> None:
+    names = [name for name, _ in call.attributes]
+    for name in names:
+        check_name("attribute", name)
+        if names.count(name) > 1:
+            raise place.error(f"attribute {name!r} is given twice")
+
+
+def _check_stage(operand: Operand, place: Place) -> None:
+    if isinstance(operand, Tile) == (place.stage == "seed"):
+        return
+    takes = "tiles of tensors" if place.stage == "seed" else "views of buffers"
+    what = "tile" if isinstance(operand, Tile) else "view"
+    message = f"{print_operand(operand)} is a {what}, calls of the {place.stage} stage take {takes}"
+    raise place.error(message)
+
+
+def _check_operand(operand: Operand, place: Place) -> None:
+    match operand:
+        case Tile(tensor, ranges):
+            check_rank(place.tensor(tensor), ranges, place)
+        case View():
+            check_slot(operand.buffer, operand.slot, place)
+            check_fits(operand.buffer, operand.shape, place)
+            _check_view(operand, place)
+        case _:
+            assert_never(operand)
+    if len(operand.roles) != len(operand.ranges):
+        message = f"{print_operand(operand)} has {len(operand.ranges)} dimensions and "
+        raise place.error(f"{message}{len(operand.roles)} roles", "give each dimension one role")
+    for d, (role, r) in enumerate(zip(operand.roles, operand.ranges, strict=True)):
+        _check_role(operand, d, role, r, place)
+
+
+def _check_view(view: View, place: Place) -> None:
+    if len(view.ranges) != len(view.shape):
+        raise place.error(
+            f"{print_operand(view)} has {len(view.shape)} extents and {len(view.ranges)} ranges",
+            "give each dimension one range",
+        )
+    for d, (r, size) in enumerate(zip(view.ranges, view.shape, strict=True)):
+        last = r.start + (r.extent - 1) * r.step
+        below = isinstance(r.start, Const) and r.start.value < 0
+        beyond = isinstance(last, Const) and isinstance(size, Const) and last.value >= size.value
+        if below or beyond:
+            raise place.error(
+                f"{print_operand(view)} reaches out of its tile in dimension {d}: "
+                f"{print_range(r)} of {size}"
+            )
+
+
+def _check_role(operand: Operand, d: int, role: str, r: Range, place: Place) -> None:
+    if role == ".":
+        if r.extent != Const(1):
+            raise place.error(
+                f"dimension {d} of {print_operand(operand)} has no role but extent {r.extent}",
+                "only a dimension of extent 1 goes without a role",
+            )
+    elif not (role.isascii() and role.isalpha()):
+        message = f"dimension {d} of {print_operand(operand)} has the role {role!r}"
+        raise place.error(message, "a role is one letter, or . for none")
+
+
+def _check_count(call: Call, expected: int, place: Place) -> None:
+    found = len(call.operands)
+    if call.primitive == _BROADCASTING:
+        if found < 1:
+            raise place.error(f"{call.primitive} takes at least 1 operand, found {found}")
+    elif found != expected:
+        noun = "operand" if expected == 1 else "operands"
+        raise place.error(f"{call.primitive} takes {expected} {noun}, found {found}")
+
+
+def _check_axes(call: Call, primitive: Primitive, place: Place) -> None:
+    """Each operand has the primitive's own axes and, beside them, those of the first operand."""
+    own = set("".join(primitive.axes))
+    rest = "".join(dict.fromkeys(c for c in call.operands[0].roles if c not in {*own, "."}))
+    if rest and primitive.name == "gemm":
+        raise place.error(f"gemm has no axis {rest[0]!r}", "its axes are m, n and k")
+    for i, operand in enumerate(call.operands):
+        mine = primitive.axes[min(i, len(primitive.axes) - 1)]
+        needed = mine if primitive.name == _BROADCASTING else mine + rest
+        for letter in operand.roles:
+            if letter not in {*mine, *rest, "."}:
+                raise place.error(
+                    f"operand {i} of {primitive.name}, {print_operand(operand)}, "
+                    f"has the axis {letter!r}",
+                    f"its axes are {', '.join(mine + rest) or 'none'}",
+                )
+        for letter in needed:
+            if letter not in operand.roles:
+                raise place.error(
+                    f"operand {i} of {primitive.name}, {print_operand(operand)}, "
+                    f"lacks the axis {letter!r}",
+                    f"give a dimension the role {letter!r}",
+                )
+
+
+def _check_extents(call: Call, place: Place) -> None:
+    """A letter stands for one extent in all operands, as far as constants tell."""
+    seen: dict[str, tuple[Const, Operand]] = {}
+    for operand in call.operands:
+        for letter in dict.fromkeys(operand.roles.replace(".", "")):
+            extent = _axis_extent(operand, letter)
+            if not isinstance(extent, Const):
+                continue
+            before, other = seen.setdefault(letter, (extent, operand))
+            if before != extent:
+                raise place.error(
+                    f"axis {letter!r} has extent {before} in {print_operand(other)} "
+                    f"and {extent} in {print_operand(operand)}"
+                )
+
+
+def _axis_extent(operand: Operand, letter: str) -> Expr:
+    named = zip(operand.roles, operand.ranges, strict=True)
+    return product(r.extent for role, r in named if role == letter)
+
+
+def _check_matrices(call: Call, primitive: Primitive, place: Place) -> None:
+    for operand, axes in zip(call.operands, primitive.axes, strict=True):
+        assert isinstance(operand, View)
+        try:
+            matrix_form(operand, axes[0], axes[1])
+        except ProgramError as error:
+            raise place.error(error.message, error.fix) from error
+
+
+def _check_repack(call: Call, place: Place) -> None:
+    _check_count(call, 2, place)
+    target, source = call.operands
+    if not (isinstance(target, View) and isinstance(source, View)):
+        raise place.error("repack works on views of a buffer", "use it from the staged stage on")
+    if (target.buffer, target.slot) != (source.buffer, source.slot):
+        message = f"repack works inside one slot, found {target.buffer}[{target.slot}] and "
+        raise place.error(f"{message}{source.buffer}[{source.slot}]")
+    if target.roles != source.roles:
+        message = f"repack keeps the axes, found {source.roles!r} and then {target.roles!r}"
+        raise place.error(message, "give both views the same roles")
