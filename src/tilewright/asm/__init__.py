@@ -1,0 +1,51 @@
+"""The assembler: text to objects and images, and back, by one instruction table.
+
+`assemble` (or `assemble_file`) gives an `Object`, `link` an image, `write_object` and `read_object`
+move them to and from ELF files, `listing`, `disassemble` and `object_summary` show them.
+"""
+
+from tilewright.asm.assemble import assemble, assemble_file
+from tilewright.asm.diagnostics import Diagnostic, SourceErrors
+from tilewright.asm.disassemble import disassemble
+from tilewright.asm.elf import elf_bytes
+from tilewright.asm.elf_read import read_elf
+from tilewright.asm.encode import decode, encode
+from tilewright.asm.files import object_summary, read_object, write_object
+from tilewright.asm.limits import Limits
+from tilewright.asm.link import LinkErrors, link
+from tilewright.asm.listing import listing
+from tilewright.asm.object import (
+    LineEntry,
+    Object,
+    PlacedInstruction,
+    Relocation,
+    RelocationKind,
+    Section,
+    Symbol,
+)
+
+__all__ = [
+    "Diagnostic",
+    "Limits",
+    "LineEntry",
+    "LinkErrors",
+    "Object",
+    "PlacedInstruction",
+    "Relocation",
+    "RelocationKind",
+    "Section",
+    "SourceErrors",
+    "Symbol",
+    "assemble",
+    "assemble_file",
+    "decode",
+    "disassemble",
+    "elf_bytes",
+    "encode",
+    "link",
+    "listing",
+    "object_summary",
+    "read_elf",
+    "read_object",
+    "write_object",
+]

@@ -1,0 +1,92 @@
+"""Assembly text to an object: expansion, first pass, second pass.
+
+`assemble` takes text, `assemble_file` a path; both raise `SourceErrors` with all that is wrong.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.asm.diagnostics import Fault, Reporter, SourceLine
+from tilewright.asm.directives import DIRECTIVES
+from tilewright.asm.emit import emit_object
+from tilewright.asm.expand import EXPANSION_WORDS, Expander
+from tilewright.asm.layout import Layout
+from tilewright.asm.limits import DEFAULT_LIMITS, Limits
+from tilewright.asm.object import Object
+from tilewright.asm.parse import ParsedLine
+from tilewright.asm.sections import SectionSet
+from tilewright.asm.source import IncludeFolder, decode_source
+from tilewright.asm.suggest import did_you_mean
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import InstructionTable
+
+
+def assemble(
+    source: str | bytes,
+    table: InstructionTable,
+    *,
+    filename: str = "<source>",
+    folder: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Object:
+    """The object of an assembly text.
+
+    `filename` names the source in messages and in the object; `.include` reads below `folder` only.
+    Errors: SourceErrors, an AssemblyError with file, line, column, caret and fix of everything that
+    is wrong.
+    """
+    text = decode_source(filename, source, limits)
+    reporter = Reporter(limits.errors)
+    layout = Layout(table, filename, limits, reporter, SectionSet(limits))
+    layout.symbols.sections.add(".text")
+    expander = Expander(
+        text,
+        IncludeFolder(folder, limits),
+        limits,
+        reporter,
+        number=layout.number,
+        is_defined=layout.symbols.is_defined,
+        reserved=lambda name: name in DIRECTIVES or name in table.mnemonics,
+    )
+    for line, parsed in expander:
+        layout.begin(line, expander.order)
+        _place(layout, line, parsed)
+    if reporter.structure_broken:
+        reporter.raise_if_any()
+    return emit_object(layout)
+
+
+def assemble_file(
+    path: Path, table: InstructionTable, *, limits: Limits = DEFAULT_LIMITS
+) -> Object:
+    """The object of an assembly file; it may include files of its folder. Errors: AssemblyError."""
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise AssemblyError(f"cannot read it: {error.strerror}", where=str(path)) from error
+    return assemble(source, table, filename=path.name, folder=path.parent, limits=limits)
+
+
+def _place(layout: Layout, line: SourceLine, parsed: ParsedLine) -> None:
+    """Labels, then the statement of a line."""
+    section = layout.sections.current
+    offset = section.size_bytes
+    layout.place_labels(parsed.labels)
+    try:
+        if parsed.word.startswith((".", "=")):
+            _directive(layout, parsed)
+        elif parsed.word:
+            layout.place_instruction(parsed)
+    except Fault as fault:
+        layout.reporter.add(line, fault, layout.order)
+    layout.record_line(line, section.name, offset)
+
+
+def _directive(layout: Layout, parsed: ParsedLine) -> None:
+    directive = DIRECTIVES.get(parsed.word)
+    if directive is None:
+        known = (*DIRECTIVES, *EXPANSION_WORDS)
+        fix = did_you_mean(parsed.word, known)
+        raise Fault(f"unknown directive '{parsed.word}'", parsed.span, fix=fix)
+    directive(layout, parsed)

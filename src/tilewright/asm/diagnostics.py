@@ -1,0 +1,153 @@
+"""Diagnostics of the assembler: place, the line with a caret, cause and fix.
+
+A stage raises `Fault` (columns only); the pass that knows the line turns it into a `Diagnostic` in
+the `Reporter`; at the end all diagnostics of a source are raised together as `SourceErrors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.common.errors import AssemblyError
+
+_SHOWN_CHARACTERS = 120
+_SHOWN_ORIGINS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line as it is assembled; `parent` is the line that expanded to it, if one did."""
+
+    file: str
+    number: int
+    text: str
+    parent: SourceLine | None = None
+    origin: str = ""
+    depth: int = 0
+
+    def child(self, file: str, number: int, text: str, origin: str) -> SourceLine:
+        """A line that this one expands to."""
+        return SourceLine(file, number, text, self, origin, self.depth + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Columns of a line: the first, counted from 1, and how many."""
+
+    column: int
+    length: int = 1
+
+
+class Fault(AssemblyError):
+    """Something wrong in the line at hand; `span` is None where the whole line is meant."""
+
+    def __init__(self, message: str, span: Span | None = None, *, fix: str = "") -> None:
+        super().__init__(message, fix=fix)
+        self.span = span
+
+
+class FatalFault(Fault):
+    """A fault after which going on makes no sense: a limit is exceeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One error of a source."""
+
+    line: SourceLine
+    span: Span
+    message: str
+    fix: str = ""
+
+    @property
+    def where(self) -> str:
+        """`file:line:column`."""
+        return f"{self.line.file}:{self.line.number}:{self.span.column}"
+
+    def render(self) -> str:
+        """The message with the source line, a caret, the fix and the macros it came through."""
+        source, caret = _excerpt(self.line.text, self.span)
+        rows = [f"{self.where}: error: {self.message}", f"    {source}", f"    {caret}"]
+        if self.fix:
+            rows.append(f"  fix: {self.fix}")
+        return "\n".join(rows + _origins(self.line))
+
+
+def _excerpt(text: str, span: Span) -> tuple[str, str]:
+    """The visible part of a line, unprintable characters replaced, and the carets below it."""
+    shown = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
+    first = 0 if span.column <= _SHOWN_CHARACTERS - 20 else span.column - _SHOWN_CHARACTERS // 2
+    shown = shown[first : first + _SHOWN_CHARACTERS]
+    start = max(span.column - 1 - first, 0)
+    pad = "".join("\t" if c == "\t" else " " for c in shown[:start].ljust(start))
+    width = max(1, min(span.length, len(shown) - start))
+    return shown, pad + "^" + "~" * (width - 1)
+
+
+def _origins(line: SourceLine) -> list[str]:
+    rows: list[str] = []
+    while line.parent is not None:
+        rows.append(f"  in {line.origin} at {line.parent.file}:{line.parent.number}")
+        line = line.parent
+    if len(rows) > _SHOWN_ORIGINS:
+        left_out = len(rows) - _SHOWN_ORIGINS
+        rows = [*rows[: _SHOWN_ORIGINS - 1], f"  ... {left_out} more ...", rows[-1]]
+    return rows
+
+
+class SourceErrors(AssemblyError):
+    """All errors of a source; `message`, `where`, `fix` are the first's, `str()` shows all."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], *, left_out: bool = False) -> None:
+        first = diagnostics[0]
+        super().__init__(first.message, where=first.where, fix=first.fix)
+        self.diagnostics = tuple(diagnostics)
+        self.left_out = left_out
+
+    def __str__(self) -> str:
+        rows = [diagnostic.render() for diagnostic in self.diagnostics]
+        count = len(self.diagnostics)
+        if self.left_out:
+            rows.append(f"stopped after {count} errors")
+        elif count > 1:
+            rows.append(f"{count} errors")
+        return "\n".join(rows)
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Collects the diagnostics of one source.
+
+    `structure_broken` tells the second pass that blocks or files are missing, so that its
+    complaints about unknown names would mislead.
+    """
+
+    limit: int
+    found: list[tuple[int, Diagnostic]] = field(default_factory=list)
+    structure_broken: bool = False
+
+    def add(self, line: SourceLine, fault: Fault, order: int) -> None:
+        """Take a fault of a line; `order` is the place of the line in the expanded source."""
+        text = line.text.rstrip()
+        indent = len(text) - len(text.lstrip())
+        span = fault.span or Span(indent + 1, max(len(text) - indent, 1))
+        self.found.append((order, Diagnostic(line, span, fault.message, fault.fix)))
+        if isinstance(fault, FatalFault):
+            self.structure_broken = True
+            self.raise_if_any()
+        if len(self.found) >= self.limit:
+            raise SourceErrors(self._sorted(), left_out=True)
+
+    def take(self, errors: SourceErrors, order: int) -> None:
+        """Take the errors of an included file that cannot be read."""
+        self.found.extend((order, diagnostic) for diagnostic in errors.diagnostics)
+        self.structure_broken = True
+
+    def raise_if_any(self) -> None:
+        """Raise all that was found, in source order."""
+        if self.found:
+            raise SourceErrors(self._sorted())
+
+    def _sorted(self) -> list[Diagnostic]:
+        return [diagnostic for _, diagnostic in sorted(self.found, key=lambda pair: pair[0])]

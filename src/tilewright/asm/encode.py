@@ -1,0 +1,141 @@
+"""Instructions to words and back, both by the bit fields of the instruction table.
+
+Decoding is strict: a word with a bit set that its instruction does not use is no instruction, so
+that `encode(decode(word)) == word` for every word that decodes, and `decode(encode(i)) == i` for
+every instruction.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import (
+    Effect,
+    Instruction,
+    InstructionSpec,
+    InstructionTable,
+    Label,
+    Memory,
+    Operand,
+    Register,
+    make_instruction,
+)
+from tilewright.isa.table import BitField, OperandSpec, fixed_bits
+
+
+def encode_word(instruction: Instruction) -> int:
+    """The word of an instruction whose operands are all registers and numbers.
+
+    Raises AssemblyError.
+    """
+    table, spec = instruction.table, instruction.spec
+    fields = table.fields_of(spec)
+    word = fixed_bits(table, spec)[1]
+    operands = table.operands_of(spec)
+    for operand_spec, operand in zip(operands, instruction.operands, strict=True):
+        for name, value in _field_values(table, operand_spec, operand):
+            word |= _placed(fields[name], value)
+    return word
+
+
+def encode(instruction: Instruction) -> bytes:
+    """The bytes of an instruction in the table's byte order. Raises AssemblyError."""
+    return word_bytes(instruction.table, encode_word(instruction))
+
+
+def word_bytes(table: InstructionTable, word: int) -> bytes:
+    """A word in the table's byte order."""
+    return word.to_bytes(table.word_bits // 8, table.byte_order)
+
+
+def _field_values(
+    table: InstructionTable, spec: OperandSpec, operand: Operand
+) -> list[tuple[str, int]]:
+    match operand:
+        case Register(number):
+            return [(spec.field, number - table.file_base(spec.file))]
+        case Memory(int(displacement), Register(base)):
+            return [
+                (spec.field, displacement),
+                (spec.base_field, base - table.file_base(spec.file)),
+            ]
+        case int(value) if spec.immediate_field:
+            return [(spec.immediate_field, value), (spec.flag_field, 1)]
+        case int(value):
+            return [(spec.field, value)]
+        case Memory(Label() as label, _) | (Label() as label):
+            raise AssemblyError(f"symbol {label} has no value yet", fix="link the object first")
+    raise AssemblyError(f"operand {operand} cannot be encoded")
+
+
+def _placed(field: BitField, value: int) -> int:
+    return (value & ((1 << field.width_bits) - 1)) << field.low_bit
+
+
+def decode_word(word: int, table: InstructionTable) -> Instruction | None:
+    """The instruction that a word encodes, None if it encodes none."""
+    for mask, specs in _decoder(table):
+        spec = specs.get(word & mask)
+        if spec is not None:
+            return _decoded(word, table, spec)
+    return None
+
+
+def decode(data: bytes, table: InstructionTable) -> Instruction | None:
+    """The instruction in `word_bits / 8` bytes, None if they hold none."""
+    return decode_word(int.from_bytes(data, table.byte_order), table)
+
+
+@lru_cache(maxsize=16)
+def _decoder(table: InstructionTable) -> tuple[tuple[int, dict[int, InstructionSpec]], ...]:
+    """The instructions by their constant bits, grouped by which bits those are."""
+    groups: dict[int, dict[int, InstructionSpec]] = {}
+    for spec in table.instructions:
+        mask, value = fixed_bits(table, spec)
+        groups.setdefault(mask, {})[value] = spec
+    return tuple(groups.items())
+
+
+def _decoded(word: int, table: InstructionTable, spec: InstructionSpec) -> Instruction | None:
+    fields = table.fields_of(spec)
+    operands = tuple(_operand(word, table, fields, o) for o in table.operands_of(spec))
+    try:
+        instruction = make_instruction(table, spec.mnemonic, operands)
+    except AssemblyError:
+        return None
+    return instruction if encode_word(instruction) == word else None
+
+
+def _operand(
+    word: int, table: InstructionTable, fields: dict[str, BitField], spec: OperandSpec
+) -> Operand:
+    if spec.kind == "register_or_immediate" and _taken(word, fields[spec.flag_field]):
+        return _number(word, fields[spec.immediate_field], spec)
+    match spec.kind:
+        case "register" | "register_or_immediate":
+            return Register(_taken(word, fields[spec.field]) + table.file_base(spec.file))
+        case "memory":
+            base = _taken(word, fields[spec.base_field]) + table.file_base(spec.file)
+            return Memory(_number(word, fields[spec.field], spec), Register(base))
+        case "immediate" | "target":
+            return _number(word, fields[spec.field], spec)
+
+
+def _taken(word: int, field: BitField) -> int:
+    return word >> field.low_bit & ((1 << field.width_bits) - 1)
+
+
+def _number(word: int, field: BitField, spec: OperandSpec) -> int:
+    value = _taken(word, field)
+    negative = spec.signed and value >> field.width_bits - 1
+    return value - (1 << field.width_bits) if negative else value
+
+
+@lru_cache(maxsize=16)
+def no_operation_word(table: InstructionTable) -> bytes:
+    """The bytes of the instruction that does nothing; zeros if the table has none."""
+    for spec in table.instructions:
+        if spec.effect is Effect.NO_OPERATION and not table.operands_of(spec):
+            return encode(make_instruction(table, spec.mnemonic))
+    return bytes(table.word_bits // 8)

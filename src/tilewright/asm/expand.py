@@ -1,0 +1,356 @@
+"""Expansion of macros, repetitions, conditions and included files into parsed lines.
+
+In: a source. Out: pairs (line, parsed line) in the order in which they are assembled; lines that
+only steer the expansion come as empty ones, so that a listing shows them. Nothing here recurses: a
+stack of frames is worked off, and every step is counted against the limits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tilewright.asm.diagnostics import (
+    FatalFault,
+    Fault,
+    Reporter,
+    SourceErrors,
+    SourceLine,
+    Span,
+)
+from tilewright.asm.expression import Expression
+from tilewright.asm.limits import Limits
+from tilewright.asm.macros import (
+    Macro,
+    bind_arguments,
+    parse_definition,
+    split_arguments,
+    substitute,
+    without_comment,
+)
+from tilewright.asm.parse import (
+    EMPTY_LINE,
+    ParsedLine,
+    ParsedOperand,
+    ParsedString,
+    parse_line,
+    span_of,
+)
+from tilewright.asm.source import IncludeFolder, SourceText
+
+_HEAD = re.compile(r"\s*((?:(?:[A-Za-z_.][\w.]*|[0-9]+)[ \t]*:\s*)*)([A-Za-z_.][\w.]*)?", re.ASCII)
+_BLOCKS = {".macro": ".endm", ".rept": ".endr", ".irp": ".endr"}
+_CONDITIONS = (".if", ".ifdef", ".ifndef", ".ifb", ".ifnb")
+_BRANCHES = (".elseif", ".else", ".endif")
+EXPANSION_WORDS = (*_BLOCKS, ".endm", ".endr", *_CONDITIONS, *_BRANCHES, ".include", ".exitm")
+
+
+@dataclass(slots=True)
+class _Frame:
+    """Lines being worked off, and how many conditions were open when it was entered."""
+
+    lines: Iterator[SourceLine]
+    conditions: int
+    macro: bool = False
+
+
+@dataclass(slots=True)
+class _Condition:
+    """An open `.if`: whether its lines count now, and whether a branch of it has been taken."""
+
+    line: SourceLine
+    active: bool
+    taken: bool
+    parent_active: bool
+    has_else: bool = False
+
+
+@dataclass(slots=True)
+class Expander:
+    """Expands one source; iterate over it once.
+
+    `number` computes an expression that must be known now, `is_defined` answers `.ifdef`,
+    `reserved` says which names a macro may not take.
+    """
+
+    source: SourceText
+    includes: IncludeFolder
+    limits: Limits
+    reporter: Reporter
+    number: Callable[[Expression], int]
+    is_defined: Callable[[str], bool]
+    reserved: Callable[[str], bool]
+    order: int = 0
+    _macros: dict[str, Macro] = field(default_factory=dict)
+    _frames: list[_Frame] = field(default_factory=list)
+    _conditions: list[_Condition] = field(default_factory=list)
+    _hidden: list[SourceLine] = field(default_factory=list)
+    _characters: int = 0
+    _expansions: int = 0
+
+    def __iter__(self) -> Iterator[tuple[SourceLine, ParsedLine]]:
+        self._frames.append(_Frame(self.source.numbered(), 0))
+        while self._frames:
+            line = next(self._frames[-1].lines, None)
+            if line is None:
+                self._leave()
+                continue
+            try:
+                self._count(line)
+                parsed = self._process(line)
+            except Fault as fault:
+                self.reporter.add(line, fault, self.order)
+                parsed = self._labels_only(line)
+            yield line, parsed
+            for hidden in self._hidden:
+                yield hidden, EMPTY_LINE
+            self._hidden.clear()
+
+    def _count(self, line: SourceLine) -> None:
+        self.order += 1
+        self._characters += len(line.text)
+        if self.order > self.limits.expanded_lines:
+            raise FatalFault(
+                f"the source expands to more than {self.limits.expanded_lines} lines",
+                fix="repeat less, or split it into several objects",
+            )
+        if self._characters > self.limits.expanded_characters:
+            raise FatalFault(
+                f"the source expands to more than {self.limits.expanded_characters} characters"
+            )
+        if len(line.text) > self.limits.line_characters:
+            raise Fault(
+                f"the line has {len(line.text)} characters, the limit is "
+                f"{self.limits.line_characters}",
+                Span(self.limits.line_characters + 1),
+            )
+
+    def _labels_only(self, line: SourceLine) -> ParsedLine:
+        """What can be saved of a wrong line: its labels, so that other lines find them."""
+        head = _HEAD.match(line.text)
+        active = not self._conditions or self._conditions[-1].active
+        if (
+            head is None
+            or not head[1]
+            or not active
+            or len(line.text) > self.limits.line_characters
+        ):
+            return EMPTY_LINE
+        try:
+            return parse_line(line.text[: head.end(1)])
+        except Fault:
+            return EMPTY_LINE
+
+    def _process(self, line: SourceLine) -> ParsedLine:
+        head = _HEAD.match(line.text)
+        word = (head[2] or "") if head else ""
+        if head is None or not word:
+            return parse_line(line.text) if self._active() else EMPTY_LINE
+        span, rest = Span(head.start(2) + 1, len(word)), line.text[head.end(2) :]
+        if word in _CONDITIONS or word in _BRANCHES:
+            self._condition(line, word, rest, span)
+        elif not self._active():
+            return EMPTY_LINE
+        elif word in _BLOCKS:
+            self._block(line, word, rest, span)
+        elif word in self._macros:
+            self._call(line, self._macros[word], rest, span)
+        elif word in (".endm", ".endr", ".exitm", ".include"):
+            self._other(line, word, span)
+        else:
+            return parse_line(line.text)
+        return parse_line(line.text[: head.end(1)]) if head[1] and self._active() else EMPTY_LINE
+
+    def _active(self) -> bool:
+        return not self._conditions or self._conditions[-1].active
+
+    # ---------------------------------------------------------------- frames
+
+    def _enter(self, line: SourceLine, lines: Iterator[SourceLine], macro: bool = False) -> None:
+        if line.depth >= self.limits.expansion_depth:
+            raise FatalFault(
+                f"macros, repetitions and files are nested more than "
+                f"{self.limits.expansion_depth} deep",
+                fix="end the recursion with .if and .exitm",
+            )
+        self._frames.append(_Frame(lines, len(self._conditions), macro))
+
+    def _leave(self) -> None:
+        frame = self._frames.pop()
+        self._close_conditions(frame, report=True)
+
+    def _close_conditions(self, frame: _Frame, *, report: bool) -> None:
+        for condition in self._conditions[frame.conditions :]:
+            if report:
+                fault = Fault(".if without .endif", fix="write .endif after its last line")
+                self.reporter.add(condition.line, fault, self.order)
+                self.reporter.structure_broken = True
+        del self._conditions[frame.conditions :]
+
+    def _other(self, line: SourceLine, word: str, span: Span) -> None:
+        if word == ".include":
+            parsed = parse_line(line.text)
+            match parsed.operands:
+                case (ParsedString(value, name_span),):
+                    try:
+                        text = self.includes.read(value.decode("utf-8", "replace"), name_span)
+                    except Fault:
+                        self.reporter.structure_broken = True
+                        raise
+                    except SourceErrors as errors:
+                        self.reporter.take(errors, self.order)
+                        return
+                    self._enter(line, text.numbered(line, "a file included"))
+                case _:
+                    raise Fault(".include needs one file name", span, fix='write .include "name"')
+            return
+        if word == ".exitm":
+            self._exit_macro(span)
+            return
+        opener = ".macro" if word == ".endm" else ".rept"
+        raise Fault(f"{word} without {opener}", span, fix=f"remove it or write {opener} before")
+
+    def _exit_macro(self, span: Span) -> None:
+        if not any(frame.macro for frame in self._frames):
+            raise Fault(".exitm outside a macro", span)
+        while True:
+            frame = self._frames.pop()
+            self._close_conditions(frame, report=False)
+            if frame.macro:
+                return
+
+    # ---------------------------------------------------------------- conditions
+
+    def _condition(self, line: SourceLine, word: str, rest: str, span: Span) -> None:
+        if word in _CONDITIONS:
+            active = self._active()
+            self._conditions.append(_Condition(line, False, True, active))
+            if active:
+                value = self._test(line, word, rest, span)
+                self._conditions[-1] = _Condition(line, value, value, active)
+            return
+        if len(self._conditions) <= self._frames[-1].conditions:
+            raise Fault(f"{word} without .if", span, fix="remove it or write .if before")
+        top = self._conditions[-1]
+        if word == ".endif":
+            self._conditions.pop()
+            return
+        if top.has_else:
+            raise Fault(f"{word} after .else", span, fix="write one .else, last")
+        top.active = False
+        if word == ".else":
+            top.has_else = True
+            top.active = top.parent_active and not top.taken
+        elif top.parent_active and not top.taken:
+            top.active = self._test(line, ".if", rest, span)
+        top.taken = top.taken or top.active
+
+    def _test(self, line: SourceLine, word: str, rest: str, span: Span) -> bool:
+        if word in (".ifb", ".ifnb"):
+            return (without_comment(rest).strip() == "") == (word == ".ifb")
+        if word in (".ifdef", ".ifndef"):
+            name = without_comment(rest).strip()
+            if not re.fullmatch(r"[A-Za-z_.][\w.]*", name, re.ASCII):
+                raise Fault(f"{word} needs one name", span)
+            return self.is_defined(name) == (word == ".ifdef")
+        operands = parse_line(line.text).operands
+        if len(operands) != 1:
+            raise Fault(".if needs one expression", span, fix="write for instance .if rows > 4")
+        return self.number(_as_expression(operands[0])) != 0
+
+    # ---------------------------------------------------------------- macros and repetitions
+
+    def _block(self, line: SourceLine, word: str, rest: str, span: Span) -> None:
+        body = self._body(line, word)
+        if word == ".macro":
+            name, parameters = parse_definition(rest, span)
+            if self.reserved(name):
+                raise Fault(f"'{name}' is an instruction or directive and cannot be a macro", span)
+            if name in self._macros:
+                known = self._macros[name].line
+                raise Fault(
+                    f"macro '{name}' is already defined at {known.file}:{known.number}", span
+                )
+            self._macros[name] = Macro(name, parameters, body, line)
+        elif word == ".rept":
+            operands = parse_line(line.text).operands
+            if len(operands) != 1:
+                raise Fault(".rept needs one number", span, fix="write for instance .rept 4")
+            self._repeat(line, body, self.number(_as_expression(operands[0])), span)
+        else:
+            self._each(line, body, rest, span)
+
+    def _body(self, line: SourceLine, word: str) -> tuple[SourceLine, ...]:
+        """The raw lines up to the matching end, nested blocks included."""
+        end, openers = _BLOCKS[word], [w for w in _BLOCKS if _BLOCKS[w] == _BLOCKS[word]]
+        depth = 1
+        body: list[SourceLine] = []
+        for inner in self._frames[-1].lines:
+            self._count(inner)
+            head = _HEAD.match(inner.text)
+            found = head[2] if head else None
+            depth += (found in openers) - (found == end)
+            self._hidden.append(inner)
+            if depth == 0:
+                return tuple(body)
+            body.append(inner)
+        self.reporter.structure_broken = True
+        raise Fault(f"{word} without {end}", fix=f"write {end} after its last line")
+
+    def _repeat(
+        self, line: SourceLine, body: tuple[SourceLine, ...], count: int, span: Span
+    ) -> None:
+        if not 0 <= count <= self.limits.repetitions:
+            raise Fault(f".rept {count} is outside 0 .. {self.limits.repetitions}", span)
+        if body:
+            self._enter(
+                line,
+                (
+                    line.child(inner.file, inner.number, inner.text, "a repetition")
+                    for _ in range(count)
+                    for inner in body
+                ),
+            )
+
+    def _each(self, line: SourceLine, body: tuple[SourceLine, ...], rest: str, span: Span) -> None:
+        name, *values = split_arguments(without_comment(rest)) or [""]
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            raise Fault(
+                ".irp needs a name and values", span, fix="write for instance .irp r, $1, $2"
+            )
+        self._enter(
+            line,
+            (
+                line.child(
+                    inner.file,
+                    inner.number,
+                    substitute(inner.text, {name: value}, 0),
+                    "a repetition",
+                )
+                for value in values
+                for inner in body
+            ),
+        )
+
+    def _call(self, line: SourceLine, macro: Macro, rest: str, span: Span) -> None:
+        arguments = bind_arguments(macro, rest, span)
+        serial = self._expansions
+        self._expansions += 1
+        lines = (
+            line.child(
+                inner.file,
+                inner.number,
+                substitute(inner.text, arguments, serial),
+                f"macro '{macro.name}'",
+            )
+            for inner in macro.body
+        )
+        self._enter(line, lines, macro=True)
+
+
+def _as_expression(operand: ParsedOperand) -> Expression:
+    """The operand as an expression. Raises Fault if it is a register, a string or the like."""
+    if isinstance(operand, Expression):
+        return operand
+    raise Fault("a number is expected here", span_of(operand))

@@ -1,0 +1,234 @@
+"""Integer expressions of assembly text: nodes, values, and evaluation.
+
+A value is an integer, or an offset from a symbol that only the linker places. Operators follow C:
+precedence, division that truncates towards zero, comparisons that give 0 or 1. Numbers are 64 bit
+wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from tilewright.asm.diagnostics import Fault, Span
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
+_SPLIT_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A number or a character."""
+
+    value: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A symbol."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReference:
+    """`1b` or `1f`: the nearest numeric label before or after."""
+
+    digits: int
+    forward: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """`.`: the current address."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-a`, `+a`, `~a`, `!a`."""
+
+    operator: str
+    operand: Expression
+    span: Span
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`a operator b`; the span is the operator's."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    span: Span
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`hi(a)` or `lo(a)`: halves of a 32-bit value, lo signed: hi * 65536 + lo is the value."""
+
+    part: str
+    operand: Expression
+    span: Span
+    depth: int
+
+
+Expression = Integer | Name | LocalReference | Here | Unary | Binary | Part
+
+
+def depth_of(expression: Expression) -> int:
+    """How deep the tree is."""
+    match expression:
+        case Unary() | Binary() | Part():
+            return expression.depth
+        case _:
+            return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An integer (`symbol` empty), or a symbol's address plus `offset`, or a `part` of that."""
+
+    offset: int
+    symbol: str = ""
+    part: str = ""
+
+
+class Context(Protocol):
+    """What an expression can look up where it stands."""
+
+    def symbol(self, name: str, span: Span) -> Value:
+        """The value of a name. Raises Fault."""
+
+    def local(self, reference: LocalReference) -> Value:
+        """The value of a numeric label. Raises Fault."""
+
+    def here(self, span: Span) -> Value:
+        """The current address."""
+
+    def place(self, symbol: str) -> tuple[str, int] | None:
+        """(section, offset) of a symbol defined in this source, None for others."""
+
+
+def evaluate(expression: Expression, context: Context) -> Value:
+    """The value of an expression. Raises Fault with the span of the part that is wrong."""
+    match expression:
+        case Integer(number, _):
+            return Value(number)
+        case Name(name, span):
+            return context.symbol(name, span)
+        case LocalReference():
+            return context.local(expression)
+        case Here(span):
+            return context.here(span)
+        case Unary(operator, operand, span, _):
+            given = _absolute(evaluate(operand, context), operator, span)
+            return Value(_bounded(_UNARY[operator](given), span))
+        case Binary(operator, left, right, span, _):
+            return _combine(
+                operator, evaluate(left, context), evaluate(right, context), span, context
+            )
+        case Part(part, operand, span, _):
+            value = evaluate(operand, context)
+            if value.part:
+                raise Fault(f"{part}() of a {value.part}() is not a number", span)
+            return Value(value.offset, value.symbol, part) if value.symbol else split(value, part)
+        case _:
+            assert_never(expression)
+
+
+def split(value: Value, part: str) -> Value:
+    """The high or low half of an integer, the low half signed."""
+    low = ((value.offset + (1 << _SPLIT_BITS - 1)) & ((1 << _SPLIT_BITS) - 1)) - (
+        1 << _SPLIT_BITS - 1
+    )
+    return Value(low if part == "lo" else (value.offset - low) >> _SPLIT_BITS)
+
+
+def _combine(operator: str, left: Value, right: Value, span: Span, context: Context) -> Value:
+    if operator == "+" and not (left.symbol and right.symbol):
+        return _shifted(left if left.symbol else right, left.offset + right.offset, span)
+    if operator == "-" and not right.symbol:
+        return _shifted(left, left.offset - right.offset, span)
+    if operator == "-":
+        return Value(_bounded(_difference(left, right, span, context), span))
+    a, b = _absolute(left, operator, span), _absolute(right, operator, span)
+    if operator in ("/", "%") and b == 0:
+        raise Fault("division by zero", span)
+    if operator in ("<<", ">>") and not 0 <= b <= 63:
+        raise Fault(f"shift by {b} is outside 0 .. 63", span)
+    return Value(_bounded(_BINARY[operator](a, b), span))
+
+
+def _shifted(value: Value, offset: int, span: Span) -> Value:
+    if value.part:
+        raise Fault(f"{value.part}() of a symbol cannot be calculated with", span)
+    return Value(_bounded(offset, span), value.symbol)
+
+
+def _difference(left: Value, right: Value, span: Span, context: Context) -> int:
+    if left.symbol == right.symbol and not left.part and not right.part:
+        return left.offset - right.offset
+    a, b = context.place(left.symbol), context.place(right.symbol)
+    if a is None or b is None or a[0] != b[0] or left.part or right.part:
+        raise Fault(
+            f"the difference of {left.symbol or 'a number'} and {right.symbol} is not known here",
+            span,
+            fix="subtract only labels of one section of this source",
+        )
+    return a[1] + left.offset - b[1] - right.offset
+
+
+def _absolute(value: Value, operator: str, span: Span) -> int:
+    if value.symbol:
+        raise Fault(
+            f"operator {operator} needs numbers, but {value.symbol} is an address",
+            span,
+            fix="addresses can be added to numbers and subtracted from each other",
+        )
+    return value.offset
+
+
+def _bounded(value: int, span: Span) -> int:
+    if not _SMALLEST <= value <= _LARGEST:
+        raise Fault("the result does not fit 64 bits", span)
+    return value
+
+
+def _divide(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_UNARY: dict[str, Callable[[int], int]] = {
+    "-": lambda a: -a,
+    "+": lambda a: a,
+    "~": lambda a: ~a,
+    "!": lambda a: int(a == 0),
+}
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "*": lambda a, b: a * b,
+    "/": _divide,
+    "%": lambda a, b: a - b * _divide(a, b),
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "==": lambda a, b: int(a == b),
+    "!=": lambda a, b: int(a != b),
+    "<": lambda a, b: int(a < b),
+    "<=": lambda a, b: int(a <= b),
+    ">": lambda a, b: int(a > b),
+    ">=": lambda a, b: int(a >= b),
+    "&&": lambda a, b: int(bool(a) and bool(b)),
+    "||": lambda a, b: int(bool(a) or bool(b)),
+    "+": lambda a, b: a + b,
+}

@@ -1,0 +1,82 @@
+"""Objects on disk: written in one step, read back, and summed up for a reader."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tilewright.asm.elf import elf_bytes
+from tilewright.asm.elf_read import read_elf
+from tilewright.asm.object import Object, Section, Symbol
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import InstructionTable
+
+_LARGEST_FILE_BYTES = 1 << 30
+
+
+def write_object(source: Object, path: Path) -> None:
+    """Write an ELF file; whoever reads `path` sees the old file or the new one, whole.
+
+    Raises AssemblyError.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(elf_bytes(source))
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise AssemblyError(f"cannot write it: {error.strerror}", where=str(path)) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def read_object(path: Path, table: InstructionTable) -> Object:
+    """The object in an ELF file. Raises AssemblyError."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise AssemblyError(f"larger than {_LARGEST_FILE_BYTES} bytes", where=str(path))
+        return read_elf(path.read_bytes(), table, name=str(path))
+    except OSError as error:
+        raise AssemblyError(f"cannot read it: {error.strerror}", where=str(path)) from error
+
+
+def object_summary(source: Object) -> str:
+    """Sections, symbols and relocations as text."""
+    kind = "image" if source.is_linked else "object"
+    rows = [f"{source.file_name}: {kind} for {source.table_name}", "", "sections"]
+    rows += [_section_row(section) for section in source.sections]
+    rows += ["", "symbols"] + [_symbol_row(source, symbol) for symbol in source.symbols]
+    if source.relocations:
+        rows += ["", "relocations"]
+        rows += [
+            f"  {r.section}+{r.offset:#x}  {r.kind.name.lower()}  {r.symbol}{r.addend:+d}"
+            for r in source.relocations
+        ]
+    return "\n".join(rows) + "\n"
+
+
+def _section_row(section: Section) -> str:
+    kind = "nobits" if section.nobits else "progbits"
+    return (
+        f"  {section.name:<16} {section.address:08x}  {section.size_bytes:>8} bytes  "
+        f"align {section.alignment_bytes:<5} {section.flags:<3} {kind}"
+    )
+
+
+def _symbol_row(source: Object, symbol: Symbol) -> str:
+    bind = "global" if symbol.is_global else "local"
+    if symbol.section is None:
+        return f"  {'undefined':<17} {bind:<6} {symbol.name}"
+    address = source.address_of(symbol.name) if source.is_linked else symbol.value
+    place = f"{address & (1 << 64) - 1:08x} {symbol.section or 'number'}"
+    return f"  {place:<17} {bind:<6} {symbol.name}{f' ({symbol.kind})' if symbol.kind else ''}"

@@ -1,0 +1,142 @@
+"""The first pass: every line gets its section and offset, every label its place.
+
+In: a source and an instruction table. Out: a `Layout`: sections filled with items, symbols, and the
+map from lines to bytes. All instructions have one size, so no second look is needed; expressions of
+operands wait for the second pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
+from tilewright.asm.expression import Expression, Value, evaluate
+from tilewright.asm.limits import Limits
+from tilewright.asm.object import LineEntry
+from tilewright.asm.parse import ParsedLabel, ParsedLine, ParsedOperand, span_of
+from tilewright.asm.sections import CodeItem, SectionSet
+from tilewright.asm.symbols import Definition, Label, NotYetKnown, Scope, SymbolTable
+from tilewright.isa import InstructionTable
+
+_NO_LINE = SourceLine("", 0, "")
+
+
+@dataclass(slots=True)
+class Layout:
+    """What the first pass knows; directives change it."""
+
+    table: InstructionTable
+    file_name: str
+    limits: Limits
+    reporter: Reporter
+    sections: SectionSet
+    symbols: SymbolTable = field(default_factory=SymbolTable)
+    lines: list[LineEntry] = field(default_factory=list)
+    debug_files: dict[int, str] = field(default_factory=dict)
+    debug_place: tuple[str, int] | None = None
+    order: int = 0
+    line: SourceLine = _NO_LINE
+
+    @property
+    def word_bytes(self) -> int:
+        """Size of an instruction."""
+        return self.table.word_bits // 8
+
+    def scope(self) -> Scope:
+        """What an expression sees at this point."""
+        section = self.sections.current
+        return self.symbols.scope(self.order, section.name, section.size_bytes)
+
+    def number(self, expression: Expression) -> int:
+        """The value of an expression that must be a number now. Raises Fault."""
+        try:
+            value = evaluate(expression, self.scope())
+        except NotYetKnown as fault:
+            fix = fault.fix if fault.fix.startswith("did you mean") else "define it above this line"
+            raise Fault(fault.message, fault.span, fix=fix) from None
+        if value.symbol:
+            raise Fault(
+                f"a number is needed, but {value.symbol} is an address", span_of(expression)
+            )
+        return value.offset
+
+    def operand_number(self, operand: ParsedOperand) -> int:
+        """The same for an operand of any kind."""
+        return self.number(expression_of(operand))
+
+    def define_value(self, name: str, expression: Expression, span: Span, *, once: bool) -> None:
+        """`.set` and `.equiv`: now if its value is known, otherwise when all lines are placed."""
+        section = self.sections.current
+        definition = Definition(
+            name, self.order, self.line, span, expression, section.name, section.size_bytes
+        )
+        try:
+            value: Value | None = evaluate(expression, self.scope())
+        except NotYetKnown:
+            value = None
+        except Fault:
+            definition.failed = True
+            self.symbols.define(definition, once=once)
+            raise
+        definition.value = value
+        self.symbols.define(definition, once=once)
+
+    def begin(self, line: SourceLine, order: int) -> None:
+        """Go on to a line; `order` counts the lines of the expanded source."""
+        self.line, self.order = line, order
+
+    def place_labels(self, labels: tuple[ParsedLabel, ...]) -> None:
+        """Give the labels of a line the current place."""
+        section = self.sections.current
+        for label in labels:
+            place = Label(section.name, section.size_bytes, self.line)
+            try:
+                if label.name.isdecimal():
+                    name = self.symbols.define_numeric(int(label.name), self.order, place)
+                else:
+                    name = label.name
+                    self.symbols.define_label(name, place, label.span)
+            except Fault as fault:
+                self.reporter.add(self.line, fault, self.order)
+            else:
+                section.pending_labels.append(name)
+
+    def place_instruction(self, parsed: ParsedLine) -> None:
+        """Reserve a word for an instruction. Raises Fault in a data section or at an odd address."""
+        section = self.sections.current
+        if not section.is_code:
+            raise Fault(
+                f"instruction '{parsed.word}' in data section {section.name}",
+                parsed.span,
+                fix="write .text before it",
+            )
+        if section.size_bytes % self.word_bytes:
+            offset = section.size_bytes
+            self.sections.align(self.word_bytes)
+            raise Fault(
+                f"instruction at offset {offset:#x}, which is no multiple of {self.word_bytes}",
+                parsed.span,
+                fix=f"write .balign {self.word_bytes} before it",
+            )
+        section.alignment_bytes = max(section.alignment_bytes, self.word_bytes)
+        labels = tuple(section.pending_labels)
+        section.pending_labels.clear()
+        offset = self.sections.reserve(self.word_bytes, parsed.span)
+        section.items.append(CodeItem(offset, self.order, self.line, parsed, labels))
+
+    def record_line(self, line: SourceLine, section: str, offset: int) -> None:
+        """Note which bytes a line made; a line that changed the section made none."""
+        current = self.sections.current
+        size = current.size_bytes - offset if current.name == section else 0
+        start = offset if current.name == section else current.size_bytes
+        file, number = line.file, line.number
+        if size and self.debug_place is not None:
+            file, number = self.debug_place
+        self.lines.append(LineEntry(current.name, start, size, file, number, line.text, line.depth))
+
+
+def expression_of(operand: ParsedOperand) -> Expression:
+    """The operand as an expression. Raises Fault if it is a register, a string or the like."""
+    if isinstance(operand, Expression):
+        return operand
+    raise Fault("a number or symbol is expected here", span_of(operand))

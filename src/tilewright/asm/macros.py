@@ -1,0 +1,156 @@
+"""Macros: their definition line, their arguments, and the substitution in their bodies.
+
+All of it is text.
+
+`.macro name first, second=default, third:req, rest:vararg`; in the body `\\first` is replaced by
+the argument, `\\@` by the number of the expansion and `\\()` by nothing (it ends a name).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.asm.diagnostics import Fault, SourceLine, Span
+from tilewright.asm.suggest import did_you_mean
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_PARAMETER = re.compile(rf"({_NAME})(?::(req|vararg))?(?:\s*=\s*(.*))?$")
+_REFERENCE = re.compile(rf"\\(?:(\(\))|(@)|({_NAME}))")
+_KEYWORD = re.compile(rf"({_NAME})\s*=(?!=)\s*(.*)$")
+_DEFINITION = re.compile(r"\s*([A-Za-z_.][A-Za-z0-9_.]*)[\s,]*(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter; a default of None means that it is required."""
+
+    name: str
+    default: str | None = ""
+    takes_rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro; `line` is where it is defined."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: tuple[SourceLine, ...]
+    line: SourceLine
+
+
+def split_arguments(text: str) -> list[str]:
+    """The pieces between commas that are not inside parentheses or quotes; an empty text has none."""
+    pieces, start, depth, quote, i = [], 0, 0, "", 0
+    while i < len(text):
+        char = text[i]
+        if quote:
+            i += char == "\\"
+            quote = "" if char == quote else quote
+        elif char == '"' or (char == "'" and "'" in text[i + 1 : i + 4]):
+            quote = char
+        elif char in "()":
+            depth += 1 if char == "(" else -1
+        elif char == "," and depth <= 0:
+            pieces.append(text[start:i].strip())
+            start = i + 1
+        i += 1
+    last = text[start:].strip()
+    return [*pieces, last] if pieces or last else []
+
+
+def without_comment(text: str) -> str:
+    """The text up to the first comment mark that is not inside quotes."""
+    quote, i = "", 0
+    while i < len(text):
+        char = text[i]
+        if quote:
+            i += char == "\\"
+            quote = "" if char == quote else quote
+        elif char == '"' or (char == "'" and "'" in text[i + 1 : i + 4]):
+            quote = char
+        elif char == "#" or text.startswith("//", i):
+            return text[:i]
+        i += 1
+    return text
+
+
+def parse_definition(text: str, span: Span) -> tuple[str, tuple[Parameter, ...]]:
+    """Name and parameters from what follows `.macro`. Raises Fault."""
+    match = _DEFINITION.match(without_comment(text))
+    if match is None:
+        raise Fault("a macro needs a name", span, fix="write .macro name first, second=default")
+    parameters = tuple(_parameter(piece, span) for piece in split_arguments(match[2]))
+    names = [parameter.name for parameter in parameters]
+    for name in names:
+        if names.count(name) > 1:
+            raise Fault(f"macro {match[1]} has two parameters '{name}'", span)
+    if any(parameter.takes_rest for parameter in parameters[:-1]):
+        raise Fault("only the last parameter of a macro may be vararg", span)
+    return match[1], parameters
+
+
+def _parameter(text: str, span: Span) -> Parameter:
+    match = _PARAMETER.match(text)
+    if match is None:
+        raise Fault(
+            f"'{text}' is no macro parameter", span, fix="write name, name=default or name:req"
+        )
+    default = None if match[2] == "req" else _unquoted(match[3] or "")
+    return Parameter(match[1], default, match[2] == "vararg")
+
+
+def _unquoted(text: str) -> str:
+    quoted = len(text) >= 2 and text[0] == text[-1] == '"' and '"' not in text[1:-1]
+    return text[1:-1] if quoted else text
+
+
+def bind_arguments(macro: Macro, text: str, span: Span) -> dict[str, str]:
+    """The text of each parameter for a call with these arguments. Raises Fault."""
+    names = [parameter.name for parameter in macro.parameters]
+    bound: dict[str, str] = {}
+    position = 0
+    pieces = split_arguments(without_comment(text))
+    for index, piece in enumerate(pieces):
+        keyword = _KEYWORD.match(piece)
+        if keyword and keyword[1] in names:
+            bound[keyword[1]] = _unquoted(keyword[2])
+            continue
+        if position == len(names):
+            raise _too_many(macro, pieces, keyword[1] if keyword else "", span)
+        if macro.parameters[position].takes_rest:
+            bound[names[position]] = ", ".join(pieces[index:])
+            break
+        bound[names[position]] = _unquoted(piece)
+        position += 1
+    return {parameter.name: _value(macro, parameter, bound, span) for parameter in macro.parameters}
+
+
+def _value(macro: Macro, parameter: Parameter, bound: Mapping[str, str], span: Span) -> str:
+    given = bound.get(parameter.name, "")
+    if given == "" and parameter.default is None:
+        raise Fault(f"macro {macro.name} needs its argument '{parameter.name}'", span)
+    return given if given != "" else parameter.default or ""
+
+
+def _too_many(macro: Macro, pieces: Sequence[str], keyword: str, span: Span) -> Fault:
+    names = [parameter.name for parameter in macro.parameters]
+    if keyword:
+        fix = did_you_mean(keyword, names)
+        return Fault(f"macro {macro.name} has no parameter '{keyword}'", span, fix=fix)
+    return Fault(f"macro {macro.name} takes {len(names)} arguments, {len(pieces)} given", span)
+
+
+def substitute(text: str, arguments: Mapping[str, str], serial: int) -> str:
+    """The text with its references replaced; a name that is no parameter stays as it is."""
+    if "\\" not in text:
+        return text
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1]:
+            return ""
+        return str(serial) if match[2] else arguments.get(match[3], match[0])
+
+    return _REFERENCE.sub(replace, text)

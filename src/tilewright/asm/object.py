@@ -1,0 +1,133 @@
+"""Objects: what the assembler makes, the linker joins and ELF files hold. Plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import Instruction
+
+
+class RelocationKind(IntEnum):
+    """What the linker writes: S is the symbol's address, A the addend, P the address of the place.
+
+    DATA8 .. DATA64 are numbers of so many bytes; OPERAND, HIGH and LOW go into an instruction's
+    operand (all of S + A, or its halves); TARGET is a branch distance in instructions.
+    """
+
+    DATA8 = 1
+    DATA16 = 2
+    DATA32 = 3
+    DATA64 = 4
+    OPERAND = 5
+    HIGH = 6
+    LOW = 7
+    TARGET = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section; `data` is empty for nobits. `address` is set by the linker."""
+
+    name: str
+    flags: str
+    data: bytes
+    size_bytes: int
+    alignment_bytes: int = 1
+    nobits: bool = False
+    address: int = 0
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it holds instructions."""
+        return "x" in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name: `value` is an offset in `section`, a number if that is ""; undefined if None."""
+
+    name: str
+    section: str | None
+    value: int
+    is_global: bool = False
+    kind: str = ""
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A place that the linker fills; in an instruction `operand` is the operand's index."""
+
+    section: str
+    offset: int
+    kind: RelocationKind
+    symbol: str
+    addend: int = 0
+    operand: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LineEntry:
+    """A source line and the bytes that it made; `depth` counts the expansions that it came through."""
+
+    section: str
+    offset: int
+    size_bytes: int
+    file: str
+    number: int
+    text: str
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInstruction:
+    """An instruction of the source at its place; after linking its operands are all numbers."""
+
+    section: str
+    offset: int
+    instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An assembled source, or (`is_linked`) an image with addresses and without relocations.
+
+    `table_name`, `byte_order` and `word_bytes` (an instruction's size) are the instruction table's;
+    `file_name` names the source.
+    """
+
+    table_name: str
+    byte_order: Literal["little", "big"]
+    word_bytes: int
+    file_name: str
+    sections: tuple[Section, ...]
+    symbols: tuple[Symbol, ...]
+    relocations: tuple[Relocation, ...] = ()
+    lines: tuple[LineEntry, ...] = ()
+    instructions: tuple[PlacedInstruction, ...] = ()
+    is_linked: bool = False
+
+    def section(self, name: str) -> Section:
+        """A section by name. Raises AssemblyError."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        raise AssemblyError(f"{self.file_name} has no section {name}")
+
+    def symbol(self, name: str) -> Symbol:
+        """A symbol by name. Raises AssemblyError."""
+        for symbol in self.symbols:
+            if symbol.name == name:
+                return symbol
+        raise AssemblyError(f"{self.file_name} has no symbol '{name}'")
+
+    def address_of(self, name: str) -> int:
+        """A symbol's address (before linking: its offset in the section). Raises AssemblyError."""
+        symbol = self.symbol(name)
+        if symbol.section is None:
+            raise AssemblyError(f"symbol '{name}' of {self.file_name} is undefined")
+        base = self.section(symbol.section).address if symbol.section else 0
+        return base + symbol.value

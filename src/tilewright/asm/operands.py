@@ -1,0 +1,127 @@
+"""Binding of a parsed line to the instruction table: it becomes a checked `Instruction`.
+
+Symbols whose address is not known yet stay as `Label` operands; the second pass resolves or
+relocates them.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tilewright.asm.diagnostics import Fault, Span
+from tilewright.asm.expression import Context, Value, evaluate
+from tilewright.asm.parse import (
+    ParsedLine,
+    ParsedMemory,
+    ParsedOperand,
+    ParsedReal,
+    ParsedRegister,
+    ParsedString,
+    ParsedType,
+    span_of,
+)
+from tilewright.asm.suggest import did_you_mean
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import (
+    Instruction,
+    InstructionSpec,
+    InstructionTable,
+    Label,
+    Memory,
+    Operand,
+    Register,
+    make_instruction,
+)
+
+_FIX_OF_RANGE = {
+    "register_or_immediate": "put the number into a register",
+    "memory": "add a part of it to the base register",
+    "target": "branch to a nearer place that goes on from there",
+}
+_FIX_OF_KIND = {"memory": "write for instance 0(register)", "target": "write a label"}
+
+
+def bind_instruction(
+    parsed: ParsedLine,
+    table: InstructionTable,
+    context: Context,
+    *,
+    labels: tuple[str, ...] = (),
+    line_number: int = 0,
+) -> Instruction:
+    """The instruction of a line. Raises Fault at the operand that is wrong."""
+    if parsed.word not in table.mnemonics:
+        raise Fault(
+            f"unknown instruction '{parsed.word}' in {table.name}",
+            parsed.span,
+            fix=did_you_mean(parsed.word, table.mnemonics),
+        )
+    operands = [bind_operand(operand, table, context) for operand in parsed.operands]
+    try:
+        return make_instruction(table, parsed.word, operands, labels=labels, line=line_number)
+    except AssemblyError as error:
+        raise _located(error, parsed, table) from None
+
+
+def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Context) -> Operand:
+    """The value of one operand. Raises Fault."""
+    match operand:
+        case ParsedRegister():
+            return _register(operand, table)
+        case ParsedMemory(displacement, base):
+            offset = 0 if displacement is None else _address(evaluate(displacement, context))
+            return Memory(offset, _register(base, table))
+        case ParsedString(_, span):
+            raise Fault("a string cannot be an operand of an instruction", span)
+        case ParsedReal(_, span):
+            raise Fault("a fraction cannot be an operand of an instruction", span)
+        case ParsedType(name, span):
+            raise Fault(f"@{name} cannot be an operand of an instruction", span)
+        case _:
+            return _address(evaluate(operand, context))
+    assert_never(operand)
+
+
+def _address(value: Value) -> int | Label:
+    return Label(value.symbol, value.offset, value.part) if value.symbol else value.offset
+
+
+def _register(operand: ParsedRegister, table: InstructionTable) -> Register:
+    number = table.register_numbers.get(operand.name)
+    if number is None:
+        names = (f"{f.prefix}0 .. {f.prefix}{f.count - 1}" for f in table.register_files)
+        fix = did_you_mean(operand.name, (n for n in table.register_numbers if n[-1].isalpha()))
+        raise Fault(
+            f"no register '{operand.name}'",
+            operand.span,
+            fix=fix if operand.name[-1:].isalpha() and fix else f"registers are {', '.join(names)}",
+        )
+    return Register(number)
+
+
+def _located(error: AssemblyError, parsed: ParsedLine, table: InstructionTable) -> Fault:
+    """The table's complaint, at the operand whose role it names."""
+    spec = spec_of(parsed, table)
+    if spec is None:
+        return Fault(error.message, parsed.span, fix=error.fix)
+    for index, operand in enumerate(table.operands_of(spec)):
+        if f": operand {operand.role} " in error.message:
+            fixes = _FIX_OF_RANGE if "outside" in error.message else _FIX_OF_KIND
+            fix = error.fix or fixes.get(operand.kind, "")
+            return Fault(error.message, operand_span(parsed, table, index), fix=fix)
+    return Fault(error.message, parsed.span, fix=error.fix)
+
+
+def spec_of(parsed: ParsedLine, table: InstructionTable) -> InstructionSpec | None:
+    """The instruction that a line means, through an alias or not."""
+    alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
+    return table.by_mnemonic.get(alias.instruction if alias else parsed.word)
+
+
+def operand_span(parsed: ParsedLine, table: InstructionTable, index: int) -> Span:
+    """Where the operand of an instruction was written; an alias may have moved or added it."""
+    alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
+    written = alias.operands[index] if alias else index
+    if isinstance(written, int) and written < len(parsed.operands):
+        return span_of(parsed.operands[written])
+    return parsed.span

@@ -1,0 +1,124 @@
+"""Sections while they are filled: sizes and what stands where.
+
+The second pass turns the items into bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
+from tilewright.asm.limits import Limits
+from tilewright.asm.parse import ParsedLine, ParsedOperand
+
+_KNOWN_FLAGS = {".text": "ax", ".data": "aw", ".rodata": "a", ".bss": "aw"}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeItem:
+    """An instruction to be encoded at `offset`; `labels` mark its place."""
+
+    offset: int
+    order: int
+    line: SourceLine
+    parsed: ParsedLine
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberItem:
+    """Numbers of `unit_bytes` each, integers or (`real`) floating point."""
+
+    offset: int
+    order: int
+    line: SourceLine
+    operands: tuple[ParsedOperand, ...]
+    unit_bytes: int
+    real: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ByteItem:
+    """Bytes that are known already; zeros need no item."""
+
+    offset: int
+    data: bytes
+
+
+Item = CodeItem | NumberItem | ByteItem
+
+
+@dataclass(slots=True)
+class SectionBuilder:
+    """One section: flags as in `.section` ("a" allocated, "w" writable, "x" code), size, items."""
+
+    name: str
+    flags: str
+    nobits: bool
+    size_bytes: int = 0
+    alignment_bytes: int = 1
+    items: list[Item] = field(default_factory=list)
+    pending_labels: list[str] = field(default_factory=list)
+
+    @property
+    def is_code(self) -> bool:
+        """Whether instructions may stand in it."""
+        return "x" in self.flags
+
+
+@dataclass(slots=True)
+class SectionSet:
+    """The sections of a source and the one that is being filled."""
+
+    limits: Limits
+    by_name: dict[str, SectionBuilder] = field(default_factory=dict)
+    current: SectionBuilder = field(init=False)
+    total_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.current = self.select(".text", None, None, None)
+
+    def select(
+        self, name: str, flags: str | None, nobits: bool | None, span: Span | None
+    ) -> SectionBuilder:
+        """Make a section current; it is made if it is new. Raises Fault if flags contradict."""
+        found = self.by_name.get(name)
+        if found is None:
+            stem = next((s for s in _KNOWN_FLAGS if name == s or name.startswith(s + ".")), "")
+            empty = stem == ".bss" if nobits is None else nobits
+            found = SectionBuilder(
+                name, _KNOWN_FLAGS.get(stem, "aw") if flags is None else flags, empty
+            )
+            self.by_name[name] = found
+        elif (flags is not None and set(flags) != set(found.flags)) or (
+            nobits is not None and nobits != found.nobits
+        ):
+            kind = "nobits" if found.nobits else "progbits"
+            raise Fault(f'section {name} was opened with flags "{found.flags}", @{kind}', span)
+        self.current = found
+        return found
+
+    def reserve(self, count: int, span: Span | None = None) -> int:
+        """Append so many bytes to the current section; the answer is their offset.
+
+        Raises FatalFault.
+        """
+        self.total_bytes += count
+        if self.total_bytes > self.limits.object_bytes:
+            raise FatalFault(
+                f"the object grows to {self.total_bytes} bytes, "
+                f"the limit is {self.limits.object_bytes}",
+                span,
+                fix="reserve less",
+            )
+        offset = self.current.size_bytes
+        self.current.size_bytes += count
+        return offset
+
+    def align(self, alignment_bytes: int) -> int:
+        """Pad the current section to an alignment; the answer is the number of bytes added."""
+        section = self.current
+        section.alignment_bytes = max(section.alignment_bytes, alignment_bytes)
+        padding = -section.size_bytes % alignment_bytes
+        self.reserve(padding)
+        return padding
