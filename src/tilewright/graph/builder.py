@@ -1,0 +1,84 @@
+"""Building a network node by node; what the zoo and the front ends share.
+
+Shapes are inferred through the operators: a node's result has its operator's output shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.common.errors import GraphError
+from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.graph.names import quoted, safe_name
+from tilewright.ops.op import Array, Op, Shape
+
+
+class NetworkBuilder:
+    """Collects tensors and nodes; `finish` gives the checked network."""
+
+    def __init__(self, name: str, dtype: str) -> None:
+        self.name = name
+        self.dtype = dtype
+        self._inputs: list[Tensor] = []
+        self._weights: list[Tensor] = []
+        self._nodes: list[Node] = []
+        self._tensors: dict[str, Tensor] = {}
+        self._node_names: dict[str, int] = {}
+
+    def input(self, name: str, shape: Shape) -> str:
+        """Declare an input of the network."""
+        self._inputs.append(self._define(name, shape, self.dtype))
+        return name
+
+    def weight(self, name: str, shape: Shape) -> str:
+        """Declare a weight."""
+        self._weights.append(self._define(name, shape, self.dtype))
+        return name
+
+    def apply(self, op: Op, *inputs: str, name: str, output: str = "") -> str:
+        """Append a node; its result is called `output`, or like the node. Returns that name."""
+        node_name = self._unique(name)
+        result = output or node_name
+        self._nodes.append(Node(node_name, op, inputs, result))
+        self._define(result, op.out_shape, op.dtype)
+        return result
+
+    def has(self, name: str) -> bool:
+        """Whether a tensor of that name exists yet."""
+        return name in self._tensors
+
+    def shape(self, name: str) -> Shape:
+        """The shape of a tensor that exists."""
+        return self._tensors[name].shape
+
+    def fresh(self, name: str) -> str:
+        """A tensor name that is not taken, starting like `name`."""
+        candidate, number = name, 1
+        while candidate in self._tensors:
+            number += 1
+            candidate = f"{name}_{number}"
+        return candidate
+
+    def finish(
+        self, outputs: tuple[str, ...], values: Mapping[str, Array] | None = None
+    ) -> Network:
+        """The network; raises GraphError where it contradicts itself."""
+        parts = (tuple(self._inputs), tuple(self._weights), tuple(self._nodes))
+        return Network(self.name, *parts, outputs, values or {})
+
+    def _define(self, name: str, shape: Shape, dtype: str) -> Tensor:
+        if name in self._tensors:
+            raise GraphError(f"the tensor {quoted(name)} is defined a second time")
+        tensor = self._tensors[name] = Tensor(name, shape, dtype)
+        return tensor
+
+    def _unique(self, text: str) -> str:
+        """A safe node name; equal texts count up from where the last one stopped."""
+        base = safe_name(text)
+        name, number = base, self._node_names.get(base, 1)
+        while name in self._node_names:
+            number += 1
+            name = safe_name(f"{base[:33]}_{number}")
+        self._node_names[base] = number
+        self._node_names.setdefault(name, 1)
+        return name

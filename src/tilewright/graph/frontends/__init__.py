@@ -1,0 +1,1 @@
+"""Front ends: model files in, checked networks out; one module per file format."""

@@ -1,0 +1,175 @@
+"""Reading ONNX files: bytes in, plain Python values out, then a network by `onnx_import`.
+
+The only module that imports the onnx package. Nothing of a file is trusted: each way a file can
+be wrong is one GraphError, and external data is read only from below the file's own folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx.external_data_helper import ExternalDataInfo
+
+from tilewright.common.errors import GraphError, ShapeError
+from tilewright.graph.frontends.onnx_import import import_model
+from tilewright.graph.frontends.onnx_model import InputDeclaration, OnnxModel, OnnxNode
+from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted, safe_name
+from tilewright.ops.op import show_shape
+
+_ELEMENT_TYPES: dict[int, str] = {
+    onnx.TensorProto.FLOAT: "f32",
+    onnx.TensorProto.DOUBLE: "f64",
+    onnx.TensorProto.INT32: "i32",
+    onnx.TensorProto.INT64: "i64",
+    onnx.TensorProto.BOOL: "bool",
+}
+_EXTERNAL = onnx.TensorProto.EXTERNAL
+
+
+def load_onnx(path: str | Path, batch: int | None = None, dtype: str | None = None) -> Network:
+    """The network in the ONNX file at `path`.
+
+    `batch` replaces the first extent of each input, `dtype` the element type of all tensors.
+    Raises GraphError for a file that cannot be read, an operator that is not supported (named,
+    with those that are), and dimensions that the file leaves open.
+    """
+    path = Path(path)
+    try:
+        model = _plain(_parse(path), path.parent)
+        return import_model(model, safe_name(path.stem), batch, dtype)
+    except GraphError as error:
+        raise GraphError(error.message, where=str(path), fix=error.fix) from None
+    except ShapeError as error:
+        raise GraphError(str(error), where=str(path)) from None
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    try:
+        model = onnx.ModelProto()
+        model.ParseFromString(path.read_bytes())
+    except OSError as error:
+        raise GraphError(f"cannot be read: {error.strerror}") from None
+    except DecodeError:
+        raise GraphError("is not an ONNX model: its bytes cannot be decoded") from None
+    if not model.graph.node:
+        raise GraphError("is not an ONNX model: it has no nodes")
+    return model
+
+
+def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
+    """`model` without protocol buffers, its numbers read."""
+    try:
+        constants = {tensor.name: _numbers(tensor, folder) for tensor in model.graph.initializer}
+        return OnnxModel(
+            opset=_opset(model),
+            inputs=[_declaration(value) for value in model.graph.input],
+            constants=constants,
+            nodes=[_node(node, folder) for node in model.graph.node],
+            outputs=[value.name for value in model.graph.output],
+        )
+    except UnicodeDecodeError:
+        raise GraphError("is not an ONNX model: a name is not UTF-8 text") from None
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if len(versions) != 1:
+        raise GraphError(f"expected one version of the ONNX operator set, found {len(versions)}")
+    return int(versions[0])
+
+
+def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        raise GraphError(f"input {quoted(value.name)} is not a tensor")
+    extents = tuple(
+        int(dimension.dim_value) if dimension.HasField("dim_value") else str(dimension.dim_param)
+        for dimension in tensor.shape.dim
+    )
+    return InputDeclaration(
+        value.name, extents, _element_type(tensor.elem_type, f"input {quoted(value.name)}")
+    )
+
+
+def _element_type(code: int, what: str) -> str:
+    if code not in _ELEMENT_TYPES:
+        names = {number: name for name, number in onnx.TensorProto.DataType.items()}
+        raise GraphError(
+            f"{what} has the element type {names.get(code, code)}",
+            fix="supported are FLOAT and DOUBLE, and INT32, INT64 and BOOL for shapes and flags",
+        )
+    return _ELEMENT_TYPES[code]
+
+
+def _node(node: onnx.NodeProto, folder: Path) -> OnnxNode:
+    attributes = {item.name: _attribute(item, folder) for item in node.attribute}
+    return OnnxNode(
+        kind=node.op_type,
+        domain="" if node.domain == "ai.onnx" else node.domain,
+        name=node.name,
+        inputs=tuple(node.input),
+        outputs=tuple(node.output),
+        attributes=attributes,
+    )
+
+
+def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
+    """Number, tuple of numbers, text or array; None for what no supported operator takes."""
+    kinds = onnx.AttributeProto
+    readers: dict[int, Callable[[], object]] = {
+        kinds.INT: lambda: int(item.i),
+        kinds.INTS: lambda: tuple(map(int, item.ints)),
+        kinds.FLOAT: lambda: float(item.f),
+        kinds.FLOATS: lambda: tuple(map(float, item.floats)),
+        kinds.STRING: lambda: item.s.decode("utf-8"),
+        kinds.TENSOR: lambda: _numbers(item.t, folder),
+    }
+    return readers[item.type]() if item.type in readers else None
+
+
+def _numbers(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
+    """The values of a stored tensor, external data included."""
+    what = f"the stored tensor {quoted(tensor.name)}"
+    element = _element_type(tensor.data_type, what)
+    shape = tuple(map(int, tensor.dims))
+    if any(extent < 0 for extent in shape):
+        raise GraphError(f"{what} has the shape {shape}")
+    if tensor.data_location == _EXTERNAL:
+        tensor.raw_data = _external_bytes(tensor, folder, what)
+        tensor.data_location = onnx.TensorProto.DEFAULT
+    try:
+        return np.array(onnx.numpy_helper.to_array(tensor))
+    except (ValueError, TypeError):
+        raise GraphError(
+            f"{what} does not hold the numbers of a {show_shape(shape)} {element} tensor"
+        ) from None
+
+
+def _external_bytes(tensor: onnx.TensorProto, folder: Path, what: str) -> bytes:
+    """The bytes that `tensor` keeps in another file, which must lie below `folder`."""
+    try:
+        info = ExternalDataInfo(tensor)
+        offset, length = int(info.offset or 0), int(info.length or -1)
+        file = (folder / info.location).resolve()
+    except (ValueError, TypeError, OSError):
+        raise GraphError(f"{what} has a malformed reference to external data") from None
+    if not file.is_relative_to(folder.resolve()):
+        raise GraphError(
+            f"{what} keeps its data in {quoted(info.location)}, outside the model's folder",
+            fix="move the data beside the model",
+        )
+    try:
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(length)
+    except (OSError, ValueError):
+        raise GraphError(
+            f"{what} keeps its data in {quoted(info.location)}, which cannot be read"
+        ) from None

@@ -1,0 +1,130 @@
+"""A network as a value: tensors, and nodes in the order in which they can run.
+
+In: what a front end or the zoo built. Out: `Network`, checked when it is made: each node reads
+tensors that exist before it, of the shapes and element type that its operator takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tilewright.common.errors import GraphError
+from tilewright.graph.names import quoted
+from tilewright.ops.conv2d import Conv2d
+from tilewright.ops.gemm import Gemm
+from tilewright.ops.op import Array, Op, Shape, show_shape
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The shape and element type of what one name stands for."""
+
+    name: str
+    shape: Shape
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator applied to named tensors; `name` is safe and unique in its network."""
+
+    name: str
+    op: Op
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """Nodes in topological order; `values` holds those weights whose numbers are known.
+
+    Names of tensors may be any text a model file holds: they are keys and never part of a path.
+    Raises GraphError where a node does not fit the tensors it names.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    values: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        known: dict[str, Tensor] = {}
+        for tensor in (*self.inputs, *self.weights):
+            _define(known, tensor, "the network")
+        names: set[str] = set()
+        for node in self.nodes:
+            if node.name in names:
+                raise GraphError(f"two nodes are called {quoted(node.name)}")
+            names.add(node.name)
+            _check_inputs(known, node)
+            _define(known, Tensor(node.output, node.op.out_shape, node.op.dtype), node.name)
+        for output in self.outputs:
+            _look_up(known, output, "the network's outputs")
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name: inputs, weights and what the nodes produce."""
+        produced = (Tensor(node.output, node.op.out_shape, node.op.dtype) for node in self.nodes)
+        return {tensor.name: tensor for tensor in (*self.inputs, *self.weights, *produced)}
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one pass, multiply-accumulates of the direct form as two."""
+        return sum(node.op.flops for node in self.nodes)
+
+    def layers(self) -> Iterator[tuple[str, Conv2d | Gemm]]:
+        """The safe unique name and the operator of each convolution and matrix product."""
+        for node in self.nodes:
+            if isinstance(node.op, Conv2d | Gemm):
+                yield node.name, node.op
+
+    def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name, each operator computed by its reference.
+
+        `feeds` gives the inputs, and the weights that `values` does not hold. Tensors are dropped
+        after their last use. Raises GraphError for a missing one, ShapeError for a wrong shape.
+        """
+        held: dict[str, Array] = {**self.values, **feeds}
+        for tensor in (*self.inputs, *self.weights):
+            if tensor.name not in held:
+                raise GraphError(
+                    f"no numbers are given for {quoted(tensor.name)}, "
+                    f"{show_shape(tensor.shape)} {tensor.dtype}"
+                )
+        last_use = {name: node.name for node in self.nodes for name in node.inputs}
+        for node in self.nodes:
+            held[node.output] = node.op.reference(*(held[name] for name in node.inputs))
+            for name in set(node.inputs) - set(self.outputs):
+                if last_use[name] == node.name:
+                    del held[name]
+        return {name: held[name] for name in self.outputs}
+
+
+def _define(known: dict[str, Tensor], tensor: Tensor, by: str) -> None:
+    if tensor.name in known:
+        raise GraphError(f"{by} defines the tensor {quoted(tensor.name)} a second time")
+    known[tensor.name] = tensor
+
+
+def _look_up(known: Mapping[str, Tensor], name: str, by: str) -> Tensor:
+    if name not in known:
+        raise GraphError(f"{by} names the tensor {quoted(name)}, which nothing before it produces")
+    return known[name]
+
+
+def _check_inputs(known: Mapping[str, Tensor], node: Node) -> None:
+    found = [_look_up(known, name, f"node {node.name}") for name in node.inputs]
+    expected = node.op.input_shapes
+    if len(found) != len(expected):
+        raise GraphError(
+            f"node {node.name}: {node.op.kind} takes {len(expected)} tensors, found {len(found)}"
+        )
+    for tensor, shape in zip(found, expected, strict=True):
+        if (tensor.shape, tensor.dtype) != (shape, node.op.dtype):
+            raise GraphError(
+                f"node {node.name}: {node.op.kind} takes {show_shape(shape)} {node.op.dtype}, "
+                f"but {quoted(tensor.name)} is {show_shape(tensor.shape)} {tensor.dtype}"
+            )

@@ -1,0 +1,38 @@
+"""Names that are safe in paths and generated code, made from any text a file may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+LONGEST = 40
+
+_UNSAFE = re.compile(r"[^a-z0-9]+")
+
+
+def safe_name(text: str, taken: Collection[str] = ()) -> str:
+    """A name of 1 to 40 characters out of a-z, 0-9 and _, starting with a letter, not in `taken`.
+
+    >>> safe_name("features/Conv.3"), safe_name("../../etc/passwd"), safe_name("3x3")
+    ('features_conv_3', 'etc_passwd', 'n3x3')
+    >>> safe_name("conv", taken={"conv", "conv_2"})
+    'conv_3'
+    """
+    words = _UNSAFE.sub("_", text[: 4 * LONGEST].lower()).strip("_") or "unnamed"
+    base = (words if words[0].isalpha() else f"n{words}")[:LONGEST].rstrip("_")
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        suffix = f"_{number}"
+        name = base[: LONGEST - len(suffix)] + suffix
+    return name
+
+
+def quoted(text: object) -> str:
+    """`text` for a message: its representation, cut to a length that fits a line.
+
+    >>> quoted("a" * 99)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
+    """
+    shown = ascii(text)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."

@@ -1,0 +1,181 @@
+"""Reading ONNX: results against the ONNX reference evaluator; names, batch, element type.
+
+The evaluator normalises with batch statistics before operator set 14, and cuts the neighbours of
+LRN at the batch size; the models keep clear of both.
+"""
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from support.onnx_models import IMAGE, floats, ints, model, node, saved
+from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.ops import Conv2d, Gemm
+
+CASES = {
+    "conv": (
+        [node("Conv", "xw", "y", strides=[2, 1], pads=[1, 0, 2, 1])],
+        IMAGE,
+        {"w": floats(6, 4, 3, 2)},
+    ),
+    "conv_bias_group_dilation": (
+        [node("Conv", ["x", "w", "b"], "y", group=2, dilations=[2, 1], kernel_shape=[3, 3])],
+        IMAGE,
+        {"w": floats(6, 2, 3, 3), "b": floats(6)},
+    ),
+    "conv_same_upper": (
+        [node("Conv", "xw", "y", auto_pad="SAME_UPPER", strides=[2, 2])],
+        IMAGE,
+        {"w": floats(6, 4, 3, 3)},
+    ),
+    "conv_same_lower": (
+        [node("Conv", "xw", "y", auto_pad="SAME_LOWER", strides=[2, 3])],
+        IMAGE,
+        {"w": floats(6, 4, 4, 4)},
+    ),
+    "gemm": (
+        [node("Gemm", "xwb", "y", transB=1)],
+        {"x": (3, 5)},
+        {"w": floats(4, 5), "b": floats(4)},
+    ),
+    "gemm_scaled": (
+        [node("Gemm", "xwb", "y", transA=1, alpha=0.5, beta=2.0)],
+        {"x": (5, 3)},
+        {"w": floats(5, 4), "b": floats(4)},
+    ),
+    "gemm_scalar": ([node("Gemm", "xwb", "y")], {"x": (5, 3)}, {"w": floats(3, 4), "b": floats()}),
+    "mat_mul": ([node("MatMul", "xw", "y")], {"x": (3, 5)}, {"w": floats(5, 4)}),
+    "mat_mul_leading": ([node("MatMul", "xw", "y")], {"x": (2, 3, 5)}, {"w": floats(5, 4)}),
+    "mat_mul_transposed": (
+        [node("Transpose", "w", "v"), node("MatMul", "xv", "y")],
+        {"x": (3, 5)},
+        {"w": floats(4, 5)},
+    ),
+    "max_pool": (
+        [node("MaxPool", "x", "y", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])],
+        IMAGE,
+        {},
+    ),
+    "average_pool": (
+        [node("AveragePool", "x", "y", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])],
+        IMAGE,
+        {},
+    ),
+    "average_pool_counting": (
+        [
+            node(
+                "AveragePool", "x", "y", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1
+            )
+        ],
+        IMAGE,
+        {},
+    ),
+    "max_pool_ceil": (
+        [node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)],
+        IMAGE,
+        {},
+    ),
+    "global_average_pool": ([node("GlobalAveragePool", "x", "y")], IMAGE, {}),
+    "global_max_pool": ([node("GlobalMaxPool", "x", "y")], IMAGE, {}),
+    "reduce_mean": ([node("ReduceMean", "x", "y", axes=[-1, 2], keepdims=0)], IMAGE, {}),
+    "batch_norm": (
+        [node("BatchNormalization", "xabcd", "y", epsilon=1e-3)],
+        IMAGE,
+        {key: floats(4, seed=seed) + 5 for seed, key in enumerate("abcd")},
+    ),
+    "flatten": ([node("Flatten", "x", "y", axis=2)], IMAGE, {}),
+    "reshape": ([node("Reshape", "xs", "y")], IMAGE, {"s": ints(0, -1, 2)}),
+    "squeeze_unsqueeze": (
+        [node("Unsqueeze", "xs", "z"), node("Squeeze", "zs", "y")],
+        {"x": (3, 4)},
+        {"s": ints(0, 2)},
+    ),
+    "softmax": ([node("Softmax", "x", "y")], IMAGE, {}),
+    "softmax_axis": ([node("Softmax", "x", "y", axis=1)], IMAGE, {}),
+    "dropout": ([node("Dropout", "x", "y")], IMAGE, {}),
+    "concat": ([node("Relu", "x", "z"), node("Concat", "xz", "y", axis=-3)], IMAGE, {}),
+    "lrn": ([node("LRN", "x", "y", size=3, alpha=0.5, bias=2.0)], {"x": (4, 4, 3, 3)}, {}),
+    "add_weight": ([node("Add", "xw", "y")], IMAGE, {"w": floats(4, 1, 1)}),
+    "sum": ([node("Sum", "xwx", "y")], IMAGE, {"w": floats(8)}),
+    "max": ([node("Max", "xw", "y")], IMAGE, {"w": floats(8)}),
+    "one_operand": ([node("Min", "x", "y")], IMAGE, {}),
+    "clip": ([node("Clip", ["x", "", "m"], "y")], IMAGE, {"m": np.float32(0.5)}),
+    "leaky_relu": ([node("LeakyRelu", "x", "y")], IMAGE, {}),
+    "hard_sigmoid": ([node("HardSigmoid", "x", "y")], IMAGE, {}),
+    "elu": ([node("Elu", "x", "y")], IMAGE, {}),
+    "sigmoid": ([node("Sigmoid", "x", "y")], IMAGE, {}),
+    "space_to_depth": ([node("SpaceToDepth", "x", "y", blocksize=2)], {"x": (1, 3, 4, 6)}, {}),
+    "constant": (
+        [node("Constant", [], "c", value_float=2.5), node("Mul", "xc", "y")],
+        IMAGE,
+        {},
+    ),
+    "computed_shape": (
+        [
+            node("Shape", "x", "s"),
+            node("Constant", [], "i", value=numpy_helper.from_array(np.array(0, np.int64))),
+            node("Gather", "si", "n", axis=0),
+            node("Constant", [], "a", value_ints=[0]),
+            node("Unsqueeze", "na", "r"),
+            node("Constant", [], "q", value_ints=[-1]),
+            node("Concat", "rq", "t", axis=0),
+            node("Reshape", "xt", "y"),
+        ],
+        IMAGE,
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_the_onnx_reference(tmp_path, name):
+    nodes, inputs, weights = CASES[name]
+    proto = model(nodes, inputs, weights, opset=15 if name == "batch_norm" else 13)
+    net = load_onnx(saved(tmp_path, proto))
+    feeds = {key: floats(*shape, seed=7) for key, shape in inputs.items()}
+    (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+    result = net.evaluate(feeds)["y"]
+    assert result.dtype == np.float32
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_softmax_before_operator_set_13_takes_a_matrix(tmp_path):
+    proto = model([node("Softmax", "x", "y", axis=2)], IMAGE, opset=12)
+    x = floats(*IMAGE["x"])
+    result = load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"]
+    powers = np.exp(x.reshape(8, 72).astype(float))
+    expected = (powers / powers.sum(axis=1, keepdims=True)).reshape(x.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_layers_have_safe_unique_names(tmp_path):
+    weights = {"w": floats(4, 4, 1, 1), "v": floats(5, 4 * 9 * 8)}
+    nodes = [
+        node("Conv", "xw", "a", name="../../Layer\n1"),
+        node("Conv", "aw", "b", name="layer/1"),
+        node("Flatten", "b", "c"),
+        node("Gemm", "cv", "y", transB=1),
+    ]
+    layers = list(load_onnx(saved(tmp_path, model(nodes, IMAGE, weights))).layers())
+    assert [name for name, _ in layers] == ["layer_1", "layer_1_2", "gemm"]
+    assert [type(op) for _, op in layers] == [Conv2d, Conv2d, Gemm]
+
+
+def test_batch_replaces_an_open_dimension(tmp_path):
+    path = saved(tmp_path, model([node("Relu", "x", "y")], {"x": ("N", 4)}))
+    assert load_onnx(path, batch=7).inputs[0].shape == (7, 4)
+
+
+def test_batch_replaces_a_fixed_dimension_also_in_reshapes(tmp_path):
+    proto = model([node("Reshape", "xs", "y")], {"x": (1, 4, 3, 3)}, {"s": ints(1, 36)})
+    net = load_onnx(saved(tmp_path, proto), batch=5)
+    assert net.tensors["y"].shape == (5, 36)
+
+
+def test_the_element_type_can_be_chosen(tmp_path):
+    path = saved(tmp_path, model([node("Add", "xw", "y")], IMAGE, {"w": floats(8)}))
+    net = load_onnx(path, dtype="f64")
+    assert {tensor.dtype for tensor in net.tensors.values()} == {"f64"}
+    assert net.values["w"].dtype == np.float64
