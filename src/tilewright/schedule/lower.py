@@ -161,9 +161,7 @@ def _innermost(p: Plan) -> tuple[Stmt, ...]:
     first = all_of(binary("==", a.var, 0) for a in reductions)
     body: tuple[Stmt, ...] = (If(first, (Call("fill", (output,), (("value", 0.0),)),)), call)
     if nest.epilogue:
-        last = all_of(
-            binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions
-        )
+        last = all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions)
         body = (*body, If(last, (_epilogue(p, output),)))
     return body
 

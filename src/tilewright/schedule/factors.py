@@ -1,0 +1,171 @@
+"""The integer part of a space: every value of the tile factors and buffer copies of a structure.
+
+A spread axis takes multiples of its granule, the smallest extent the primitive accepts: the register block of the
+matrix product times the mesh. Its tiles are balanced: for each number of tiles, the smallest that covers the axis.
+Other axes inside the primitive take divisors of their extent, since they are never padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from math import gcd, lcm, prod
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.expr import Const, evaluate
+from tilewright.schedule.lower import Plan
+from tilewright.schedule.structures import Structure
+from tilewright.seeds.space import Limits
+
+Columns = dict[str, npt.NDArray[np.int64]]
+
+_TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What the machine's primitives ask of extents: mesh size and register block."""
+
+    rows: int
+    columns: int
+    vector: int
+    scalar: int
+
+
+@dataclass(frozen=True)
+class SplitAxis:
+    """One split axis: `letter` its role, `over` its spread ("" for none), `extent` its length."""
+
+    name: str
+    factor: str
+    letter: str
+    over: str
+    extent: int
+
+
+def split_axes(p: Plan, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
+    """The split axes of a plan for one operator."""
+    return tuple(
+        SplitAxis(
+            name,
+            factor,
+            p.roles.get(name, ""),
+            p.spreads.get(name, ""),
+            int(evaluate(p.nest.axis(name).extent, parameters)),
+        )
+        for name, factor in p.splits.items()
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FactorGrid:
+    """The values to try: every tile (arrays of one axis) with every number of copies (a second axis in front).
+
+    Expressions over both broadcast to (copies, tiles): what depends on tiles alone is computed once for all copies.
+    """
+
+    tiles: Columns
+    copies: Columns
+
+    @property
+    def tile_count(self) -> int:
+        """Number of combinations of tile factors."""
+        return len(next(iter(self.tiles.values())))
+
+    def chosen(self, copy_index: int, tile_index: int) -> dict[str, int]:
+        """The values of one candidate."""
+        copies = {name: int(v[copy_index, 0]) for name, v in self.copies.items()}
+        return {name: int(v[tile_index]) for name, v in self.tiles.items()} | copies
+
+
+def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blocks) -> FactorGrid:
+    """Every value of the factors, granules and copies of a structure for one operator."""
+    p = structure.plan
+    doubled = structure.space.doubled
+    if p.nest.reductions() and _reduces_outside(p):
+        doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
+    tensors = tuple(b.name.removesuffix("_tile") for b in structure.staged.buffers)
+    limits = structure.space.limits
+    tiles = _tiles(split_axes(p, parameters), p.vector, limits, blocks)
+    return FactorGrid(tiles, _copies(tensors, doubled))
+
+
+def _reduces_outside(p: Plan) -> bool:
+    """Whether a reduction loop runs outside a loop of the result: it is fetched again then."""
+    reductions = p.nest.reductions()
+    own = [i for i, name in enumerate(p.order) if name not in reductions]
+    looped = [i for i in own if p.nest.axis(p.order[i]).extent != Const(1)]
+    first = min((i for i, name in enumerate(p.order) if name in reductions), default=len(p.order))
+    return any(i > first for i in looped)
+
+
+@cache
+def _copies(tensors: tuple[str, ...], doubled: tuple[str, ...]) -> Columns:
+    table = np.array(list(product(*((1, 2) if t in doubled else (1,) for t in tensors))), np.int64)
+    return {f"{t}_copies": table[:, i : i + 1] for i, t in enumerate(tensors)}
+
+
+@cache
+def _tiles(axes: tuple[SplitAxis, ...], vector: str, limits: Limits, blocks: Blocks) -> Columns:
+    names = [a.factor for a in axes] + [f"{a.name}_granule" for a in axes if a.over]
+    rows: list[tuple[int, ...]] = []
+    whole = [a for a in axes if not a.over]
+    for sizes in product(*(divisors(a.extent, limits.most) for a in whole)):
+        fixed = dict(zip((a.name for a in whole), sizes, strict=True))
+        granules = {a.name: granule_of(a, axes, fixed, vector, blocks) for a in axes if a.over}
+        choices = [
+            balanced_tiles(a.extent, granules[a.name], limits) if a.over else (fixed[a.name],)
+            for a in axes
+        ]
+        rows += [(*tiles, *granules.values()) for tiles in product(*choices)]
+    table = np.array(rows, np.int64).reshape(len(rows), -1)
+    return {name: table[:, i] for i, name in enumerate(names)}
+
+
+def granule_of(
+    a: SplitAxis, axes: Sequence[SplitAxis], fixed: Mapping[str, int], vector: str, blocks: Blocks
+) -> int:
+    """Smallest extent of a spread axis such that every core's part is whole register blocks."""
+    mesh = {
+        "rows": blocks.rows,
+        "columns": blocks.columns,
+        "both": lcm(blocks.rows, blocks.columns),
+    }
+    if a.letter not in ("m", "n") or not vector:
+        return mesh[a.over]
+    others = prod(fixed[o.name] for o in axes if o.letter == a.letter and o.name in fixed)
+    block = blocks.vector if a.letter == vector else blocks.scalar
+    return mesh[a.over] * (block // gcd(block, others))
+
+
+def balanced_tiles(extent: int, granule: int, limits: Limits) -> tuple[int, ...]:
+    """Tiles that are multiples of the granule, evened out over the axis, largest first.
+
+    >>> balanced_tiles(512, 32, Limits(largest=1024, most=5))
+    (512, 256, 192, 128, 96)
+    >>> balanced_tiles(100, 32, Limits(largest=64, most=5))
+    (64, 32)
+    """
+    fewest = -(-extent // max(granule, limits.largest))
+    found: dict[int, None] = {}
+    for factor in _TILE_COUNTS:
+        count = fewest * factor
+        found[-(-(-(-extent // count)) // granule) * granule] = None
+    return tuple(found)[: limits.most]
+
+
+def divisors(extent: int, most: int) -> tuple[int, ...]:
+    """A few divisors of the extent: the extent itself, 1, and some between.
+
+    >>> divisors(56, 5)
+    (56, 14, 7, 4, 1)
+    """
+    every = [d for d in range(extent, 0, -1) if extent % d == 0]
+    if len(every) <= most:
+        return tuple(every)
+    places = np.linspace(0, len(every) - 1, most).round().astype(int)
+    return tuple(every[i] for i in places)

@@ -1,0 +1,91 @@
+"""Convolution by implicit GEMM: the direct loops with a matrix product innermost (swATOP Fig. 4, Alg. 2).
+
+For each output row and kernel tap the output channels x pixels block is a product of weights (out x in channels)
+and images (in channels x pixels). Pixels are those of several images, of several columns, or both.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.ops import Conv2d
+from tilewright.seeds.conv2d import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.nest import axis, nest
+from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.steps import Layout, Spread
+
+Pair = tuple[int, int]
+
+
+@seed("conv2d", name="implicit")
+def implicit_gemm(op: Conv2d) -> Seed:
+    """The seed for one kernel size, stride and dilation."""
+    return _implicit_gemm(op.kernel, op.stride, op.dilation)
+
+
+@cache
+def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
+    group, image = axis("group", GROUPS), axis("image", BATCH)
+    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
+    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    x, w, y = images(), weights(kernel), results()
+    conv = nest(
+        "implicit",
+        "gemm",
+        (group, out_row, out_col, image, out_channel, in_channel, kernel_row, kernel_col),
+        {"m": out_channel, "n": image, "k": in_channel},
+        y.at(group=group, channels=out_channel, rows=out_row, cols=out_col, batch=image),
+        w.at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+        ),
+        x.at(
+            group=group,
+            channels=in_channel,
+            rows=out_row.var * stride[0] + kernel_row.var * dilation[0],
+            cols=out_col.var * stride[1] + kernel_col.var * dilation[1],
+            batch=image,
+        ),
+    )
+    taps = (in_channel, kernel_row, kernel_col)
+    space = (
+        Space(conv)
+        .split(out_channel, image, in_channel, out_col)
+        .fuse(out_col, into="n")
+        .spread(out_channel, "rows")
+        .spread(in_channel, "both")
+        .choose((Spread("image", "columns"),), (Spread("out_col", "columns"),))
+        .reorder(
+            (group, out_channel, out_row, out_col, image, *taps),
+            (group, out_row, out_col, image, out_channel, *taps),
+        )
+        .vectorize("m", "n")
+        .stage(x, None, kernel_col)
+        .stage(w, None, kernel_col)
+        .prefetch(y, w, x)
+    )
+    pixels_inner = ("group", "rows", "channels", "cols", "batch")
+    channels_inner = ("group", "rows", "cols", "batch", "channels")
+    layouts = (
+        tuple((Layout("x", order), Layout("y", order)) for order in (pixels_inner, channels_inner)),
+        layout(
+            w,
+            ("group", "kernel_rows", "kernel_cols", "in_channels", "out_channels"),
+            ("group", "kernel_rows", "kernel_cols", "out_channels", "in_channels"),
+        ),
+    )
+    return Seed("implicit", (x, w, y), (space,), layouts, ("x", "w"), "y")

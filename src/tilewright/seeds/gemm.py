@@ -1,0 +1,84 @@
+"""The seed of matrix multiplication: three loops around the primitive."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tilewright.common.expr import Var
+from tilewright.ops import Gemm
+from tilewright.seeds.nest import Epilogue, Nest, axis, nest, tensor
+from tilewright.seeds.space import FAMILIES, Family, Seed, Space, layout, seed
+
+M, N, K = Var("m"), Var("n"), Var("k")
+
+
+def _arrange(op: Gemm, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    a, b, *c = operands
+    return (a.T if op.transpose_a else a, b.T if op.transpose_b else b, *c)
+
+
+FAMILIES["gemm"] = Family(
+    "gemm",
+    lambda op: {"m": op.m, "n": op.n, "k": op.k},
+    _arrange,
+    lambda op, c: c,
+)
+
+
+@seed("gemm", name="gemm")
+def gemm(op: Gemm) -> Seed:
+    """C = alpha A B + beta C, tiles in all three dimensions."""
+    return _gemm(op.transpose_a, op.transpose_b, op.alpha, op.beta)
+
+
+@cache
+def _gemm(transpose_a: bool, transpose_b: bool, alpha: float, beta: float) -> Seed:
+    row, col, depth = axis("row", M), axis("col", N), axis("depth", K)
+    a = tensor("a", "input", rows=M, depth=K)
+    b = tensor("b", "input", depth=K, cols=N)
+    c = tensor("c", "output", rows=M, cols=N)
+    addend = tensor("addend", "input", rows=M, cols=N)
+    epilogue = None
+    if (alpha, beta) != (1.0, 0.0):
+        epilogue = Epilogue(alpha, beta, addend.at(rows=row, cols=col) if beta else None)
+    product = nest(
+        "gemm",
+        "gemm",
+        (row, col, depth),
+        {"m": row, "n": col, "k": depth},
+        c.at(rows=row, cols=col),
+        a.at(rows=row, depth=depth),
+        b.at(depth=depth, cols=col),
+        epilogue=epilogue,
+    )
+    space = gemm_space(product, row.name, col.name, depth.name, inner_only=epilogue is not None)
+    operands = ("a", "b", "addend") if beta else ("a", "b")
+    fixed = (
+        layout(a, ("depth", "rows") if transpose_a else ("rows", "depth")),
+        layout(b, ("cols", "depth") if transpose_b else ("depth", "cols")),
+    )
+    tensors = (a, b, c, addend) if beta else (a, b, c)
+    return Seed("gemm", tensors, (space,), fixed, operands, "c")
+
+
+def gemm_space(
+    product: Nest, m: str, n: str, k: str, *, inner_only: bool = False, most: int = 8
+) -> Space:
+    """The space of a plain matrix product over axes m, n, k, with loops of other axes outside."""
+    row, col, depth = (product.axis(name) for name in (m, n, k))
+    outer = tuple(a for a in product.axes if a.name not in (m, n, k))
+    orders = [(*outer, row, col, depth), (*outer, col, row, depth)]
+    if not inner_only:
+        orders += [(*outer, depth, row, col), (*outer, col, depth, row), (*outer, row, depth, col)]
+    return (
+        Space(product)
+        .split(row, col, depth)
+        .spread(row, "rows")
+        .spread(col, "columns")
+        .spread(depth, "both")
+        .reorder(*orders)
+        .vectorize("m", "n")
+        .prefetch(*(u.tensor for u in product.uses))
+        .limit(largest=1024, most=most)
+    )

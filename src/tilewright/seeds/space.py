@@ -1,0 +1,204 @@
+"""Schedule spaces as values, and the registry of seeds (swATOP 4.2, 4.3).
+
+A `Space` lists, choice by choice, the schedule steps a nest may take; their product is the discrete part of the
+space. Split factors and copies are variables: the tuner prices all their values at once. A `Seed` joins the spaces
+of its nests with the layouts of the tensors they share.
+
+>>> from tilewright.seeds.nest import axis, nest, tensor
+>>> row, col = axis("row", 64), axis("col", 64)
+>>> out, inp = tensor("y", "output", rows=64, cols=64), tensor("x", "input", rows=64, cols=64)
+>>> copy = nest("copy", "copy", (row, col), {"p": row, "q": col}, out.at(rows=row, cols=col),
+...             inp.at(rows=row, cols=col))
+>>> space = Space(copy).split(row, col).reorder((row, col), (col, row))
+>>> [[len(alternative) for alternative in choice] for choice in space.choices]
+[[2], [1, 1]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Protocol
+
+from tilewright.common.errors import ScheduleError
+from tilewright.ops import Op
+from tilewright.seeds.nest import Axis, Nest, TensorSpec
+from tilewright.seeds.steps import (
+    Fuse,
+    Layout,
+    Reorder,
+    Split,
+    Spread,
+    Stage,
+    Step,
+    Vectorize,
+)
+
+Alternative = tuple[Step, ...]
+Choice = tuple[Alternative, ...]
+
+
+def tile_factor(axis: str) -> str:
+    """Name of the factor variable of a split axis."""
+    return f"{axis}_tile"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far split factors are tried: tiles up to `largest`, the `most` largest values of each axis."""
+
+    largest: int = 1024
+    most: int = 4
+
+
+@dataclass(frozen=True)
+class Space:
+    """The schedules of one nest: one alternative of every choice, any value of every factor.
+
+    `doubled` names the tensors whose buffers may have one copy or two.
+    """
+
+    nest: Nest
+    choices: tuple[Choice, ...] = ()
+    doubled: tuple[str, ...] = ()
+    limits: Limits = Limits()
+
+    def choose(self, *alternatives: Alternative) -> Space:
+        """Take the steps of one of the alternatives."""
+        return replace(self, choices=(*self.choices, alternatives))
+
+    def split(self, *axes: Axis) -> Space:
+        """Split each axis by a factor variable of its own; all valid factors are tried."""
+        return self.choose(tuple(Split(a.name, tile_factor(a.name)) for a in axes))
+
+    def fuse(self, axis: Axis, into: str) -> Space:
+        """Merge the inner part of `axis` into a dimension of the primitive."""
+        return self.choose((Fuse(axis.name, into),))
+
+    def reorder(self, *orders: tuple[Axis, ...]) -> Space:
+        """Loop orders to try, outermost first."""
+        return self.choose(*((Reorder(tuple(a.name for a in order)),) for order in orders))
+
+    def vectorize(self, *letters: str) -> Space:
+        """Dimensions of the matrix product to run along the vector lanes."""
+        return self.choose(*((Vectorize(letter),) for letter in letters))
+
+    def spread(self, axis: Axis, over: str) -> Space:
+        """Distribute the inner part of `axis` over the mesh's rows or columns (`k` of gemm: both)."""
+        return self.choose((Spread(axis.name, over),))
+
+    def stage(self, tensor: TensorSpec, *places: Axis | None) -> Space:
+        """Loops outside which to transfer the tensor; None: as far in as its region changes."""
+        alternatives = ((Stage(tensor.name, p.name),) if p else () for p in places)
+        return self.choose(*alternatives)
+
+    def prefetch(self, *tensors: TensorSpec) -> Space:
+        """Tensors that may be double-buffered, each on its own."""
+        return replace(self, doubled=(*self.doubled, *(t.name for t in tensors)))
+
+    def limit(self, *, largest: int, most: int) -> Space:
+        """Bound the split factors."""
+        return replace(self, limits=Limits(largest, most))
+
+    def combinations(self) -> Iterator[tuple[Step, ...]]:
+        """Every combination of alternatives, as one step list."""
+        for chosen in product(*self.choices):
+            yield tuple(step for alternative in chosen for step in alternative)
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One way to compute an operator: spaces of nests that run in order, and joint layouts of their tensors.
+
+    `layouts` is a product of choices; each alternative fixes the storage order of one tensor or of several that
+    share memory. `operands` and `result` name the tensors of the operator itself.
+    """
+
+    name: str
+    tensors: tuple[TensorSpec, ...]
+    spaces: tuple[Space, ...]
+    layouts: tuple[tuple[tuple[Layout, ...], ...], ...]
+    operands: tuple[str, ...]
+    result: str
+
+    def layout_combinations(self) -> Iterator[tuple[Layout, ...]]:
+        """Every joint layout of all tensors."""
+        for chosen in product(*self.layouts):
+            yield tuple(layout for alternative in chosen for layout in alternative)
+
+
+def layout(tensor: TensorSpec, *orders: tuple[str, ...]) -> tuple[tuple[Layout, ...], ...]:
+    """Storage orders of one tensor to try."""
+    return tuple((Layout(tensor.name, order),) for order in orders)
+
+
+class SeedRule(Protocol):
+    """How a registered seed meets an operator."""
+
+    def __call__(self, op: Any) -> Seed | None:
+        """The seed for `op`, or None where this way does not apply."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What all seeds of one kind of operator share.
+
+    `parameters` gives the values of the extents that seeds name; `arrange` brings operands into the tensors'
+    logical dimensions; `restore` brings the result tensor back into the operator's shape.
+    """
+
+    kind: str
+    parameters: Callable[[Any], dict[str, int]]
+    arrange: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]
+    restore: Callable[[Any, Any], Any]
+
+
+FAMILIES: dict[str, Family] = {}
+_RULES: dict[tuple[str, str], SeedRule] = {}
+
+
+def family(kind: str) -> Family:
+    """The family of a kind of operator; ScheduleError lists the known kinds."""
+    if kind not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise ScheduleError(f"no seed computes {kind!r}", fix=f"seeds exist for {known}")
+    return FAMILIES[kind]
+
+
+def seed(kind: str, *, name: str) -> Callable[[SeedRule], SeedRule]:
+    """Register a function from operator to `Seed` under an algorithm name."""
+
+    def register(rule: SeedRule) -> SeedRule:
+        known = _RULES.get((kind, name))
+        if known is not None and known is not rule:
+            raise ScheduleError(f"two seeds for {kind} are named {name!r}")
+        _RULES[kind, name] = rule
+        return rule
+
+    return register
+
+
+def unregister(kind: str, name: str) -> None:
+    """Forget a seed."""
+    _RULES.pop((kind, name), None)
+
+
+def seeds_for(op: Op, only: str | None = None) -> list[Seed]:
+    """Every registered way to compute `op`, or the one named `only`."""
+    family(op.kind)
+    names = [name for kind, name in _RULES if kind == op.kind]
+    if only is not None and only not in names:
+        raise ScheduleError(
+            f"{op.kind} has no algorithm {only!r}", fix=f"choose one of {', '.join(names)}"
+        )
+    found = [_RULES[op.kind, name](op) for name in names if only in (None, name)]
+    applicable = [s for s in found if s is not None]
+    if not applicable:
+        raise ScheduleError(f"{only or 'no algorithm'} does not apply to {op.describe()}")
+    return applicable
+
+
+def parameters(op: Op) -> Mapping[str, int]:
+    """Values of the extents that the operator's seeds name."""
+    return family(op.kind).parameters(op)

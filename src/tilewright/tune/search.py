@@ -1,0 +1,249 @@
+"""Rank every candidate of every algorithm by the model (swATOP 4.6).
+
+In: operators and a machine. Out: per operator and algorithm the ranking: its best candidates, how many were priced,
+how many fit. The nests of a seed are ranked one by one under each joint layout of the tensors they share, so the
+best whole is the sum of the best parts: an exhaustive optimum without the product of the nests' spaces. Operators
+that share structures (the layers of a network) are priced together, as one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.errors import CapacityError
+from tilewright.cost.estimate import estimate, scratchpad_bytes
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.passes.pipeline import stage
+from tilewright.schedule.factors import Blocks, FactorGrid, factor_grid
+from tilewright.schedule.structures import Structure, structures
+from tilewright.seeds.space import Seed, parameters
+from tilewright.seeds.steps import Layout, Schedule
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NestChoice:
+    """One priced candidate of one nest."""
+
+    structure: Structure
+    factors: Mapping[str, int]
+    cycles: float
+
+    @property
+    def schedule(self) -> Schedule:
+        """The candidate as a replayable schedule."""
+        return Schedule(self.structure.steps, tuple(sorted(self.factors.items())))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to compute an operator: an algorithm and a choice for each of its nests."""
+
+    op: Op
+    seed: Seed
+    nests: tuple[NestChoice, ...]
+
+    @property
+    def cycles(self) -> float:
+        """Estimated cycles of one core group."""
+        return sum(n.cycles for n in self.nests)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The best candidates of one algorithm, best first, and the size of the space they come from."""
+
+    seed: Seed
+    best: tuple[Candidate, ...]
+    candidates: int
+    fitting: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Priced:
+    """Cycles of one structure's grid for one operator: (copies, tiles), infinite where it does not fit."""
+
+    structure: Structure
+    grid: FactorGrid
+    cycles: Floats
+
+    def top(self, count: int) -> list[NestChoice]:
+        flat = self.cycles.reshape(-1)
+        count = min(count, flat.size)
+        order = np.argpartition(flat, count - 1)[:count]
+        picked = [int(i) for i in order[np.argsort(flat[order], kind="stable")]]
+        width = self.cycles.shape[1]
+        return [
+            NestChoice(self.structure, self.grid.chosen(*divmod(i, width)), float(flat[i]))
+            for i in picked
+            if np.isfinite(flat[i])
+        ]
+
+
+def blocks_of(machine: Machine) -> Blocks:
+    """What the machine's matrix primitive asks of extents."""
+    gemm = machine.primitives.gemm
+    return Blocks(
+        machine.mesh.rows,
+        machine.mesh.columns,
+        gemm.lanes * gemm.register_block_vectors,
+        gemm.register_block_scalars,
+    )
+
+
+def rank(cases: Sequence[tuple[Op, Seed]], machine: Machine, *, keep: int = 4) -> list[Ranking]:
+    """Rank each (operator, seed) pair; pairs that share a seed are priced together.
+
+    A pair whose every candidate overflows the scratchpad has an empty `best`.
+    """
+    results: list[Ranking | None] = [None] * len(cases)
+    groups: dict[tuple[int, str], list[int]] = {}
+    for i, (op, seed) in enumerate(cases):
+        groups.setdefault((id(seed), op.dtype), []).append(i)
+    for indices in groups.values():
+        seed = cases[indices[0]][1]
+        ops = [cases[i][0] for i in indices]
+        for i, ranking in zip(indices, _rank_seed(ops, seed, machine, keep), strict=True):
+            results[i] = ranking
+    return [r for r in results if r is not None]
+
+
+def _rank_seed(ops: list[Op], seed: Seed, machine: Machine, keep: int) -> list[Ranking]:
+    priced = [
+        [_price(s, ops, machine) for s in structures(seed, space, ops[0].dtype, stage)]
+        for space in seed.spaces
+    ]
+    return [
+        _ranking(op, seed, [[p[i] for p in nest] for nest in priced], keep)
+        for i, op in enumerate(ops)
+    ]
+
+
+def _price(structure: Structure, ops: list[Op], machine: Machine) -> list[_Priced]:
+    """Price the grids of all operators in one walk."""
+    blocks = blocks_of(machine)
+    values = [parameters(op) for op in ops]
+    grids = [_fitting(structure, factor_grid(structure, v, blocks), v, machine) for v in values]
+    counts = [g.tile_count for g in grids]
+    env: dict[str, npt.NDArray[np.int64]] = {
+        name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles
+    }
+    for name in values[0]:
+        env[name] = np.repeat([v[name] for v in values], counts)
+    env |= grids[0].copies
+    shape = (len(next(iter(grids[0].copies.values()))), sum(counts))
+    cycles = _cycles(structure, env, machine, shape)
+    bounds = np.cumsum([0, *counts])
+    return [
+        _Priced(structure, g, cycles[:, bounds[i] : bounds[i + 1]]) for i, g in enumerate(grids)
+    ]
+
+
+def _cycles(
+    structure: Structure,
+    env: Mapping[str, npt.NDArray[np.int64]],
+    machine: Machine,
+    shape: tuple[int, int],
+) -> Floats:
+    if shape[1] == 0:
+        return np.empty(shape)
+    result = estimate(structure.staged, machine, env)
+    fits = result.scratchpad_bytes <= machine.spm_available_bytes
+    cycles: Floats = np.where(fits, result.cycles, np.inf)
+    return np.broadcast_to(cycles, shape)
+
+
+def _fitting(
+    structure: Structure, grid: FactorGrid, values: Mapping[str, int], machine: Machine
+) -> FactorGrid:
+    """Leave out tiles that do not fit even with one copy of each buffer."""
+    single = {name: 1 for name in grid.copies}
+    env = {**values, **grid.tiles, **single, "rid": 0, "cid": 0, **_mesh(machine)}
+    fits = scratchpad_bytes(structure.staged, env) <= machine.spm_available_bytes
+    fits = np.broadcast_to(fits, (grid.tile_count,))
+    return FactorGrid({name: v[fits] for name, v in grid.tiles.items()}, grid.copies)
+
+
+def _mesh(machine: Machine) -> dict[str, int]:
+    return {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
+
+
+def _ranking(op: Op, seed: Seed, nests: list[list[_Priced]], keep: int) -> Ranking:
+    """Join the nests' best choices under each joint layout."""
+    sizes = [p.cycles.size for nest in nests for p in nest]
+    fitting = sum(int(np.isfinite(p.cycles).sum()) for nest in nests for p in nest)
+    tops = [[(p.structure.layouts, p.top(keep)) for p in nest] for nest in nests]
+    found: list[Candidate] = []
+    for joint in seed.layout_combinations():
+        layouts = frozenset(joint)
+        parts = [_best_under(layouts, top, keep) for top in tops]
+        found += _joined(op, seed, parts, keep)
+    found.sort(key=lambda c: c.cycles)
+    return Ranking(seed, tuple(found[:keep]), sum(sizes), fitting)
+
+
+def _best_under(
+    layouts: frozenset[Layout], tops: list[tuple[frozenset[Layout], list[NestChoice]]], keep: int
+) -> list[NestChoice]:
+    choices = [c for own, top in tops if own <= layouts for c in top]
+    return sorted(choices, key=lambda c: c.cycles)[:keep]
+
+
+def _joined(op: Op, seed: Seed, parts: list[list[NestChoice]], keep: int) -> list[Candidate]:
+    """The best whole, then the wholes that differ from it in one nest."""
+    if not all(parts):
+        return []
+    best = tuple(part[0] for part in parts)
+    others = [
+        (*best[:i], choice, *best[i + 1 :]) for i, part in enumerate(parts) for choice in part[1:]
+    ]
+    return [Candidate(op, seed, nests) for nests in (best, *others)][: keep * len(parts)]
+
+
+def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
+    """Raise CapacityError for an operator of which no tile fits, with the smallest change that would."""
+    values = parameters(op)
+    for space in seed.spaces:
+        smallest = [
+            _smallest(s, factor_grid(s, values, blocks_of(machine)), values, machine)
+            for s in structures(seed, space, op.dtype, stage)
+        ]
+        needed, tensor, own = min(smallest)
+        limit = machine.spm_available_bytes
+        if needed > limit:
+            spm = machine.memory.spm
+            raise CapacityError(
+                f"no tile of {op.describe()} fits: the smallest tiles of {space.nest.name!r} take {needed} bytes of "
+                f"scratchpad, {own} of them for {tensor!r}, the limit is {limit}",
+                fix=f"--set memory.spm.capacity_bytes={needed + spm.reserved_bytes}",
+            )
+
+
+def _smallest(
+    structure: Structure, grid: FactorGrid, values: Mapping[str, int], machine: Machine
+) -> tuple[int, str, int]:
+    """(bytes of the smallest candidate, its largest tensor, that one's bytes)."""
+    single = {name: 1 for name in grid.copies}
+    env = {**values, **grid.tiles, **single, **_mesh(machine)}
+    total = np.broadcast_to(scratchpad_bytes(structure.staged, env), (grid.tile_count,))
+    i = int(np.argmin(total))
+    at = {**values, **single, **_mesh(machine)} | {k: int(v[i]) for k, v in grid.tiles.items()}
+    own = {
+        b.name.removesuffix("_tile"): int(scratchpad_bytes_of(structure, b.name, at))
+        for b in structure.staged.buffers
+    }
+    tensor = max(own, key=lambda name: own[name])
+    return int(total[i]), tensor, own[tensor]
+
+
+def scratchpad_bytes_of(structure: Structure, buffer: str, env: Mapping[str, int]) -> int:
+    """Bytes of one buffer under integer values."""
+    from_all = structure.staged
+    single = type(from_all)(from_all.name, from_all.parameters, (), (from_all.buffer(buffer),), ())
+    return int(scratchpad_bytes(single, env))
