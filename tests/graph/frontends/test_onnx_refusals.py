@@ -283,3 +283,43 @@ def test_a_damaged_file_loads_or_is_refused_in_words(tmp_path, content, edits, c
         return
     assert refused.where == str(path)
     assert len(refused.message) < 400
+
+
+INTEGER = st.sampled_from([-(2**63), -1, 0, 1, 2, 3, 7, 2**31, 2**63 - 1])
+INTEGERS = st.lists(INTEGER, max_size=5)
+NAMES = [
+    "axes", "axis", "block", "blocksize", "ceil_mode", "dilations", "ends", "group", "keepdims",
+    "kernel_shape", "pads", "perm", "size", "starts", "strides", "to", "transA", "transB",
+    "value", "value_ints",
+]  # fmt: skip
+
+
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    kind=st.sampled_from(SUPPORTED),
+    inputs=st.lists(st.sampled_from(["x", "m", "w", "b", "i", "j", "", "none"]), max_size=4),
+    attributes=st.dictionaries(
+        st.sampled_from(NAMES), INTEGER | INTEGERS | st.floats() | st.text(max_size=4), max_size=4
+    ),
+    integers=INTEGERS,
+    batch=st.none() | INTEGER,
+)
+def test_a_node_of_any_attributes_loads_or_is_refused_in_words(
+    tmp_path, kind, inputs, attributes, integers, batch
+):
+    proto = model(
+        [node(kind, inputs, ["y"], **{k: v for k, v in attributes.items() if v != []})],
+        {**IMAGE, "m": (3, 4)},
+        {**WEIGHT, "b": floats(4), "i": np.array(integers, np.int64), "j": ints(2)},
+    )
+    path = saved(tmp_path, proto)
+    try:
+        load_onnx(path, batch=batch)
+    except GraphError as error:
+        refused = error
+    else:
+        return
+    assert refused.where == str(path)
+    assert len(refused.message) < 400
