@@ -1,1 +1,18 @@
-"""Ways to compute an operator as tensorised loop nests, each with the space of its schedules (swATOP 3, 4.2)."""
+"""Ways to compute an operator as tensorised loop nests, each with the space of its schedules (swATOP 3, 4.2).
+
+Importing the package registers the seeds that ship with it.
+"""
+
+from tilewright.seeds import conv2d_explicit, conv2d_implicit, conv2d_winograd, gemm
+from tilewright.seeds.space import Seed, Space, seed, seeds_for
+
+__all__ = [
+    "Seed",
+    "Space",
+    "conv2d_explicit",
+    "conv2d_implicit",
+    "conv2d_winograd",
+    "gemm",
+    "seed",
+    "seeds_for",
+]

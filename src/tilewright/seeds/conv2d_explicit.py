@@ -1,0 +1,163 @@
+"""Convolution by explicit GEMM: expand the images to a column matrix, then one matrix product (swATOP 3, im2col).
+
+The column matrix has a row per (kernel tap, in channel) and a column per output pixel; both nests see it, once by
+its seven indices and once as a matrix.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.ops import Conv2d
+from tilewright.seeds.conv2d import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.gemm import gemm_space
+from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
+from tilewright.seeds.space import Seed, Space, seed
+from tilewright.seeds.steps import Layout, Spread
+
+Pair = tuple[int, int]
+
+
+@seed("conv2d", name="explicit")
+def explicit_gemm(op: Conv2d) -> Seed:
+    """The seed for one kernel size, stride and dilation."""
+    return _explicit_gemm(op.kernel, op.stride, op.dilation)
+
+
+@cache
+def _explicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
+    x, w, y = images(), weights(kernel), results()
+    depth = IN_CHANNELS * (kernel[0] * kernel[1])
+    pixels = OUT_ROWS * OUT_COLS * BATCH
+    columns = tensor(
+        "columns",
+        "scratch",
+        group=GROUPS,
+        kernel_rows=kernel[0],
+        kernel_cols=kernel[1],
+        channels=IN_CHANNELS,
+        rows=OUT_ROWS,
+        cols=OUT_COLS,
+        batch=BATCH,
+    )
+    column_matrix = tensor(
+        "column_matrix", "scratch", storage="columns", group=GROUPS, depth=depth, pixels=pixels
+    )
+    weight_matrix = tensor(
+        "weight_matrix",
+        "scratch",
+        storage="w",
+        group=GROUPS,
+        out_channels=OUT_CHANNELS,
+        depth=depth,
+    )
+    result_matrix = tensor(
+        "result_matrix", "scratch", storage="y", group=GROUPS, channels=OUT_CHANNELS, pixels=pixels
+    )
+    spaces = (
+        _expansion(x, columns, kernel, stride, dilation),
+        _product(weight_matrix, column_matrix, result_matrix),
+    )
+    tensors = (x, w, y, columns, column_matrix, weight_matrix, result_matrix)
+    return Seed("explicit", tensors, spaces, _layouts(), ("x", "w"), "y")
+
+
+def _expansion(
+    x: TensorSpec, columns: TensorSpec, kernel: Pair, stride: Pair, dilation: Pair
+) -> Space:
+    group, image, channel = (
+        axis("group", GROUPS),
+        axis("image", BATCH),
+        axis("channel", IN_CHANNELS),
+    )
+    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
+    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    expansion = nest(
+        "expand",
+        "copy",
+        (group, out_row, out_col, image, channel, kernel_row, kernel_col),
+        {"p": channel, "q": out_col, "r": image},
+        columns.at(
+            group=group,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+            channels=channel,
+            rows=out_row,
+            cols=out_col,
+            batch=image,
+        ),
+        x.at(
+            group=group,
+            channels=channel,
+            rows=out_row.var * stride[0] + kernel_row.var * dilation[0],
+            cols=out_col.var * stride[1] + kernel_col.var * dilation[1],
+            batch=image,
+        ),
+    )
+    return (
+        Space(expansion)
+        .split(channel, out_col, image)
+        .spread(channel, "rows")
+        .choose((Spread("image", "columns"),), (Spread("out_col", "columns"),))
+        .reorder((group, out_row, channel, out_col, image, kernel_row, kernel_col))
+        .stage(x, None, kernel_col)
+        .prefetch(columns, x)
+        .limit(largest=512, most=3)
+    )
+
+
+def _product(w: TensorSpec, columns: TensorSpec, y: TensorSpec) -> Space:
+    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
+    depth, pixel = (
+        axis("depth", dict(columns.dims)["depth"]),
+        axis("pixel", dict(columns.dims)["pixels"]),
+    )
+    product = nest(
+        "product",
+        "gemm",
+        (group, out_channel, pixel, depth),
+        {"m": out_channel, "n": pixel, "k": depth},
+        y.at(group=group, channels=out_channel, pixels=pixel),
+        w.at(group=group, out_channels=out_channel, depth=depth),
+        columns.at(group=group, depth=depth, pixels=pixel),
+    )
+    return gemm_space(product, "out_channel", "pixel", "depth", inner_only=True, most=5)
+
+
+def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+    """Pixels or channels contiguous in images, columns and results together; weights either way."""
+    taps = ("kernel_rows", "kernel_cols")
+    pixels = ("rows", "cols", "batch")
+    pixels_inner = (
+        Layout("x", ("group", "rows", "channels", "cols", "batch")),
+        Layout("y", ("group", "channels", *pixels)),
+        Layout("columns", ("group", *taps, "channels", *pixels)),
+        Layout("column_matrix", ("group", "depth", "pixels")),
+        Layout("result_matrix", ("group", "channels", "pixels")),
+    )
+    channels_inner = (
+        Layout("x", ("group", *pixels, "channels")),
+        Layout("y", ("group", *pixels, "channels")),
+        Layout("columns", ("group", *pixels, *taps, "channels")),
+        Layout("column_matrix", ("group", "pixels", "depth")),
+        Layout("result_matrix", ("group", "pixels", "channels")),
+    )
+    depth_inner = (
+        Layout("w", ("group", "out_channels", *taps, "in_channels")),
+        Layout("weight_matrix", ("group", "out_channels", "depth")),
+    )
+    depth_outer = (
+        Layout("w", ("group", *taps, "in_channels", "out_channels")),
+        Layout("weight_matrix", ("group", "depth", "out_channels")),
+    )
+    return (pixels_inner, channels_inner), (depth_inner, depth_outer)

@@ -1,0 +1,253 @@
+"""Convolution by Winograd's minimal filtering, F(2x2, 3x3) and F(4x4, 3x3) (swATOP 3, Lavin & Gray).
+
+Four nests: transform the kernels, transform overlapping image tiles, one matrix product per transform point (16 or
+36), transform back. All four run on the core cluster.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.common.expr import Expr, ceil_div
+from tilewright.ops import Conv2d
+from tilewright.seeds.conv2d import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.gemm import gemm_space
+from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
+from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.steps import Layout, Spread
+
+
+@seed("conv2d", name="winograd2")
+def winograd2(op: Conv2d) -> Seed | None:
+    """F(2x2, 3x3): 16 products of tiles that give 2 x 2 outputs."""
+    return _winograd(2) if _applies(op) else None
+
+
+@seed("conv2d", name="winograd4")
+def winograd4(op: Conv2d) -> Seed | None:
+    """F(4x4, 3x3): 36 products of tiles that give 4 x 4 outputs."""
+    return _winograd(4) if _applies(op) else None
+
+
+def _applies(op: Conv2d) -> bool:
+    return (op.kernel, op.stride, op.dilation) == ((3, 3), (1, 1), (1, 1))
+
+
+@cache
+def _winograd(size: int) -> Seed:
+    points = (size + 2) ** 2
+    rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
+    x, w, y = images(), weights((3, 3)), results()
+    u = tensor(
+        "u",
+        "scratch",
+        group=GROUPS,
+        points=points,
+        out_channels=OUT_CHANNELS,
+        in_channels=IN_CHANNELS,
+    )
+    v = _tiles("v", points, IN_CHANNELS, rows, cols)
+    products = _tiles("products", points, OUT_CHANNELS, rows, cols)
+    v_matrix = _matrix("v_matrix", "v", points, IN_CHANNELS, rows * cols * BATCH)
+    product_matrix = _matrix(
+        "product_matrix", "products", points, OUT_CHANNELS, rows * cols * BATCH
+    )
+    spaces = (
+        _filter_transform(w, u, size),
+        _input_transform(x, v, size, rows, cols),
+        _point_products(u, v_matrix, product_matrix, points),
+        _output_transform(products, y, size, rows, cols),
+    )
+    tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
+    return Seed(f"winograd{size}", tensors, spaces, _layouts(u), ("x", "w"), "y")
+
+
+def _tiles(name: str, points: int, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:
+    return tensor(
+        name,
+        "scratch",
+        group=GROUPS,
+        points=points,
+        channels=channels,
+        tile_rows=rows,
+        tile_cols=cols,
+        batch=BATCH,
+    )
+
+
+def _matrix(name: str, storage: str, points: int, channels: Expr, tiles: Expr) -> TensorSpec:
+    return tensor(
+        name,
+        "scratch",
+        storage=storage,
+        group=GROUPS,
+        points=points,
+        channels=channels,
+        tiles=tiles,
+    )
+
+
+def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
+    group, point = axis("group", GROUPS), axis("point", (size + 2) ** 2, inner=True)
+    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    row, col = axis("row", 3, inner=True), axis("col", 3, inner=True)
+    transform = nest(
+        "filter",
+        "winograd_filter",
+        (group, out_channel, in_channel, point, row, col),
+        {"p": out_channel, "q": in_channel, "x": point, "r": row, "c": col},
+        u.at(group=group, points=point, out_channels=out_channel, in_channels=in_channel),
+        w.at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=row,
+            kernel_cols=col,
+        ),
+        output_tile=size,
+    )
+    return (
+        Space(transform)
+        .split(out_channel, in_channel)
+        .spread(out_channel, "rows")
+        .spread(in_channel, "columns")
+        .prefetch(u, w)
+        .limit(largest=512, most=6)
+    )
+
+
+def _input_transform(x: TensorSpec, v: TensorSpec, size: int, rows: Expr, cols: Expr) -> Space:
+    group, channel, image = (
+        axis("group", GROUPS),
+        axis("channel", IN_CHANNELS),
+        axis("image", BATCH),
+    )
+    tile_row, tile_col = axis("tile_row", rows), axis("tile_col", cols)
+    point = axis("point", (size + 2) ** 2, inner=True)
+    row, col = axis("row", size + 2, inner=True), axis("col", size + 2, inner=True)
+    transform = nest(
+        "input",
+        "winograd_input",
+        (group, tile_row, channel, tile_col, image, point, row, col),
+        {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
+        v.at(
+            group=group,
+            points=point,
+            channels=channel,
+            tile_rows=tile_row,
+            tile_cols=tile_col,
+            batch=image,
+        ),
+        x.at(
+            group=group,
+            channels=channel,
+            rows=tile_row.var * size + row.var,
+            cols=tile_col.var * size + col.var,
+            batch=image,
+        ),
+        output_tile=size,
+    )
+    return _tile_space(transform_space=Space(transform).prefetch(v, x))
+
+
+def _output_transform(
+    products: TensorSpec, y: TensorSpec, size: int, rows: Expr, cols: Expr
+) -> Space:
+    group, channel, image = (
+        axis("group", GROUPS),
+        axis("channel", OUT_CHANNELS),
+        axis("image", BATCH),
+    )
+    tile_row, tile_col = axis("tile_row", rows), axis("tile_col", cols)
+    point = axis("point", (size + 2) ** 2, inner=True)
+    row, col = axis("row", size, inner=True), axis("col", size, inner=True)
+    transform = nest(
+        "output",
+        "winograd_output",
+        (group, tile_row, channel, tile_col, image, point, row, col),
+        {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
+        y.at(
+            group=group,
+            channels=channel,
+            rows=tile_row.var * size + row.var,
+            cols=tile_col.var * size + col.var,
+            batch=image,
+        ),
+        products.at(
+            group=group,
+            points=point,
+            channels=channel,
+            tile_rows=tile_row,
+            tile_cols=tile_col,
+            batch=image,
+        ),
+        output_tile=size,
+    )
+    return _tile_space(transform_space=Space(transform).prefetch(products, y))
+
+
+def _tile_space(transform_space: Space) -> Space:
+    """Channels over the mesh rows, images or tile columns over its columns."""
+    axes = {a.name: a for a in transform_space.nest.axes}
+    return (
+        transform_space.split(axes["channel"], axes["tile_col"], axes["image"])
+        .spread(axes["channel"], "rows")
+        .choose((Spread("image", "columns"),), (Spread("tile_col", "columns"),))
+        .limit(largest=512, most=4)
+    )
+
+
+def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: int) -> Space:
+    group, point = axis("group", GROUPS), axis("point", points)
+    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    tile = axis("tile", dict(v.dims)["tiles"])
+    product = nest(
+        "product",
+        "gemm",
+        (group, point, out_channel, tile, in_channel),
+        {"m": out_channel, "n": tile, "k": in_channel},
+        products.at(group=group, points=point, channels=out_channel, tiles=tile),
+        u.at(group=group, points=point, out_channels=out_channel, in_channels=in_channel),
+        v.at(group=group, points=point, channels=in_channel, tiles=tile),
+    )
+    return gemm_space(product, "out_channel", "tile", "in_channel", inner_only=True, most=5)
+
+
+def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+    """Tiles or channels contiguous in all four large tensors together; kernels either way."""
+    pixels, tiles = ("rows", "cols", "batch"), ("tile_rows", "tile_cols", "batch")
+    tiles_inner = (
+        Layout("x", ("group", "rows", "channels", "cols", "batch")),
+        Layout("y", ("group", "rows", "channels", "cols", "batch")),
+        Layout("v", ("group", "points", "channels", *tiles)),
+        Layout("v_matrix", ("group", "points", "channels", "tiles")),
+        Layout("products", ("group", "points", "channels", *tiles)),
+        Layout("product_matrix", ("group", "points", "channels", "tiles")),
+    )
+    channels_inner = (
+        Layout("x", ("group", *pixels, "channels")),
+        Layout("y", ("group", *pixels, "channels")),
+        Layout("v", ("group", "points", *tiles, "channels")),
+        Layout("v_matrix", ("group", "points", "tiles", "channels")),
+        Layout("products", ("group", "points", *tiles, "channels")),
+        Layout("product_matrix", ("group", "points", "tiles", "channels")),
+    )
+    kernels = tuple(
+        (*chosen, Layout("w", ("group", "kernel_rows", "kernel_cols", *chosen[0].dims[2:])))
+        for chosen in layout(
+            u,
+            ("group", "points", "in_channels", "out_channels"),
+            ("group", "points", "out_channels", "in_channels"),
+        )
+    )
+    return (tiles_inner, channels_inner), kernels
