@@ -40,9 +40,13 @@ def finish(
     staged: Sequence[Program],
     bindings: Sequence[Mapping[str, int]],
     machine: Machine,
+    tensors: Sequence[Tensor] = (),
     observer: Observer = _nothing,
 ) -> Program:
-    """Bind the factors of each nest, overlap, join the nests behind barriers, place the buffers."""
+    """Bind the factors of each nest, overlap, join the nests behind barriers, place the buffers.
+
+    `tensors` are those of the operator that the nests know only under other shapes; `bindings` gives their extents.
+    """
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     parts: list[Program] = []
     for program, values in zip(staged, bindings, strict=True):
@@ -51,16 +55,17 @@ def finish(
         observer("simplify", simple)
         parts.append(simplify(double_buffer(simple), (machine.mesh.rows, machine.mesh.columns)))
         observer("double_buffer", parts[-1])
-    joined = join(name, parts)
+    bare = instantiate(Program(name, (), tuple(tensors), (), ()), bindings[0])
+    joined = join(name, parts, bare.tensors)
     spm = machine.memory.spm
     placed = allocate_buffers(joined, machine.spm_available_bytes, spm.alignment_bytes)
     observer("allocate_buffers", placed)
     return placed
 
 
-def join(name: str, parts: Sequence[Program]) -> Program:
+def join(name: str, parts: Sequence[Program], extra: Sequence[Tensor] = ()) -> Program:
     """One program that runs the parts one after the other; a tensor that two parts name is one tensor."""
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {t.name: t for t in extra}
     buffers: list[Buffer] = []
     body: list[Stmt] = []
     for part in parts:

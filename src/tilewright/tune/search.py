@@ -14,12 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.errors import CapacityError
+from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.cost.estimate import estimate, scratchpad_bytes
+from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.passes.pipeline import stage
+from tilewright.passes.pipeline import Observer, finish, stage
 from tilewright.schedule.factors import Blocks, FactorGrid, factor_grid
+from tilewright.schedule.lower import declare
 from tilewright.schedule.structures import Structure, structures
 from tilewright.seeds.space import Seed, parameters
 from tilewright.seeds.steps import Layout, Schedule
@@ -53,6 +55,24 @@ class Candidate:
     def cycles(self) -> float:
         """Estimated cycles of one core group."""
         return sum(n.cycles for n in self.nests)
+
+    def program(self, machine: Machine, observer: Observer | None = None) -> Program:
+        """The candidate's program, ready to run, simulate and emit."""
+        values = parameters(self.op)
+        bindings = [{**values, **n.factors} for n in self.nests]
+        layouts = self.joint_layouts()
+        tensors = [declare(t, layouts, self.op.dtype) for t in self.seed.tensors if not t.storage]
+        staged = [n.structure.staged for n in self.nests]
+        hooks = (observer,) if observer else ()
+        return finish(self.seed.name, staged, bindings, machine, tensors, *hooks)
+
+    def joint_layouts(self) -> dict[str, tuple[str, ...]]:
+        """A joint layout of the seed that agrees with every nest (tensors no nest uses follow along)."""
+        own = frozenset().union(*(n.structure.layouts for n in self.nests))
+        for joint in self.seed.layout_combinations():
+            if own <= frozenset(joint):
+                return {x.tensor: x.dims for x in joint}
+        raise ScheduleError(f"the nests of {self.seed.name!r} disagree on layouts")
 
 
 @dataclass(frozen=True, eq=False)
