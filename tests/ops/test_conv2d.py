@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilewright.common.errors import ShapeError
@@ -34,7 +34,6 @@ def defining_sum(op, x, w):
 PAIR = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
-@settings(deadline=None)
 @given(
     batch=st.integers(1, 3), channels=PAIR, groups=st.integers(1, 3),
     image=st.tuples(st.integers(1, 9), st.integers(1, 9)),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilewright import ops
@@ -34,7 +34,6 @@ def plain_pool(op, x):
     return result
 
 
-@settings(deadline=None)
 @given(
     reduction=st.sampled_from(["max", "average"]),
     image=st.tuples(st.integers(1, 9), st.integers(1, 9)),

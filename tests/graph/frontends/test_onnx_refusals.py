@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto
 
@@ -261,9 +261,6 @@ SOUND = [
 ]
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(
     content=st.sampled_from(SOUND),
     edits=st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=6),
@@ -294,9 +291,6 @@ NAMES = [
 ]  # fmt: skip
 
 
-@settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(
     kind=st.sampled_from(SUPPORTED),
     inputs=st.lists(st.sampled_from(["x", "m", "w", "b", "i", "j", "", "none"]), max_size=4),

@@ -1,0 +1,111 @@
+"""README and docs/ are executed: Python blocks run, commands exit with 0 and print what is shown.
+
+Every fenced block names one of the languages below; a block of another language fails the test.
+In a console block a line that starts with `$ ` is a command, and the lines after it are its output,
+in which `...` stands for anything.
+"""
+
+import doctest
+import importlib
+import importlib.util
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tilewright
+from support.documents import Block, blocks_of
+
+ROOT = Path(__file__).parents[2]
+DECISIONS = ROOT / "docs" / "decisions"
+"""Records of why something is as it is; what they show was true when they were written."""
+DOCUMENTS = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+    if DECISIONS not in path.parents
+)
+BLOCKS = [block for path in DOCUMENTS for block in blocks_of(path, ROOT)]
+LANGUAGES = ("python", "console", "toml", "text")
+
+NOT_RUN = {
+    "make": "the Makefile's targets, which run this suite themselves",
+    "git": "needs the network",
+    "cd": "changes the reader's folder",
+}
+"""First word of a command that the runner leaves alone -> why."""
+
+WAITS_FOR_COMPILER = pytest.mark.xfail(
+    not hasattr(tilewright, "compile"), reason="tilewright.compile is not there yet", strict=True
+)
+WAITS_FOR_COMMAND_LINE = pytest.mark.xfail(
+    importlib.util.find_spec("tilewright.cli") is None,
+    reason="the command line is not there yet",
+    strict=True,
+)
+
+
+def of(language: str) -> list[object]:
+    """The blocks of one language; those that call the compiler wait for it."""
+    chosen = [block for block in BLOCKS if block.language == language]
+    return [
+        pytest.param(
+            block, id=block.where, marks=[WAITS_FOR_COMPILER] if ".compile(" in block.text else []
+        )
+        for block in chosen
+    ]
+
+
+def test_every_block_names_a_language_that_is_checked():
+    assert [block.where for block in BLOCKS if block.language not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize("block", of("python"))
+def test_python_block_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block.text, block.where, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("block", of("toml"))
+def test_toml_block_parses(block):
+    assert tomllib.loads(block.text)
+
+
+def commands_of(block: Block) -> list[tuple[str, str]]:
+    """Each command of a console block with the output shown after it."""
+    parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
+    assert not parts[0].strip(), f"{block.where}: a console block starts with a command"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+COMMANDS = [
+    pytest.param(
+        command,
+        output,
+        id=f"{block.where} {command}",
+        marks=[WAITS_FOR_COMMAND_LINE] if command.startswith("tilewright ") else [],
+    )
+    for block in BLOCKS
+    if block.language == "console"
+    for command, output in commands_of(block)
+]
+
+
+@pytest.mark.parametrize(("command", "output"), COMMANDS)
+def test_command_prints_what_the_document_shows(command, output, tmp_path, monkeypatch, capsys):
+    program, *arguments = shlex.split(command)
+    if program in NOT_RUN:
+        assert not output.strip(), f"the output of {program} is shown but not checked"
+        return
+    assert program == "tilewright"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [program, *arguments])
+    with pytest.raises(SystemExit) as finished:
+        sys.exit(importlib.import_module("tilewright.cli.main").app_main())
+    printed = capsys.readouterr()
+    assert finished.value.code in (None, 0), printed.err
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    shown = output.strip() or "..."
+    assert doctest.OutputChecker().check_output(shown, printed.out, options), printed.out
