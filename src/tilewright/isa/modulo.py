@@ -1,0 +1,195 @@
+"""Modulo scheduling: the provably shortest software pipeline of a loop body with fixed register
+names.
+
+In: a loop body in program order and the issue rules. Out: a `ModuloSchedule` with the initiation
+interval, the issue time of every operation, and the proof: the lower bound by resources,
+recurrences and control, plus the intervals that the solver refuted. Answers swDNN section VI
+(inter-loop pipelining and reordering) by exact search. When the effort runs out the best list
+schedule stands in, with the gap to the proven bound stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from tilewright.common.errors import CapacityError
+from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
+from tilewright.isa.modulo_bounds import IntervalBounds, control_operations, interval_bounds
+from tilewright.isa.modulo_solver import Effort, Placement, Verdict, place, shorten
+from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
+from tilewright.isa.table import IssueRules
+
+__all__ = ["Effort", "ModuloSchedule", "modulo_schedule"]
+
+
+@dataclass(frozen=True)
+class ModuloSchedule:
+    """Issue times of one iteration, repeated every `interval_cycles`.
+
+    `times[i]` is the issue cycle of operation i; iteration k adds `k * interval_cycles`.
+    `pipelined` is False when the list schedule stands in: `order` is then the order of the body.
+    `refuted_intervals` were proved infeasible by the solver, `undecided_intervals` hit the effort
+    limit.
+    """
+
+    graph: DependenceGraph
+    rules: IssueRules
+    interval_cycles: int
+    times: tuple[int, ...]
+    order: tuple[int, ...]
+    bounds: IntervalBounds
+    refuted_intervals: tuple[int, ...] = ()
+    undecided_intervals: tuple[int, ...] = ()
+    span_cycles: int = 0
+    span_bound_cycles: int = 0
+    pipelined: bool = True
+
+    @property
+    def lower_bound_cycles(self) -> int:
+        """Cycles per iteration that no schedule of this body with these registers can beat."""
+        bound = self.bounds.minimum_interval
+        while bound in self.refuted_intervals:
+            bound += 1
+        return bound
+
+    @property
+    def proven_minimum(self) -> bool:
+        """Whether the interval equals the lower bound."""
+        return self.lower_bound_cycles == self.interval_cycles
+
+    @property
+    def lead_in_cycles(self) -> int:
+        """What n iterations cost beyond `n * interval_cycles`."""
+        return self.span_cycles - self.interval_cycles
+
+    @property
+    def lead_in_proven(self) -> bool:
+        """Whether no schedule with this interval and number of stages has a shorter lead-in."""
+        return self.pipelined and self.span_cycles == self.span_bound_cycles
+
+    @property
+    def stages(self) -> int:
+        """Iterations in flight at once."""
+        return max(self.times, default=0) // self.interval_cycles + 1
+
+    def statement(self) -> str:
+        """The result and its proof in words."""
+        head = f"{self.interval_cycles} cycles per iteration"
+        proof = f"lower bounds: {self.bounds.reasons()}"
+        if self.refuted_intervals:
+            listed = ", ".join(map(str, self.refuted_intervals))
+            proof += f"; proved infeasible: {listed}"
+        if self.proven_minimum:
+            return f"{head}, proven minimum ({proof})"
+        gap = self.interval_cycles - self.lower_bound_cycles
+        listed = ", ".join(map(str, self.undecided_intervals)) or "none"
+        kind = "pipelined" if self.pipelined else "list schedule"
+        distance = f"gap {gap} to the bound {self.lower_bound_cycles}"
+        return f"{head}, {kind}, {distance} ({proof}; undecided: {listed})"
+
+
+def modulo_schedule(
+    operations: Sequence[Operation],
+    rules: IssueRules,
+    *,
+    aliases: AliasRules | None = None,
+    effort: Effort | None = None,
+    register_limit: int | None = None,
+    relax_addresses: bool = True,
+) -> ModuloSchedule:
+    """The shortest software pipeline of a loop body: least interval, then least lead-in.
+
+    Register names stay as they are, so no register is added; a body that already names more than
+    `register_limit` is refused. `effort` bounds the search. Errors: CapacityError.
+    """
+    _check_registers(operations, register_limit)
+    whole = effort or Effort()
+    # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
+    limit = replace(whole, deterministic_units=whole.deterministic_units / 4)
+    graph = build_dependences(
+        operations, rules=rules, aliases=aliases, relax_addresses=relax_addresses
+    )
+    bounds = interval_bounds(graph, rules)
+    fallback = _list_fallback(graph, rules, aliases, bounds)
+    refuted: list[int] = []
+    undecided: list[int] = []
+    for interval in range(bounds.minimum_interval, fallback.interval_cycles):
+        placement = place(graph, rules, interval, limit)
+        if placement.verdict is Verdict.FOUND:
+            best = shorten(graph, rules, interval, placement, control_operations(graph), limit)
+            return _pipelined(graph, rules, interval, best, bounds, refuted, undecided)
+        (refuted if placement.verdict is Verdict.INFEASIBLE else undecided).append(interval)
+        if len(undecided) == 3:
+            break
+    return ModuloSchedule(
+        graph,
+        rules,
+        fallback.interval_cycles,
+        fallback.times,
+        fallback.order,
+        bounds,
+        tuple(refuted),
+        tuple(undecided),
+        fallback.span_cycles,
+        pipelined=False,
+    )
+
+
+def _check_registers(operations: Sequence[Operation], limit: int | None) -> None:
+    registers = {r for operation in operations for r in (*operation.reads, *operation.writes)}
+    if limit is not None and len(registers) > limit:
+        raise CapacityError(
+            f"the loop body uses {len(registers)} registers, the limit is {limit}",
+            fix="free registers in the body; scheduling keeps its register names",
+        )
+
+
+def _list_fallback(
+    graph: DependenceGraph,
+    rules: IssueRules,
+    aliases: AliasRules | None,
+    bounds: IntervalBounds,
+) -> ModuloSchedule:
+    """The better of the given order and the list schedule, as a loop without overlap between
+    iterations.
+    """
+    schedule = list_schedule(graph.operations, rules, aliases=aliases)
+    given = tuple(range(len(graph.operations)))
+
+    def period(order: tuple[int, ...]) -> float:
+        return steady_cycles_per_iteration([graph.operations[i] for i in order], rules)
+
+    order = min((given, schedule.order), key=period)
+    interval = ceil(period(order))
+    times = dict(zip(schedule.order, schedule.issue_cycles, strict=True))
+    in_order = tuple(times[i] for i in given)
+    span = schedule.length_cycles
+    return ModuloSchedule(
+        graph, rules, interval, in_order, order, bounds, span_cycles=span, pipelined=False
+    )
+
+
+def _pipelined(
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    best: Placement,
+    bounds: IntervalBounds,
+    refuted: Sequence[int],
+    undecided: Sequence[int],
+) -> ModuloSchedule:
+    order = tuple(sorted(range(len(best.times)), key=lambda i: (best.times[i] % interval, i)))
+    return ModuloSchedule(
+        graph,
+        rules,
+        interval,
+        best.times,
+        order,
+        bounds,
+        tuple(refuted),
+        tuple(undecided),
+        best.span_cycles,
+        best.span_bound_cycles,
+    )

@@ -1,0 +1,139 @@
+"""Lower bounds on the initiation interval of a loop: resources, recurrences, and the control chain.
+
+In: a loop's dependence graph and the issue rules. Out: the bounds that no modulo schedule can beat,
+with the reason for each; the largest is the minimum initiation interval (MII) from which the search
+of `modulo` starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from tilewright.isa.dependence import Dependence, DependenceGraph
+from tilewright.isa.table import IssueRules
+
+
+@dataclass(frozen=True)
+class IntervalBounds:
+    """Cycles per iteration that each cause needs at least.
+
+    `resource_cycles` maps a set of units ("P0", "P0+P1") to the work that only it can do, divided
+    by its units; `issue_cycles` is the body's length over the issue width; `recurrence_cycles` the
+    worst dependence cycle; `control_cycles` the chain of operations that ends in the loop branch,
+    which must fit into one interval.
+    """
+
+    resource_cycles: tuple[tuple[str, int], ...]
+    issue_cycles: int
+    recurrence_cycles: int
+    control_cycles: int
+
+    @property
+    def minimum_interval(self) -> int:
+        """The largest of the bounds (at least 1)."""
+        resources = [cycles for _, cycles in self.resource_cycles]
+        others = (1, self.issue_cycles, self.recurrence_cycles, self.control_cycles)
+        return max(*resources, *others)
+
+    def reasons(self) -> str:
+        """One line: every bound, the binding ones marked with '*'."""
+        named = [(f"unit {name}", cycles) for name, cycles in self.resource_cycles]
+        named += [("issue width", self.issue_cycles), ("recurrence", self.recurrence_cycles)]
+        named.append(("control", self.control_cycles))
+        top = self.minimum_interval
+        return ", ".join(f"{name} {cycles}{'*' * (cycles == top)}" for name, cycles in named)
+
+
+def interval_bounds(graph: DependenceGraph, rules: IssueRules) -> IntervalBounds:
+    """All lower bounds on the initiation interval of the loop."""
+    return IntervalBounds(
+        resource_bounds(graph),
+        -(-len(graph.operations) // rules.width),
+        recurrence_bound(graph),
+        control_bound(graph),
+    )
+
+
+def resource_bounds(graph: DependenceGraph) -> tuple[tuple[str, int], ...]:
+    """Work that only a set of units can do over the number of units in it, for every set that is
+    some operation's choice.
+    """
+    choices = sorted({frozenset(operation.units) for operation in graph.operations}, key=sorted)
+    sets = {a | b for a, b in combinations(choices, 2)} | set(choices)
+    bounds = []
+    for units in sorted(sets, key=lambda s: (len(s), sorted(s))):
+        confined = [op for op in graph.operations if units.issuperset(op.units)]
+        work = sum(op.occupancy_cycles for op in confined)
+        # One operation cannot start again on a unit that it still occupies.
+        longest = max(op.occupancy_cycles for op in confined) if len(units) == 1 else 1
+        bounds.append(("+".join(sorted(units)), max(longest, -(-work // len(units)))))
+    return tuple(bounds)
+
+
+def recurrence_bound(graph: DependenceGraph) -> int:
+    """Smallest interval at which no dependence cycle has a positive length."""
+    low, high = 1, max(1, sum(edge.delay_cycles for edge in graph.edges))
+    while low < high:
+        middle = (low + high) // 2
+        if longest_paths(graph, middle) is None:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def longest_paths(graph: DependenceGraph, interval: int) -> list[int] | None:
+    """Earliest issue of each operation when dependences alone count; None if a recurrence does not
+    fit.
+    """
+    times = [0] * len(graph.operations)
+    for _ in range(len(times) + 1):
+        if not _relax(times, graph.edges, interval):
+            return times
+    return None
+
+
+def _relax(times: list[int], edges: Sequence[Dependence], interval: int) -> bool:
+    changed = False
+    for edge in edges:
+        bound = times[edge.source] + edge.delay_cycles - interval * edge.distance
+        if bound > times[edge.target]:
+            times[edge.target] = bound
+            changed = True
+    return changed
+
+
+def control_operations(graph: DependenceGraph) -> frozenset[int]:
+    """The branch and the operations that feed only it: counters and comparisons."""
+    branches = {i for i, operation in enumerate(graph.operations) if operation.branch}
+    readers: dict[int, set[int]] = {}
+    for index, operation in enumerate(graph.operations):
+        for register in operation.reads:
+            readers.setdefault(register, set()).add(index)
+    control = set(branches)
+    changed = True
+    while changed:
+        changed = False
+        for index, operation in enumerate(graph.operations):
+            used_by = set().union(*(readers.get(r, set()) for r in operation.writes)) - {index}
+            movable = operation.writes and not (operation.memory or operation.channels)
+            if movable and index not in control and used_by and used_by <= control:
+                control.add(index)
+                changed = True
+    return frozenset(control)
+
+
+def control_bound(graph: DependenceGraph) -> int:
+    """Cycles from the first operation that the branch depends on, through the branch."""
+    branch = next((i for i, op in enumerate(graph.operations) if op.branch), None)
+    if branch is None:
+        return 1
+    depth = {branch: 0}
+    for index in reversed(range(branch)):
+        for edge in graph.edges:
+            if edge.source == index and edge.distance == 0 and edge.target in depth:
+                reach = depth[edge.target] + edge.delay_cycles
+                depth[index] = max(depth.get(index, 0), reach)
+    return 1 + max(depth.values())

@@ -1,0 +1,287 @@
+"""The constraint model of modulo scheduling (OR-Tools CP-SAT), with interval variables for the
+units.
+
+In: a loop's dependence graph and an initiation interval. Out: issue times, a proof that none exist,
+or neither when the effort limit is reached. An operation issues at `slot + interval * stage`; its
+unit is busy in the slots modulo the interval. Fixed register names: a write may not overtake the
+last read of the previous iteration's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import ceil
+
+from ortools.sat.python import cp_model
+
+from tilewright.isa.dependence import AddressUse, DependenceGraph
+from tilewright.isa.table import IssueRules
+
+
+class Verdict(Enum):
+    """What the solver found out."""
+
+    FOUND = "found"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Limit of a whole search. `deterministic_units` is CP-SAT's machine-independent measure of
+    work.
+
+    One unit takes one to two seconds. With one worker the result depends on the input alone, never
+    on the machine's speed.
+    """
+
+    deterministic_units: float = 20.0
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Issue time of each operation (cycles, kernel coordinates) when `verdict` is FOUND.
+
+    `span_cycles` is one more than the distance from the first to the last issue of an iteration,
+    without the control operations; `span_bound_cycles` is what the solver proved it cannot be
+    below.
+    """
+
+    verdict: Verdict
+    times: tuple[int, ...] = ()
+    span_cycles: int = 0
+    span_bound_cycles: int = 0
+
+
+@dataclass(frozen=True)
+class _Variables:
+    slots: list[cp_model.IntVar]
+    stages: list[cp_model.IntVar]
+    times: list[cp_model.LinearExpr]
+
+
+def place(graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort) -> Placement:
+    """Any modulo schedule with this initiation interval, or the proof that there is none.
+
+    Schedules with few stages are tried first: they are found much faster, but only the last model,
+    in which any number of stages fits, can refute the interval.
+    """
+    complete = _stage_limit(graph, interval)
+    share = replace(effort, deterministic_units=effort.deterministic_units / 3)
+    placement = Placement(Verdict.UNKNOWN)
+    for stages in (min(2, complete), min(3, complete), complete):
+        model = cp_model.CpModel()
+        variables = _build(model, graph, rules, interval, stages)
+        solver, verdict = _solve(model, share)
+        placement = Placement(verdict)
+        if verdict is Verdict.FOUND:
+            return replace(placement, times=tuple(solver.value(t) for t in variables.times))
+        if stages == complete:
+            break
+    return placement
+
+
+def shorten(
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    start: Placement,
+    control: frozenset[int],
+    effort: Effort,
+) -> Placement:
+    """The shortest span at this interval, starting from a schedule that is already known."""
+    least = one_iteration_bound(graph, rules, control, effort)
+    model = cp_model.CpModel()
+    stages = max(start.times) // interval + 1
+    variables = _build(model, graph, rules, interval, stages)
+    span = _span(model, variables.times, control, least, interval * (stages + 1))
+    for slot, stage, time in zip(variables.slots, variables.stages, start.times, strict=True):
+        model.add_hint(slot, time % interval)
+        model.add_hint(stage, time // interval)
+    model.minimize(span)
+    solver, verdict = _solve(model, effort)
+    if verdict is not Verdict.FOUND:
+        free = [time for i, time in enumerate(start.times) if i not in control]
+        return replace(start, span_cycles=max(free) - min(free) + 1, span_bound_cycles=least)
+    times = tuple(solver.value(time) for time in variables.times)
+    bound = max(least, ceil(solver.best_objective_bound - 1e-6))
+    return Placement(verdict, times, int(solver.objective_value), bound)
+
+
+def one_iteration_bound(
+    graph: DependenceGraph, rules: IssueRules, control: frozenset[int], effort: Effort
+) -> int:
+    """Fewest cycles in which one iteration alone can issue: no pipeline's iteration spans less."""
+    model = cp_model.CpModel()
+    horizon = sum(op.occupancy_cycles + op.latency_cycles for op in graph.operations)
+    times = [model.new_int_var(0, horizon, f"time{i}") for i in range(len(graph.operations))]
+    for edge in graph.edges:
+        if edge.distance == 0:
+            model.add(times[edge.target] >= times[edge.source] + edge.delay_cycles)
+    _occupy_units(model, graph, times, 0)
+    _limit_issue_width(model, graph, rules, times)
+    model.minimize(_span(model, times, control, 1, horizon))
+    solver, verdict = _solve(model, effort)
+    return 1 if verdict is not Verdict.FOUND else ceil(solver.best_objective_bound - 1e-6)
+
+
+def _span(
+    model: cp_model.CpModel,
+    times: Sequence[cp_model.LinearExprT],
+    control: frozenset[int],
+    least: int,
+    horizon: int,
+) -> cp_model.IntVar:
+    """The number of cycles from the first to the last issue of an iteration, control operations
+    aside.
+    """
+    free = [time for i, time in enumerate(times) if i not in control] or list(times)
+    first, last = (model.new_int_var(0, horizon, name) for name in ("first", "last"))
+    span = model.new_int_var(least, horizon + 1, "span")
+    for time in free:
+        model.add(first <= time)
+        model.add(last >= time)
+    model.add(span == last - first + 1)
+    return span
+
+
+def _solve(model: cp_model.CpModel, effort: Effort) -> tuple[cp_model.CpSolver, Verdict]:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = effort.workers
+    solver.parameters.random_seed = 1
+    solver.parameters.max_deterministic_time = effort.deterministic_units
+    status = solver.solve(model)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return solver, Verdict.FOUND
+    return solver, Verdict.INFEASIBLE if status == cp_model.INFEASIBLE else Verdict.UNKNOWN
+
+
+def _stage_limit(graph: DependenceGraph, interval: int) -> int:
+    """Stages within which some schedule fits if any exists: each operation adds its longest delay
+    at most once.
+    """
+    longest = [1] * len(graph.operations)
+    for edge in graph.edges:
+        longest[edge.source] = max(longest[edge.source], edge.delay_cycles)
+    return 1 + sum(-(-delay // interval) for delay in longest)
+
+
+def _build(
+    model: cp_model.CpModel,
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    stages: int,
+) -> _Variables:
+    count = len(graph.operations)
+    slots = [model.new_int_var(0, interval - 1, f"slot{i}") for i in range(count)]
+    stage = [model.new_int_var(0, stages - 1, f"stage{i}") for i in range(count)]
+    times = [interval * k + s for k, s in zip(stage, slots, strict=True)]
+    for edge in graph.edges:
+        later = times[edge.target] + interval * edge.distance
+        model.add(later >= times[edge.source] + edge.delay_cycles)
+    for use in graph.address_uses:
+        _constrain_address_use(model, graph, rules, interval, stages, use, times)
+    for index, operation in enumerate(graph.operations):
+        if operation.branch:
+            # In the last slot of the first stage it decides on the iteration that just started.
+            model.add(slots[index] == interval - 1)
+            model.add(stage[index] == 0)
+    _occupy_units(model, graph, slots, interval)
+    _limit_issue_width(model, graph, rules, slots)
+    return _Variables(slots, stage, times)
+
+
+def _occupy_units(
+    model: cp_model.CpModel,
+    graph: DependenceGraph,
+    starts: Sequence[cp_model.IntVar],
+    interval: int,
+) -> None:
+    """Each operation holds one of its units; with an interval, also `interval` cycles later."""
+    by_unit: dict[str, list[cp_model.IntervalVar]] = {}
+    for index, operation in enumerate(graph.operations):
+        uses = [model.new_bool_var(f"use{index}_{unit}") for unit in operation.units]
+        model.add_exactly_one(uses)
+        for unit, use in zip(operation.units, uses, strict=True):
+            wraps = interval > 0 and _long_operation(graph, unit)
+            for shift in (0, interval) if wraps else (0,):
+                busy = model.new_optional_fixed_size_interval_var(
+                    starts[index] + shift,
+                    operation.occupancy_cycles,
+                    use,
+                    f"busy{index}_{unit}_{shift}",
+                )
+                by_unit.setdefault(unit, []).append(busy)
+    for intervals in by_unit.values():
+        model.add_no_overlap(intervals)
+
+
+def _long_operation(graph: DependenceGraph, unit: str) -> bool:
+    return any(unit in op.units and op.occupancy_cycles > 1 for op in graph.operations)
+
+
+def _limit_issue_width(
+    model: cp_model.CpModel,
+    graph: DependenceGraph,
+    rules: IssueRules,
+    slots: Sequence[cp_model.IntVar],
+) -> None:
+    units = {unit for operation in graph.operations for unit in operation.units}
+    if len(units) <= rules.width:
+        return
+    issues = [model.new_fixed_size_interval_var(slot, 1, f"issue{slot}") for slot in slots]
+    model.add_cumulative(issues, [1] * len(issues), rules.width)
+
+
+def _constrain_address_use(
+    model: cp_model.CpModel,
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    stages: int,
+    use: AddressUse,
+    times: Sequence[cp_model.LinearExpr],
+) -> None:
+    """Keeps the corrected displacement encodable and the access out of the addition's latency."""
+    lowest, highest = _crossings(graph, use)
+    gap = times[use.access] - times[use.increment]
+    model.add(gap <= interval * highest)
+    model.add(gap > interval * (lowest - 1))
+    latency = graph.operations[use.increment].latency_cycles
+    first = 1 if rules.write_after_read == "next_cycle" else 0
+    if max(first, latency - 1) == 0 or interval == 1:
+        return
+    # Modulo the interval the access is in the cycle of the addition (and reads the old value) or
+    # past its latency.
+    allowed = [(0, 0)] if first == 0 else []
+    if latency < interval:
+        allowed.append((max(1, latency), interval - 1))
+    domain = cp_model.Domain.from_intervals(allowed)
+    name = f"{use.access}_{use.increment}"
+    phase = model.new_int_var_from_domain(domain, f"phase{name}")
+    turns = model.new_int_var(-stages, stages, f"turns{name}")
+    model.add(gap == interval * turns + phase)
+
+
+def _crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
+    """Smallest and largest ceil((access - addition) / interval) that keep the displacement in its
+    range.
+    """
+    access = graph.operations[use.access].memory
+    assert access is not None
+    before = 1 if use.increment < use.access else 0
+    sharing = sum(other.access == use.access for other in graph.address_uses)
+    room_down = (access.displacement_bytes - access.smallest_displacement) // sharing
+    room_up = (access.largest_displacement - access.displacement_bytes) // sharing
+    if use.step_bytes == 0:
+        return -len(graph.operations), len(graph.operations)
+    if use.step_bytes < 0:
+        room_down, room_up = room_up, room_down
+    step = abs(use.step_bytes)
+    # The displacement grows by step for each addition that is passed later than in the original
+    # order.
+    return before - room_up // step, before + room_down // step

@@ -1,0 +1,222 @@
+"""List scheduling of straight-line code for in-order machines with several units, and the issue
+rule it predicts with.
+
+In: operations in program order and the issue rules. Out: a new order, with the cycle in which the
+in-order front end issues each operation (swDNN VI-A: the front of the queue issues when registers,
+units and order allow). The predicted cycles are those of the order itself, so a simulation of the
+order confirms them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.isa.dependence import (
+    AliasRules,
+    Dependence,
+    DependenceGraph,
+    Operation,
+    build_dependences,
+)
+from tilewright.isa.table import IssueRules
+
+
+@dataclass(frozen=True)
+class ListSchedule:
+    """`order` lists the operations' original positions; `issue_cycles` are in that order, from
+    cycle 0.
+    """
+
+    order: tuple[int, ...]
+    issue_cycles: tuple[int, ...]
+
+    @property
+    def length_cycles(self) -> int:
+        """Cycles until the last operation has issued."""
+        return self.issue_cycles[-1] + 1 if self.issue_cycles else 0
+
+
+@dataclass
+class _FrontEnd:
+    """State of the in-order issue while a stream of operations passes."""
+
+    rules: IssueRules
+    cycle: int = 0
+    group: list[Operation] = field(default_factory=list)
+    ready: dict[int, int] = field(default_factory=dict)
+    last_read: dict[int, int] = field(default_factory=dict)
+    unit_free: dict[str, int] = field(default_factory=dict)
+
+    def issue(self, operation: Operation) -> int:
+        """Issues the next operation of the stream; returns its cycle."""
+        earliest = self._registers_ready(operation)
+        if earliest > self.cycle:
+            self._close_group(earliest)
+        while not self._fits(operation):
+            self._close_group(self.cycle + 1)
+        self.group.append(operation)
+        self._record(operation)
+        issued = self.cycle
+        if operation.branch and self.rules.branch_ends_group:
+            self._close_group(self.cycle + 1 + self.rules.taken_branch_penalty_cycles)
+        return issued
+
+    def _registers_ready(self, operation: Operation) -> int:
+        earliest = max((self.ready.get(r, 0) for r in operation.reads), default=0)
+        ordered = self.rules.write_after_write == "ordered"
+        slack = operation.latency_cycles - 1 if ordered else 0
+        for register in operation.writes:
+            earliest = max(earliest, self.ready.get(register, 0) - slack)
+            if self.rules.write_after_read == "next_cycle":
+                earliest = max(earliest, self.last_read.get(register, -1) + 1)
+        return earliest
+
+    def _fits(self, operation: Operation) -> bool:
+        if len(self.group) >= self.rules.width:
+            return False
+        return assign_units([*self.group, operation], self.unit_free, self.cycle) is not None
+
+    def _record(self, operation: Operation) -> None:
+        for register in operation.reads:
+            self.last_read[register] = self.cycle
+        for register in operation.writes:
+            self.ready[register] = self.cycle + operation.latency_cycles
+
+    def _close_group(self, cycle: int) -> None:
+        units = assign_units(self.group, self.unit_free, self.cycle) or ()
+        for operation, unit in zip(self.group, units, strict=True):
+            self.unit_free[unit] = self.cycle + operation.occupancy_cycles
+        self.group = []
+        self.cycle = cycle
+
+
+def assign_units(
+    group: Sequence[Operation], unit_free: dict[str, int], cycle: int
+) -> tuple[str, ...] | None:
+    """A unit for each operation of one cycle's group, all different and free, or None (Kuhn's
+    matching).
+    """
+    holder: dict[str, int] = {}
+
+    def place(index: int, tried: set[str]) -> bool:
+        for unit in group[index].units:
+            if unit in tried or unit_free.get(unit, 0) > cycle:
+                continue
+            tried.add(unit)
+            if unit not in holder or place(holder[unit], tried):
+                holder[unit] = index
+                return True
+        return False
+
+    if not all(place(index, set()) for index in range(len(group))):
+        return None
+    unit_of = {index: unit for unit, index in holder.items()}
+    return tuple(unit_of[index] for index in range(len(group)))
+
+
+def issue_cycles(operations: Sequence[Operation], rules: IssueRules) -> tuple[int, ...]:
+    """The cycle in which an in-order front end issues each operation of the stream (branches
+    taken).
+    """
+    front_end = _FrontEnd(rules)
+    return tuple(front_end.issue(operation) for operation in operations)
+
+
+def steady_cycles_per_iteration(operations: Sequence[Operation], rules: IssueRules) -> float:
+    """Cycles per iteration of a loop body in the given order, once the pipelines have filled."""
+    filled, measured = 8, 8
+    count = len(operations)
+    cycles = issue_cycles([*operations] * (filled + measured), rules)
+    return (cycles[-1] - cycles[count * filled - 1]) / measured
+
+
+def list_schedule(
+    operations: Sequence[Operation], rules: IssueRules, *, aliases: AliasRules | None = None
+) -> ListSchedule:
+    """The critical-path list schedule of straight-line code, or the given order if that is not
+    slower.
+
+    A branch stays last.
+    """
+    graph = build_dependences(
+        operations, rules=rules, aliases=aliases, loop=False, relax_addresses=False
+    )
+    given = tuple(range(len(operations)))
+    found = schedule_order(graph, rules)
+    candidates = [_timed(graph, order, rules) for order in (given, found)]
+    return min(candidates, key=lambda schedule: schedule.length_cycles)
+
+
+def _timed(graph: DependenceGraph, order: tuple[int, ...], rules: IssueRules) -> ListSchedule:
+    stream = [graph.operations[index] for index in order]
+    return ListSchedule(order, issue_cycles(stream, rules))
+
+
+def critical_paths(graph: DependenceGraph) -> list[int]:
+    """For each operation the longest delay from its issue to the end, along distance-0 edges."""
+    following = _by_source(graph)
+    height = [operation.latency_cycles for operation in graph.operations]
+    for index in reversed(range(len(height))):
+        for edge in following[index]:
+            height[index] = max(height[index], edge.delay_cycles + height[edge.target])
+    return height
+
+
+def _by_source(graph: DependenceGraph) -> list[list[Dependence]]:
+    following: list[list[Dependence]] = [[] for _ in graph.operations]
+    for edge in graph.edges:
+        if edge.distance == 0:
+            following[edge.source].append(edge)
+    return following
+
+
+def schedule_order(
+    graph: DependenceGraph, rules: IssueRules, priority: Sequence[int] | None = None
+) -> tuple[int, ...]:
+    """Cycle by cycle, issues the ready operations of highest priority (default: longest critical
+    path).
+    """
+    urgency = priority or critical_paths(graph)
+    following = _by_source(graph)
+    waiting = [0] * len(graph.operations)
+    for edges in following:
+        for edge in edges:
+            waiting[edge.target] += 1
+    earliest = [0] * len(graph.operations)
+    ready = [i for i, count in enumerate(waiting) if count == 0]
+    front_end = _FrontEnd(rules)
+    order: list[int] = []
+    while ready:
+        chosen = _next_choice(graph, front_end, ready, earliest, urgency)
+        ready.remove(chosen)
+        order.append(chosen)
+        cycle = front_end.issue(graph.operations[chosen])
+        for edge in following[chosen]:
+            earliest[edge.target] = max(earliest[edge.target], cycle + edge.delay_cycles)
+            waiting[edge.target] -= 1
+            if waiting[edge.target] == 0:
+                ready.append(edge.target)
+    return tuple(order)
+
+
+def _next_choice(
+    graph: DependenceGraph,
+    front_end: _FrontEnd,
+    ready: Sequence[int],
+    earliest: Sequence[int],
+    urgency: Sequence[int],
+) -> int:
+    """The most urgent operation that still issues in the current cycle, else the one that can issue
+    first.
+    """
+
+    def rank(index: int) -> tuple[bool, int, int, int]:
+        operation = graph.operations[index]
+        cycle = max(earliest[index], front_end.cycle)
+        if cycle == front_end.cycle and not front_end._fits(operation):
+            cycle += 1
+        # A branch ends the body, whatever its urgency.
+        return operation.branch, cycle, -urgency[index], index
+
+    return min(ready, key=rank)

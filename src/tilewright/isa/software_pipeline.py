@@ -1,0 +1,332 @@
+"""Emission of a software-pipelined loop: guard, prologue, kernel, epilogue, and the plain loop for
+short trips.
+
+In: a loop body of instructions in the obvious order (the first carries the loop's label, the last
+branches back to it) and its modulo schedule. Out: a `PipelinedLoop` whose program does what the
+plain loop does. Registers keep their names; a memory access that has moved across an addition to
+its base register gets its displacement corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.common.errors import ScheduleError
+from tilewright.isa.dependence import AliasRules, build_dependences
+from tilewright.isa.effects import Effect
+from tilewright.isa.instruction import Instruction, Label, Operand, Register, make_instruction
+from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
+from tilewright.isa.operations import operations_of, with_displacement
+from tilewright.isa.reorder import issue_cycles, schedule_order
+from tilewright.isa.table import InstructionTable
+
+
+@dataclass(frozen=True)
+class TripCount:
+    """How often the loop runs.
+
+    `register` holds the number of iterations when the loop is entered, `minimum` is the least value
+    it can have. `scratch` is a register that the guard may overwrite; it is needed only when the
+    minimum is below the stages in flight.
+    """
+
+    register: int
+    minimum: int = 1
+    scratch: int | None = None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Operation `index` of iteration `iteration`, counted from the first iteration of its section's
+    run.
+    """
+
+    index: int
+    iteration: int
+
+
+@dataclass(frozen=True)
+class PipelinedLoop:
+    """The loop in sections; `program` is the whole, ready to be followed by other code."""
+
+    schedule: ModuloSchedule
+    guard: tuple[Instruction, ...]
+    prologue: tuple[Instruction, ...]
+    kernel: tuple[Instruction, ...]
+    epilogue: tuple[Instruction, ...]
+    plain: tuple[Instruction, ...]
+
+    @property
+    def program(self) -> tuple[Instruction, ...]:
+        """All sections in order: the guard, the pipeline, and the plain loop for trips that are too
+        short for it.
+        """
+        return (*self.guard, *self.prologue, *self.kernel, *self.epilogue, *self.plain)
+
+    def issue_cycles_total(self, trips: int) -> int:
+        """Cycles until the last instruction of the pipeline has issued, guard included, for `trips`
+        iterations.
+
+        Predicted by the issue rule alone; `trips` must be at least the number of stages.
+        """
+        turns = trips - self.schedule.stages + 1
+        if turns < 1:
+            raise ScheduleError(
+                f"{trips} iterations are fewer than the pipeline's {self.schedule.stages} stages"
+            )
+        shown = min(turns, 4)
+        sections = (*self.guard, *self.prologue, *(self.kernel * shown), *self.epilogue)
+        cycles = issue_cycles(operations_of(sections), self.schedule.rules)
+        return cycles[-1] + 1 + (turns - shown) * self.schedule.interval_cycles
+
+
+def pipeline_loop(
+    body: Sequence[Instruction],
+    trips: TripCount,
+    *,
+    aliases: AliasRules | None = None,
+    effort: Effort | None = None,
+    register_limit: int | None = None,
+) -> PipelinedLoop:
+    """The loop as a software pipeline with the least initiation interval, or list-scheduled if the
+    effort runs out.
+
+    Errors: ScheduleError for a body that is not a simple loop or a guard that is needed but has no
+    scratch register; CapacityError for too many registers.
+    """
+    _check_body(body)
+    schedule = modulo_schedule(
+        operations_of(body),
+        body[0].table.issue,
+        aliases=aliases,
+        effort=effort,
+        register_limit=register_limit,
+    )
+    return emit_loop(body, trips, schedule)
+
+
+def emit_loop(
+    body: Sequence[Instruction], trips: TripCount, schedule: ModuloSchedule
+) -> PipelinedLoop:
+    """The sections of a loop that has been scheduled already."""
+    label = body[0].labels[0]
+    if not schedule.pipelined:
+        bare = [replace(body[i], labels=()) for i in schedule.order]
+        return PipelinedLoop(schedule, (), (), _labelled(bare, label), (), ())
+    sections = _sections(schedule)
+    prologue, kernel, epilogue = _emit_sections(body, schedule, sections)
+    if schedule.stages <= trips.minimum:
+        return PipelinedLoop(schedule, (), prologue, _labelled(kernel, label), epilogue, ())
+    guard, plain, epilogue = _short_trips(body, trips, schedule, epilogue)
+    return PipelinedLoop(schedule, guard, prologue, _labelled(kernel, label), epilogue, plain)
+
+
+def _check_body(body: Sequence[Instruction]) -> None:
+    labels = [label for instruction in body for label in instruction.labels]
+    branches = [i for i, instruction in enumerate(body) if instruction.is_branch]
+    fix = "the first instruction has the only label, the last one the only branch, back to it"
+    if len(body) < 2 or branches != [len(body) - 1] or len(labels) != 1 or not body[0].labels:
+        raise ScheduleError(
+            f"not a simple loop: {len(labels)} labels and branches at {branches} "
+            f"in {len(body)} instructions",
+            fix=fix,
+        )
+    if body[-1].target != Label(labels[0]):
+        raise ScheduleError(f"the last branch does not lead to '{labels[0]}'", fix=fix)
+
+
+def _labelled(instructions: Sequence[Instruction], label: str) -> tuple[Instruction, ...]:
+    first, *rest = instructions
+    return (replace(first, labels=(label, *first.labels)), *rest)
+
+
+def _sections(schedule: ModuloSchedule) -> tuple[list[Copy], list[Copy], list[Copy]]:
+    """The operation copies of prologue, kernel and epilogue, for exactly as many iterations as
+    there are stages.
+    """
+    stages, interval = schedule.stages, schedule.interval_cycles
+    parts: tuple[list[Copy], list[Copy], list[Copy]] = ([], [], [])
+    for iteration in range(stages):
+        for index, time in enumerate(schedule.times):
+            block = iteration + time // interval
+            part = 0 if block < stages - 1 else 1 if block == stages - 1 else 2
+            parts[part].append(Copy(index, iteration))
+    prologue, kernel, epilogue = (_in_time_order(schedule, part) for part in parts)
+    prologue = _without_branches(schedule, prologue)
+    prologue = _better_order(schedule, prologue, kernel, before=True)
+    epilogue = _better_order(schedule, _without_branches(schedule, epilogue), kernel, before=False)
+    return prologue, kernel, epilogue
+
+
+def _without_branches(schedule: ModuloSchedule, copies: Sequence[Copy]) -> list[Copy]:
+    return [copy for copy in copies if not schedule.graph.operations[copy.index].branch]
+
+
+def _in_time_order(schedule: ModuloSchedule, copies: Sequence[Copy]) -> list[Copy]:
+    """By kernel time; within a cycle such that reads precede overwrites and one-unit operations
+    come first.
+    """
+    operations = schedule.graph.operations
+    by_cycle: dict[int, list[Copy]] = {}
+    for copy in copies:
+        by_cycle.setdefault(_time(schedule, copy), []).append(copy)
+    ordered: list[Copy] = []
+    for cycle in sorted(by_cycle):
+        group = by_cycle[cycle]
+        while group:
+            free = [c for c in group if not any(_precedes(schedule, o, c) for o in group if o != c)]
+            chosen = min(
+                free,
+                key=lambda c: (
+                    operations[c.index].branch,
+                    len(operations[c.index].units),
+                    c.iteration,
+                    c.index,
+                ),
+            )
+            group.remove(chosen)
+            ordered.append(chosen)
+    return ordered
+
+
+def _time(schedule: ModuloSchedule, copy: Copy) -> int:
+    return schedule.times[copy.index] + copy.iteration * schedule.interval_cycles
+
+
+def _precedes(schedule: ModuloSchedule, one: Copy, other: Copy) -> bool:
+    """Whether `one` must come before `other` when both issue in the same cycle."""
+    gap = other.iteration - one.iteration
+    for edge in schedule.graph.edges:
+        if (edge.source, edge.target, edge.distance) == (one.index, other.index, gap):
+            return True
+    pairs = schedule.graph.address_uses
+    return any((use.access, use.increment) == (one.index, other.index) for use in pairs)
+
+
+def _better_order(
+    schedule: ModuloSchedule, copies: list[Copy], kernel: Sequence[Copy], *, before: bool
+) -> list[Copy]:
+    """The copies list-scheduled, if with the kernel that takes fewer cycles than the order by
+    kernel time.
+    """
+    operations = schedule.graph.operations
+    program_order = sorted(copies, key=lambda c: (c.iteration, c.index))
+    stream = [operations[copy.index] for copy in program_order]
+    graph = build_dependences(stream, rules=schedule.rules, loop=False)
+    latest = [-_deadline(schedule, copy) for copy in program_order] if before else None
+    order = schedule_order(graph, schedule.rules, latest)
+    listed = [program_order[i] for i in order]
+    steady = [operations[copy.index] for copy in kernel] * 3
+
+    def length(candidate: list[Copy]) -> int:
+        edge = [operations[copy.index] for copy in candidate]
+        whole = [*edge, *steady] if before else [*steady, *edge]
+        return issue_cycles(whole, schedule.rules)[-1]
+
+    candidates = [c for c in (copies, listed) if _keeps_dependences(schedule, c)]
+    return min(candidates, key=length)
+
+
+def _deadline(schedule: ModuloSchedule, copy: Copy) -> int:
+    """Latest issue that does not delay a direct successor in kernel time."""
+    limits = [
+        schedule.times[e.target]
+        + (copy.iteration + e.distance) * schedule.interval_cycles
+        - e.delay_cycles
+        for e in schedule.graph.edges
+        if e.source == copy.index
+    ]
+    return min(limits, default=_time(schedule, copy))
+
+
+def _keeps_dependences(schedule: ModuloSchedule, copies: Sequence[Copy]) -> bool:
+    """Whether every pair of dependent copies in the list is in order."""
+    position = {copy: place for place, copy in enumerate(copies)}
+    for copy, place in position.items():
+        for edge in schedule.graph.edges:
+            if edge.source != copy.index:
+                continue
+            target = Copy(edge.target, copy.iteration + edge.distance)
+            if target != copy and position.get(target, place + 1) < place:
+                return False
+    return True
+
+
+def _emit_sections(
+    body: Sequence[Instruction],
+    schedule: ModuloSchedule,
+    sections: tuple[list[Copy], list[Copy], list[Copy]],
+) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], tuple[Instruction, ...]]:
+    stream = [copy for section in sections for copy in section]
+    if not _keeps_dependences(schedule, stream):
+        raise AssertionError("the emitted pipeline breaks a dependence")
+    corrections = _displacement_corrections(schedule, stream)
+    emitted = [
+        with_displacement(replace(body[copy.index], labels=()), correction)
+        for copy, correction in zip(stream, corrections, strict=True)
+    ]
+    first = len(sections[0])
+    second = first + len(sections[1])
+    return tuple(emitted[:first]), tuple(emitted[first:second]), tuple(emitted[second:])
+
+
+def _displacement_corrections(schedule: ModuloSchedule, stream: Sequence[Copy]) -> Iterator[int]:
+    """Bytes to add to each access: what the additions it now precedes (or follows) would have
+    added.
+    """
+    uses: dict[int, list[tuple[int, int]]] = {}
+    for use in schedule.graph.address_uses:
+        uses.setdefault(use.access, []).append((use.increment, use.step_bytes))
+    done: dict[int, int] = {}
+    for copy in stream:
+        correction = 0
+        for increment, step in uses.get(copy.index, []):
+            original = copy.iteration + (1 if increment < copy.index else 0)
+            correction += step * (original - done.get(increment, 0))
+        yield correction
+        done[copy.index] = done.get(copy.index, 0) + 1
+
+
+def _short_trips(
+    body: Sequence[Instruction],
+    trips: TripCount,
+    schedule: ModuloSchedule,
+    epilogue: Sequence[Instruction],
+) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], tuple[Instruction, ...]]:
+    """Guard, plain loop, and the epilogue with a jump past the plain loop."""
+    if trips.scratch is None:
+        raise ScheduleError(
+            f"the pipeline has {schedule.stages} stages and the loop may run {trips.minimum} times",
+            fix="give a scratch register for the guard, "
+            f"or a minimum trip count of {schedule.stages}",
+        )
+    label = body[0].labels[0]
+    table, short, end = body[0].table, f"{label}_short", f"{label}_end"
+    scratch = Register(trips.scratch)
+    fewest: dict[str, Operand] = {
+        "a": Register(trips.register),
+        "b": schedule.stages - 1,
+        "d": scratch,
+    }
+    guard = (
+        _by_effect(table, Effect.COMPARE_LESS_EQUAL, fewest),
+        _by_effect(table, Effect.BRANCH_NOT_EQUAL, {"a": scratch, "target": Label(short)}),
+    )
+    plain = [replace(instruction, labels=()) for instruction in body]
+    last = plain.pop()
+    operands = tuple(Label(short) if isinstance(o, Label) else o for o in last.operands)
+    plain.append(replace(last, operands=operands))
+    ending = _by_effect(table, Effect.NO_OPERATION, {})
+    skip = _by_effect(table, Effect.BRANCH_ALWAYS, {"target": Label(end)})
+    plain_loop = (*_labelled(plain, short), replace(ending, labels=(end,)))
+    return guard, plain_loop, (*epilogue, skip)
+
+
+def _by_effect(table: InstructionTable, effect: Effect, roles: dict[str, Operand]) -> Instruction:
+    """The table's instruction for an effect, with operands given by role."""
+    spec = next((s for s in table.instructions if s.effect is effect), None)
+    if spec is None:
+        raise ScheduleError(f"table '{table.name}' has no instruction for '{effect}'")
+    operands = [roles[operand.role] for operand in table.operands_of(spec)]
+    return make_instruction(table, spec.mnemonic, operands)

@@ -1,0 +1,136 @@
+"""Dependence graphs: what must stay in order, at which distance, and what may cross."""
+
+import pytest
+
+from tilewright.common.errors import ScheduleError
+from tilewright.isa.dependence import (
+    AddressUse,
+    AliasRules,
+    DependenceKind,
+    MemoryAccess,
+    Operation,
+    build_dependences,
+)
+from tilewright.isa.table import IssueRules
+
+RULES = IssueRules(width=2)
+P0, P1 = ("P0",), ("P1",)
+
+
+def edges(operations, kind, **options):
+    graph = build_dependences(operations, rules=options.pop("rules", RULES), **options)
+    return sorted(
+        (e.source, e.target, e.distance, e.delay_cycles) for e in graph.edges if e.kind is kind
+    )
+
+
+def load(to, base, displacement, size=32):
+    access = MemoryAccess(base, displacement, size)
+    return Operation("load", (base,), (to,), P1, 4, memory=access)
+
+
+def store(value, base, displacement, size=32):
+    access = MemoryAccess(base, displacement, size, is_store=True)
+    return Operation("store", (value, base), (), P1, 1, memory=access)
+
+
+def advance(register, step):
+    return Operation("add", (register,), (register,), ("P0", "P1"), 1, increment_bytes=step)
+
+
+def test_register_dependences_of_a_loop():
+    body = [
+        Operation("a", reads=(1,), writes=(2,), units=P0, latency_cycles=7),
+        Operation("b", reads=(2,), writes=(1,), units=P0, latency_cycles=3),
+    ]
+    assert edges(body, DependenceKind.READ_AFTER_WRITE) == [(0, 1, 0, 7), (1, 0, 1, 3)]
+    assert edges(body, DependenceKind.WRITE_AFTER_READ, loop=False) == []
+    # The latency of the read-after-write pair hides the weaker overwrite of the same pair.
+    assert edges(body, DependenceKind.WRITE_AFTER_WRITE) == [(0, 0, 1, 7), (1, 1, 1, 3)]
+
+
+@pytest.mark.parametrize(("rule", "delay"), [("same_cycle", 0), ("next_cycle", 1)])
+def test_overwriting_in_the_cycle_of_the_last_read(rule, delay):
+    body = [
+        Operation("read", reads=(1,), writes=(2,), units=P0),
+        Operation("overwrite", writes=(1,), units=P1),
+    ]
+    rules = IssueRules(width=2, write_after_read=rule)
+    found = edges(body, DependenceKind.WRITE_AFTER_READ, rules=rules, loop=False)
+    assert found == [(0, 1, 0, delay)]
+
+
+def test_writes_may_only_keep_the_order_of_results():
+    body = [
+        Operation("slow", writes=(1,), units=P0, latency_cycles=7),
+        Operation("fast", writes=(1,), units=P1, latency_cycles=1),
+    ]
+    ordered = IssueRules(width=2, write_after_write="ordered")
+    kind = DependenceKind.WRITE_AFTER_WRITE
+    assert edges(body, kind, loop=False) == [(0, 1, 0, 7)]
+    assert edges(body, kind, rules=ordered, loop=False) == [(0, 1, 0, 7)]
+    assert edges(body[::-1], kind, rules=ordered, loop=False) == [(0, 1, 0, 1)]
+
+
+def test_a_stream_reads_what_it_wrote_two_iterations_ago():
+    body = [load(1, 9, 0), store(1, 9, 64), advance(9, 32)]
+    assert edges(body, DependenceKind.MEMORY) == [(1, 0, 2, 1)]
+
+
+def test_accesses_that_never_meet_are_free():
+    body = [load(1, 9, 0, 8), store(1, 9, 8, 8), advance(9, 16)]
+    assert edges(body, DependenceKind.MEMORY) == []
+
+
+def test_partial_overlap_counts_in_bytes():
+    body = [store(1, 9, 0, 32), load(2, 9, 24, 32)]
+    assert edges(body, DependenceKind.MEMORY, loop=False) == [(0, 1, 0, 1)]
+    body = [store(1, 9, 0, 32), load(2, 9, 32, 32)]
+    assert edges(body, DependenceKind.MEMORY, loop=False) == []
+
+
+def test_different_bases_meet_unless_they_are_declared_disjoint():
+    body = [load(1, 8, 0), store(1, 9, 0)]
+    # The RAW edge of register 1 is longer than the memory edge of the same pair.
+    assert edges(body, DependenceKind.MEMORY) == [(1, 0, 1, 1), (1, 1, 1, 1)]
+    rules = AliasRules({8: "input", 9: "output"})
+    assert edges(body, DependenceKind.MEMORY, aliases=rules) == [(1, 1, 1, 1)]
+
+
+def test_loads_may_cross_constant_additions_to_their_base():
+    body = [load(1, 9, 0), advance(9, 32)]
+    graph = build_dependences(body, rules=RULES)
+    assert graph.address_uses == (AddressUse(0, 1, 32),)
+    assert edges(body, DependenceKind.WRITE_AFTER_READ) == []
+    strict = edges(body, DependenceKind.WRITE_AFTER_READ, relax_addresses=False)
+    assert strict == [(0, 1, 0, 0)]
+
+
+def test_a_base_that_is_stored_itself_does_not_cross():
+    body = [store(9, 9, 0), advance(9, 32)]
+    assert build_dependences(body, rules=RULES).address_uses == ()
+
+
+def test_communication_keeps_its_order_per_channel():
+    body = [
+        Operation(name, units=P1, channels=(channel,))
+        for name, channel in (("g0", "get row"), ("g1", "get row"), ("p0", "put row"))
+    ]
+    found = edges(body, DependenceKind.CHANNEL)
+    assert found == [(0, 1, 0, 1), (1, 0, 1, 1), (2, 2, 1, 1)]
+
+
+def test_barriers_order_memory_and_communication():
+    body = [
+        load(1, 9, 0),
+        Operation("sync", units=P1, barrier=True),
+        Operation("get", writes=(2,), units=P1, channels=("get row",)),
+    ]
+    found = edges(body, DependenceKind.BARRIER, loop=False)
+    assert found == [(0, 1, 0, 1), (1, 2, 0, 1)]
+
+
+def test_an_operation_needs_a_unit():
+    with pytest.raises(ScheduleError) as error:
+        Operation("nothing")
+    assert str(error.value) == "operation 'nothing' names no functional unit"

@@ -1,0 +1,139 @@
+"""Optimal modulo scheduling: the interval, its proof, and what happens when the effort runs out."""
+
+import random
+
+import pytest
+
+from tilewright.common.errors import CapacityError
+from tilewright.isa.dependence import MemoryAccess, Operation
+from tilewright.isa.modulo import Effort, modulo_schedule
+from tilewright.isa.table import IssueRules
+
+RULES = IssueRules(width=2)
+P0, P1, EITHER = ("P0",), ("P1",), ("P0", "P1")
+COUNTER = 90
+
+
+def loop(*operations):
+    control = (
+        Operation("count", (COUNTER,), (COUNTER,), EITHER),
+        Operation("branch", (COUNTER,), (), P1, branch=True),
+    )
+    return [*operations, *control]
+
+
+def load(to, base=40, displacement=0):
+    access = MemoryAccess(base, displacement, 8)
+    return Operation("load", (base,), (to,), P1, 4, memory=access)
+
+
+def multiply_add(a, b, c):
+    return Operation("multiply-add", (a, b, c), (c,), P0, 7)
+
+
+def check(schedule):
+    """The schedule obeys every dependence and no unit is used twice in a slot."""
+    times, interval = schedule.times, schedule.interval_cycles
+    for edge in schedule.graph.edges:
+        slack = times[edge.target] + interval * edge.distance - times[edge.source]
+        assert slack >= edge.delay_cycles
+    for unit in ("P0", "P1"):
+        paired = zip(times, schedule.graph.operations, strict=True)
+        forced = [time % interval for time, op in paired if op.units == (unit,)]
+        assert len(forced) == len(set(forced))
+
+
+def test_a_unit_bounds_the_interval():
+    schedule = modulo_schedule(loop(*(load(r, displacement=8 * r) for r in range(5))), RULES)
+    check(schedule)
+    assert (schedule.interval_cycles, schedule.proven_minimum) == (6, True)
+    assert schedule.statement() == (
+        "6 cycles per iteration, proven minimum (lower bounds: unit P1 6*, unit P0+P1 4, "
+        "issue width 4, recurrence 4, control 2)"
+    )
+
+
+def test_a_recurrence_bounds_the_interval():
+    schedule = modulo_schedule(loop(load(1), multiply_add(1, 2, 3), multiply_add(3, 2, 3)), RULES)
+    check(schedule)
+    assert (schedule.bounds.recurrence_cycles, schedule.interval_cycles) == (14, 14)
+    assert schedule.proven_minimum
+
+
+def test_the_solver_refutes_an_interval_that_the_simple_bounds_allow():
+    # Registers 1 and 2 are both read by the first five of eight multiply-adds in fixed order: at
+    # interval 8 both
+    # loads would have to issue in the one slot between the fifth read and the next first read.
+    chain = [
+        Operation("multiply-add", (1, 2, c) if c < 15 else (c,), (c,), P0, 7, channels=("order",))
+        for c in range(10, 18)
+    ]
+    schedule = modulo_schedule(loop(load(1), load(2, displacement=8), *chain), RULES)
+    check(schedule)
+    assert (schedule.bounds.minimum_interval, schedule.interval_cycles) == (8, 9)
+    assert schedule.refuted_intervals == (8,)
+    assert schedule.proven_minimum
+    assert schedule.statement().endswith("control 2; proved infeasible: 8)")
+
+
+def test_the_lead_in_is_proven_by_the_time_of_one_iteration_alone():
+    loads = (load(1), load(2, displacement=8))
+    body = loop(*loads, *(multiply_add(1 + c // 14, 3, c) for c in range(10, 18)))
+    schedule = modulo_schedule(body, RULES)
+    check(schedule)
+    assert schedule.interval_cycles == 8
+    assert (schedule.lead_in_cycles, schedule.lead_in_proven) == (4, True)
+
+
+def test_too_many_registers_are_refused():
+    with pytest.raises(CapacityError) as error:
+        modulo_schedule(loop(load(1), multiply_add(1, 2, 3)), RULES, register_limit=4)
+    assert str(error.value) == (
+        "the loop body uses 5 registers, the limit is 4; "
+        "free registers in the body; scheduling keeps its register names"
+    )
+
+
+def sixty_instructions(seed):
+    """A body of 60 instructions: 14 loads, 36 vector operations in chains, 8 stores, count and
+    branch.
+    """
+    pick = random.Random(seed)
+    body = [load(r, displacement=8 * r) for r in range(14)]
+    for position in range(36):
+        target = 14 + position % 20
+        body.append(multiply_add(pick.randrange(14), pick.randrange(34), target))
+    for r in range(8):
+        access = MemoryAccess(41, 8 * r, 8, is_store=True)
+        body.append(Operation("store", (14 + r, 41), (), P1, 1, memory=access))
+    return loop(*body)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sixty_instructions_are_solved_and_proven(seed):
+    body = sixty_instructions(seed)
+    assert len(body) == 60
+    schedule = modulo_schedule(body, RULES)
+    check(schedule)
+    assert schedule.pipelined
+    assert (schedule.interval_cycles, schedule.proven_minimum) == (36, True)
+
+
+def test_without_effort_the_list_schedule_stands_in_and_says_how_far_it_may_be_off():
+    body = sixty_instructions(0)
+    schedule = modulo_schedule(body, RULES, effort=Effort(deterministic_units=0.0))
+    assert not schedule.pipelined
+    assert not schedule.proven_minimum
+    assert schedule.undecided_intervals
+    gap = schedule.interval_cycles - schedule.lower_bound_cycles
+    assert (
+        f"list schedule, gap {gap} to the bound {schedule.lower_bound_cycles}"
+        in schedule.statement()
+    )
+
+
+def test_the_same_input_gives_the_same_schedule():
+    body = sixty_instructions(1)
+    limit = Effort(deterministic_units=0.4)
+    times = [modulo_schedule(body, RULES, effort=limit).times for _ in range(2)]
+    assert times[0] == times[1]
