@@ -1,0 +1,1 @@
+"""One module per kind of operator: the ways to divide it."""
