@@ -265,8 +265,8 @@ def _reshape(importer: Importer, node: OnnxNode) -> None:
     if any(extent == 0 and index >= len(shape) for index, extent in enumerate(wanted)):
         raise GraphError(f"{node.title()}: {tuple(wanted)} keeps an extent that {shape} lacks")
     target = [shape[index] if extent == 0 else extent for index, extent in enumerate(wanted)]
-    fixed_batch = importer.batch is not None and target[:1] == [importer.file_batch]
-    if fixed_batch and math.prod(target) != math.prod(shape) and importer.batch is not None:
+    starts_with_batch = target[:1] == [importer.file_batch]
+    if importer.batch and starts_with_batch and math.prod(target) != math.prod(shape):
         target[0] = importer.batch
     if -1 in target:
         known = math.prod(extent for extent in target if extent != -1)
