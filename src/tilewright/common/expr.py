@@ -188,9 +188,17 @@ def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
         case "min" | "max":
             return a if a == b else None
         case "and":
-            return b if a == one else a if b == one else zero if zero in (a, b) else None
+            if zero in (a, b):
+                return zero
+            kept = b if a == one else a if b == one else None
+            return kept if kept and _is_condition(kept) else None
         case _:
             return None
+
+
+def _is_condition(e: Expr) -> bool:
+    """Whether `e` can only be 0 or 1; `1 and e` is `e` for such alone."""
+    return isinstance(e, Binary) and _PRECEDENCE.get(e.op, 3) <= 2
 
 
 def ceil_div(a: IntLike, b: IntLike) -> Expr:
@@ -240,7 +248,7 @@ def all_of(conditions: Iterable[Expr]) -> Expr:
 def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
     """Value of `e` under `env`: an int, or an array where any symbol is bound to an array.
 
-    Raises ProgramError naming the symbol that `env` lacks.
+    Raises ProgramError for a symbol that `env` lacks and for a division by an int that is zero.
     """
     match e:
         case Const(value):
@@ -251,7 +259,10 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
             except KeyError:
                 raise ProgramError(f"symbol {name!r} has no value") from None
         case Binary(op, a, b):
-            return _APPLY[op](evaluate(a, env), evaluate(b, env))
+            try:
+                return _APPLY[op](evaluate(a, env), evaluate(b, env))
+            except ZeroDivisionError:
+                raise ProgramError(f"division by zero in {e}") from None
         case _:
             assert_never(e)
 

@@ -206,5 +206,5 @@ def _check_repack(call: Call, place: Place) -> None:
         message = f"repack works inside one slot, found {target.buffer}[{target.slot}] and "
         raise place.error(f"{message}{source.buffer}[{source.slot}]")
     if target.roles != source.roles:
-        message = f"repack keeps the axes, found {source.roles!r} and then {target.roles!r}"
+        message = f"repack keeps the axes, found {source.roles!r} before and {target.roles!r} after"
         raise place.error(message, "give both views the same roles")

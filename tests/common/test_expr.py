@@ -1,0 +1,189 @@
+"""Expressions: what they print as, how they fold, and that no rewriting changes their value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ir.strategies import SYMBOLS, expressions
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import (
+    Binary,
+    Const,
+    Expr,
+    Var,
+    binary,
+    ceil_div,
+    evaluate,
+    free_vars,
+    maximum,
+    minimum,
+    parse_expr,
+    round_up,
+    substitute,
+)
+
+A, B, C = Var("a"), Var("b"), Var("c")
+_OPERATORS = ("+", "-", "*", "//", "%", "ceil_div", "min", "max", "<", "<=", "==", "!=", "and")
+
+environments = st.fixed_dictionaries({name: st.integers(-50, 50) for name in SYMBOLS})
+
+
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [
+        (A + B + C, "a + b + c"),
+        (A + (B + C), "a + (b + c)"),
+        (A - (B - C), "a - (b - c)"),
+        (A * (B + 1), "a * (b + 1)"),
+        (A * B + 1, "a * b + 1"),
+        (A // (B * C), "a // (b * c)"),
+        (A % B * C, "a % b * c"),
+        (A * -3, "a * (-3)"),
+        (A - Const(-3), "a - (-3)"),
+        (ceil_div(A, B) * B, "ceil_div(a, b) * b"),
+        (minimum(A + 1, maximum(B, -1)), "min(a + 1, max(b, -1))"),
+        (binary("<", A + 1, -2), "a + 1 < -2"),
+        (binary("==", binary("<", A, B), 1), "(a < b) == 1"),
+        (binary("and", binary("and", A, B), C), "a and b and c"),
+        (binary("and", A, binary("and", B, C)), "a and (b and c)"),
+        (binary("<", A, B) * C, "(a < b) * c"),
+    ],
+)
+def test_brackets_where_the_tree_needs_them(e: Expr, text: str) -> None:
+    assert str(e) == text
+    assert parse_expr(text) == e
+
+
+@pytest.mark.parametrize(
+    ("e", "folded"),
+    [
+        (A + 0, A),
+        (0 + A, A),
+        (A - A, Const(0)),
+        (A * 0, Const(0)),
+        (1 * A, A),
+        (A // 1, A),
+        (A % 1, Const(0)),
+        (ceil_div(A, A), Const(1)),
+        (minimum(A, A), A),
+        (round_up(Const(13), 8), Const(16)),
+        (binary("and", 1, binary("<", A, B)), binary("<", A, B)),
+        (binary("and", binary("<", A, B), 0), Const(0)),
+        (binary("and", 1, A), Binary("and", Const(1), A)),
+        (binary("and", 5, 3), Const(1)),
+    ],
+)
+def test_folding(e: Expr, folded: Expr) -> None:
+    assert e == folded
+
+
+@given(expressions())
+def test_text_reads_back_equal(e: Expr) -> None:
+    assert parse_expr(str(e)) == e
+
+
+@given(expressions(), st.lists(environments, min_size=1, max_size=4))
+def test_arrays_give_the_values_of_their_elements(e: Expr, envs: list[dict[str, int]]) -> None:
+    arrays = {name: np.array([env[name] for env in envs]) for name in SYMBOLS}
+    together = np.broadcast_to(evaluate(e, arrays), len(envs))
+    assert together.tolist() == [evaluate(e, env) for env in envs]
+
+
+@given(expressions(), environments, st.sets(st.sampled_from(SYMBOLS)))
+def test_substituting_values_keeps_the_value(e: Expr, env: dict[str, int], bound: set[str]) -> None:
+    partly = substitute(e, {name: env[name] for name in bound})
+    assert free_vars(partly) <= free_vars(e) - bound
+    assert evaluate(partly, env) == evaluate(e, env)
+
+
+@given(expressions(max_operations=4), expressions(max_operations=4), environments)
+def test_substituting_an_expression_keeps_the_value(
+    e: Expr, inner: Expr, env: dict[str, int]
+) -> None:
+    inlined = substitute(e, {"n": inner})
+    assert evaluate(inlined, env) == evaluate(e, {**env, "n": evaluate(inner, env)})
+
+
+@given(
+    st.sampled_from(_OPERATORS),
+    expressions(max_operations=3),
+    expressions(max_operations=3),
+    environments,
+)
+def test_folding_keeps_the_value(op: str, a: Expr, b: Expr, env: dict[str, int]) -> None:
+    """Bound step by step by `binary`, or left as one unfolded node: the same value."""
+    if op in ("//", "%", "ceil_div") and evaluate(b, env) == 0:
+        return
+    assert evaluate(binary(op, a, b), env) == evaluate(Binary(op, a, b), env)
+
+
+@given(expressions(), environments)
+def test_python_computes_the_same_value(e: Expr, env: dict[str, int]) -> None:
+    """The text means what it means in Python, `and` and comparisons being 0 or 1."""
+    assert evaluate(e, env) == _by_hand(e, env)
+
+
+def _by_hand(e: Expr, env: dict[str, int]) -> int:
+    if not isinstance(e, Binary):
+        return env[e.name] if isinstance(e, Var) else e.value
+    a, b = _by_hand(e.a, env), _by_hand(e.b, env)
+    if e.op == "and":
+        return int(a != 0 and b != 0)
+    if e.op == "ceil_div":
+        return (a + b - 1) // b
+    if e.op in ("min", "max"):
+        return sorted((a, b))[e.op == "max"]
+    plain = {
+        "+": a + b,
+        "-": a - b,
+        "*": a * b,
+        "<": int(a < b),
+        "<=": int(a <= b),
+        "==": int(a == b),
+        "!=": int(a != b),
+    }
+    return plain[e.op] if e.op in plain else {"//": a // b, "%": a % b}[e.op]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' is not an integer expression"),
+        ("a +", "'a +' is not an integer expression"),
+        ("a / b", "'a / b' is not an integer expression"),
+        ("a.b", "'a.b' is not an integer expression"),
+        ("f(a, b)", "'f(a, b)' is not an integer expression"),
+        ("min(a)", "'min(a)' is not an integer expression"),
+        ("a < b < c", "'a < b < c' is not an integer expression"),
+        ("a or b", "'a or b' is not an integer expression"),
+        ("1.5", "'1.5' is not an integer expression"),
+        ("True", "'True' is not an integer expression"),
+        ("__import__('os')", "\"__import__('os')\" is not an integer expression"),
+        ("1 // 0", "division by zero in 1 // 0"),
+    ],
+)
+def test_what_is_no_expression(text: str, message: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        parse_expr(text)
+    assert str(caught.value) == message
+
+
+def test_a_symbol_without_value() -> None:
+    with pytest.raises(ProgramError) as caught:
+        evaluate(A + B, {"a": 1})
+    assert str(caught.value) == "symbol 'b' has no value"
+
+
+def test_a_division_by_zero() -> None:
+    with pytest.raises(ProgramError) as caught:
+        evaluate(A + binary("//", 1, B - 2), {"a": 1, "b": 2})
+    assert str(caught.value) == "division by zero in 1 // (b - 2)"
+
+
+def test_a_number_that_is_no_integer() -> None:
+    with pytest.raises(ProgramError) as caught:
+        binary("+", A, 1.5)
+    assert str(caught.value) == "1.5 is neither an integer nor an integer expression"
