@@ -47,6 +47,10 @@ class Fault(AssemblyError):
         self.span = span
 
 
+class Consequence(Fault):
+    """A fault that only follows from one reported elsewhere; it is not shown."""
+
+
 class FatalFault(Fault):
     """A fault after which going on makes no sense: a limit is exceeded."""
 
@@ -129,6 +133,8 @@ class Reporter:
 
     def add(self, line: SourceLine, fault: Fault, order: int) -> None:
         """Take a fault of a line; `order` is the place of the line in the expanded source."""
+        if isinstance(fault, Consequence):
+            return
         text = line.text.rstrip()
         indent = len(text) - len(text.lstrip())
         span = fault.span or Span(indent + 1, max(len(text) - indent, 1))

@@ -17,6 +17,8 @@ from tilewright.asm.symbols import HIDDEN_PREFIX
 from tilewright.isa import Instruction, InstructionTable, Label
 
 _BYTES_PER_ROW = 16
+_LONG_RUN_BYTES = 32
+_CHUNK_BYTES = 4096
 _DATA_DIRECTIVES = {1: ".byte", 2: ".half", 4: ".word", 8: ".quad"}
 _KNOWN_SECTIONS = {".text": "ax", ".data": "aw", ".rodata": "a", ".bss": "aw"}
 
@@ -162,9 +164,27 @@ class _SectionText:
                 number = int.from_bytes(data[at : at + step], order)
                 yield f"\t{_DATA_DIRECTIVES[step]} {number:#0{2 * step + 2}x}"
             return
-        for at in range(offset, end, _BYTES_PER_ROW):
-            numbers = ", ".join(f"{b:#04x}" for b in data[at : min(at + _BYTES_PER_ROW, end)])
-            yield f"\t.byte {numbers}"
+        while offset < end:
+            length = _equal_bytes(data, offset, end)
+            if length >= _LONG_RUN_BYTES:
+                fill = f", {data[offset]:#04x}" if data[offset] else ""
+                yield f"\t.space {length}{fill}"
+                offset += length
+                continue
+            row = data[offset : min(offset + _BYTES_PER_ROW, end)]
+            yield f"\t.byte {', '.join(f'{byte:#04x}' for byte in row)}"
+            offset += len(row)
+
+
+def _equal_bytes(data: bytes, offset: int, end: int) -> int:
+    """How many bytes from `offset` on are the same."""
+    first, length = data[offset : offset + 1], 0
+    while chunk := data[offset + length : min(offset + length + _CHUNK_BYTES, end)]:
+        rest = chunk.lstrip(first)
+        length += len(chunk) - len(rest)
+        if rest:
+            break
+    return length
 
 
 def _by_offset(symbols: Sequence[Symbol]) -> dict[int, list[str]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tilewright.asm import elf_format as fmt
 from tilewright.asm.dwarf import debug_sections
+from tilewright.asm.expression import signed64
 from tilewright.asm.object import Object, Relocation, Section
 
 _MASK64 = (1 << 64) - 1
@@ -112,7 +113,7 @@ def _symbols(source: Object, strings: _Strings) -> tuple[bytes, int, dict[str, i
 def _relocations(source: Object, section: str, numbers: dict[str, int]) -> bytes:
     record = fmt.relocation_record(source.byte_order)
     return b"".join(
-        record.pack(r.offset, _information(r, numbers), _signed64(r.addend))
+        record.pack(r.offset, _information(r, numbers), signed64(r.addend))
         for r in source.relocations
         if r.section == section
     )
@@ -120,10 +121,6 @@ def _relocations(source: Object, section: str, numbers: dict[str, int]) -> bytes
 
 def _information(relocation: Relocation, numbers: dict[str, int]) -> int:
     return numbers[relocation.symbol] << 32 | fmt.relocation_type(relocation)
-
-
-def _signed64(value: int) -> int:
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _file(source: Object, parts: list[_Part]) -> bytes:

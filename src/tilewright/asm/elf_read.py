@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilewright.asm import elf_format as fmt
 from tilewright.asm.encode import decode
+from tilewright.asm.expression import signed64
 from tilewright.asm.object import (
     Object,
     PlacedInstruction,
@@ -39,7 +40,7 @@ class _Header:
 
 
 def read_elf(data: bytes, table: InstructionTable, *, name: str = "<object>") -> Object:
-    """The object or image in an ELF file that was assembled with this table. Raises AssemblyError."""
+    """The object or image in an ELF file made with this table. Raises AssemblyError."""
     try:
         return _Reader(data, table).read()
     except struct.error:
@@ -129,7 +130,7 @@ class _Reader:
         )
 
     def _symbols(self) -> tuple[str, tuple[Symbol, ...], list[str]]:
-        """The source's name, the symbols, and the name (or section) behind each index."""
+        """The source's name, the symbols, and the name (or section) of each index."""
         tables = self._by_type(fmt.SECTION_SYMTAB)
         if len(tables) != 1 or not tables[0].link < len(self.headers):
             raise AssemblyError("the ELF file has no symbol table")
@@ -154,12 +155,13 @@ class _Reader:
         information, index, value, size = row[1], row[3], row[4], row[5]
         section: str | None = None
         if index == fmt.INDEX_ABSOLUTE:
-            section, value = "", value - (1 << 64) if value >> 63 else value
+            section = ""
         elif index != fmt.INDEX_UNDEFINED:
             section = self._named(index)
             value -= self.headers[index].address
         kind = _KINDS.get(information & 15, "")
-        return Symbol(name, section, value, information >> 4 == fmt.BIND_GLOBAL, kind, size)
+        is_global = information >> 4 == fmt.BIND_GLOBAL
+        return Symbol(name, section, signed64(value), is_global, kind, size)
 
     def _named(self, index: int) -> str:
         if not 0 < index < len(self.headers):

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
 from tilewright.asm.encode import encode
-from tilewright.asm.expression import Name, Unary, Value, evaluate
+from tilewright.asm.expression import Name, Unary, Value, evaluate, signed64
 from tilewright.asm.layout import Layout, expression_of
 from tilewright.asm.object import Object, PlacedInstruction, Relocation, Section, Symbol
 from tilewright.asm.operands import bind_instruction, operand_span
@@ -230,7 +230,7 @@ def _symbols(layout: Layout, used: set[str]) -> tuple[Symbol, ...]:
         value = history[-1].value
         place = table.place(value.symbol) if value and value.symbol else ("", 0)
         if value is not None and place is not None and not value.part:
-            found.append(_symbol(layout, name, place[0], place[1] + value.offset))
+            found.append(_symbol(layout, name, place[0], signed64(place[1] + value.offset)))
     for name, declaration in table.declarations.items():
         if table.is_defined(name):
             continue

@@ -152,6 +152,11 @@ def split(value: Value, part: str) -> Value:
     return Value(low if part == "lo" else (value.offset - low) >> _SPLIT_BITS)
 
 
+def signed64(value: int) -> int:
+    """The value as a signed 64-bit number, modulo 2**64."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _combine(operator: str, left: Value, right: Value, span: Span, context: Context) -> Value:
     if operator == "+" and not (left.symbol and right.symbol):
         return _shifted(left if left.symbol else right, left.offset + right.offset, span)

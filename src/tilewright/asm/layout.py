@@ -7,7 +7,7 @@ operands wait for the second pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
 from tilewright.asm.expression import Expression, Value, evaluate
@@ -71,7 +71,8 @@ class Layout:
             name, self.order, self.line, span, expression, section.name, section.size_bytes
         )
         try:
-            value: Value | None = evaluate(expression, self.scope())
+            # a missing name may well come later, so that looking for similar ones would be in vain
+            value: Value | None = evaluate(expression, replace(self.scope(), suggests=False))
         except NotYetKnown:
             value = None
         except Fault:
@@ -102,7 +103,7 @@ class Layout:
                 section.pending_labels.append(name)
 
     def place_instruction(self, parsed: ParsedLine) -> None:
-        """Reserve a word for an instruction. Raises Fault in a data section or at an odd address."""
+        """Reserve a word. Raises Fault in a data section or at an unaligned address."""
         section = self.sections.current
         if not section.is_code:
             raise Fault(

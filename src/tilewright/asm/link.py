@@ -26,7 +26,7 @@ from tilewright.isa import InstructionTable
 
 
 class LinkErrors(AssemblyError):
-    """All that keeps objects from being linked; `message` and `fix` are those of the first error."""
+    """All that keeps objects from being linked; `message` and `fix` are the first one's."""
 
     def __init__(self, errors: Sequence[AssemblyError]) -> None:
         first = errors[0]

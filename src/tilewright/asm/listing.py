@@ -47,7 +47,8 @@ def _rows(
 ) -> Iterator[str]:
     """The row of a line, and more if its bytes do not fit one."""
     data, address = _bytes_of(source, entry)
-    chunks = [data[i : i + _BYTES_PER_ROW] for i in range(0, len(data), _BYTES_PER_ROW)] or [b""]
+    shown = data[: _SHOWN_ROWS * _BYTES_PER_ROW]
+    chunks = [shown[i : i + _BYTES_PER_ROW] for i in range(0, len(shown), _BYTES_PER_ROW)] or [b""]
     place = f"{address:08x}" if entry.size_bytes else ""
     cycle = ""
     if cycles is not None:
@@ -57,10 +58,10 @@ def _rows(
     mark = ">" * entry.depth
     text = _printable(entry.text)
     yield f"{place:<8}  {_hex(chunks[0])}{cycle}  {entry.number:>5}  {mark:<2}{text}"
-    for number, chunk in enumerate(chunks[1:_SHOWN_ROWS], 1):
+    for number, chunk in enumerate(chunks[1:], 1):
         yield f"{address + number * _BYTES_PER_ROW:08x}  {_hex(chunk)}"
-    if len(chunks) > _SHOWN_ROWS:
-        yield f"          ... {len(data) - _SHOWN_ROWS * _BYTES_PER_ROW} more bytes"
+    if len(data) > len(shown):
+        yield f"          ... {len(data) - len(shown)} more bytes"
 
 
 def _bytes_of(source: Object, entry: LineEntry) -> tuple[bytes, int]:
@@ -80,7 +81,7 @@ def _printable(text: str) -> str:
 
 
 def _decoded_lines(source: Object) -> Iterator[LineEntry]:
-    """Lines made up from the instructions, for an object that came from a file without its source."""
+    """Lines made up from the instructions, for an object read from a file."""
     for index, placed in enumerate(source.instructions, 1):
         for label in placed.instruction.labels:
             yield LineEntry(placed.section, placed.offset, 0, source.file_name, index, f"{label}:")

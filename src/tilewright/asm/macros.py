@@ -42,7 +42,7 @@ class Macro:
 
 
 def split_arguments(text: str) -> list[str]:
-    """The pieces between commas that are not inside parentheses or quotes; an empty text has none."""
+    """The pieces between commas outside parentheses and quotes; an empty text has none."""
     pieces, start, depth, quote, i = [], 0, 0, "", 0
     while i < len(text):
         char = text[i]

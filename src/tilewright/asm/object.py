@@ -71,7 +71,7 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class LineEntry:
-    """A source line and the bytes that it made; `depth` counts the expansions that it came through."""
+    """A source line and the bytes that it made; `depth` counts the expansions around it."""
 
     section: str
     offset: int

@@ -62,7 +62,7 @@ def relocated_value(kind: RelocationKind, target: int, place: int, word_bytes: i
 
 
 def with_operand(instruction: Instruction, index: int, value: int) -> Instruction:
-    """The instruction with the number in one operand. Raises AssemblyError if it is out of range."""
+    """The instruction with a number put into an operand. Raises AssemblyError if out of range."""
     table, spec = instruction.table, instruction.spec
     operand_spec = table.operands_of(spec)[index]
     low, high = immediate_range(table, spec, operand_spec)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
+from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceLine, Span
 from tilewright.asm.expression import (
     Binary,
     Context,
@@ -207,12 +207,13 @@ def _names_of(expression: Expression) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scope(Context):
-    """The symbols as one line sees them."""
+    """The symbols as one line sees them; `suggests`: look for similar names if one is missing."""
 
     table: SymbolTable
     order: int
     section: str
     offset: int
+    suggests: bool = True
 
     def symbol(self, name: str, span: Span) -> Value:
         """The value of a name. Raises NotYetKnown."""
@@ -220,16 +221,15 @@ class Scope(Context):
             return Value(0, name)
         definition = self.table.definition_at(name, self.order)
         if definition is not None:
+            if definition.failed:
+                raise Consequence(f"'{name}' has no value, see its .set", span)
             if definition.value is None:
-                reason = (
-                    "has no value, see its .set" if definition.failed else "is set further down"
-                )
-                raise NotYetKnown(f"'{name}' {reason}", span)
+                raise NotYetKnown(f"'{name}' is set further down", span)
             return definition.value
         declaration = self.table.declarations.get(name)
         if declaration is not None and declaration.is_external:
             return Value(0, name)
-        fix = did_you_mean(name, self.table.names())
+        fix = did_you_mean(name, self.table.names()) if self.suggests else ""
         raise NotYetKnown(
             f"undefined symbol '{name}'", span, fix=fix or f"define it, or write .extern {name}"
         )
