@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ir.strategies import SYMBOLS, expressions
 
+from support.ir_strategies import SYMBOLS, expressions
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
     Binary,

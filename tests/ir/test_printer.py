@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from tests.ir.strategies import EXPLICIT, programs
+from hypothesis import given
 
+from support.ir_strategies import EXPLICIT, programs
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Var, binary, ceil_div
 from tilewright.ir.nodes import (
@@ -43,7 +43,6 @@ def test_a_whole_program() -> None:
 
 
 @given(programs())
-@settings(max_examples=100, deadline=None)
 def test_every_program_reads_back_equal(program: Program) -> None:
     text = print_program(program)
     assert parse(text) == program

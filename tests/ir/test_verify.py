@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.ir.stages import EXPLICIT, SEED, STAGED, changed, refusal
-from tests.ir.strategies import programs
 
+from support.ir_stages import EXPLICIT, SEED, STAGED, changed, refusal
+from support.ir_strategies import programs
 from tilewright.common.errors import CapacityError, TilewrightError
 from tilewright.common.expr import Var
 from tilewright.ir.nodes import Call, Program
@@ -140,7 +140,6 @@ def test_buffers_whose_size_is_open_are_not_counted() -> None:
 
 
 @given(programs(), st.sampled_from(get_args(Stage)))
-@settings(max_examples=80, deadline=None)
 def test_any_program_passes_or_is_refused(program: Program, stage: Stage) -> None:
     """The verifier meets programs that are wrong in every way and never fails otherwise."""
     with suppress(TilewrightError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.ir.stages import SEED, changed, refusal
+
+from support.ir_stages import SEED, changed, refusal
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.ir.stages import STAGED, changed, refusal
+
+from support.ir_stages import STAGED, changed, refusal
 
 GEMM = (
     "gemm > for m > for k > gemm("
