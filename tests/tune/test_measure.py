@@ -1,0 +1,165 @@
+"""Measuring candidates: the order is that of the measure, and finished work is never repeated."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from tilewright.common.errors import CapacityError
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+from tilewright.ops import gemm
+from tilewright.seeds.gemm import gemm as gemm_seed
+from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.measure import (
+    SimulatedMeasure,
+    all_candidates,
+    confirm,
+    measure_all,
+    schedule_text,
+)
+from tilewright.tune.records import Records, subject
+from tilewright.tune.search import rank
+
+MACHINE = load_machine("sw26010_cg")
+OP = gemm(256, 192, 128)
+
+TUNER = """
+import sys
+from tilewright.machine import load_machine
+from tilewright.ops import gemm
+from tilewright.seeds.gemm import gemm as gemm_seed
+from tilewright.tune.measure import SimulatedMeasure, all_candidates, measure_all
+from tilewright.tune.records import Records
+op, machine = gemm(256, 192, 128), load_machine("sw26010_cg")
+candidates = all_candidates(op, gemm_seed(op), machine)[:40]
+with Records(sys.argv[1]) as records:
+    measure_all(candidates, machine, SimulatedMeasure(), records=records,
+                advance=lambda done, total: print(done, flush=True))
+"""
+
+
+@dataclass
+class Counting:
+    """A measure that counts its calls and ranks programs by the length of their text."""
+
+    kind: str = "length"
+    calls: int = 0
+
+    def cycles(self, program_text, machine):
+        self.calls += 1
+        return len(program_text)
+
+
+@dataclass
+class Failing:
+    kind: str = "failing"
+
+    def cycles(self, program_text, machine):
+        raise CapacityError("out of luck", fix="try another")
+
+
+@pytest.fixture(scope="module")
+def candidates():
+    return all_candidates(OP, gemm_seed(OP), MACHINE)
+
+
+def test_the_whole_space_is_listed_once_best_by_the_model_first(candidates):
+    (ranking,) = rank([(OP, gemm_seed(OP))], MACHINE, keep=1)
+    texts = [schedule_text(c) for c in candidates]
+    cycles = [c.cycles for c in candidates]
+    assert len(set(texts)) == len(texts) == ranking.fitting
+    assert cycles == sorted(cycles)
+    assert cycles[0] == ranking.best[0].cycles
+
+
+def test_a_schedule_text_names_algorithm_nests_and_factors(candidates):
+    lines = schedule_text(candidates[0]).splitlines()
+    assert lines[:2] == ["algorithm gemm", "nest gemm"]
+    assert lines[-1].startswith("factors(a_copies=")
+
+
+def test_measuring_puts_candidates_in_the_order_of_the_measure(candidates):
+    measured = measure_all(candidates[:9], MACHINE, Counting())
+    assert [m.cycles for m in measured] == sorted(m.cycles for m in measured)
+    assert {id(m.candidate) for m in measured} == {id(c) for c in candidates[:9]}
+
+
+def test_simulating_gives_the_cycles_of_the_candidates_program(candidates):
+    (only,) = confirm(candidates, 1, MACHINE, SimulatedMeasure())
+    assert only.cycles == simulate(candidates[0].program(MACHINE), MACHINE).cycles
+
+
+def test_confirming_measures_no_more_than_asked(candidates):
+    measure = Counting()
+    assert len(confirm(candidates, 3, MACHINE, measure)) == measure.calls == 3
+
+
+def test_candidates_that_cannot_run_come_last_with_the_reason(candidates):
+    (only,) = confirm(candidates, 1, MACHINE, Failing())
+    assert (only.cycles, only.failure) == (None, "out of luck; try another")
+
+
+def test_what_is_recorded_is_not_measured_again(candidates, tmp_path):
+    with Records(tmp_path / "r.db") as records:
+        first, again = Counting(), Counting()
+        before = measure_all(candidates[:5], MACHINE, first, records=records)
+        after = measure_all(candidates[:7], MACHINE, again, records=records)
+    assert (first.calls, again.calls) == (5, 2)
+    known = {id(m.candidate): m.cycles for m in after}
+    assert all(known[id(m.candidate)] == m.cycles for m in before)
+
+
+def test_threads_and_processes_give_what_one_process_gives(candidates):
+    alone = [m.cycles for m in measure_all(candidates[:6], MACHINE, SimulatedMeasure())]
+    with ThreadPoolExecutor(2) as threads:
+        assert alone == [
+            m.cycles
+            for m in measure_all(candidates[:6], MACHINE, SimulatedMeasure(), executor=threads)
+        ]
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        assert alone == [
+            m.cycles
+            for m in measure_all(candidates[:6], MACHINE, SimulatedMeasure(), executor=processes)
+        ]
+
+
+def test_progress_is_told_after_each_measurement(candidates):
+    told = []
+    measure_all(candidates[:3], MACHINE, Counting(), advance=lambda *count: told.append(count))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_killed_tuner_resumes_where_it_was(candidates, tmp_path):
+    path = tmp_path / "r.db"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    command = [sys.executable, "-c", TUNER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        finished = [int(process.stdout.readline()) for _ in range(5)][-1]
+        process.send_signal(signal.SIGKILL)
+    with Records(path) as records:
+        kept = len(records)
+        resumed = measure_all(candidates[:40], MACHINE, SimulatedMeasure(), records=records)
+        assert finished <= kept < 40
+        assert len(records) == 40
+    undisturbed = measure_all(candidates[:40], MACHINE, SimulatedMeasure())
+    assert [m.cycles for m in resumed] == [m.cycles for m in undisturbed]
+
+
+def test_records_are_those_of_the_text_that_is_measured(candidates, tmp_path):
+    """What a worker gets is the printed program, which parses back to the same one."""
+
+    class Parsing(Counting):
+        def cycles(self, program_text, machine):
+            return simulate(parse(program_text), machine).cycles
+
+    with Records(tmp_path / "r.db") as records:
+        measure_all(candidates[:1], MACHINE, Parsing(), records=records)
+        what = subject(OP, MACHINE, schedule_text(candidates[0]), "length")
+        assert records.get(what) == simulate(candidates[0].program(MACHINE), MACHINE).cycles
