@@ -110,6 +110,15 @@ def test_what_the_text_cannot_say() -> None:
     )
 
 
+def test_a_part_shares_the_storage_of_another() -> None:
+    program = changed(EXPLICIT, '    y: tensor("f64", "output", rows=8, batch=64)\n', "")
+    verify(program, "explicit", part=True)
+    assert refusal(program, "explicit") == (
+        "add: tensor 'y_flat' shares the storage of 'y', which owns none; "
+        "name a tensor that is declared without storage"
+    )
+
+
 def _too_large(program: Program, capacity_bytes: int) -> str:
     with pytest.raises(CapacityError) as caught:
         verify(program, "explicit", capacity_bytes=capacity_bytes)

@@ -32,9 +32,12 @@ from tilewright.ir.visit import expressions, walk
 __all__ = ["Stage", "verify"]
 
 
-def verify(program: Program, stage: Stage, *, capacity_bytes: int | None = None) -> None:
+def verify(
+    program: Program, stage: Stage, *, capacity_bytes: int | None = None, part: bool = False
+) -> None:
     """Check every rule of the stage.
 
+    A `part` is one nest of several: what owns the storage of its tensors may stand in another.
     Raises ProgramError for a broken rule, and CapacityError for buffers beyond `capacity_bytes` of
     scratchpad per core.
 
@@ -45,7 +48,7 @@ def verify(program: Program, stage: Stage, *, capacity_bytes: int | None = None)
     tilewright.common.errors.ProgramError: p > for i in range(m): symbol 'm' is not defined here; \
 known: n, rid, cid, mesh_rows, mesh_columns
     """
-    check_declarations(program)
+    check_declarations(program, part=part)
     tensors = {t.name: t for t in program.tensors}
     place = Place(program, stage, tensors, {b.name: b for b in program.buffers})
     _check_body(program.body, place)
@@ -128,7 +131,8 @@ def _check_transfer(stmt: Transfer, place: Place) -> None:
 
 def _check_writable(name: str, place: Place) -> None:
     tensor = place.tensor(name)
-    if "input" in (tensor.kind, place.tensor(tensor.memory).kind):
+    owner = place.tensors.get(tensor.memory, tensor)
+    if "input" in (tensor.kind, owner.kind):
         raise place.error(f"tensor {name!r} is an input and cannot be written")
 
 

@@ -25,12 +25,17 @@ from tilewright.ir.nodes import (
 from tilewright.ir.visit import walk
 
 
-def check_declarations(program: Program) -> None:
-    """Names, element types, extents, shared storage and addresses; raises ProgramError."""
+def check_declarations(program: Program, *, part: bool) -> None:
+    """Names, element types, extents, shared storage and addresses; raises ProgramError.
+
+    The owner of a storage may be missing from a `part` of a larger program.
+    """
     check_name("program", program.name)
     _check_names(program)
     for tensor in program.tensors:
         _check_tensor(tensor, program)
+        if tensor.storage and (_declared(tensor.storage, program) or not part):
+            _check_storage(tensor, program)
     for buffer in program.buffers:
         _check_buffer(buffer, program)
     _check_offsets(program)
@@ -83,8 +88,10 @@ def _check_tensor(tensor: Tensor, program: Program) -> None:
         if tensor.dims.count(dim) > 1:
             raise _error(program, f"{what} has two dimensions {dim!r}")
         _check_size(extent, f"dimension {dim!r} of {what}", program)
-    if tensor.storage:
-        _check_storage(tensor, program)
+
+
+def _declared(name: str, program: Program) -> bool:
+    return any(t.name == name for t in program.tensors)
 
 
 def _check_storage(tensor: Tensor, program: Program) -> None:
