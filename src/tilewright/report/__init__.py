@@ -1,0 +1,1 @@
+"""Views over estimates, runs and traces: what is shown, never what is computed."""

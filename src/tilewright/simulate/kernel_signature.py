@@ -1,0 +1,193 @@
+"""Which iterations of a loop behave alike: the values that timing depends on, for all iterations at
+once.
+
+In: the expressions in a loop's body that decide extents, conditions and slots, and the values of
+the variables outside. Out: one number per iteration; equal numbers mean equal values of every such
+expression in every iteration of the loops inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Binary, Const, Expr, Var, binary, evaluate, free_vars
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Env: TypeAlias = Mapping[str, int]
+
+TABLE_LIMIT = 1 << 18
+"""Most values of one expression over a loop and those inside; beyond, variables stand for them."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """An expression that timing depends on, and the loops of the body that its variables come
+    from."""
+
+    expr: Expr
+    loops: tuple[tuple[str, Expr], ...] = ()
+
+    def inside(self, var: str, extent: Expr) -> Timed:
+        """The same expression seen from outside the loop over `var`.
+
+        Slots count through nested loops modulo the copies of a buffer: there the remainder of what
+        the loops outside contribute decides, so no table over the loop is needed.
+        """
+        used = free_vars(self.expr).union(*(free_vars(e) for _, e in self.loops))
+        if var not in used:
+            return self
+        match self.expr:
+            case Binary("%", index, Const(modulus)) if not self.loops:
+                outside = _without(index, var)
+                if outside is not None:
+                    return Timed(binary("%", outside, modulus))
+            case _:
+                pass
+        return Timed(self.expr, ((var, extent), *self.loops))
+
+    def outer_symbols(self) -> frozenset[str]:
+        """Symbols that the loops outside have to give a value."""
+        used = free_vars(self.expr).union(*(free_vars(e) for _, e in self.loops))
+        return used - {var for var, _ in self.loops}
+
+
+def _without(index: Expr, var: str) -> Expr | None:
+    """What `index` is without its terms in `var`, None where they are not terms of a sum."""
+    match index:
+        case Const() | Var():
+            return Const(0) if index == Var(var) else index
+        case Binary("+" | "-" as sign, a, b):
+            left, right = _without(a, var), _without(b, var)
+            return None if left is None or right is None else binary(sign, left, right)
+        case Binary("*", a, Const() as factor) | Binary("*", Const() as factor, a):
+            rest = _without(a, var)
+            return None if rest is None else binary("*", rest, factor)
+        case _:
+            return None if var in free_vars(index) else index
+
+
+def signatures(
+    timed: tuple[Timed, ...], var: str, iterations: int, env: Env, known: dict[Any, int]
+) -> Numbers:
+    """One number per iteration of the loop over `var`; `known` keeps numbers equal between
+    calls."""
+    tables = [_table(t, var, iterations, env) for t in timed]
+    code, first = _classes([_column(t.values) for t in tables if len(t.values) > 1], iterations)
+    rows = [tuple(t.row(i) for t in tables) for i in first]
+    numbers = np.array([known.setdefault(row, len(known)) for row in rows], np.int64)
+    return numbers[code]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What tells one iteration from another for one expression.
+
+    `values`: (iterations, or 1 where it does not change, values inside). They are the expression's
+    own, or, where `symbolic`, those of its variables: finer than needed, never wrong.
+    """
+
+    values: Numbers
+    symbolic: bool = False
+
+    def row(self, iteration: int) -> tuple[bool, bytes]:
+        return self.symbolic, self.values[iteration if len(self.values) > 1 else 0].tobytes()
+
+
+def _table(t: Timed, var: str, iterations: int, env: Env) -> _Table:
+    symbols = t.outer_symbols()
+    count = iterations if var in symbols else 1
+    extents = _extents(t, env)
+    if extents is None or (extents and count * prod(extents) > TABLE_LIMIT):
+        return _variables(symbols, var, count, env)
+    bound: dict[str, Any] = dict(env)
+    for i, ((name, _), extent) in enumerate(zip(t.loops, extents, strict=True)):
+        bound[name] = _axis(extent, 1 + i, len(extents))
+    if count > 1:
+        bound[var] = _axis(iterations, 0, len(extents))
+    elif var in symbols:
+        bound[var] = 0
+    try:
+        with np.errstate(divide="ignore"):
+            values = np.asarray(evaluate(t.expr, bound), np.int64)
+    except ZeroDivisionError:
+        return _variables(symbols, var, count, env)
+    return _Table(np.broadcast_to(values, (count, *extents)).reshape(count, prod(extents)))
+
+
+def _extents(t: Timed, env: Env) -> tuple[int, ...] | None:
+    """Iterations of the loops inside, None where they change with the loop itself."""
+    try:
+        return tuple(max(int(evaluate(e, env)), 0) for _, e in t.loops)
+    except ProgramError:
+        return None
+
+
+def _variables(symbols: frozenset[str], var: str, count: int, env: Env) -> _Table:
+    outer = np.array([env[s] for s in sorted(symbols - {var})], np.int64)
+    fixed = np.broadcast_to(outer, (count, len(outer)))
+    own = np.arange(count)[:, None] if var in symbols else np.zeros((count, 0), np.int64)
+    return _Table(np.concatenate([own, fixed], axis=1), symbolic=True)
+
+
+def _axis(length: int, position: int, inner: int) -> Numbers:
+    shape = [1] * (inner + 1)
+    shape[position] = length
+    return np.arange(length).reshape(shape)
+
+
+def _column(table: Numbers) -> Numbers:
+    """One number per row, equal for equal rows."""
+    if table.shape[1] == 1:
+        return table[:, 0]
+    inverse: Numbers = np.unique(table, axis=0, return_inverse=True)[1]
+    return inverse.reshape(-1)
+
+
+def _classes(columns: list[Numbers], rows: int) -> tuple[Numbers, list[int]]:
+    """The class of each row by all columns, and the first row of each class."""
+    code, span = np.zeros(rows, np.int64), 1
+    for column in columns:
+        low, width = int(column.min()), int(column.max()) - int(column.min()) + 1
+        if width == 1:
+            continue
+        if span * width >= 1 << 62:
+            code, span = _dense(code)
+            column, width = _dense(column)
+            low = 0
+        code, span = code * width + (column - low), span * width
+    if span == 1:
+        return code, [0]
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return inverse, first.tolist()
+
+
+def _dense(column: Numbers) -> tuple[Numbers, int]:
+    values, inverse = np.unique(column, return_inverse=True)
+    return inverse, len(values)
+
+
+class Periods:
+    """How long a sequence of signatures goes on repeating."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._changes: dict[int, Numbers] = {}
+
+    def repeats(self, first: int, period: int) -> int:
+        """How often numbers[first : first + period] follows itself at once."""
+        numbers, start = self._numbers, first + period
+        if not np.array_equal(numbers[first:start], numbers[start : start + period]):
+            return 0
+        if period not in self._changes:
+            self._changes[period] = np.flatnonzero(numbers[period:] != numbers[:-period])
+        changes = self._changes[period]
+        place = int(np.searchsorted(changes, first))
+        end = int(changes[place]) if place < len(changes) else len(numbers) - period
+        return (end - first) // period
