@@ -281,6 +281,29 @@ def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
             assert_never(e)
 
 
+def coefficient(e: Expr, name: str) -> Expr:
+    """The factor of symbol `name` in `e`, which must be linear in it (ProgramError where it is not).
+
+    >>> str(coefficient(parse_expr("rid * 4 + (row * 2 + 1) * stride"), "row"))
+    '2 * stride'
+    """
+    if name not in free_vars(e):
+        return Const(0)
+    match e:
+        case Var():
+            return Const(1)
+        case Binary("+", a, b):
+            return coefficient(a, name) + coefficient(b, name)
+        case Binary("-", a, b):
+            return coefficient(a, name) - coefficient(b, name)
+        case Binary("*", a, b) if name not in free_vars(b):
+            return coefficient(a, name) * b
+        case Binary("*", a, b) if name not in free_vars(a):
+            return a * coefficient(b, name)
+        case _:
+            raise ProgramError(f"{e} is not linear in {name}")
+
+
 _FREE: dict[Expr, frozenset[str]] = {}
 
 

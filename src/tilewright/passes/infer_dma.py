@@ -22,6 +22,7 @@ from tilewright.common.expr import (
     Var,
     all_of,
     binary,
+    coefficient,
     free_vars,
     product,
     round_up,
@@ -146,7 +147,7 @@ def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
         )
     zeros = {f.var: Const(0) for f in moving}
     start = substitute(r.start, zeros)
-    steps = [(f, substitute(r.start, {**zeros, f.var: Const(1)}) - start) for f in moving]
+    steps = [(f, coefficient(r.start, f.var)) for f in moving]
     if len(steps) == 1 and r.extent == Const(1):
         loop, step = steps[0]
         return Range(start, loop.extent, step), Range(Var(loop.var), Const(1))

@@ -20,6 +20,7 @@ from tilewright.common.expr import (
     all_of,
     binary,
     ceil_div,
+    coefficient,
     free_vars,
     minimum,
     round_up,
@@ -220,14 +221,14 @@ def tile(p: Plan, use: Use, operand: int) -> Tile:
 def _range(p: Plan, operand: int, index: Expr) -> Range:
     axes = [a for a in p.nest.axes if a.name in free_vars(index)]
     zeros = {a.name: Const(0) for a in axes}
-    start = base = substitute(index, zeros)
+    start = substitute(index, zeros)
     spans: list[tuple[Expr, Expr]] = []
     for a in axes:
-        coefficient = substitute(index, {**zeros, a.name: Const(1)}) - base
+        step = coefficient(index, a.name)
         first, extent = _local(p, operand, a)
-        start = start + coefficient * first
+        start = start + step * first
         if extent != Const(1):
-            spans.append((coefficient, extent))
+            spans.append((step, extent))
     if not spans:
         return Range(start, Const(1))
     if len(spans) == 1:

@@ -1,0 +1,304 @@
+"""How a nest's loops overlap: the compiled composition of item costs into elapsed cycles.
+
+In: the items of a chain of loops (calls, gets and puts before and after the loop inside, level by level), what each
+costs for every kind of iteration, and how often each loop runs. Out: cycles of every candidate. Each level is played
+through for a few iterations with the core's clock, the engine's queue and the arrival of what was fetched ahead, the
+loop inside being one opaque step; the steady state is extrapolated. So fill, steady state and drain come from the
+order of the generated code, not from a maximum of two sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+CALL, GET, PUT = 0, 1, 2
+_PLAYED = 3
+_BACKLOG = 1e15
+_SUMMARY = 6  # elapsed, engine busy, headroom, residue, fetched ahead, compute
+
+
+class Chain(NamedTuple):
+    """A chain of loops as arrays; level d is the body inside d loops.
+
+    `before[d]`, `after[d]`: (first, end) item numbers at level d. Item i: `kind`, `buffer`, and the row of its cost
+    for kinds of iterations k: `base[i] + sum(strides[i, d] * k[d])`. `kinds[d]`: 1 (all alike), 2 (last differs) or
+    3 (first and last differ). `counts[d, j]`: iterations of loop d for tile candidate j.
+    """
+
+    before: Ints
+    after: Ints
+    kind: Ints
+    buffer: Ints
+    base: Ints
+    strides: Ints
+    kinds: Ints
+    counts: Floats
+    service: Floats
+    issue: Floats
+
+
+class Case(NamedTuple):
+    """One candidate: which buffers are double, which tile column, and the machine's transfer latency."""
+
+    chain: Chain
+    double: Any
+    tile: int
+    latency: float
+
+
+class Clock(NamedTuple):
+    """What plays: `time` is [core clock, engine free, engine busy, compute]; per buffer, when the tile fetched ahead
+    arrives and when the last two stores end; the kind of iteration of every loop.
+    """
+
+    time: Any
+    arrived: Any
+    stored: Any
+    kinds: Any
+
+
+@numba.njit(cache=True)
+def _row(chain: Any, item: int, kinds: Any) -> Any:
+    row = chain.base[item]
+    for d in range(len(kinds)):
+        row += chain.strides[item, d] * kinds[d]
+    return row
+
+
+@numba.njit(cache=True)
+def _looped(case: Any, level: int) -> bool:
+    """Whether any loop around the level runs more than once; if none does there is nothing to overlap."""
+    for d in range(level):
+        if case.chain.counts[d, case.tile] > 1.0:
+            return True
+    return False
+
+
+@numba.njit(cache=True)
+def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
+    """Play the items of a span."""
+    chain, time = case.chain, clock.time
+    for item in range(span[0], span[1]):
+        row = _row(chain, item, clock.kinds)
+        cost = chain.service[row, case.tile]
+        if chain.kind[item] == CALL:
+            time[0] += cost
+            time[3] += cost
+        elif cost > 0.0:
+            b = chain.buffer[item]
+            ahead = chain.kind[item] == GET and case.double[b] and looped
+            if ahead:
+                time[0] = max(time[0], clock.arrived[b])
+            time[0] += chain.issue[row, case.tile]
+            time[1] = max(time[1], time[0] + case.latency) + cost
+            time[2] += cost
+            if ahead:
+                clock.arrived[b] = time[1]
+            elif chain.kind[item] == GET or not looped:
+                time[0] = time[1]
+            else:
+                clock.stored[b, 0] = clock.stored[b, 1]
+                clock.stored[b, 1] = time[1]
+
+
+@numba.njit(cache=True)
+def _enter(case: Any, clock: Any, level: int) -> None:
+    """Start the body at `level`: wait for the slots that it will write, then what stands before its loop."""
+    looped = _looped(case, level)
+    if looped:
+        for item in range(case.chain.after[level, 0], case.chain.after[level, 1]):
+            if case.chain.kind[item] == PUT:
+                b = case.chain.buffer[item]
+                due = clock.stored[b, 0] if case.double[b] else clock.stored[b, 1]
+                clock.time[0] = max(clock.time[0], due)
+    _items(case, clock, case.chain.before[level], looped)
+
+
+@numba.njit(cache=True)
+def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
+    """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one inside is opaque."""
+    loops = len(case.chain.kinds)
+    deep = level
+    _enter(case, clock, deep)
+    while deep < loops and case.chain.counts[deep, case.tile] == 1.0:
+        deep += 1
+        _enter(case, clock, deep)
+    if deep < loops:
+        _opaque(clock.time, summaries[deep, _place(case.chain, clock.kinds, deep)])
+    for d in range(deep, level - 1, -1):
+        _items(case, clock, case.chain.after[d], _looped(case, d))
+
+
+@numba.njit(cache=True)
+def _opaque(time: Any, inner: Any) -> None:
+    """Run a summarised loop: late by the backlog it can not absorb, never faster than the engine."""
+    start, free = time[0], time[1]
+    end = start + inner[0] + max(0.0, free - start - inner[2])
+    if inner[1] > 0.0:
+        end = max(end, max(start, free) + inner[1] - inner[4])
+        time[1] = max(end + inner[3], max(free, start) + inner[1])
+    time[0] = end
+    time[2] += inner[1]
+    time[3] += inner[5]
+
+
+@numba.njit(cache=True)
+def _place(chain: Any, kinds: Any, loops: int) -> int:
+    """The number of a combination of kinds of the outermost `loops` loops."""
+    place = 0
+    for d in range(loops):
+        place = place * chain.kinds[d] + kinds[d]
+    return place
+
+
+@numba.njit(cache=True)
+def _times(kinds: int, kind: int, count: float) -> float:
+    """How many iterations of one kind a loop of `count` has."""
+    if kinds == 1:
+        return count
+    if kinds == 2:
+        return count - 1.0 if kind == 0 else 1.0
+    if kind == 1:
+        return max(count - 2.0, 0.0)
+    return 1.0 if kind == 0 or count > 1.0 else 0.0
+
+
+@numba.njit(cache=True)
+def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> None:
+    """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated."""
+    kinds, time = case.chain.kinds[loop], clock.time
+    for kind in range(kinds):
+        clock.kinds[loop] = kind
+        times = _times(kinds, kind, case.chain.counts[loop, case.tile])
+        played = 0.0
+        now, busy, compute = time[0], time[2], time[3]
+        while played < times and played < _PLAYED:
+            now, busy, compute = time[0], time[2], time[3]
+            _iteration(case, clock, loop + 1, summaries)
+            played += 1.0
+        rest = times - played
+        if rest > 0.0:
+            shift = (time[0] - now) * rest
+            time[0] += shift
+            time[1] += shift
+            time[2] += (time[2] - busy) * rest
+            time[3] += (time[3] - compute) * rest
+            clock.arrived[:] += shift
+            clock.stored[:] += shift
+    clock.kinds[loop] = 0
+
+
+@numba.njit(cache=True)
+def _reset(clock: Any) -> None:
+    clock.time[:] = 0.0
+    clock.arrived[:] = 0.0
+    clock.stored[:] = 0.0
+
+
+@numba.njit(cache=True)
+def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> None:
+    """Summarise a loop as it runs again and again, and the backlog that it absorbs without delay."""
+    time = clock.time
+    _reset(clock)
+    _loop(case, clock, loop, summaries)
+    start, busy, compute = time[0], time[2], time[3]
+    queued = max(0.0, time[1] - time[0])
+    _loop(case, clock, loop, summaries)
+    out[0], out[1], out[3] = time[0] - start, time[2] - busy, time[1] - time[0]
+    out[4], out[5] = _ahead(case, clock, loop), time[3] - compute
+    late = _late(case, clock, loop, summaries)
+    out[2] = queued + _BACKLOG - late if late > 0.0 else _BACKLOG
+
+
+@numba.njit(cache=True)
+def _late(case: Any, clock: Any, loop: int, summaries: Any) -> float:
+    """How much later two iterations end when the engine has a huge backlog at the start."""
+    ends = np.zeros(2)
+    for backlogged in range(2):
+        _reset(clock)
+        clock.time[1] = _BACKLOG * backlogged
+        for _ in range(2):
+            _iteration(case, clock, loop + 1, summaries)
+        ends[backlogged] = clock.time[0]
+    return float(ends[1] - ends[0])
+
+
+@numba.njit(cache=True)
+def _ahead(case: Any, clock: Any, loop: int) -> float:
+    """Engine time of what may still be on its way, fetched ahead, when the loop ends."""
+    total = 0.0
+    for level in range(loop + 1, len(case.chain.kinds) + 1):
+        span = case.chain.before[level]
+        for item in range(span[0], span[1]):
+            if case.chain.kind[item] == GET and case.double[case.chain.buffer[item]]:
+                total += case.chain.service[_row(case.chain, item, clock.kinds), case.tile]
+    return total
+
+
+@numba.njit(cache=True)
+def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
+    """Summaries of every loop, innermost first, for every combination of kinds of the loops around it."""
+    chain = case.chain
+    for loop in range(len(chain.kinds) - 1, -1, -1):
+        if chain.counts[loop, case.tile] == 1.0:
+            continue
+        combinations = 1
+        for d in range(loop):
+            combinations *= chain.kinds[d]
+        for place in range(combinations):
+            rest = place
+            clock.kinds[:] = 0
+            for d in range(loop - 1, -1, -1):
+                clock.kinds[d] = rest % chain.kinds[d]
+                rest //= chain.kinds[d]
+            if _happens(case, clock.kinds, loop):
+                _summarise(case, clock, loop, summaries, summaries[loop, place])
+    clock.kinds[:] = 0
+
+
+@numba.njit(cache=True)
+def _happens(case: Any, kinds: Any, loops: int) -> bool:
+    """Whether the candidate has iterations of these kinds at all."""
+    for d in range(loops):
+        count = case.chain.counts[d, case.tile]
+        if count == 1.0:
+            if kinds[d] != 0:
+                return False
+        elif _times(case.chain.kinds[d], kinds[d], count) == 0.0:
+            return False
+    return True
+
+
+@numba.njit(cache=True)
+def play(chain: Any, doubles: Any, latency: float, cycles: Any, compute: Any, busy: Any) -> None:
+    """Fill `cycles[c, j]` and the compute and engine-busy cycles for copies c and tiles j."""
+    loops, combinations = len(chain.kinds), 1
+    for d in range(loops):
+        combinations *= chain.kinds[d]
+    summaries = np.zeros((loops + 1, combinations, _SUMMARY))
+    buffers = doubles.shape[1]
+    clock = Clock(
+        np.zeros(4),
+        np.zeros(buffers),
+        np.zeros((buffers, 2)),
+        np.zeros(max(loops, 1), np.int64),
+    )
+    for c in range(doubles.shape[0]):
+        for j in range(chain.counts.shape[1]):
+            case = Case(chain, doubles[c], j, latency)
+            _all_loops(case, clock, summaries)
+            _reset(clock)
+            if _looped(case, loops):
+                fill = _ahead(case, clock, -1)
+                clock.time[0] = clock.time[1] = fill + latency if fill > 0.0 else 0.0
+            _iteration(case, clock, 0, summaries)
+            cycles[c, j] = max(clock.time[0], clock.time[1])
+            compute[c, j] = clock.time[3]
+            busy[c, j] = clock.time[2]
