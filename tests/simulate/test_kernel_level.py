@@ -281,6 +281,11 @@ def test_a_full_size_layer_executes_few_of_its_million_statements() -> None:
             "get(x[at(0, 17)], t[0])",
             "get(x[at(0, 17)], t[0]): a tile of 17 elements does not fit t[0] of 16",
         ),
+        (
+            "get(x[at(rid * 8, rid * 8 + 8)], t[0])\nwait(t[0])",
+            "get(x[at(rid * 8, rid * 8 + 8)], t[0]): another core moves more than core (0, 0), "
+            "whose transfers decide the time; give core (0, 0) the largest region",
+        ),
         ("for i in range(n):\n    barrier()", "symbol 'n' of program 'p' has no value"),
         (
             "fill(x[at(0, 16)]('e'))",

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.primitives import CallCost
 from tilewright.cost.timing import (
@@ -104,6 +105,12 @@ class KernelCosts:
         extents: Extents = np.zeros((len(values), *mesh), np.int64)
         for dim, value in enumerate(values):
             extents[dim] = value
+        if (extents > extents[:, :1, :1]).any():
+            raise SimulationError(
+                "another core moves more than core (0, 0), whose transfers decide the time",
+                where=region.text,
+                fix="give core (0, 0) the largest region",
+            )
         known = (len(values), extents.tobytes())
         number = self._numbers.setdefault(known, len(self._contents))
         if number == len(self._contents):

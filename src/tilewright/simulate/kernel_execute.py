@@ -174,8 +174,9 @@ class Executor:
         check_slot(self._plan, slot, move.text, env)
         check_size(self._plan, slot, cost.elements, move.text, env)
         check_move(self._plan, move, slot, state.pending, env)
+        content = self._costs.content(move.region, env)
         if stmt.direction == "get":
-            self._hold(slot, self._costs.content(move.region, env))
+            self._hold(slot, content)
         if not cost.requests:
             return
         issued = state.now

@@ -144,17 +144,17 @@ class _Builder:
             tuple(int(evaluate(e, self.mesh)) for e in tensor.shape),
             self._on_first_core(stmt.slot),
             tuple(self._on_first_core(e) for e in numbers),
-            self._region(extents),
+            self._region(extents, print_head(stmt)),
             print_head(stmt),
         )
         self.moves.append(move)
         return move
 
-    def _region(self, extents: tuple[Expr, ...]) -> Region:
+    def _region(self, extents: tuple[Expr, ...], text: str) -> Region:
         bound = tuple(substitute(e, self.mesh) for e in extents)
         symbols = frozenset().union(*(free_vars(e) for e in bound)) - set(CORE_SYMBOLS)
         self._regions += 1
-        return Region(self._regions, bound, tuple(sorted(symbols)))
+        return Region(self._regions, text, bound, tuple(sorted(symbols)))
 
     def _result(self, call: Call) -> Region | None:
         """What the put of the result keeps, if there is one put and it stands around the call."""
@@ -162,11 +162,11 @@ class _Builder:
             return None
         buffer = call.operands[0].buffer
         kept = {
-            tuple(r.extent for r in s.ranges)
+            tuple(r.extent for r in s.ranges): print_head(s)
             for s in walk(self._program.body)
             if isinstance(s, Transfer) and s.direction == "put" and s.buffer == buffer
         }
-        regions = [self._region(extents) for extents in kept]
+        regions = [self._region(extents, text) for extents, text in kept.items()]
         return (
             regions[0]
             if len(regions) == 1 and set(regions[0].symbols) <= set(self._scope)

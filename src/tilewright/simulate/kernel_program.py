@@ -42,6 +42,7 @@ class Region:
     """The part of a tile that lies inside its tensor, as extents over core and loop symbols."""
 
     number: int
+    text: str
     extents: tuple[Expr, ...]
     symbols: tuple[str, ...]
 
