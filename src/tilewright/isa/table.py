@@ -116,10 +116,14 @@ class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Communication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Register communication: depth of receive buffers, bus latency, cost of a sync."""
+    """Register communication: depth of receive buffers, bus latency and rate, cost of a sync.
+
+    A put with an index from `broadcast_from_index` on goes to all other cores of the line.
+    """
 
     transfer_buffer_entries: int
     transfer_latency_cycles: int
+    bus_cycles_per_transfer: int
     sync_latency_cycles: int
     broadcast_from_index: int
     source: str = ""

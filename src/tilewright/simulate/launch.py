@@ -1,0 +1,218 @@
+"""Setting up a run: the joined code of all programs, and the arrays of every core.
+
+In: programs, mesh, registers and memory images as a user gives them. Out: the `State` at cycle 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilewright.common.errors import MachineError, SimulationError
+from tilewright.isa import InstructionTable
+from tilewright.isa.table import Communication
+from tilewright.simulate.program import Program
+from tilewright.simulate.units import layout
+
+UnitOrder = Literal["in_order", "decoupled"]
+Value = int | float | Sequence[float]
+Registers = Mapping[str, Value]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """`rows` x `columns` cores with a bus along each row and column; core = row * columns + column.
+
+    Without `communication` the table's own parameters hold. With `ideal_communication` every get
+    finds a zero at once and every put is swallowed: for looking at one core's pipeline alone.
+    """
+
+    rows: int
+    columns: int
+    communication: Communication | None = None
+    ideal_communication: bool = False
+
+    @property
+    def cores(self) -> int:
+        """Number of cores."""
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Core:
+    """What one core starts with."""
+
+    program: Program
+    entry: int
+    registers: Registers
+    traced: bool
+
+
+def per_core(value: T | Sequence[T], cores: int, what: str) -> list[T]:
+    """One value for all cores, or a sequence with one for each."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+        return [value] * cores
+    if len(value) != cores:
+        raise SimulationError(f"{len(value)} {what} given for {cores} cores")
+    return list(value)
+
+
+def launch(
+    cores: Sequence[Core],
+    mesh: Mesh,
+    local_memory: Sequence[ArrayLike] | NDArray[np.uint8] | None,
+    unit_order: UnitOrder,
+    max_cycles: int,
+    trace_limit: int,
+) -> tuple[layout.Arrays, list[int]]:
+    """The state at cycle 0, and each core's first row in the joined code."""
+    table = cores[0].program.table
+    if any(core.program.table.name != table.name for core in cores):
+        raise SimulationError("the cores' programs use different instruction tables")
+    code, bases = _joined_code([core.program for core in cores])
+    machine = _machine(table, mesh, unit_order, max_cycles)
+    state = _fresh_state(table, code, machine, len(cores), trace_limit)
+    for record, core, base in zip(state.cores, cores, bases, strict=True):
+        _start(record, core, base)
+        _set_registers(record, table, core.registers)
+    if local_memory is not None:
+        _set_memory(state.cores, local_memory, table.local_memory_bytes)
+    return state, bases
+
+
+def _joined_code(programs: Sequence[Program]) -> tuple[NDArray[Any], list[int]]:
+    """The rows of all distinct programs, each followed by an empty row."""
+    starts: dict[int, int] = {}
+    parts: list[NDArray[Any]] = []
+    rows = 0
+    for program in programs:
+        if id(program) not in starts:
+            starts[id(program)] = rows
+            parts += [program.code, np.zeros(1, program.code.dtype)]
+            rows += len(program.code) + 1
+    return np.concatenate(parts), [starts[id(program)] for program in programs]
+
+
+def _machine(
+    table: InstructionTable, mesh: Mesh, unit_order: UnitOrder, max_cycles: int
+) -> NDArray[Any]:
+    """The machine's record: issue rules, sizes, and communication parameters."""
+    issue, machine = table.issue, np.zeros(1, layout.machine_dtype())
+    values = {
+        "width": issue.width,
+        "branch_ends_group": issue.branch_ends_group,
+        "taken_branch_penalty": issue.taken_branch_penalty_cycles,
+        "overwrite_next_cycle": issue.write_after_read == "next_cycle",
+        "ordered_results": issue.write_after_write == "ordered",
+        "window": issue.decoupled_window,
+        "lanes": table.lanes,
+        "units": len(table.units),
+        "word_bytes": table.word_bits // 8,
+        "memory_bytes": table.local_memory_bytes,
+        "max_cycles": max_cycles,
+        "rows": mesh.rows,
+        "columns": mesh.columns,
+        "ideal": mesh.ideal_communication,
+        "decoupled": unit_order == "decoupled",
+    }
+    communication = _communication(table, mesh)
+    if communication is not None:
+        values |= {
+            "depth": communication.transfer_buffer_entries,
+            "transfer": communication.transfer_latency_cycles,
+            "bus_cycles": communication.bus_cycles_per_transfer,
+            "sync_latency": communication.sync_latency_cycles,
+            "broadcast": communication.broadcast_from_index,
+        }
+    for name, value in values.items():
+        machine[name] = value
+    return machine
+
+
+def _communication(table: InstructionTable, mesh: Mesh) -> Communication | None:
+    communication = mesh.communication or table.communication
+    if communication is None and not mesh.ideal_communication:
+        raise MachineError(f"table '{table.name}' has no register communication")
+    if (
+        communication is not None
+        and min(communication.transfer_buffer_entries, communication.transfer_latency_cycles) < 1
+    ):
+        raise MachineError("a transfer buffer needs an entry, and a transfer a cycle, at least")
+    for what, value, limit in (
+        ("rows", mesh.rows, layout.LINE_CAPACITY),
+        ("columns", mesh.columns, layout.LINE_CAPACITY),
+        ("instructions in the window", table.issue.decoupled_window, layout.WINDOW_CAPACITY),
+    ):
+        if not 1 <= value <= limit:
+            raise MachineError(f"{value} {what}: must be 1 .. {limit}")
+    return communication
+
+
+def _fresh_state(
+    table: InstructionTable,
+    code: NDArray[Any],
+    machine: NDArray[Any],
+    cores: int,
+    trace_limit: int,
+) -> layout.Arrays:
+    count = table.register_count + 2  # the zero that absent operands read, and the sink of results
+    kind = layout.core_dtype(
+        count, table.lanes, len(table.units), int(machine["depth"][0]), table.local_memory_bytes
+    )
+    records = np.zeros(cores, kind)
+    machine["trace_limit"] = trace_limit
+    records["number"] = np.arange(cores)
+    records["read_at"] = records["pop_time"] = -1
+    return layout.Arrays(
+        code=code,
+        cores=records,
+        machine=machine,
+        trace=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.TraceRecord)),
+        spans=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.SpanRecord)),
+    )
+
+
+def _start(record: Any, core: Core, base: int) -> None:
+    program, count = core.program, len(core.program.instructions)
+    if not 0 <= core.entry <= count:
+        raise SimulationError(f"entry {core.entry} lies outside program '{program.name}'")
+    record["base"], record["end"] = base, base + count
+    record["pc"] = record["fetch"] = base + core.entry
+    record["traced"] = core.traced
+    table = program.table
+    link = next((f"{f.prefix}ra" for f in table.register_files if "ra" in f.aliases), None)
+    if link is not None:
+        record["registers_integer"][table.register_numbers[link], 0] = count * table.word_bits // 8
+
+
+def _set_registers(record: Any, table: InstructionTable, values: Registers) -> None:
+    for name, value in values.items():
+        number = table.register_numbers.get(name)
+        if number is None or number in table.zero_registers:
+            raise SimulationError(f"register '{name}' cannot be set in {table.name}")
+        if isinstance(value, int | np.integer):
+            record["registers_integer"][number, 0] = value
+            continue
+        lanes = np.atleast_1d(np.asarray(value, np.float64))
+        if lanes.ndim != 1 or len(lanes) > table.lanes:
+            raise SimulationError(f"register '{name}' holds at most {table.lanes} lanes")
+        record["registers"][number, : len(lanes)] = lanes
+
+
+def _set_memory(
+    records: NDArray[Any], images: Sequence[ArrayLike] | NDArray[np.uint8], size: int
+) -> None:
+    if len(images) != len(records):
+        raise SimulationError(f"{len(images)} local memory images given for {len(records)} cores")
+    for c, image in enumerate(images):
+        raw = image if isinstance(image, bytes) else np.ascontiguousarray(image).tobytes()
+        if len(raw) > size:
+            raise SimulationError(
+                f"the image of core {c} has {len(raw)} bytes, its local memory {size}"
+            )
+        records["memory"][c].view(np.uint8)[: len(raw)] = np.frombuffer(raw, np.uint8)

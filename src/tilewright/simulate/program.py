@@ -1,0 +1,226 @@
+"""A program for the instruction-level simulator: instructions, and the same as rows of integers.
+
+In: parsed instructions with labels. Out: a `Program`, whose `code` the compiled simulator reads
+(columns: `units.layout`). Addresses count bytes from the program's first instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.common.errors import AssemblyError, MachineError
+from tilewright.isa import (
+    Branch,
+    Bus,
+    Effect,
+    Instruction,
+    InstructionSpec,
+    InstructionTable,
+    Label,
+    Memory,
+    Register,
+)
+from tilewright.simulate.units import layout
+from tilewright.simulate.units.layout import (
+    SPECIAL_COLUMN,
+    SPECIAL_CYCLE,
+    SPECIAL_HALT,
+    SPECIAL_ID,
+    SPECIAL_ROW,
+)
+
+_SPECIALS = {
+    "id": SPECIAL_ID,
+    "row": SPECIAL_ROW,
+    "column": SPECIAL_COLUMN,
+    "cycle": SPECIAL_CYCLE,
+}
+_LANE_EFFECTS = {
+    Effect.INSERT_WORD,
+    Effect.EXTRACT_WORD,
+    Effect.INSERT_LANE,
+    Effect.EXTRACT_LANE,
+    Effect.SHUFFLE_LANES,
+}
+_INTEGER_PREFIXES = ("int_", "compare_", "address")
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Instructions of one table, their labels (instruction numbers) and their encoded rows."""
+
+    table: InstructionTable
+    instructions: tuple[Instruction, ...]
+    labels: Mapping[str, int]
+    code: NDArray[Any] = field(repr=False)
+    name: str = "program"
+
+    def entry(self, where: str | int) -> int:
+        """The instruction number of a label or a number. Errors: AssemblyError."""
+        if isinstance(where, int):
+            return where
+        if where not in self.labels:
+            raise AssemblyError(f"program '{self.name}' has no label '{where}'")
+        return self.labels[where]
+
+
+def encode_program(
+    instructions: Sequence[Instruction],
+    table: InstructionTable,
+    *,
+    symbols: Mapping[str, int] | None = None,
+    name: str = "program",
+) -> Program:
+    """Rows for the simulator; labels are resolved, other names are looked up in `symbols`.
+
+    Errors: AssemblyError for a name that is neither, or defined twice; MachineError for an effect
+    that the table's lanes cannot carry out.
+    """
+    labels: dict[str, int] = {}
+    for number, instruction in enumerate(instructions):
+        for label in instruction.labels:
+            if label in labels:
+                raise AssemblyError(f"label '{label}' is defined twice", where=f"{name}")
+            labels[label] = number
+    code = np.zeros(len(instructions), layout.plain_dtype(layout.RowState))
+    values = dict(symbols or {})
+    for number, instruction in enumerate(instructions):
+        _encode(code[number], instruction, number, labels, values)
+    return Program(table, tuple(instructions), labels, code, name)
+
+
+def _encode(
+    row: Any,
+    instruction: Instruction,
+    number: int,
+    labels: Mapping[str, int],
+    symbols: Mapping[str, int],
+) -> None:
+    table, spec = instruction.table, instruction.spec
+    _check_lanes(table, spec.effect)
+    row["effect"] = layout.EFFECT_CODES[spec.effect]
+    row["kind"] = _class_of(spec.effect)
+    _encode_operands(row, instruction, number, labels, symbols)
+    row["latency"] = spec.latency_cycles
+    row["occupancy"] = spec.occupancy_cycles
+    row["units"] = sum(1 << table.units.index(unit) for unit in spec.units)
+    row["access"] = table.access_bytes(spec)
+    row["align"] = _alignment_mask(table, spec)
+    row["channel"] = _channel_of(spec.effect)
+    row["flags"] = _flags_of(spec.effect)
+    if spec.effect is Effect.HALT:
+        row["special"] = SPECIAL_HALT
+    if spec.effect is Effect.READ_SPECIAL:
+        row["special"] = _special(table, int(row["value"]))
+
+
+def _encode_operands(
+    row: Any,
+    instruction: Instruction,
+    number: int,
+    labels: Mapping[str, int],
+    symbols: Mapping[str, int],
+) -> None:
+    zero, sink = instruction.table.register_count, instruction.table.register_count + 1
+    row["a"] = row["b"] = row["c"] = row["waits"] = zero
+    row["d"] = sink
+    for role, operand in instruction.by_role.items():
+        match operand:
+            case Register(register):
+                row[role] = _row_register(instruction, register, role)
+            case Memory(displacement, base):
+                row["b"] = _row_register(instruction, base.number, "b")
+                row["value"] = _value(displacement, instruction, symbols)
+            case Label(name) if role == "target" and name in labels:
+                row["value"] = labels[name] + operand.addend - number - 1
+            case Label() | int():
+                row["value"] = _value(operand, instruction, symbols)
+    if row["d"] != sink:
+        row["waits"] = row["d"]
+
+
+def _row_register(instruction: Instruction, number: int, role: str) -> int:
+    if number in instruction.table.zero_registers:
+        return instruction.table.register_count + (1 if role == "d" else 0)
+    return number
+
+
+def _value(operand: int | Label, instruction: Instruction, symbols: Mapping[str, int]) -> int:
+    if isinstance(operand, int):
+        return operand
+    if operand.name not in symbols:
+        where = f"line {instruction.line}" if instruction.line else ""
+        raise AssemblyError(f"'{operand.name}' is not defined", where=where)
+    value = symbols[operand.name] + operand.addend
+    low = (value & 0xFFFF) - ((value & 0x8000) << 1)
+    match operand.part:
+        case "lo":
+            return low
+        case "hi":
+            return (value - low) >> 16
+        case _:
+            return value
+
+
+def _class_of(effect: Effect) -> int:
+    traits = effect.traits
+    if traits.load or traits.store:
+        return layout.LOAD if traits.load else layout.STORE
+    if traits.branch is Branch.HALT or effect is Effect.READ_SPECIAL:
+        return layout.SYSTEM
+    if traits.branch is not Branch.NONE:
+        return layout.BRANCH
+    if effect in _LANE_EFFECTS:
+        return layout.LANES
+    if effect.value.startswith("vector_"):
+        return layout.VECTOR
+    return layout.INTEGER if effect.value.startswith(_INTEGER_PREFIXES) else layout.NOTHING
+
+
+def _channel_of(effect: Effect) -> int:
+    traits = effect.traits
+    put = {None: 0, Bus.ROW: layout.PUTS_ROW, Bus.COLUMN: layout.PUTS_COLUMN}[traits.put]
+    get = {None: 0, Bus.ROW: layout.GETS_ROW, Bus.COLUMN: layout.GETS_COLUMN}[traits.get]
+    return put | get
+
+
+def _flags_of(effect: Effect) -> int:
+    traits = effect.traits
+    return (
+        layout.IS_LOAD * traits.load
+        | layout.IS_STORE * traits.store
+        | layout.IS_ORDERED * traits.ordered
+        | layout.IS_CHANNEL * (traits.put is not None or traits.get is not None)
+        | layout.IS_BRANCH * (traits.branch is not Branch.NONE)
+        | layout.SYNCS_ROW * (effect is Effect.SYNC_ROW)
+        | layout.SYNCS_COLUMN * (effect is Effect.SYNC_COLUMN)
+    )
+
+
+def _special(table: InstructionTable, number: int) -> int:
+    for name, special in table.special_registers.items():
+        if special == number and name in _SPECIALS:
+            return _SPECIALS[name]
+    known = ", ".join(f"{number} ({name})" for name, number in table.special_registers.items())
+    raise AssemblyError(f"no special register {number} in {table.name}", fix=f"there are: {known}")
+
+
+def _alignment_mask(table: InstructionTable, spec: InstructionSpec) -> int:
+    alignment, element = table.alignment_bytes(spec), spec.effect.traits.element_bytes
+    if alignment & (alignment - 1) or alignment < element:
+        raise MachineError(
+            f"{spec.mnemonic}: alignment {alignment} is not a power of two of at least {element}"
+        )
+    return max(alignment, 1) - 1
+
+
+def _check_lanes(table: InstructionTable, effect: Effect) -> None:
+    if effect is Effect.SHUFFLE_LANES and table.lanes != 4:
+        raise MachineError(
+            f"effect '{effect}' needs 4 lanes, table '{table.name}' has {table.lanes}"
+        )

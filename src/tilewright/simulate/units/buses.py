@@ -1,0 +1,212 @@
+"""Register communication: row and column buses, transfer buffers, and synchronisation.
+
+Each core owns one transfer buffer per bus: a FIFO without tags (swDNN V-A). A put needs the bus and
+a free entry at every receiver, entries on the way included; an entry freed in one cycle can be used
+in the next. A bus carries one transfer at a time, so arrival order is the order of the puts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.simulate.compiled import at, piece
+from tilewright.simulate.units.layout import (
+    BAD_DESTINATION,
+    BUS,
+    COLUMN_BUS,
+    GET_ROW,
+    GETS_COLUMN,
+    GETS_ROW,
+    IS_LOAD,
+    ISSUING,
+    NEVER,
+    PUT_ROW,
+    PUTS_COLUMN,
+    PUTS_ROW,
+    ROW_BUS,
+    RUNNING,
+    SYNC,
+    SYNCS_COLUMN,
+    SYNCS_ROW,
+    CoreState,
+    MachineState,
+    RowState,
+)
+
+
+@piece
+def line_length(m: MachineState, bus: int) -> int:
+    """How many cores share one bus."""
+    return m.columns if bus == ROW_BUS else m.rows
+
+
+@piece
+def line_of(m: MachineState, core: CoreState, bus: int) -> int:
+    """Which row (or column) bus the core is on."""
+    return core.number // m.columns if bus == ROW_BUS else core.number % m.columns
+
+
+@piece
+def place_of(m: MachineState, core: CoreState, bus: int) -> int:
+    """The core's place on its bus: its column on a row bus, its row on a column bus."""
+    return core.number % m.columns if bus == ROW_BUS else core.number // m.columns
+
+
+@piece
+def peer(m: MachineState, core: CoreState, bus: int, place: int) -> int:
+    """The number of the core at a place of the bus that `core` is on."""
+    column = core.number % m.columns
+    return core.number - column + place if bus == ROW_BUS else place * m.columns + column
+
+
+@piece
+def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
+    """Look at a core again at `cycle` if it waits for an event."""
+    if core.wake == NEVER and core.status == RUNNING:
+        core.wake = cycle
+        m.next = min(m.next, cycle)
+
+
+@piece
+def channel_obstacle(
+    m: MachineState, cores: CoreState, core: CoreState, row: RowState, t: int
+) -> Any:
+    """What keeps a communication or synchronisation from issuing: (cause, cycle to look again)."""
+    channel = row.channel
+    if m.ideal:
+        return ISSUING, t
+    if channel & (GETS_ROW | GETS_COLUMN):
+        bus = ROW_BUS if channel & GETS_ROW else COLUMN_BUS
+        arrival = core.arrival[bus, core.head[bus]] if core.count[bus] > 0 else NEVER
+        return (GET_ROW + bus, arrival) if arrival > t else (ISSUING, t)
+    if channel & (PUTS_ROW | PUTS_COLUMN):
+        bus = ROW_BUS if channel & PUTS_ROW else COLUMN_BUS
+        return put_obstacle(m, cores, core, row, bus, t)
+    if row.flags & (SYNCS_ROW | SYNCS_COLUMN):
+        bus = ROW_BUS if row.flags & SYNCS_ROW else COLUMN_BUS
+        return sync_obstacle(m, cores, core, row, bus, t)
+    return ISSUING, t
+
+
+@piece
+def put_place(m: MachineState, core: CoreState, row: RowState) -> int:
+    """The place on the bus that a put names; loads always broadcast."""
+    if row.flags & IS_LOAD:
+        return m.broadcast
+    return int(core.registers_integer[row.b, 0] + row.value)
+
+
+@piece
+def put_obstacle(
+    m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
+) -> Any:
+    """A put waits for its bus and for a free entry at every receiver."""
+    free = m.bus_free[bus, line_of(m, core, bus)]
+    if free > t:
+        return BUS, free
+    place, own, length = put_place(m, core, row), place_of(m, core, bus), line_length(m, bus)
+    everyone = place >= m.broadcast
+    if not everyone and (place < 0 or place >= length or place == own):
+        core.fault, core.fault_address = BAD_DESTINATION, place
+        return ISSUING, t
+    for k in range(length):
+        if k != own and (everyone or k == place):
+            receiver = at(cores, peer(m, core, bus, k))
+            popped_now = receiver.popped[bus] if receiver.pop_time[bus] == t else 0
+            if receiver.count[bus] + popped_now >= m.depth:
+                core.blocker = receiver.number
+                return PUT_ROW + bus, (t + 1 if popped_now > 0 else NEVER)
+    return ISSUING, t
+
+
+@piece
+def do_put(
+    m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
+) -> None:
+    """Send the put's register to the buffers of its receivers."""
+    m.bus_free[bus, line_of(m, core, bus)] = t + m.bus_cycles
+    core.puts[bus] += 1
+    is_load = row.flags & IS_LOAD
+    source = row.d if is_load else row.a
+    arrival = t + m.transfer + (row.latency if is_load else 0)
+    place, own = put_place(m, core, row), place_of(m, core, bus)
+    for k in range(line_length(m, bus)):
+        if k != own and (place >= m.broadcast or k == place):
+            deliver(m, core, source, at(cores, peer(m, core, bus, k)), bus, arrival)
+
+
+@piece
+def deliver(
+    m: MachineState, core: CoreState, source: int, receiver: CoreState, bus: int, arrival: int
+) -> None:
+    """Append one entry to a transfer buffer; entries of one buffer arrive in order."""
+    count = receiver.count[bus]
+    entry = (receiver.head[bus] + count) % m.depth
+    if count > 0:
+        arrival = max(arrival, receiver.arrival[bus, (entry + m.depth - 1) % m.depth])
+    for i in range(m.lanes):
+        receiver.buffer[bus, entry, i] = core.registers[source, i]
+    receiver.arrival[bus, entry] = arrival
+    receiver.count[bus] = count + 1
+    wake_blocked(m, receiver, arrival)
+
+
+@piece
+def do_get(
+    m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
+) -> None:
+    """Take the oldest entry into the destination register and let blocked senders look again."""
+    head = core.head[bus]
+    for i in range(m.lanes):
+        core.registers[row.d, i] = core.buffer[bus, head, i]
+    core.head[bus] = (head + 1) % m.depth
+    core.count[bus] -= 1
+    core.gets[bus] += 1
+    core.popped[bus] = core.popped[bus] + 1 if core.pop_time[bus] == t else 1
+    core.pop_time[bus] = t
+    for k in range(line_length(m, bus)):
+        wake_blocked(m, at(cores, peer(m, core, bus, k)), t + 1)
+
+
+@piece
+def communicate(m: MachineState, cores: CoreState, core: CoreState, row: RowState, t: int) -> None:
+    """Carry out the put or get of an instruction that issues; ideal buses lose puts, give zeros."""
+    channel = row.channel
+    bus = ROW_BUS if channel & (PUTS_ROW | GETS_ROW) else COLUMN_BUS
+    if channel & (PUTS_ROW | PUTS_COLUMN):
+        if not m.ideal:
+            do_put(m, cores, core, row, bus, t)
+    elif not m.ideal:
+        do_get(m, cores, core, row, bus, t)
+    else:
+        for i in range(m.lanes):
+            core.registers[row.d, i] = 0.0
+
+
+@piece
+def sync_obstacle(
+    m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
+) -> Any:
+    """A synchronisation waits until every core of its mask has arrived as often as this one."""
+    length = line_length(m, bus)
+    if core.arrived == 0:
+        core.arrived = 1
+        core.sync_count[bus] += 1
+        core.sync_time[bus] = t
+        for k in range(length):
+            wake_blocked(m, at(cores, peer(m, core, bus, k)), t + 1)
+    if core.arrived == 1:
+        last = core.sync_time[bus]
+        for k in range(length):
+            other = at(cores, peer(m, core, bus, k))
+            if row.value >> k & 1:
+                if other.sync_count[bus] < core.sync_count[bus]:
+                    core.blocker = other.number
+                    return SYNC, NEVER
+                last = max(last, other.sync_time[bus])
+        core.arrived = 2
+        core.release = last + m.sync_latency
+    if core.release > t:
+        return SYNC, core.release
+    core.arrived = 0
+    return ISSUING, t

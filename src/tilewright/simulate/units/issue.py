@@ -1,0 +1,261 @@
+"""The in-order pipeline: which instructions issue in a cycle, and why none did.
+
+Rules of swDNN VI-A, with every number from the table: the instructions at the front of the queue
+issue together if nothing unfinished conflicts with them, they do not conflict with each other (RAW,
+WAW; WAR in one cycle is allowed) and different units take them. Each cycle without issue is charged
+to what holds the oldest one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.simulate.compiled import at, piece
+from tilewright.simulate.units.buses import channel_obstacle, communicate
+from tilewright.simulate.units.execute import (
+    checked_address,
+    execute_branch,
+    execute_integer,
+    execute_lanes,
+    execute_load,
+    execute_store,
+    execute_vector,
+)
+from tilewright.simulate.units.layout import (
+    BRANCH,
+    DATA,
+    DONE,
+    FAULTED,
+    INTEGER,
+    INTERACTS,
+    IS_BRANCH,
+    ISSUING,
+    LANES,
+    LOAD,
+    NEVER,
+    OUTPUT,
+    PENALTY,
+    SPECIAL_COLUMN,
+    SPECIAL_CYCLE,
+    SPECIAL_HALT,
+    SPECIAL_ID,
+    SPECIAL_ROW,
+    STORE,
+    SYSTEM,
+    UNIT,
+    VECTOR,
+    CoreState,
+    MachineState,
+    RowState,
+    State,
+)
+
+
+@piece
+def hazard(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
+    """A register that keeps an instruction from issuing: (cause, register, cycle to look again)."""
+    ready = core.ready
+    register, when = row.a, ready[row.a]
+    if ready[row.b] > when:
+        register, when = row.b, ready[row.b]
+    if ready[row.c] > when:
+        register, when = row.c, ready[row.c]
+    if when > t:
+        return DATA, register, when
+    slack = row.latency - 1 if m.ordered_results else 0
+    if ready[row.waits] > t + slack:
+        return OUTPUT, row.waits, ready[row.waits] - slack
+    return ISSUING, -1, t
+
+
+@piece
+def unit_free_at(m: MachineState, core: CoreState, units: int) -> int:
+    """First cycle in which a unit of the mask is free."""
+    free = NEVER
+    for unit in range(m.units):
+        if units >> unit & 1:
+            free = min(free, core.unit_free[unit])
+    return free
+
+
+@piece
+def choose_unit(m: MachineState, core: CoreState, units: int, others: int, t: int) -> int:
+    """A free unit of the mask, if possible one that `others` (the next instruction) cannot use."""
+    chosen = -1
+    for unit in range(m.units):
+        if units >> unit & 1 and core.unit_free[unit] <= t:
+            if not others >> unit & 1:
+                return unit
+            if chosen < 0:
+                chosen = unit
+    return chosen
+
+
+@piece
+def execute(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+    """Carry out an instruction at the core's PC; the next PC, or -1 after a fault."""
+    kind = row.kind
+    following = core.pc + 1
+    if kind == VECTOR:
+        execute_vector(m, core, row)
+    elif kind in (LOAD, STORE):
+        address = checked_address(m, core, row)
+        if address < 0:
+            return -1
+        if kind == LOAD:
+            execute_load(m, core, row, address)
+        else:
+            execute_store(m, core, row, address)
+    elif kind == INTEGER:
+        execute_integer(m, core, row)
+    elif kind == BRANCH:
+        return execute_branch(m, core, row)
+    elif kind == LANES:
+        execute_lanes(m, core, row)
+    elif kind == SYSTEM:
+        return execute_system(m, core, row, t)
+    return following
+
+
+@piece
+def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+    """Halt, and reading of the core's place and of the cycle counter."""
+    special, d = row.special, row.d
+    if special == SPECIAL_HALT:
+        return core.end
+    if special == SPECIAL_ID:
+        core.registers_integer[d, 0] = core.number
+    elif special == SPECIAL_ROW:
+        core.registers_integer[d, 0] = core.number // m.columns
+    elif special == SPECIAL_COLUMN:
+        core.registers_integer[d, 0] = core.number % m.columns
+    elif special == SPECIAL_CYCLE:
+        core.registers_integer[d, 0] = t
+    return core.pc + 1
+
+
+@piece
+def commit(s: State, m: MachineState, core: CoreState, row: RowState, unit: int, t: int) -> int:
+    """Issue the instruction at the core's PC with all effects; the next PC, -1 after a fault."""
+    i = core.pc
+    following = execute(m, core, row, t) if core.fault == 0 else -1
+    if following < 0:
+        core.status, core.fault_instruction, core.wake = FAULTED, i, NEVER
+        return -1
+    if row.channel:
+        communicate(m, s.cores, core, row, t)
+    core.ready[row.d] = t + row.latency
+    core.unit_free[unit] = t + row.occupancy
+    core.busy[unit] += row.occupancy
+    row.executed += 1
+    core.issued += 1
+    core.finish = t + 1
+    if m.overwrite_next_cycle:
+        core.read_at[row.a] = core.read_at[row.b] = core.read_at[row.c] = t
+    if core.traced and m.trace_count < m.trace_limit:
+        record = at(s.trace, m.trace_count)
+        record.cycle, record.core, record.unit, record.instruction = t, core.number, unit, i
+        m.trace_count += 1
+    return following
+
+
+@piece
+def settle(s: State, m: MachineState, core: CoreState, t: int) -> None:
+    """Charge the stall that ends at `t` to its cause, register and instruction."""
+    cause, cycles = core.cause, t - core.since
+    core.cause = ISSUING
+    if cause == ISSUING or cycles == 0:
+        return
+    core.stalls[cause] += cycles
+    at(s.code, core.cause_instruction).stalled += cycles
+    if cause in (DATA, OUTPUT):
+        core.hazards[core.cause_register] += cycles
+    if core.traced and m.span_count < m.trace_limit:
+        span = at(s.spans, m.span_count)
+        span.cycle, span.core, span.cycles, span.cause = core.since, core.number, cycles, cause
+        span.register, span.instruction = core.cause_register, core.cause_instruction
+        m.span_count += 1
+
+
+@piece
+def stall(
+    s: State, m: MachineState, core: CoreState, i: int, cause: int, register: int, t: int
+) -> None:
+    """Note that nothing issues at `t` because of `cause`; spans of one cause are joined."""
+    same = core.cause == cause and core.cause_register == register and core.cause_instruction == i
+    if not same:
+        settle(s, m, core, t)
+        core.cause, core.cause_register, core.cause_instruction = cause, register, i
+        core.since, core.blocked_by = t, cause
+
+
+@piece
+def obstacle(
+    m: MachineState, cores: CoreState, core: CoreState, row: RowState, units: int, unit: int, t: int
+) -> Any:
+    """What keeps an instruction from issuing at `t`: (cause, register, cycle to look again).
+
+    `unit` is the unit chosen out of `units`, -1 when none is free.
+    """
+    cause, register, again = hazard(m, core, row, t)
+    if cause != ISSUING:
+        return cause, register, again
+    if unit < 0:
+        return UNIT, -1, unit_free_at(m, core, units)
+    if row.flags & INTERACTS:
+        cause, again = channel_obstacle(m, cores, core, row, t)
+    return cause, -1, again
+
+
+@piece
+def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
+    """One cycle of a core that issues strictly in order; False when others must catch up first."""
+    issued, again = core.slot, t + 1
+    core.slot = 0
+    while issued < m.width and core.pc < core.end:
+        i = core.pc
+        row = at(s.code, i)
+        if row.flags & INTERACTS and t > m.now and not m.ideal:
+            core.slot, core.wake = issued, t
+            return False
+        others = at(s.code, i + 1).units if issued + 1 < m.width else 0
+        unit = choose_unit(m, core, row.units, others, t)
+        cause, register, when = obstacle(m, s.cores, core, row, row.units, unit, t)
+        if cause != ISSUING:
+            if issued == 0:
+                stall(s, m, core, i, cause, register, t)
+                again = when
+            break
+        if m.overwrite_next_cycle and issued and core.read_at[row.waits] == t:
+            break
+        if issued == 0:
+            settle(s, m, core, t)
+        following = commit(s, m, core, row, unit, t)
+        if following < 0:
+            return False
+        issued += 1
+        core.pc = following
+        if row.flags & IS_BRANCH:
+            penalty = m.taken_branch_penalty if following != i + 1 else 0
+            if penalty and following < core.end:
+                stall(s, m, core, following, PENALTY, -1, t + 1)
+                again = t + 1 + penalty
+            if penalty or m.branch_ends_group:
+                break
+    if issued:
+        core.issue_cycles += 1
+    if core.pc >= core.end:
+        core.status, again = DONE, NEVER
+    core.wake = again
+    return again <= m.max_cycles
+
+
+@piece
+def step_in_order(s: State, m: MachineState, core: CoreState) -> None:
+    """Run a core from the present cycle up to its next contact with another core.
+
+    Between contacts (communication, synchronisation) cores do not see each other, so running one
+    ahead gives the same result as stepping all of them together, and keeps its state in the cache.
+    """
+    while cycle_in_order(s, m, core, core.wake):
+        pass

@@ -1,0 +1,290 @@
+"""The arrays of the instruction-level simulator: program rows, and one record per core and machine.
+
+An instruction is one row of integers, a core is one record, so its
+state is contiguous; register and memory fields overlay each other as doubles, integers and words.
+The record's shape depends on the table only, so the compiled code is shared by all runs of one
+table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa import Effect
+
+Float64 = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+
+# Classes of effects: which function executes them.
+NOTHING, VECTOR, LOAD, STORE, INTEGER, LANES, BRANCH, SYSTEM = range(8)
+
+# Bits of CHANNEL and FLAGS.
+PUTS_ROW, PUTS_COLUMN, GETS_ROW, GETS_COLUMN = 1, 2, 4, 8
+IS_LOAD, IS_STORE, IS_ORDERED, IS_BRANCH, SYNCS_ROW, SYNCS_COLUMN, IS_CHANNEL = (
+    1 << bit for bit in range(7)
+)
+INTERACTS = SYNCS_ROW | SYNCS_COLUMN | IS_CHANNEL
+
+# Values of SPECIAL.
+SPECIAL_HALT, SPECIAL_ID, SPECIAL_ROW, SPECIAL_COLUMN, SPECIAL_CYCLE = range(1, 6)
+
+ROW_BUS, COLUMN_BUS = 0, 1
+RUNNING, DONE, FAULTED = range(3)
+
+# Causes of a cycle without issue.
+ISSUING, DATA, OUTPUT, UNIT, GET_ROW, GET_COLUMN, PUT_ROW, PUT_COLUMN = range(8)
+BUS, PENALTY, SYNC, ORDER = range(8, 12)
+CAUSES = (
+    "issuing",
+    "data_hazard",
+    "output_hazard",
+    "unit_busy",
+    "get_row_empty",
+    "get_column_empty",
+    "put_row_full",
+    "put_column_full",
+    "bus_busy",
+    "branch",
+    "sync",
+    "order",
+)
+
+# Kinds of fault.
+MISALIGNED, OUT_OF_RANGE, BAD_TARGET, BAD_DESTINATION = range(1, 5)
+
+NEVER = 1 << 62
+WINDOW_CAPACITY = 64
+LINE_CAPACITY = 64
+
+EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerate(Effect)}
+
+
+class RowState(Protocol):
+    """One instruction. Registers are numbers; `waits` is `d` unless the result is thrown away."""
+
+    effect: int
+    kind: int  # class of the effect
+    a: int
+    b: int
+    c: int
+    d: int
+    waits: int
+    value: int  # immediate, displacement, or distance of a branch from the following row
+    latency: int
+    occupancy: int
+    units: int  # mask
+    access: int  # bytes
+    align: int  # mask
+    channel: int
+    flags: int
+    special: int
+    executed: int  # counts, over all cores
+    stalled: int
+
+
+class CoreState(Protocol):
+    """One core. Two-element fields are (row bus, column bus)."""
+
+    number: int  # row * columns + column
+    pc: int
+    end: int
+    base: int
+    wake: int  # cycle to look at the core again, NEVER while it waits for an event
+    status: int
+    slot: int  # instructions already issued in cycle `wake`, before others had to catch up
+    cause: int  # of the stall that goes on since `since`, at instruction `cause_instruction`
+    cause_register: int
+    cause_instruction: int
+    since: int
+    blocked_by: int
+    blocker: int
+    issued: int
+    issue_cycles: int
+    finish: int
+    traced: int
+    fault: int
+    fault_address: int
+    fault_instruction: int
+    arrived: int  # at a synchronisation: 0 no, 1 waiting, 2 released at `release`
+    release: int
+    sync_count: Int64
+    sync_time: Int64
+    queued: int
+    contacts: int  # queued instructions that touch another core
+    fetch: int
+    fetch_at: int
+    queue: Int64
+    ready: Int64  # [register]: cycle from which the value can be read
+    read_at: Int64  # [register]: last cycle that read it
+    pending_read: Int64  # [register]: stamps of registers that waiting older instructions read,
+    pending_write: Int64  # and write
+    hazards: Int64
+    unit_free: Int64  # [unit]: cycle from which the unit is free
+    busy: Int64
+    stalls: Int64
+    head: (
+        Int64  # transfer buffers: oldest entry, entries (on the way included), and how many left at
+    )
+    count: Int64  # cycle `pop_time`
+    pop_time: Int64
+    popped: Int64
+    puts: Int64
+    gets: Int64
+    arrival: Int64  # [bus, entry]
+    buffer: Float64  # [bus, entry, lane]
+    registers: Float64  # [register, lane]
+    registers_integer: Int64
+    registers_word: Int32
+    memory: Float64  # [byte / 8]
+    memory_integer: Int64
+    memory_single: NDArray[np.float32]  # [byte / 4]
+    memory_word: Int32
+
+
+class MachineState(Protocol):
+    """Parameters of the run, the clock, and the buses."""
+
+    width: int
+    branch_ends_group: bool
+    taken_branch_penalty: int
+    overwrite_next_cycle: bool
+    ordered_results: bool
+    window: int
+    decoupled: bool
+    lanes: int
+    units: int
+    word_bytes: int
+    memory_bytes: int
+    max_cycles: int
+    rows: int
+    columns: int
+    ideal: bool
+    depth: int
+    transfer: int
+    sync_latency: int
+    broadcast: int
+    bus_cycles: int
+    now: int
+    next: int  # first later cycle in which some core is due
+    faulted: bool
+    trace_limit: int
+    trace_count: int
+    span_count: int
+    bus_free: Int64  # [bus, line]
+
+
+class TraceRecord(Protocol):
+    """One issued instruction."""
+
+    cycle: int
+    core: int
+    unit: int
+    instruction: int
+
+
+class SpanRecord(Protocol):
+    """One stall: its first cycle, length and cause."""
+
+    cycle: int
+    core: int
+    cycles: int
+    cause: int
+    register: int
+    instruction: int
+
+
+class State(NamedTuple):
+    """The first record of each array, as compiled code sees it (`compiled.at` reaches the others).
+
+    Records are plain pointers there, while arrays would be reference-counted at every use.
+    """
+
+    code: RowState
+    cores: CoreState
+    machine: MachineState
+    trace: TraceRecord
+    spans: SpanRecord
+
+
+class Arrays(NamedTuple):
+    """Everything a run changes, as arrays of records; `machine` has one element."""
+
+    code: NDArray[Any]
+    cores: NDArray[Any]
+    machine: NDArray[Any]
+    trace: NDArray[Any]
+    spans: NDArray[Any]
+
+
+_CORE_BUSES = ["sync_count", "sync_time", "head", "count", "pop_time", "popped", "puts", "gets"]
+_CORE_REGISTERS = ["ready", "read_at", "pending_read", "pending_write", "hazards"]
+
+
+def _scalars(record: type) -> list[str]:
+    """The fields of a record that are one number."""
+    return [name for name, kind in record.__annotations__.items() if kind in ("int", "bool")]
+
+
+def core_dtype(
+    registers: int, lanes: int, units: int, depth: int, memory_bytes: int
+) -> np.dtype[Any]:
+    """The record of a core; depth and memory are rounded up, so that code can be shared."""
+    entries = 1 << max(depth - 1, 15).bit_length()
+    words = 1 << max(-(-memory_bytes // 8) - 1, 1).bit_length()
+    fields: list[dict[str, tuple[str, tuple[int, ...]]]] = []
+    fields += [{name: ("i8", ())} for name in _scalars(CoreState)]
+    fields += [{name: ("i8", (2,))} for name in _CORE_BUSES]
+    fields += [{name: ("i8", (registers,))} for name in _CORE_REGISTERS]
+    fields += [{name: ("i8", (units,))} for name in ("unit_free", "busy")]
+    fields += [
+        {"stalls": ("i8", (len(CAUSES),))},
+        {"queue": ("i8", (WINDOW_CAPACITY,))},
+        {"arrival": ("i8", (2, entries))},
+        {"buffer": ("f8", (2, entries, lanes))},
+        {
+            "registers": ("f8", (registers, lanes)),
+            "registers_integer": ("i8", (registers, lanes)),
+            "registers_word": ("i4", (registers, 2 * lanes)),
+        },
+        {
+            "memory": ("f8", (words,)),
+            "memory_integer": ("i8", (words,)),
+            "memory_single": ("f4", (2 * words,)),
+            "memory_word": ("i4", (2 * words,)),
+        },
+    ]
+    return _overlay(fields)
+
+
+def machine_dtype() -> np.dtype[Any]:
+    """The record of the machine."""
+    scalars: list[dict[str, tuple[str, tuple[int, ...]]]] = [
+        {name: ("i8", ())} for name in _scalars(MachineState)
+    ]
+    return _overlay([*scalars, {"bus_free": ("i8", (2, LINE_CAPACITY))}])
+
+
+def plain_dtype(record: type, kind: str = "i8") -> np.dtype[Any]:
+    """A record of integers only."""
+    return np.dtype([(name, kind) for name in _scalars(record)], align=True)
+
+
+def _overlay(groups: list[dict[str, tuple[str, tuple[int, ...]]]]) -> np.dtype[Any]:
+    """A record whose groups follow each other while the fields of one group share their bytes."""
+    names: list[str] = []
+    formats: list[np.dtype[Any]] = []
+    offsets: list[int] = []
+    offset = 0
+    for group in groups:
+        types = [np.dtype(kind_and_shape) for kind_and_shape in group.values()]
+        names += group
+        formats += types
+        offsets += [offset] * len(types)
+        offset += max(kind.itemsize for kind in types)
+    return np.dtype(
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": -(-offset // 64) * 64}
+    )

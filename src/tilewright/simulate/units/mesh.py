@@ -1,0 +1,89 @@
+"""The clock: contacts between cores happen in order of cycle, then of core number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.simulate import compiled as compiled_module
+from tilewright.simulate.compiled import at, entry_point, fingerprint, piece
+from tilewright.simulate.units import buses, decoupled, execute, issue, layout
+from tilewright.simulate.units.decoupled import step_decoupled
+from tilewright.simulate.units.issue import settle, step_in_order
+from tilewright.simulate.units.layout import (
+    FAULTED,
+    NEVER,
+    RUNNING,
+    Arrays,
+    CoreState,
+    MachineState,
+    State,
+)
+
+
+@piece
+def begin_cycle(m: MachineState) -> bool:
+    """Go to the next cycle in which a core is due; False when the run ends."""
+    if m.faulted or m.next == NEVER or m.next > m.max_cycles:
+        return False
+    m.now, m.next = m.next, NEVER
+    return True
+
+
+@piece
+def note_core(m: MachineState, core: CoreState) -> None:
+    """Remember when the core is due again, and whether it failed."""
+    m.next = min(m.next, core.wake)
+    if core.status == FAULTED:
+        m.faulted = True
+
+
+@piece
+def settle_all(s: State, cores: int) -> None:
+    """Charge the stalls that still go on when a run ends early."""
+    for c in range(cores):
+        core = at(s.cores, c)
+        if core.status == RUNNING and core.since < s.machine.now:
+            settle(s, s.machine, core, s.machine.now)
+
+
+def _make_in_order(sources: int) -> Callable[[Arrays], int]:
+    def run(a: Arrays) -> int:
+        s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
+        m, cores = s.machine, len(a.cores)
+        version = sources  # the closure makes it part of the cache key
+        while begin_cycle(m):
+            for c in range(cores):
+                core = at(s.cores, c)
+                if core.wake <= m.now:
+                    step_in_order(s, m, core)
+                note_core(m, core)
+        settle_all(s, cores)
+        return version
+
+    return entry_point(run)
+
+
+def _make_decoupled(sources: int) -> Callable[[Arrays], int]:
+    def run(a: Arrays) -> int:
+        s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
+        m, cores = s.machine, len(a.cores)
+        version = sources
+        while begin_cycle(m):
+            for c in range(cores):
+                core = at(s.cores, c)
+                if core.wake <= m.now:
+                    step_decoupled(s, m, core)
+                note_core(m, core)
+        settle_all(s, cores)
+        return version
+
+    return entry_point(run)
+
+
+_SOURCES = fingerprint(compiled_module, buses, decoupled, execute, issue, layout)
+
+run_in_order = _make_in_order(_SOURCES)
+"""Run until every core is done, one faults, all wait for each other, or time is up."""
+
+run_decoupled = _make_decoupled(_SOURCES)
+"""The same with units out of order relative to each other."""
