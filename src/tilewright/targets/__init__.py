@@ -1,0 +1,3 @@
+"""Targets: an explicit program and a machine in, sources and the plan to build them out (swATOP
+4.7).
+"""

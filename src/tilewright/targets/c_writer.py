@@ -1,0 +1,206 @@
+"""A small writer of readable C: indentation, blocks, comments, identifiers.
+
+Names that come from a program reach the C text only through `Names` or `comment_text`, so that no
+input file can put text of its own into generated source.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_NOT_WORD = re.compile(r"[^A-Za-z0-9_]+")
+_RESERVED = frozenset(
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "asm",
+        "typeof",
+        "fortran",
+        "NULL",
+        "main",
+        "malloc",
+        "free",
+        "memset",
+        "memcpy",
+        "posix_memalign",
+        "dma_wait",
+        "dma",
+        "doublev4",
+        "floatv4",
+        "intv8",
+        "int256",
+        "slave",
+        "host",
+        "unix",
+        "linux",
+        "athread_get",
+        "athread_put",
+        "athread_syn",
+        "athread_spawn",
+        "athread_join",
+        "athread_init",
+        "ldm_malloc",
+        "ldm_free",
+        "rid",
+        "cid",
+        "ldm",
+        "core",
+        "parameters",
+        "slot",
+        "count",
+        "argument",
+        "region",
+        "ldm_bytes",
+        "offset",
+        "y_stride",
+        "x_stride",
+        "new_shape",
+        "old_shape",
+    ]
+)
+"""Words of C and of the generated code itself."""
+_GENERATED = re.compile(r"(?i)(tw|spm|simd|athread)_|block\d+$|_")
+_LONGEST_NAME = 48
+
+
+def identifier(name: str) -> str:
+    """A C identifier made of the letters, digits and underscores of `name`.
+
+    >>> identifier("conv-1/x"), identifier("3x3"), identifier("int")
+    ('conv_1_x', 'n3x3', 'int_')
+    """
+    word = _NOT_WORD.sub("_", name)[:_LONGEST_NAME].rstrip("_") or "n"
+    if word[0].isdigit():
+        word = f"n{word}"
+    taken = word in _RESERVED or _GENERATED.match(word)
+    return f"{word}_" if taken else word
+
+
+class Names:
+    """Identifiers handed out one to one: two names never share one, and one name keeps its own."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str], str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, kind: str, name: str, suffixes: tuple[str, ...] = ("",)) -> str:
+        """The identifier for `name` among those of its `kind`; `name + suffix` is kept free for
+        each suffix.
+        """
+        if (kind, name) not in self._given:
+            word, number = identifier(name), 1
+            while self._taken & {word + suffix for suffix in suffixes}:
+                number += 1
+                word = f"{identifier(name)}_{number}"
+            self._taken |= {word + suffix for suffix in suffixes} | {word}
+            self._given[kind, name] = word
+        return self._given[kind, name]
+
+
+def comment_text(text: str) -> str:
+    """`text` fit for a comment: printable ASCII on one line that cannot end the comment."""
+    plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+    return plain.replace("*/", "* /").replace("/*", "/ *")
+
+
+class CWriter:
+    """Collects lines at the current indentation."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def line(self, text: str = "") -> None:
+        """Add one line of code."""
+        self._lines.append(f"{'    ' * self._depth}{text}" if text else "")
+
+    def lines(self, text: str) -> None:
+        """Add several lines, each at the current indentation."""
+        for line in text.splitlines():
+            self.line(line)
+
+    def comment(self, text: str) -> None:
+        """Add a comment on lines of its own, wrapped at 100 columns."""
+        room = 100 - 4 * self._depth - 6
+        words = comment_text(text).split(" ")
+        rows = [""]
+        for word in words:
+            if rows[-1] and len(rows[-1]) + 1 + len(word) > room:
+                rows.append(word)
+            else:
+                rows[-1] = f"{rows[-1]} {word}" if rows[-1] else word
+        for number, row in enumerate(rows):
+            start = "/* " if number == 0 else "   "
+            self.line(f"{start}{row}{' */' if number == len(rows) - 1 else ''}")
+
+    def call(self, function: str, arguments: list[str]) -> None:
+        """Add a call statement, broken between arguments where one line would be too long."""
+        room = 100 - 4 * self._depth
+        row = f"{function}("
+        indent = " " * 8
+        for number, argument in enumerate(arguments):
+            piece = argument + (");" if number == len(arguments) - 1 else ",")
+            if len(row) + 1 + len(piece) > room:
+                self.line(row.rstrip())
+                row = indent + piece
+            else:
+                row += piece if row.endswith("(") else f" {piece}"
+        self.line(row)
+
+    @contextmanager
+    def block(self, head: str = "", tail: str = "}") -> Iterator[None]:
+        """Braces after `head` around what is written inside; `tail` closes them."""
+        self.line(f"{head} {{" if head else "{")
+        with self.indented(tail):
+            yield
+
+    @contextmanager
+    def indented(self, tail: str) -> Iterator[None]:
+        """One level deeper, then `tail`."""
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line(tail)
+
+    @contextmanager
+    def flat(self) -> Iterator[None]:
+        """No block: what is written inside stays at this depth."""
+        yield
+
+    def text(self) -> str:
+        """All lines, ending with a newline."""
+        return "\n".join(self._lines) + "\n"

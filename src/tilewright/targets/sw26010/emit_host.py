@@ -1,0 +1,124 @@
+"""The managing core's side: `<name>.h` with the parameter structure and the entry point,
+`<name>_host.c`.
+
+The entry function takes the input and output tensors, provides scratch tensors, starts the kernel
+on all cores and waits for them. `spm_gemm.h` declares the matrix kernels in the interface of swATOP
+4.1.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.common.dtypes import DTYPES, dtype
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.targets.base import TensorInfo
+from tilewright.targets.c_writer import CWriter
+from tilewright.targets.sw26010.names import Naming, tensor_infos
+
+
+def tensor_bytes(info: TensorInfo) -> int:
+    """Bytes of a tensor in main memory."""
+    return prod(info.shape) * dtype(info.dtype).size_bytes
+
+
+def emit_header(program: Program, naming: Naming) -> str:
+    """The text of `<name>.h`."""
+    writer, infos = CWriter(), tensor_infos(program, naming)
+    writer.comment(f"{naming.artifact}.h: entry point and parameters. Generated.")
+    writer.lines(f"#ifndef {naming.guard}\n#define {naming.guard}")
+    writer.line()
+    for info in infos:
+        shape = " x ".join(map(str, info.shape)) or "1"
+        writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major")
+    if infos:
+        with writer.block(f"struct {naming.parameters}", "};"):
+            for info in infos:
+                writer.line(f"{_pointer(info)}{info.identifier};")
+        writer.line()
+    writer.comment("Runs on all cores; 0 when done, 1 where memory for scratch tensors is missing.")
+    writer.line(f"{_prototype(infos, naming)};")
+    writer.line()
+    writer.line("#endif")
+    return writer.text()
+
+
+def emit_host(program: Program, machine: Machine, naming: Naming) -> str:
+    """The text of `<name>_host.c`."""
+    writer, infos = CWriter(), tensor_infos(program, naming)
+    writer.comment(f"{naming.artifact}_host.c: starts the cores from the managing core. Generated.")
+    writer.lines("#include <stdlib.h>\n#include <athread.h>")
+    writer.line()
+    writer.line(f'#include "{naming.artifact}.h"')
+    writer.line()
+    writer.line(f"extern void SLAVE_FUN({naming.kernel})(void *);")
+    writer.line()
+    with writer.block(_prototype(infos, naming)):
+        _entry(writer, infos, machine, naming)
+    return writer.text()
+
+
+def _entry(
+    writer: CWriter, infos: tuple[TensorInfo, ...], machine: Machine, naming: Naming
+) -> None:
+    scratch = [info for info in infos if info.kind == "scratch"]
+    argument = "&parameters" if infos else "0"
+    if infos:
+        writer.line(f"struct {naming.parameters} parameters;")
+    if scratch:
+        writer.line("void *memory;")
+        writer.line("int failed = 0;")
+    for info in infos:
+        if info.kind != "scratch":
+            writer.line(f"parameters.{info.identifier} = {info.identifier};")
+    for info in scratch:
+        size = f"{machine.memory.main.alignment_bytes}, {max(tensor_bytes(info), 1)}UL"
+        writer.line("memory = 0;")
+        writer.line(f"failed |= posix_memalign(&memory, {size});")
+        writer.line(f"parameters.{info.identifier} = ({dtype(info.dtype).c_name} *)memory;")
+    with writer.block("if (!failed)") if scratch else writer.flat():
+        writer.line("athread_init();")
+        writer.line(f"athread_spawn({naming.kernel}, {argument});")
+        writer.line("athread_join();")
+    for info in scratch:
+        writer.line(f"free(parameters.{info.identifier});")
+    writer.line("return failed ? 1 : 0;" if scratch else "return 0;")
+
+
+def _pointer(info: TensorInfo) -> str:
+    const = "const " if info.kind == "input" else ""
+    return f"{const}{dtype(info.dtype).c_name} *"
+
+
+def _prototype(infos: tuple[TensorInfo, ...], naming: Naming) -> str:
+    public = [f"{_pointer(i)}{i.identifier}" for i in infos if i.kind != "scratch"]
+    return f"int {naming.artifact}({', '.join(public) or 'void'})"
+
+
+def gemm_header() -> str:
+    """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores together."""
+    return "\n".join([_GEMM_HEAD, *(_gemm_prototype(k.name, k.c_name) for k in DTYPES), "#endif\n"])
+
+
+_GEMM_HEAD = """\
+/* Matrix kernels of one core group: C = ALPHA A B + BETA C (swATOP 4.1, appendix). Generated.
+ *
+ * All cores call together with equal extents and leading dimensions. Core (r, c) holds in its LDM
+ * block (r, c) of each matrix, M x K of A, K x N of B and M x N of C: M, N and K are the extents of
+ * one core's block. A row-major matrix has element (i, j) at i * LD + j, a column-major one at
+ * j * LD + i. The eight variants are the orders of A and B and the dimension of the vectors. */
+#ifndef SPM_GEMM_H
+#define SPM_GEMM_H
+
+typedef enum { VECTOR_M = 0, VECTOR_N = 1 } swVecDim;
+typedef enum { COLUMN_MAJOR = 0, ROW_MAJOR = 1 } swOrder;
+"""
+
+
+def _gemm_prototype(suffix: str, kind: str) -> str:
+    return f"""\
+void spm_gemm_{suffix}(int M, int N, int K, {kind} ALPHA, const {kind} *A, int LDA,
+        const {kind} *B, int LDB, {kind} BETA, {kind} *C, int LDC,
+        swVecDim vd, swOrder order_a, swOrder order_b, swOrder order_c);
+"""

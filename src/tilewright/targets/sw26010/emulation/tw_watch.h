@@ -1,0 +1,73 @@
+/* Included between the generated headers and the generated sources: primitives say which LDM they
+ * touch. */
+#ifndef TW_WATCH_H
+#define TW_WATCH_H
+
+static inline long tw_span(const long *count, const long *stride)
+{
+    long span = 1, d;
+    for (d = 0; d < TW_LOOPS; d++) {
+        if (count[d] <= 0)
+            return 0;
+        span += (count[d] - 1) * stride[d];
+    }
+    return span;
+}
+
+static inline long tw_product(int rank, const long *shape)
+{
+    long product = 1, d;
+    for (d = 0; d < rank; d++)
+        product *= shape[d];
+    return product;
+}
+
+#define TW_SPAN(p, count, stride, writes) tw_touch(p, tw_span(count, stride) * sizeof *(p), writes)
+#define TW_POINTS(p, count, stride, row, column, side, writes) \
+    tw_touch(p, (tw_span(count, stride) + ((side) - 1) * ((row) + (column))) * sizeof *(p), writes)
+
+#define tw_watch_fill(f, y, count, dy, value) \
+    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(y, count, dy, 1), (f)(y, count, dy, value))
+#define tw_watch_copy(f, y, x, count, dy, dx) \
+    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
+     (f)(y, x, count, dy, dx))
+#define tw_watch_scale_add(f, y, x, count, dy, dx, alpha, beta) \
+    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
+     (f)(y, x, count, dy, dx, alpha, beta))
+#define tw_watch_repack(f, tile, rank, to, from) \
+    (tw_at(__FILE__, __LINE__, #f), tw_touch(tile, tw_product(rank, from) * sizeof *(tile), 1), \
+     tw_touch(tile, tw_product(rank, to) * sizeof *(tile), 1), (f)(tile, rank, to, from))
+#define tw_watch_winograd(f, ys, xs, y, x, count, dy, dx, yr, yc, xr, xc) \
+    (tw_at(__FILE__, __LINE__, #f), TW_POINTS(x, count, dx, xr, xc, xs, 0), \
+     TW_POINTS(y, count, dy, yr, yc, ys, 1), (f)(y, x, count, dy, dx, yr, yc, xr, xc))
+
+#define tw_fill_f64(...) tw_watch_fill(tw_fill_f64, __VA_ARGS__)
+#define tw_fill_f32(...) tw_watch_fill(tw_fill_f32, __VA_ARGS__)
+#define tw_copy_f64(...) tw_watch_copy(tw_copy_f64, __VA_ARGS__)
+#define tw_copy_f32(...) tw_watch_copy(tw_copy_f32, __VA_ARGS__)
+#define tw_scale_add_f64(...) tw_watch_scale_add(tw_scale_add_f64, __VA_ARGS__)
+#define tw_scale_add_f32(...) tw_watch_scale_add(tw_scale_add_f32, __VA_ARGS__)
+#define tw_repack_f64(...) tw_watch_repack(tw_repack_f64, __VA_ARGS__)
+#define tw_repack_f32(...) tw_watch_repack(tw_repack_f32, __VA_ARGS__)
+#define tw_winograd_input_2_f64(...) tw_watch_winograd(tw_winograd_input_2_f64, 4, 4, __VA_ARGS__)
+#define tw_winograd_input_2_f32(...) tw_watch_winograd(tw_winograd_input_2_f32, 4, 4, __VA_ARGS__)
+#define tw_winograd_input_4_f64(...) tw_watch_winograd(tw_winograd_input_4_f64, 6, 6, __VA_ARGS__)
+#define tw_winograd_input_4_f32(...) tw_watch_winograd(tw_winograd_input_4_f32, 6, 6, __VA_ARGS__)
+#define tw_winograd_filter_2_f64(...) tw_watch_winograd(tw_winograd_filter_2_f64, 4, 3, __VA_ARGS__)
+#define tw_winograd_filter_2_f32(...) tw_watch_winograd(tw_winograd_filter_2_f32, 4, 3, __VA_ARGS__)
+#define tw_winograd_filter_4_f64(...) tw_watch_winograd(tw_winograd_filter_4_f64, 6, 3, __VA_ARGS__)
+#define tw_winograd_filter_4_f32(...) tw_watch_winograd(tw_winograd_filter_4_f32, 6, 3, __VA_ARGS__)
+#define tw_winograd_output_2_f64(...) tw_watch_winograd(tw_winograd_output_2_f64, 2, 4, __VA_ARGS__)
+#define tw_winograd_output_2_f32(...) tw_watch_winograd(tw_winograd_output_2_f32, 2, 4, __VA_ARGS__)
+#define tw_winograd_output_4_f64(...) tw_watch_winograd(tw_winograd_output_4_f64, 4, 6, __VA_ARGS__)
+#define tw_winograd_output_4_f32(...) tw_watch_winograd(tw_winograd_output_4_f32, 4, 6, __VA_ARGS__)
+
+#define tw_watch_gemm(bytes, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, vd, oa, ob, oc) \
+    do { \
+        struct tw_matrix tw_a = {a, lda, oa}, tw_b = {b, ldb, ob}, tw_c = {c, ldc, oc}; \
+        tw_gemm(__FILE__, __LINE__, bytes, m, n, k, alpha, beta, vd, tw_a, tw_b, tw_c); \
+    } while (0)
+#define spm_gemm_f64(...) tw_watch_gemm(8, __VA_ARGS__)
+#define spm_gemm_f32(...) tw_watch_gemm(4, __VA_ARGS__)
+
+#endif

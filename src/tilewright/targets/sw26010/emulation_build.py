@@ -1,0 +1,220 @@
+"""Building emulated cases: artifacts in, one host executable out.
+
+The generated sources are compiled unchanged against the headers in `emulation/`. The runtime is
+compiled once per compiler and processor and kept in the user's cache folder; the cases of a batch
+share a few translation units, each case under a prefix of its own, so that a case costs
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ToolError
+from tilewright.targets.base import Artifact, TensorInfo, write_artifact
+from tilewright.targets.c_writer import CWriter
+from tilewright.targets.sw26010.emit_host import tensor_bytes
+from tilewright.targets.sw26010.emit_primitives import primitives_header, primitives_source
+from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES
+
+_RUNTIME_FLAGS = ("-O3", "-march=native", "-U_FORTIFY_SOURCE", "-w")
+_CASE_FLAGS = ("-std=gnu99", "-O0", "-w")
+_CASES_PER_UNIT = 16
+_SHOWN_CHARACTERS = 2000
+
+
+def compiler() -> tuple[str, ...]:
+    """The host's C compiler as an argument list: $CC, or cc; ToolError where there is none."""
+    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if shutil.which(words[0]) is None:
+        raise ToolError(
+            f"the emulation needs a C compiler, {words[0]!r} is not installed",
+            fix="install gcc or clang, or name one in the environment variable CC",
+        )
+    return tuple(words)
+
+
+def build_cases(artifacts: Sequence[Artifact], directory: Path) -> Path:
+    """Compile `artifacts` into one executable below `directory`; case number i is artifacts[i].
+
+    Raises ToolError with the compiler's words where generated code does not compile.
+    """
+    sources_of_emulation = emulation_sources()
+    headers = directory / "emulation"
+    headers.mkdir()
+    for name, text in sources_of_emulation.items():
+        (headers / name).write_text(text, encoding="utf-8")
+    for number, artifact in enumerate(artifacts):
+        write_artifact(artifact, directory / f"case{number}")
+    units = []
+    for start in range(0, len(artifacts), _CASES_PER_UNIT):
+        numbered = list(enumerate(artifacts))[start : start + _CASES_PER_UNIT]
+        unit = directory / f"cases{start}.c"
+        unit.write_text(_unit(numbered, total=len(artifacts), first=start == 0), encoding="utf-8")
+        units.append(unit.name)
+    runtime = [str(path) for path in runtime_objects()]
+    command = [*compiler(), *_CASE_FLAGS, "-Iemulation", *units, *runtime, "-o", "cases"]
+    _run_compiler(command, directory)
+    return directory / "cases"
+
+
+def emulation_sources() -> dict[str, str]:
+    """The headers and sources of the emulated machine, by file name."""
+    folder = resources.files("tilewright.targets.sw26010.emulation")
+    names = (entry.name for entry in folder.iterdir())
+    wanted = sorted(n for n in names if n.endswith((".h", ".c")))
+    return {name: (folder / name).read_text(encoding="utf-8") for name in wanted}
+
+
+def runtime_objects() -> tuple[Path, ...]:
+    """The compiled runtime, from the cache or built into it."""
+    sources = emulation_sources()
+    sources["tw_primitives.h"] = primitives_header()
+    sources["tw_primitives.c"] = primitives_source()
+    folder = _cache_folder() / f"sw26010-emulation-{_key(sources)}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            _compile_runtime(sources, Path(temporary), folder)
+    return tuple(sorted(folder.glob("*.o")))
+
+
+def _compile_runtime(sources: dict[str, str], temporary: Path, folder: Path) -> None:
+    for name, text in sources.items():
+        (temporary / name).write_text(text, encoding="utf-8")
+    units = [name for name in sources if name.endswith(".c")]
+    _run_compiler([*compiler(), *_RUNTIME_FLAGS, "-I.", "-c", *units], temporary)
+    done = temporary / "done"
+    done.mkdir()
+    for path in temporary.glob("*.o"):
+        path.rename(done / path.name)
+    try:
+        done.rename(folder)
+    except OSError:
+        # Another process was faster; its objects are the same.
+        if not folder.is_dir():
+            raise
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
+
+
+def _key(sources: dict[str, str]) -> str:
+    """Everything that decides what the objects are: sources, compiler, flags, processor."""
+    command = [*compiler(), "--version"]
+    version = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    parts = [version, " ".join((*compiler(), *_RUNTIME_FLAGS)), platform.machine(), _processor()]
+    parts += [f"{name}\n{text}" for name, text in sorted(sources.items())]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def _run_compiler(command: list[str], directory: Path) -> None:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shown = done.stderr.strip()[:_SHOWN_CHARACTERS]
+        raise ToolError(f"{command[0]} failed on generated code:\n{shown}")
+
+
+def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> str:
+    """A translation unit of several cases; the first one also holds the table of all."""
+    writer = CWriter()
+    writer.lines("#include <stdlib.h>\n#include <slave.h>\n#include <dma.h>\n#include <athread.h>")
+    folder = f"case{numbered[0][0]}"
+    writer.lines(f'#include "{folder}/spm_gemm.h"\n#include "{folder}/tw_primitives.h"')
+    writer.line('#include "tw_watch.h"')
+    for number, artifact in numbered:
+        _case(writer, number, artifact)
+    if first:
+        cases = [f"tw_case_{i}" for i in range(total)]
+        for case in cases:
+            writer.line(f"extern const struct tw_case {case};")
+        with writer.block("const struct tw_case *const tw_cases[] =", "};"):
+            for case in cases:
+                writer.line(f"&{case},")
+        writer.line(f"const int tw_case_count = {total};")
+    return writer.text()
+
+
+def _case(writer: CWriter, number: int, artifact: Artifact) -> None:
+    """The sources of one artifact under a prefix of its own, and its description."""
+    name, folder = artifact.name, f"case{number}"
+    writer.line(f"#undef TW_{name.upper()}_H")
+    for suffix in FILE_SCOPE_SUFFIXES:
+        writer.line(f"#define {name}{suffix} tw_{number}_{name}{suffix}")
+    writer.lines(f'#include "{folder}/{name}_slave.c"\n#include "{folder}/{name}_host.c"')
+    public = [t for t in artifact.tensors if t.kind != "scratch"]
+    with writer.block(f"static int tw_run_{number}(void *const *tw_memory)"):
+        arguments = ", ".join(f"tw_memory[{i}]" for i in range(len(public)))
+        writer.line(f"return {name}({arguments});")
+    head = f"static void tw_describe_{number}(const void *tw_argument, void **tw_bases)"
+    with writer.block(head):
+        if artifact.tensors:
+            writer.line(f"const struct {name}_parameters *const tw_p = tw_argument;")
+        for i, t in enumerate(artifact.tensors):
+            writer.line(f"tw_bases[{i}] = (void *)tw_p->{t.identifier};")
+    for suffix in FILE_SCOPE_SUFFIXES:
+        writer.line(f"#undef {name}{suffix}")
+    _description(writer, number, artifact)
+
+
+def _description(writer: CWriter, number: int, artifact: Artifact) -> None:
+    with writer.block(f"static const struct tw_tensor tw_tensors_{number}[] =", "};"):
+        for t in artifact.tensors:
+            writer.line(f"{{{_tensor_fields(t)}}},")
+        writer.line("{0}")
+    with writer.block(f"static const struct tw_buffer tw_buffers_{number}[] =", "};"):
+        for b in artifact.buffers:
+            size = dtype(b.dtype).size_bytes
+            place = (_string(b.name), b.offset_bytes, b.elements * size, b.copies, size)
+            writer.line(f"{{{', '.join(map(str, place))}}},")
+        writer.line("{0}")
+    fields = (
+        _string(artifact.name),
+        f"tw_run_{number}",
+        f"tw_describe_{number}",
+        f"tw_tensors_{number}",
+        len(artifact.tensors),
+        f"tw_buffers_{number}",
+        len(artifact.buffers),
+        artifact.scratchpad_bytes,
+        artifact.scratchpad_alignment_bytes,
+    )
+    writer.line(f"const struct tw_case tw_case_{number} = {{{', '.join(map(str, fields))}}};")
+
+
+def _tensor_fields(t: TensorInfo) -> str:
+    size = dtype(t.dtype).size_bytes
+    fields = (
+        _string(t.name),
+        tensor_bytes(t),
+        size,
+        int(t.kind != "input"),
+        int(t.kind == "output"),
+    )
+    return ", ".join(map(str, fields))
+
+
+def _string(text: str) -> str:
+    """A C string literal of printable ASCII."""
+    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\?' else "_" for c in text)
+    return f'"{plain}"'

@@ -1,0 +1,126 @@
+"""The loops of an elementwise primitive: which elements of its operands belong together.
+
+In: the operands of a call, whose role letters say which dimensions are the same axis. Out: one nest
+of loops with a stride per operand, dimensions of one letter joined or split so that all operands
+count alike, neighbours merged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, product
+from tilewright.ir.nodes import View
+
+MAXIMUM_LOOPS = 6
+"""Loops that the primitives of `tw_primitives.h` take (TW_LOOPS there)."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """`extent` elements, `stride` elements apart."""
+
+    extent: Expr
+    stride: Expr
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop and the stride of each operand in it."""
+
+    extent: Expr
+    strides: tuple[Expr, ...]
+
+
+Axes = dict[str, list[Axis]]
+
+
+def view_offset(view: View) -> Expr:
+    """Elements from the start of the slot to the view's first element."""
+    offset: Expr = Const(0)
+    for d, r in enumerate(view.ranges):
+        offset = offset + r.start * product(view.shape[d + 1 :])
+    return offset
+
+
+def view_axes(view: View) -> Axes:
+    """The view's dimensions by role letter, outermost first; dimensions of one index vanish."""
+    axes: Axes = {}
+    for d, (role, r) in enumerate(zip(view.roles, view.ranges, strict=True)):
+        if role == "." and r.extent != Const(1):
+            raise ProgramError(
+                f"dimension {d} of a view of {view.buffer!r} has no role and extent {r.extent}",
+                fix="give it a role or extent 1",
+            )
+        mine = axes.setdefault(role, [])
+        if r.extent != Const(1):
+            mine.append(Axis(r.extent, r.step * product(view.shape[d + 1 :])))
+    axes.pop(".", None)
+    return axes
+
+
+def match_axes(letter: str, operands: tuple[list[Axis], ...], primitive: str) -> list[Loop]:
+    """Loops over one axis that the operands split differently; an operand without it is repeated.
+
+    >>> four_by_two = [Axis(Const(4), Const(8)), Axis(Const(2), Const(1))]
+    >>> loops = match_axes("a", (four_by_two, [Axis(Const(8), Const(3))]), "copy")
+    >>> [(str(loop.extent), *map(str, loop.strides)) for loop in loops]
+    [('4', '8', '6'), ('2', '1', '3')]
+    """
+    present = [i for i, axes in enumerate(operands) if axes]
+    stacks = {i: list(operands[i]) for i in present}
+    loops: list[Loop] = []
+    while any(stacks.values()):
+        if not all(stacks.values()):
+            raise _mismatch(letter, primitive)
+        inner = {i: stack.pop() for i, stack in stacks.items()}
+        extent = _common_extent([axis.extent for axis in inner.values()], letter, primitive)
+        strides = tuple(inner[i].stride if i in inner else Const(0) for i in range(len(operands)))
+        loops.append(Loop(extent, strides))
+        for i, axis in inner.items():
+            if axis.extent != extent:
+                stacks[i].append(Axis(axis.extent // extent, axis.stride * extent))
+    return loops[::-1]
+
+
+def _common_extent(extents: list[Expr], letter: str, primitive: str) -> Expr:
+    if all(e == extents[0] for e in extents):
+        return extents[0]
+    constants = [e.value for e in extents if isinstance(e, Const)]
+    smallest = min(constants, default=0)
+    if len(constants) < len(extents) or smallest < 1 or any(c % smallest for c in constants):
+        raise _mismatch(letter, primitive)
+    return Const(smallest)
+
+
+def _mismatch(letter: str, primitive: str) -> ProgramError:
+    return ProgramError(
+        f"the operands of {primitive} disagree about axis {letter!r}",
+        fix="give its dimensions the same extents in every operand",
+    )
+
+
+def merge_loops(loops: list[Loop]) -> tuple[Loop, ...]:
+    """Join neighbouring loops that every operand walks as one."""
+    merged: list[Loop] = []
+    for loop in reversed(loops):
+        inner = merged[-1] if merged else None
+        if inner and all(
+            o == inner.extent * i for o, i in zip(loop.strides, inner.strides, strict=True)
+        ):
+            merged[-1] = Loop(loop.extent * inner.extent, inner.strides)
+        else:
+            merged.append(loop)
+    return tuple(merged[::-1])
+
+
+def padded(loops: tuple[Loop, ...], operands: int, primitive: str) -> tuple[Loop, ...]:
+    """Exactly MAXIMUM_LOOPS loops, those in front running once."""
+    if len(loops) > MAXIMUM_LOOPS:
+        raise ProgramError(
+            f"{primitive} needs {len(loops)} nested loops, the primitives take {MAXIMUM_LOOPS}",
+            fix="merge dimensions of its operands",
+        )
+    once = Loop(Const(1), (Const(0),) * operands)
+    return (once,) * (MAXIMUM_LOOPS - len(loops)) + loops

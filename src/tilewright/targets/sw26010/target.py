@@ -1,0 +1,70 @@
+"""The SW26010 target: explicit program in, C for managing core and computing cores out (swATOP
+4.7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.common.errors import ProgramError
+from tilewright.ir.nodes import Program
+from tilewright.ir.visit import instantiate
+from tilewright.machine import Machine
+from tilewright.targets.base import Artifact
+from tilewright.targets.sw26010.emit_build import build_plan, emit_makefile
+from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_header
+from tilewright.targets.sw26010.emit_primitives import primitives_header, primitives_source
+from tilewright.targets.sw26010.emit_slave import emit_slave
+from tilewright.targets.sw26010.names import (
+    buffer_infos,
+    mesh_bindings,
+    name_program,
+    tensor_infos,
+)
+
+
+@dataclass(frozen=True)
+class Sw26010Target:
+    """Generates athread C for machines like the Sunway SW26010."""
+
+    name: str = "sw26010"
+
+    def emit(self, program: Program, machine: Machine) -> Artifact:
+        """Generate the sources of an explicit program without parameters.
+
+        Raises ProgramError for a program of another stage, CapacityError where buffers do not fit
+        the scratchpad or a transfer exceeds the DMA descriptor.
+        """
+        if program.parameters:
+            unbound = ", ".join(program.parameters)
+            raise ProgramError(
+                f"program {program.name!r} still has parameters: {unbound}",
+                fix="instantiate it before code is generated",
+            )
+        program = instantiate(program, mesh_bindings(machine))
+        naming = name_program(program)
+        plan = build_plan(naming)
+        files = {
+            f"{naming.artifact}.h": emit_header(program, naming),
+            f"{naming.artifact}_host.c": emit_host(program, machine, naming),
+            f"{naming.artifact}_slave.c": emit_slave(program, machine, naming),
+            "spm_gemm.h": gemm_header(),
+            "tw_primitives.h": primitives_header(),
+            "tw_primitives.c": primitives_source(),
+            "Makefile": emit_makefile(naming, plan),
+        }
+        tensors, buffers = tensor_infos(program, naming), buffer_infos(program, machine)
+        spm = machine.memory.spm
+        return Artifact(
+            naming.artifact,
+            self.name,
+            files,
+            plan,
+            tensors,
+            buffers,
+            spm.capacity_bytes,
+            spm.alignment_bytes,
+        )
+
+
+TARGET = Sw26010Target()

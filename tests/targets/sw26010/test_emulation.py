@@ -1,0 +1,127 @@
+"""Generated C, run on the emulated machine, computes what the program means."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from support.explicit_programs import (
+    GEMM,
+    REGIONS,
+    REPACK,
+    REPACK_MIXED,
+    SHARED,
+    UNEVEN,
+    gemm_variant,
+    integer_inputs,
+    winograd_transform,
+)
+
+from tilewright.common.errors import ShapeError, SimulationError
+from tilewright.ir.interpret import interpret
+from tilewright.ir.nodes import Program
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
+
+MACHINE = load_machine("sw26010")
+HANDWRITTEN = [parse(t) for t in (GEMM, REGIONS, UNEVEN, REPACK, REPACK_MIXED, SHARED)]
+VARIANTS = [
+    gemm_variant(*choice)
+    for choice in product(("mk", "km"), ("kn", "nk"), ("mn", "nm"), "mn", ("f64", "f32"))
+]
+TRANSFORMS = [
+    winograd_transform(*choice)
+    for choice in product(("input", "filter", "output"), (2, 4), ("f64", "f32"))
+]
+
+
+def assert_meaning(programs: list[Program]) -> None:
+    """Every program gives, emulated, exactly what the interpreter gives."""
+    inputs = [integer_inputs(p, seed) for seed, p in enumerate(programs)]
+    cases = [(TARGET.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
+    for program, given, result in zip(programs, inputs, run_emulated_many(cases), strict=True):
+        assert not isinstance(result, SimulationError), result
+        expected = interpret(program, given)
+        assert result.keys() == expected.keys()
+        for name in expected:
+            np.testing.assert_array_equal(result[name], expected[name])
+
+
+def test_handwritten_programs():
+    assert_meaning(HANDWRITTEN)
+
+
+def test_the_eight_variants_of_the_matrix_kernel_in_both_types_and_orders_of_c():
+    assert_meaning(VARIANTS)
+
+
+def test_winograd_transforms():
+    assert_meaning(TRANSFORMS)
+
+
+def test_gemm_is_numpys_product():
+    program = parse(GEMM)
+    inputs = integer_inputs(program)
+    outputs = run_emulated(TARGET.emit(program, MACHINE), inputs)
+    np.testing.assert_array_equal(outputs["c"], inputs["a"] @ inputs["b"])
+
+
+def test_tiles_grow_and_shrink_in_place():
+    programs = [parse(REPACK), parse(REPACK_MIXED)]
+    inputs = [integer_inputs(p) for p in programs]
+    cases = [(TARGET.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
+    grown, mixed = run_emulated_many(cases)
+    assert isinstance(grown, dict)
+    assert isinstance(mixed, dict)
+    whole = np.zeros((48, 56))
+    whole[:44, :50] = inputs[0]["x"]
+    tiles = whole.reshape(8, 6, 8, 7).transpose(0, 2, 1, 3)
+    padded = np.pad(tiles, ((0, 0), (0, 0), (0, 2), (0, 1)))
+    np.testing.assert_array_equal(grown["y"], padded.transpose(0, 2, 1, 3).reshape(64, 64))
+    cropped = np.pad(inputs[1]["x"][:, :, :4], ((0, 0), (0, 1), (0, 0), (0, 2)))
+    np.testing.assert_array_equal(mixed["y"], cropped)
+
+
+def test_random_floats_are_within_rounding():
+    program = gemm_variant("mk", "nk", "mn", "n", "f32")
+    generator = np.random.default_rng(5)
+    inputs = {
+        n: generator.standard_normal(a.shape).astype(a.dtype)
+        for n, a in integer_inputs(program).items()
+    }
+    y = run_emulated(TARGET.emit(program, MACHINE), inputs)["y"]
+    exact = inputs["x"].astype(float) @ inputs["w"].T.astype(float) + 2.0
+    bound = 40 * np.finfo(np.float32).eps * (np.abs(inputs["x"]) @ np.abs(inputs["w"].T) + 2.0)
+    assert np.all(np.abs(y - exact) <= bound)
+
+
+def test_a_failing_case_leaves_the_others_alone():
+    program = parse(UNEVEN)
+    broken = parse(UNEVEN.replace("x[at(rid * 8,", "x[at(rid * 9,", 1))
+    inputs = integer_inputs(program)
+    cases = [(TARGET.emit(p, MACHINE), inputs) for p in (program, broken, program)]
+    first, failed, last = run_emulated_many(cases)
+    assert isinstance(failed, SimulationError)
+    for result in (first, last):
+        assert isinstance(result, dict)
+        np.testing.assert_array_equal(result["y"], 3.0 * inputs["x"])
+
+
+def test_no_cases_no_results():
+    assert run_emulated_many([]) == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "input tensor 'x' is missing"),
+        ({"x": np.zeros((50, 36))}, "input tensor 'x' has shape (50, 36), expected (50, 37)"),
+    ],
+)
+def test_inputs_are_checked(inputs, message):
+    with pytest.raises(ShapeError) as caught:
+        run_emulated(TARGET.emit(parse(UNEVEN), MACHINE), inputs)
+    assert str(caught.value) == message
