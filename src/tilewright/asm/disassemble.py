@@ -30,8 +30,9 @@ def disassemble(source: bytes | Object, table: InstructionTable) -> str:
     same contents).
     """
     if isinstance(source, bytes):
-        code = Section(".text", "ax", source, len(source))
-        source = Object(table.name, table.byte_order, table.word_bits // 8, "", (code,), ())
+        step = table.word_bits // 8
+        code = Section(".text", "ax", source, len(source), step)
+        source = Object(table.name, table.byte_order, step, "", (code,), ())
     rows = list(_declarations(source))
     for section in source.sections:
         rows += _SectionText(source, section, table).rows()

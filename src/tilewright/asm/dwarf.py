@@ -28,7 +28,7 @@ def debug_sections(source: Object) -> dict[str, bytes]:
     described = [section for section in described if lines[section.name]]
     if not described:
         return {}
-    files = list(dict.fromkeys(e.file for s in described for e in lines[s.name]))
+    files = list(dict.fromkeys(e.shown_place[0] for s in described for e in lines[s.name]))
     program = b"".join(_sequence(source, s, lines[s.name], files) for s in described)
     return {
         ".debug_line": _line_unit(source, files, program),
@@ -45,13 +45,14 @@ def _sequence(
     program = bytearray([0, 9, _EXTENDED_SET_ADDRESS]) + address
     offset, number, file_index = 0, 1, 1
     for entry in lines:
-        wanted = files.index(entry.file) + 1
+        file, line = entry.shown_place
+        wanted = files.index(file) + 1
         if wanted != file_index:
             program += bytes([_SET_FILE]) + _unsigned(wanted)
             file_index = wanted
         program += bytes([_ADVANCE_PC]) + _unsigned(entry.offset - offset)
-        program += bytes([_ADVANCE_LINE]) + _signed(entry.number - number) + bytes([_COPY])
-        offset, number = entry.offset, entry.number
+        program += bytes([_ADVANCE_LINE]) + _signed(line - number) + bytes([_COPY])
+        offset, number = entry.offset, line
     program += bytes([_ADVANCE_PC]) + _unsigned(section.size_bytes - offset)
     return bytes(program + bytes([0, 1, _EXTENDED_END]))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.asm import elf_format as fmt
 from tilewright.asm.encode import decode
 from tilewright.asm.expression import signed64
+from tilewright.asm.limits import DEFAULT_LIMITS
 from tilewright.asm.object import (
     Object,
     PlacedInstruction,
@@ -71,6 +72,7 @@ class _Reader:
         sections = tuple(self._section(h) for h in self.headers if self._is_content(h))
         file_name, symbols, names = self._symbols()
         relocations = self._relocations(names)
+        _check_names(sections, symbols, relocations)
         return Object(
             self.table.name,
             self.order,
@@ -84,11 +86,8 @@ class _Reader:
         )
 
     def _headers(self, offset: int, count: int, names_index: int) -> list[_Header]:
-        record = fmt.section_header(self.order)
-        rows = [
-            record.unpack_from(self.data, offset + i * fmt.SECTION_HEADER_BYTES)
-            for i in range(count)
-        ]
+        table = self._slice(offset, count * fmt.SECTION_HEADER_BYTES)
+        rows = list(fmt.section_header(self.order).iter_unpack(table))
         if not names_index < count:
             raise AssemblyError("the ELF file has no section names")
         strings = self._slice(rows[names_index][4], rows[names_index][5])
@@ -118,13 +117,16 @@ class _Reader:
             )
 
     def _section(self, header: _Header) -> Section:
+        alignment = max(header.alignment, 1)
+        if alignment & (alignment - 1) or alignment > DEFAULT_LIMITS.alignment_bytes:
+            raise AssemblyError(f"section {header.name} has the alignment {alignment}")
         flags = "".join(letter for flag, letter in _LETTERS.items() if header.flags & flag)
         return Section(
             header.name,
             "".join(sorted(flags)),
             self._content_of(header),
             header.size,
-            max(header.alignment, 1),
+            alignment,
             header.type == fmt.SECTION_NOBITS,
             header.address,
         )
@@ -193,6 +195,26 @@ def _string(strings: bytes, offset: int) -> str:
     if end < 0:
         raise AssemblyError("a name is outside the string table")
     return strings[offset:end].decode("utf-8", "replace")
+
+
+def _check_names(
+    sections: tuple[Section, ...], symbols: tuple[Symbol, ...], relocations: tuple[Relocation, ...]
+) -> None:
+    """Every symbol and relocation must be in a section that is there, once."""
+    names = {section.name for section in sections}
+    if len(names) != len(sections):
+        raise AssemblyError("two sections have the same name")
+    known = names | {symbol.name for symbol in symbols}
+    for symbol in symbols:
+        if symbol.section and symbol.section not in names:
+            raise AssemblyError(
+                f"'{symbol.name}' is in section {symbol.section}, which has no bytes"
+            )
+    for relocation in relocations:
+        if relocation.section not in names or relocation.symbol not in known:
+            raise AssemblyError(
+                f"a relocation for '{relocation.symbol}' in {relocation.section} has no place"
+            )
 
 
 def _instructions(

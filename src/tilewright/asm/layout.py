@@ -130,10 +130,18 @@ class Layout:
         current = self.sections.current
         size = current.size_bytes - offset if current.name == section else 0
         start = offset if current.name == section else current.size_bytes
-        file, number = line.file, line.number
-        if size and self.debug_place is not None:
-            file, number = self.debug_place
-        self.lines.append(LineEntry(current.name, start, size, file, number, line.text, line.depth))
+        self.lines.append(
+            LineEntry(
+                current.name,
+                start,
+                size,
+                line.file,
+                line.number,
+                line.text,
+                line.depth,
+                self.debug_place if size else None,
+            )
+        )
 
 
 def expression_of(operand: ParsedOperand) -> Expression:

@@ -71,7 +71,10 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class LineEntry:
-    """A source line and the bytes that it made; `depth` counts the expansions around it."""
+    """A source line and the bytes that it made.
+
+    `depth` counts the expansions around it; `debug_place` is what `.loc` names.
+    """
 
     section: str
     offset: int
@@ -80,6 +83,12 @@ class LineEntry:
     number: int
     text: str
     depth: int = 0
+    debug_place: tuple[str, int] | None = None
+
+    @property
+    def shown_place(self) -> tuple[str, int]:
+        """The (file, line) that a debugger shows."""
+        return self.debug_place or (self.file, self.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ def decode_source(name: str, source: str | bytes, limits: Limits) -> SourceText:
             len(data[line_start : error.start].decode("utf-8")) + 1,
             f"byte {data[error.start]:#04x} is not UTF-8",
         ) from None
-    return SourceText(name, tuple(row.removesuffix("\r") for row in text.split("\n")))
+    rows = text.removesuffix("\n").split("\n")
+    return SourceText(name, tuple(row.removesuffix("\r") for row in rows))
 
 
 def _fault(name: str, number: int, text: str, column: int, message: str) -> SourceErrors:
