@@ -32,7 +32,8 @@ def measure(size: int, unit_order: UnitOrder, repeats: int) -> None:
         raise SystemExit("the product is wrong")
     stalls = ", ".join(f"{cause} {cycles}" for cause, cycles in sorted(run.stalls().items()))
     print(
-        f"{size}^3, {unit_order}: {run.instructions} instructions, {run.cycles} cycles, {best:.3f} s; "
+        f"{size}^3, {unit_order}: {run.instructions} instructions, {run.cycles} cycles, "
+        f"{best:.3f} s; "
         f"{run.instructions / best / 1e6:.1f} M instructions/s, "
         f"{64 * run.cycles / best / 1e6:.1f} M core cycles/s; stalls: {stalls}"
     )

@@ -1,8 +1,9 @@
 """A whole-mesh matrix product in CPE instructions, for exercising the instruction-level simulator.
 
-C += A B on an 8 x 8 mesh as in swDNN V-A: at step s the cores of column s broadcast their A along the rows and
-the cores of row s their B along the columns. Register blocking is 4 vectors x 4 scalars (swDNN V-B).
-Per core: A[k, m], B[k, n], C[n, m], in this order in local memory. The loop is not software-pipelined.
+C += A B on an 8 x 8 mesh as in swDNN V-A: at step s the cores of column s broadcast their A along
+the rows and the cores of row s their B along the columns. Register blocking is 4 vectors x 4
+scalars (swDNN V-B). Per core: A[k, m], B[k, n], C[n, m], in this order in local memory. The loop is
+not software-pipelined.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _emit_k_loop(w: Writer, role: int, rows: int, columns: int, name: str) -> No
 def mesh_images(
     a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64], mesh_size: int = 8
 ) -> list[NDArray[np.float64]]:
-    """Local memories for C[m, n] += A[m, k] B[k, n]: core (i, j) holds A(i, j), B(i, j), C(i, j)."""
+    """Local memories for C[m, n] += A[m, k] B[k, n]: core (i, j) holds block (i, j) of each."""
 
     def tiles(matrix: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         rows, columns = matrix.shape[0] // mesh_size, matrix.shape[1] // mesh_size

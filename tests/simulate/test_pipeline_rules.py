@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from tilewright.isa import Instruction, InstructionTable, load_table
 from tilewright.simulate import CoreRun, Program, simulate_core
+from tilewright.simulate.launch import UnitOrder
 
 Assemble = Callable[..., Program]
 CPE = load_table("sw26010_cpe")
 
 
 def _block(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A [n, 16], B [n, 4] with integer values, and their product by columns of B, [16 vectors, 4]."""
+    """A [n, 16], B [n, 4] with integer values; their product by columns of B, [16 vectors, 4]."""
     generator = np.random.default_rng(n)
     a = generator.integers(-9, 9, (n, 16)).astype(float)
     b = generator.integers(-9, 9, (n, 4)).astype(float)
@@ -149,8 +150,8 @@ def test_cycles_equal_an_independent_model(assemble: Assemble, text: str) -> Non
 
 @settings(max_examples=100, deadline=None)
 @given(programs, st.sampled_from(["in_order", "decoupled"]))
-def test_every_cycle_is_accounted_for(assemble: Assemble, text: str, unit_order: str) -> None:
-    run = simulate_core(assemble(text), registers=VALUES, unit_order=unit_order)  # type: ignore[arg-type]
+def test_every_cycle_is_accounted_for(assemble: Assemble, text: str, unit_order: UnitOrder) -> None:
+    run = simulate_core(assemble(text), registers=VALUES, unit_order=unit_order)
     assert run.issue_cycles + sum(run.stalls.values()) == run.cycles
     assert sum(run.hazards.values()) == sum(
         run.stalls.get(cause, 0) for cause in ("data_hazard", "output_hazard")
