@@ -72,7 +72,7 @@ def schedule_text(candidate: Candidate) -> str:
     Two candidates of one operator compute it in the same way exactly if their texts are equal.
     """
     nests = (f"nest {n.structure.space.nest.name}\n{n.schedule}" for n in candidate.nests)
-    return "\n\n".join((f"algorithm {candidate.seed.name}", *nests)) + "\n"
+    return "\n".join((f"algorithm {candidate.seed.name}", *nests)) + "\n"
 
 
 def all_candidates(op: Op, seed: Seed, machine: Machine) -> list[Candidate]:

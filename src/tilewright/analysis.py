@@ -1,0 +1,213 @@
+"""What the numbers of a compiled operator mean: bounds, causes, what lost, what would help.
+
+In: the search's options, a program, its simulated run and the machine. Out: the values of
+`report.view`. A lower bound counts the operations at the cores' peak and each operand once at the
+engine's peak (roofline); the changes are simulated on a machine with that one number changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tilewright.common.dtypes import dtype
+from tilewright.cost.estimate import estimate
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.report.view import (
+    CauseRow,
+    Change,
+    Explanation,
+    LayerResult,
+    Rejected,
+    TrafficRow,
+)
+from tilewright.seeds.space import parameters
+from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.tune.choose import Choice, Option, choose
+from tilewright.tune.measure import schedule_text
+from tilewright.tune.search import Candidate
+
+_BOUNDS = {
+    "compute useful": "compute",
+    "compute padding": "compute",
+    "compute overhead": "compute",
+    "primitive": "primitives",
+    "dma issue": "dma issue",
+    "wait latency": "dma latency",
+    "wait bandwidth": "dma bandwidth",
+    "barrier": "barriers",
+}
+_SHOWN_REJECTED = 3
+
+
+def bound_of(run: KernelRun) -> str:
+    """What takes the largest part of the time."""
+    parts: dict[str, int] = {}
+    for kind, cycles in run.by_kind().items():
+        parts[_BOUNDS[kind]] = parts.get(_BOUNDS[kind], 0) + cycles
+    return max(parts, key=lambda part: parts[part]) if parts else "compute"
+
+
+def lower_bounds(op: Op, machine: Machine, run: KernelRun) -> tuple[int, int]:
+    """Cycles that one group needs at least: for the operations, and to move each operand once.
+
+    The operations are those of the algorithm where it needs fewer than the direct form.
+    """
+    flops = min(op.flops, run.useful_flops)
+    compute = flops / (machine.cores * machine.core.flops_per_cycle)
+    size = dtype(op.dtype).size_bytes
+    read = sum(math.prod(shape) for shape in op.input_shapes) * size
+    written = math.prod(op.out_shape) * size
+    seconds = (
+        read / machine.dma.get.peak_bytes_per_second
+        + written / machine.dma.put.peak_bytes_per_second
+    )
+    return math.ceil(compute), math.ceil(seconds * machine.clock_hz)
+
+
+def layer_result(
+    name: str, choice: Choice, option: Option, machine: Machine, run: KernelRun
+) -> LayerResult:
+    """The line of the report for one operator."""
+    seconds = run.cycles / machine.clock_hz
+    return LayerResult(
+        name=name,
+        op=choice.op.kind,
+        shape=choice.op.describe(),
+        algorithm=option.algorithm,
+        partition=option.partition.kind,
+        schedule=schedule_text(option.candidate),
+        candidates=choice.candidates,
+        estimate_cycles=round(option.candidate.cycles),
+        simulated_cycles=run.cycles,
+        milliseconds=seconds * 1e3,
+        gflops=choice.op.flops / seconds / 1e9,
+        peak_fraction=choice.op.flops / seconds / machine.peak_flops,
+        bound=bound_of(run),
+        lower_bound_cycles=max(lower_bounds(option.partition.piece, machine, run)),
+    )
+
+
+def explanation(
+    layer: LayerResult, choice: Choice, option: Option, machine: Machine, run: KernelRun
+) -> Explanation:
+    """All that is known about one operator without further runs."""
+    compute, transfer = lower_bounds(option.partition.piece, machine, run)
+    return Explanation(
+        layer=layer,
+        machine=machine.name,
+        groups=machine.groups.count,
+        groups_used=len(option.partition.pieces),
+        clock_hz=machine.clock_hz,
+        causes=tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
+        traffic=tuple(
+            TrafficRow(
+                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
+            )
+            for t in run.tensors
+        ),
+        scratchpad_bytes=run.allocated_bytes,
+        scratchpad_limit_bytes=machine.spm_available_bytes,
+        lower_bound_compute_cycles=compute,
+        lower_bound_transfer_cycles=transfer,
+        rejected=rejected_options(choice, option, machine),
+    )
+
+
+def rejected_options(choice: Choice, winner: Option, machine: Machine) -> tuple[Rejected, ...]:
+    """The best candidates that lost, no two of one algorithm and partition while others remain."""
+    losers = sorted(
+        (o for o in choice.options if o is not winner), key=lambda o: o.candidate.cycles
+    )
+    kinds = {(o.algorithm, o.partition.kind): o for o in reversed(losers)}
+    firsts = [o for o in losers if kinds[o.algorithm, o.partition.kind] is o]
+    others = [o for o in losers if kinds[o.algorithm, o.partition.kind] is not o]
+    shown = sorted((firsts + others)[:_SHOWN_REJECTED], key=lambda o: o.candidate.cycles)
+    best = _parts(winner.candidate, machine)
+    return tuple(_rejected(option, best, machine) for option in shown)
+
+
+def _rejected(option: Option, best: tuple[float, float], machine: Machine) -> Rejected:
+    compute, waiting = _parts(option.candidate, machine)
+    return Rejected(
+        algorithm=option.algorithm,
+        partition=option.partition.kind,
+        schedule=schedule_text(option.candidate),
+        estimate_cycles=round(option.candidate.cycles),
+        compute_cycles=round(compute),
+        waiting_cycles=round(waiting),
+        why=_why((compute, waiting), best, option.measured_cycles),
+    )
+
+
+def _why(own: tuple[float, float], best: tuple[float, float], measured: int | None) -> str:
+    """Which part of the time is larger than the winner's."""
+    more_compute, more_waiting = own[0] - best[0], own[1] - best[1]
+    if more_compute <= 0 and more_waiting <= 0:
+        simulated = f"its simulation takes {measured} cycles" if measured else "it is equally fast"
+        return f"no part is larger by the model; {simulated}"
+    if more_compute > more_waiting:
+        text, other = f"computing takes {more_compute:.0f} cycles more", more_waiting
+        rest = "waiting for transfers"
+    else:
+        text, other = f"waiting for transfers takes {more_waiting:.0f} cycles more", more_compute
+        rest = "computing"
+    if abs(other) < 1:
+        return text
+    return f"{text}, {rest} {abs(other):.0f} {'more' if other > 0 else 'less'}"
+
+
+def _parts(candidate: Candidate, machine: Machine) -> tuple[float, float]:
+    """(cycles of computing, other cycles) by the model."""
+    values = parameters(candidate.op)
+    compute = sum(
+        estimate(n.structure.staged, machine, {**values, **n.factors}).compute_cycles.item()
+        for n in candidate.nests
+    )
+    return compute, candidate.cycles - compute
+
+
+def changes_that_help(
+    piece: Op, algorithm: str, program: Program, machine: Machine
+) -> tuple[Change, ...]:
+    """Simulate the program on faster memories, and a retuned one with twice the scratchpad."""
+    get, put = machine.dma.get, machine.dma.put
+    same_schedule: list[dict[str, Any]] = [
+        {
+            "dma.get.peak_bytes_per_second": 2 * get.peak_bytes_per_second,
+            "dma.put.peak_bytes_per_second": 2 * put.peak_bytes_per_second,
+        },
+        {"dma.latency_cycles": machine.dma.latency_cycles // 2},
+        {"dma.issue_cycles": machine.dma.issue_cycles // 2},
+    ]
+    found = [
+        Change(_settings(s), simulate(program, changed(machine, s)).cycles, retuned=False)
+        for s in same_schedule
+    ]
+    larger = {"memory.spm.capacity_bytes": 2 * machine.memory.spm.capacity_bytes}
+    roomy = changed(machine, {**larger, "groups.count": 1})
+    (choice,) = choose([piece], roomy, algorithm=algorithm, keep=1)
+    cycles = simulate(choice.best.candidate.program(roomy), roomy).cycles
+    return (*found, Change(_settings(larger), cycles, retuned=True))
+
+
+def changed(machine: Machine, settings: Mapping[str, Any]) -> Machine:
+    """`machine` with the numbers at dotted paths replaced."""
+    for path, value in settings.items():
+        machine = _replaced(machine, path.split("."), value)
+    return machine
+
+
+def _replaced(part: Any, path: Sequence[str], value: Any) -> Any:
+    first, *rest = path
+    inner = _replaced(getattr(part, first), rest, value) if rest else value
+    return msgspec.structs.replace(part, **{first: inner})
+
+
+def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{path}={value:.12g}" for path, value in settings.items())

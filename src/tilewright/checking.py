@@ -1,0 +1,123 @@
+"""Checking generated code: run it on the host and compare with the operator's reference.
+
+In: a candidate with its program and its generated code. Out: "exact" where every element equals the
+reference, "within bound" where none is further from it than rounding allows; CheckFailed otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CheckFailed, ToolError
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.ops import Gemm, Op
+from tilewright.report.view import CheckResult
+from tilewright.seeds.nest import TensorSpec
+from tilewright.seeds.space import Seed, family
+from tilewright.targets.base import Artifact
+from tilewright.targets.sw26010.emulate import run_emulated
+
+Array: TypeAlias = npt.NDArray[Any]
+Data = Literal["integers", "floats"]
+Emulator = Callable[[Artifact, Mapping[str, Array]], dict[str, Array]]
+
+EMULATORS: dict[str, Emulator] = {"sw26010": run_emulated}
+"""How the code of a target is run on the host."""
+
+_ROUNDINGS_PER_TERM = 8
+"""Each term of a sum is rounded once by the direct form; Winograd's transforms multiply that."""
+
+
+def program_inputs(
+    op: Op, seed: Seed, program: Program, operands: Sequence[Array]
+) -> dict[str, Array]:
+    """The operands as the program's input tensors, in its storage order."""
+    arranged = family(op.kind).arrange(op, tuple(operands))
+    inputs = {}
+    for name, array in zip(seed.operands, arranged, strict=True):
+        logical = _dims(seed, name)
+        axes = [logical.index(d) for d in program.tensor(name).dims]
+        inputs[name] = np.ascontiguousarray(array.transpose(axes), dtype(op.dtype).numpy)
+    return inputs
+
+
+def operator_result(op: Op, seed: Seed, program: Program, outputs: Mapping[str, Array]) -> Array:
+    """The operator's result out of the program's output tensors."""
+    stored = program.tensor(seed.result).dims
+    axes = [stored.index(d) for d in _dims(seed, seed.result)]
+    result: Array = family(op.kind).restore(op, outputs[seed.result].transpose(axes))
+    return result
+
+
+def _dims(seed: Seed, name: str) -> list[str]:
+    tensors: dict[str, TensorSpec] = {t.name: t for t in seed.tensors}
+    return [d for d, _ in tensors[name].dims]
+
+
+def random_operands(op: Op, data: Data, seed: int) -> tuple[Array, ...]:
+    """Operands of small integers, whose sums are exact, or of floats from a normal distribution."""
+    generator = np.random.default_rng(seed)
+    element = dtype(op.dtype).numpy
+    if data == "integers":
+        return tuple(generator.integers(-2, 3, shape).astype(element) for shape in op.input_shapes)
+    return tuple(generator.standard_normal(shape).astype(element) for shape in op.input_shapes)
+
+
+def check_code(
+    op: Op,
+    seed: Seed,
+    program: Program,
+    artifact: Artifact,
+    machine: Machine,
+    operands: Sequence[Array],
+) -> CheckResult:
+    """Run `artifact` on `operands` and compare it with the reference of `op`.
+
+    Raises CheckFailed with the worst element, SimulationError where the code does something
+    illegal, ToolError where the target cannot be run on the host.
+    """
+    if machine.target not in EMULATORS:
+        raise ToolError(
+            f"the code of target {machine.target!r} cannot be run on the host",
+            fix=f"targets that can: {', '.join(sorted(EMULATORS))}",
+        )
+    outputs = EMULATORS[machine.target](artifact, program_inputs(op, seed, program, operands))
+    return compare(op, operands, operator_result(op, seed, program, outputs), seed.name)
+
+
+def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> CheckResult:
+    """Judge a result: exact, within what rounding allows, or CheckFailed.
+
+    The bound of an element is a multiple of the terms of its sum, the unit round-off and the sum
+    of the terms' magnitudes (the reference on absolute values).
+    """
+    expected = op.reference(*operands)
+    if np.array_equal(found, expected):
+        return "exact"
+    terms = max(1, op.flops // (2 * max(1, expected.size)))
+    unit = np.finfo(dtype(op.dtype).numpy).eps
+    magnitude = _positive(op).reference(*(np.abs(x) for x in operands)).astype(np.float64)
+    limit = _ROUNDINGS_PER_TERM * terms * unit * magnitude
+    difference = np.abs(found.astype(np.float64) - expected)
+    excess = np.where(np.isnan(difference), np.inf, difference - limit)
+    worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    if excess[worst] <= 0:
+        return "within bound"
+    place = ", ".join(str(int(i)) for i in worst)
+    raise CheckFailed(
+        f"{algorithm} of {op.describe()}: element [{place}] is {found[worst]:.9g}, the reference "
+        f"is {expected[worst]:.9g}, more than {limit[worst]:.3g} apart; "
+        f"{int((excess > 0).sum())} of {expected.size} elements are wrong"
+    )
+
+
+def _positive(op: Op) -> Op:
+    """The operator with factors of its sum made positive."""
+    return replace(op, alpha=abs(op.alpha), beta=abs(op.beta)) if isinstance(op, Gemm) else op

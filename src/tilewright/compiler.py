@@ -1,0 +1,247 @@
+"""The compiler: operators or a network in, kernels out. One straight function is the pipeline.
+
+choose (partition, algorithm and schedule, by the model) -> confirm (by a measure, if asked) ->
+instantiate -> simulate -> emit -> check (if asked).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack, overload
+
+from tilewright.common.errors import GraphError, ShapeError
+from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.graph import Network
+from tilewright.graph.zoo import network as zoo_network
+from tilewright.kernel import CompiledNetwork, Kernel
+from tilewright.machine import Machine, load_machine
+from tilewright.ops import Conv2d, Op
+from tilewright.report.view import AlgorithmCheck
+from tilewright.simulate.kernel_level import simulate
+from tilewright.targets.registry import find_target
+from tilewright.tune.choose import Choice, Option, choose, confirm_choice
+from tilewright.tune.measure import SimulatedMeasure
+from tilewright.tune.records import Records
+
+Layer = tuple[str, Op]
+Check = Literal["none", "each layer", "each algorithm"]
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, how many are done, of how many)."""
+
+DEFAULT_BATCH = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compile.
+
+    `algorithm` and `partition` restrict the search; of each, `keep` candidates are kept; the `top`
+    best are simulated and put in that order (through `executor`, remembered in `records`);
+    `check` runs generated code on the host.
+    """
+
+    algorithm: str | None = None
+    partition: str | None = None
+    keep: int = 4
+    top: int = 0
+    records: Records | None = None
+    executor: Executor | None = None
+    progress: Progress = field(default=lambda stage, done, total: None)
+    check: Check = "none"
+
+
+class Options(TypedDict, total=False):
+    """The fields of `Settings` as keyword arguments."""
+
+    algorithm: str | None
+    partition: str | None
+    keep: int
+    top: int
+    records: Records | None
+    executor: Executor | None
+    progress: Progress
+    check: Check
+
+
+@overload
+def compile(
+    workload: Op,
+    machine: str | Machine = ...,
+    **options: Unpack[Options],
+) -> Kernel: ...
+@overload
+def compile(
+    workload: Network | str | Path,
+    machine: str | Machine = ...,
+    *,
+    batch: int | None = ...,
+    dtype: str | None = ...,
+    **options: Unpack[Options],
+) -> CompiledNetwork: ...
+def compile(
+    workload: Op | Network | str | Path,
+    machine: str | Machine = "sw26010",
+    *,
+    batch: int | None = None,
+    dtype: str | None = None,
+    **options: Unpack[Options],
+) -> Kernel | CompiledNetwork:
+    """Find the best schedule of every algorithm and partition, and generate its code.
+
+    `workload` is an operator, a network, the name of a known network or the path of an ONNX file;
+    `batch` and `dtype` hold for the latter two. `options` are the fields of `Settings`. Raises
+    CapacityError where nothing fits the machine, CheckFailed where generated code computes
+    something else than the reference.
+    """
+    target = load_machine(machine) if isinstance(machine, str) else machine
+    settings = Settings(**options)
+    if isinstance(workload, str | Path):
+        workload = load(workload, batch=batch, dtype=dtype)
+    elif batch is not None:
+        raise ShapeError("the batch of an operator or a loaded network is part of its shape")
+    elif dtype is not None:
+        raise ShapeError("the element type of an operator or a loaded network is its own")
+    if isinstance(workload, Network):
+        return compile_layers(workload.name, list(workload.layers()), target, settings)
+    layers = [(workload.kind, workload)]
+    return compile_layers(workload.kind, layers, target, settings).kernels[workload.kind]
+
+
+def load(name: str | Path, *, batch: int | None = None, dtype: str | None = None) -> Network:
+    """The known network `name`, or the one in an ONNX file (a path that ends in .onnx)."""
+    if str(name).endswith(".onnx"):
+        return load_onnx(name, batch, dtype)
+    return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or "f64")
+
+
+def compile_layers(
+    name: str, layers: Sequence[Layer], machine: Machine, settings: Settings
+) -> CompiledNetwork:
+    """The pipeline, for all layers together; equal layers are compiled once."""
+    if not layers:
+        raise GraphError(f"{name} has no convolution or matrix product to compile")
+    watch = _Watch()
+    target = find_target(machine.target)
+    firsts = {op: layer for layer, op in reversed(layers)}
+    ops = list(dict.fromkeys(op for _, op in layers))
+
+    settings.progress("choose", 0, len(ops))
+    choices = choose(
+        ops,
+        machine,
+        algorithm=settings.algorithm,
+        partition=settings.partition,
+        strict=len(layers) == 1,
+        keep=max(settings.keep, settings.top),
+    )
+    watch.lap("choose")
+    choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
+    watch.lap("confirm")
+
+    kernels: dict[Op, Kernel] = {}
+    for op, choice in zip(ops, choices, strict=True):
+        settings.progress("generate", len(kernels), len(ops))
+        option = choice.best
+        program = option.candidate.program(machine)
+        watch.lap("instantiate")
+        run = simulate(program, machine)
+        watch.lap("simulate")
+        code = target.emit(program, machine)
+        watch.lap("emit")
+        kernels[op] = Kernel(firsts[op], op, machine, choice, option, program, run, code)
+    settings.progress("generate", len(ops), len(ops))
+
+    kernels, checks = _checked(kernels, settings)
+    watch.lap("check")
+    tuning = watch.seconds["choose"] + watch.seconds["confirm"]
+    by_layer = {layer: kernels[op] for layer, op in layers}
+    batch = max((op.batch for op in ops if isinstance(op, Conv2d)), default=None)
+    return CompiledNetwork(
+        name, machine, batch, ops[0].dtype, by_layer, tuning, watch.seconds, checks
+    )
+
+
+class _Watch:
+    """Seconds of each stage, added up over the layers."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+
+def _confirmed(
+    choice: Choice, index: int, count: int, machine: Machine, settings: Settings
+) -> Choice:
+    """The choice with its best candidates measured, if that is asked for."""
+    if settings.top < 1:
+        return choice
+    settings.progress("confirm", index, count)
+    return confirm_choice(
+        choice,
+        settings.top,
+        machine,
+        SimulatedMeasure(),
+        records=settings.records,
+        executor=settings.executor,
+    )
+
+
+def _checked(
+    kernels: dict[Op, Kernel], settings: Settings
+) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
+    """Run the generated code of every kernel, or of one per algorithm."""
+    match settings.check:
+        case "none":
+            return kernels, ()
+        case "each layer":
+            checked: dict[Op, Kernel] = {}
+            for op, kernel in kernels.items():
+                settings.progress("check", len(checked), len(kernels))
+                checked[op] = replace(kernel, checked=kernel.check())
+            return checked, ()
+        case "each algorithm":
+            return _algorithms_checked(kernels, settings.progress)
+
+
+def _algorithms_checked(
+    kernels: dict[Op, Kernel], progress: Progress
+) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
+    """Check the best schedule of each algorithm on the smallest layer that it applies to."""
+    result = dict(kernels)
+    checks: list[AlgorithmCheck] = []
+    smallest = smallest_by_algorithm(kernels)
+    for algorithm, (kernel, option) in smallest.items():
+        progress("check", len(checks), len(smallest))
+        wins = option is kernel.option
+        outcome = (kernel if wins else with_option(kernel, option)).check()
+        if wins:
+            result[kernel.op] = replace(kernel, checked=outcome)
+        shape = option.partition.piece.describe()
+        checks.append(AlgorithmCheck(algorithm, kernel.name, shape, outcome))
+    return result, tuple(checks)
+
+
+def smallest_by_algorithm(kernels: dict[Op, Kernel]) -> dict[str, tuple[Kernel, Option]]:
+    """For each algorithm the layer of fewest operations that it applies to, and its best option."""
+    found: dict[str, tuple[Kernel, Option]] = {}
+    for kernel in sorted(kernels.values(), key=lambda k: k.op.flops):
+        for option in kernel.choice.options:
+            found.setdefault(option.algorithm, (kernel, option))
+    return found
+
+
+def with_option(kernel: Kernel, option: Option) -> Kernel:
+    """The kernel as it would be had `option` won."""
+    program = option.candidate.program(kernel.machine)
+    run = simulate(program, kernel.machine)
+    code = find_target(kernel.machine.target).emit(program, kernel.machine)
+    return replace(kernel, option=option, program=program, run=run, artifact=code)

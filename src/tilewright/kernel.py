@@ -1,0 +1,210 @@
+"""What compiling gives: a `Kernel` for one operator, a `CompiledNetwork` for a network.
+
+Values that hold every stage's result (choice, program, simulated run, generated code) and the few
+things to do with them: run, explain, check, write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import structs
+
+from tilewright.analysis import changes_that_help, explanation, layer_result
+from tilewright.artifact import new_folder, write_kernel, write_network
+from tilewright.checking import (
+    Array,
+    Data,
+    check_code,
+    operator_result,
+    program_inputs,
+    random_operands,
+)
+from tilewright.common.errors import GraphError, ShapeError
+from tilewright.ir.interpret import interpret
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.report.explain import explain_text
+from tilewright.report.view import (
+    AlgorithmCheck,
+    CheckResult,
+    Explanation,
+    LayerResult,
+    NetworkResult,
+)
+from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.targets.base import Artifact
+from tilewright.tune.choose import Choice, Option
+
+Seconds: TypeAlias = float
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One operator on one machine: what was chosen, its program, its simulated run, its code.
+
+    `option` says how the operator is divided over the core groups; program, run and code are those
+    of one piece, which every group executes on its own part of the operands.
+    """
+
+    name: str
+    op: Op
+    machine: Machine
+    choice: Choice
+    option: Option
+    program: Program
+    run: KernelRun
+    artifact: Artifact
+    checked: CheckResult = "not run"
+
+    @property
+    def estimate_cycles(self) -> int:
+        """Cycles by the model."""
+        return round(self.option.candidate.cycles)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles by the simulator."""
+        return self.run.cycles
+
+    @property
+    def result(self) -> LayerResult:
+        """The figures of the report."""
+        layer = layer_result(self.name, self.choice, self.option, self.machine, self.run)
+        return structs.replace(layer, check=self.checked)
+
+    def simulate(self, *, trace_limit: int = 0, **operands: Array) -> KernelRun:
+        """The simulated run; with every operand given by name, also the operator's result.
+
+        `outputs` then holds the result in the operator's own shape under its tensor's name. With
+        `trace_limit` up to that many events are recorded. Raises ShapeError for wrong operands.
+        """
+        run = self.run
+        if trace_limit:
+            run = simulate(self.program, self.machine, trace_limit=trace_limit)
+        if not operands:
+            return run
+        whole = self._operands(operands)
+        results = [self._interpreted(i, whole) for i in range(len(self.option.partition.pieces))]
+        name = self.option.candidate.seed.result
+        return replace(run, outputs={name: self.option.partition.assemble(results)})
+
+    def check(
+        self, operands: Sequence[Array] | None = None, *, data: Data = "integers", seed: int = 0
+    ) -> CheckResult:
+        """Run the generated code of the first piece on the host and compare with the reference.
+
+        `operands` are those of the piece; without them random ones are drawn from `seed`. Raises
+        CheckFailed where an element is wrong.
+        """
+        piece = self.option.partition.piece
+        given = operands if operands is not None else random_operands(piece, data, seed)
+        chosen = self.option.candidate.seed
+        return check_code(piece, chosen, self.program, self.artifact, self.machine, given)
+
+    def explanation(self, *, what_if: bool = True) -> Explanation:
+        """Where the time goes; with `what_if`, also which changes of the machine would help."""
+        found = explanation(self.result, self.choice, self.option, self.machine, self.run)
+        if not what_if:
+            return found
+        piece, algorithm = self.option.partition.piece, self.option.algorithm
+        changes = changes_that_help(piece, algorithm, self.program, self.machine)
+        return structs.replace(found, changes=changes)
+
+    def explain(self) -> str:
+        """Where the time goes, what bounds it, what would help, what else was tried."""
+        return explain_text(self.explanation())
+
+    def write(self, directory: str | Path) -> Path:
+        """Write code, program, schedule and results; the folder appears when it is complete."""
+        with new_folder(Path(directory)) as folder:
+            self.write_into(folder)
+        return Path(directory)
+
+    def write_into(self, folder: Path) -> None:
+        """Write all files into an existing folder."""
+        found = self.explanation(what_if=False)
+        partition = self.option.partition
+        write_kernel(folder, self.artifact, self.program, partition, self.machine, found)
+
+    def _operands(self, given: Mapping[str, Array]) -> tuple[Array, ...]:
+        names = self.option.candidate.seed.operands
+        if set(given) != set(names):
+            raise ShapeError(
+                f"{self.op.kind} takes the operands {', '.join(names)}, found {', '.join(given)}"
+            )
+        for name, shape in zip(names, self.op.input_shapes, strict=True):
+            if given[name].shape != shape:
+                raise ShapeError(
+                    f"operand {name!r} has shape {given[name].shape}, expected {shape}"
+                )
+        return tuple(given[name] for name in names)
+
+    def _interpreted(self, index: int, operands: tuple[Array, ...]) -> Array:
+        """The result of one piece by the meaning of its program."""
+        piece, seed = self.option.partition.pieces[index], self.option.candidate.seed
+        inputs = program_inputs(piece.op, seed, self.program, piece.take(operands))
+        mesh = (self.machine.mesh.rows, self.machine.mesh.columns)
+        outputs = interpret(self.program, inputs, mesh)
+        return operator_result(piece.op, seed, self.program, outputs)
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledNetwork:
+    """The kernels of a network's layers in order; equal layers share one."""
+
+    name: str
+    machine: Machine
+    batch: int | None
+    dtype: str
+    kernels: Mapping[str, Kernel]
+    tuning_seconds: Seconds
+    timings: Mapping[str, Seconds] = field(default_factory=dict)
+    checks: tuple[AlgorithmCheck, ...] = ()
+
+    @property
+    def folders(self) -> dict[str, str]:
+        """The kernel folder of each layer: that of the first equal one."""
+        return {name: kernel.name for name, kernel in self.kernels.items()}
+
+    def result(self, written: str | Path | None = None) -> NetworkResult:
+        """The figures of the report; `written` is the folder that `write` was given."""
+        layers = []
+        for name, kernel in self.kernels.items():
+            folder = None if written is None else str(Path(written) / kernel.name)
+            layers.append(structs.replace(kernel.result, name=name, artifact=folder))
+        return NetworkResult(
+            machine=self.machine.name,
+            batch=self.batch,
+            dtype=self.dtype,
+            layers=tuple(layers),
+            tuning_seconds=self.tuning_seconds,
+            candidates_total=sum(k.choice.candidates for k in set(self.kernels.values())),
+            total_milliseconds=sum(layer.milliseconds for layer in layers),
+            checks=self.checks,
+            timings=dict(self.timings),
+        )
+
+    def kernel(self, layer: str) -> Kernel:
+        """The kernel of one layer; raises GraphError where there is none of that name."""
+        if layer not in self.kernels:
+            known = ", ".join(self.kernels)
+            raise GraphError(f"{self.name} has no layer {layer!r}", fix=f"its layers are {known}")
+        return self.kernels[layer]
+
+    def explain(self, layer: str) -> str:
+        """Where the time of one layer goes."""
+        return self.kernel(layer).explain()
+
+    def write(self, directory: str | Path) -> Path:
+        """Write a folder per distinct layer, and the file that ties them together."""
+        with new_folder(Path(directory)) as folder:
+            for kernel in dict.fromkeys(self.kernels.values()):
+                (folder / kernel.name).mkdir()
+                kernel.write_into(folder / kernel.name)
+            write_network(folder, self.machine, self.folders, self.result("."))
+        return Path(directory)

@@ -1,0 +1,77 @@
+"""The table at the end of a compilation: one line per layer, then the totals.
+
+layer    algorithm  divided over  schedule         ms (model)  ms (simulated)  Gflop/s  % peak
+conv1_2  implicit   rows          64 x 128 x 64 n       240.1           243.2   1520.1    51.2
+"""
+
+from __future__ import annotations
+
+import re
+
+from rich.table import Table
+
+from tilewright.report.view import LayerResult, NetworkResult
+
+_FACTORS = re.compile(r"factors\((?P<pairs>[^)]*)\)")
+
+
+def short_schedule(schedule: str) -> str:
+    """The tile factors, vectorised dimension and doubled buffers of each nest, in one line.
+
+    >>> short_schedule("algorithm gemm\\nnest gemm\\nvectorize(n)\\n"
+    ...                "factors(a_copies=2, b_copies=1, col_granule=8, col_tile=64, row_tile=32)")
+    'col 64 row 32 vec n 2x a'
+    """
+    return " | ".join(_short_nest(part) for part in schedule.split("\nnest ")[1:])
+
+
+def _short_nest(text: str) -> str:
+    match = _FACTORS.search(text)
+    pairs = [pair.split("=") for pair in match["pairs"].split(", ")] if match else []
+    tiles = [f"{name[:-5]} {value}" for name, value in pairs if name.endswith("_tile")]
+    doubled = [name[:-7] for name, value in pairs if name.endswith("_copies") and value == "2"]
+    vector = re.search(r"vectorize\((\w+)\)", text)
+    words = [*tiles, *([f"vec {vector[1]}"] if vector else [])]
+    return " ".join([*words, *([f"2x {','.join(doubled)}"] if doubled else [])])
+
+
+def layer_table(result: NetworkResult, clock_hz: int) -> Table:
+    """One line per layer; the columns say which numbers are the model's and which simulated."""
+    table = Table(title=f"{len(result.layers)} layers on {result.machine}", title_justify="left")
+    for column in ("layer", "algorithm", "divided over", "schedule"):
+        table.add_column(column, overflow="fold")
+    for column in ("ms (model)", "ms (simulated)", "Gflop/s", "% of peak"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("bound by")
+    checked = any(layer.check != "not run" for layer in result.layers)
+    if checked:
+        table.add_column("check")
+    for layer in result.layers:
+        table.add_row(*_row(layer, clock_hz), *([layer.check] if checked else []))
+    return table
+
+
+def _row(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:
+    return (
+        layer.name,
+        layer.algorithm,
+        layer.partition,
+        short_schedule(layer.schedule),
+        f"{layer.estimate_cycles / clock_hz * 1e3:.3f}",
+        f"{layer.milliseconds:.3f}",
+        f"{layer.gflops:.1f}",
+        f"{100 * layer.peak_fraction:.1f}",
+        layer.bound,
+    )
+
+
+def totals(result: NetworkResult, peak_flops: float) -> str:
+    """The line below the table."""
+    milliseconds = result.total_milliseconds
+    flops = sum(layer.gflops * layer.milliseconds * 1e6 for layer in result.layers)
+    rate = flops / milliseconds * 1e3 if milliseconds else 0.0
+    return (
+        f"total {milliseconds:.3f} ms simulated, {rate / 1e9:.1f} Gflop/s, "
+        f"{100 * rate / peak_flops:.1f} % of peak; {result.candidates_total} candidates priced "
+        f"in {result.tuning_seconds:.1f} s"
+    )

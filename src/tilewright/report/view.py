@@ -1,0 +1,125 @@
+"""What is reported about one operator or one network, as plain values.
+
+These values are the `--json` contract (docs/reference/json.md) and what an artifact folder stores;
+the tables and texts of this package show them and compute nothing. Cycles are those of one core
+group; milliseconds, Gflop/s and the fraction of the peak are those of the whole machine.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+CheckResult = Literal["exact", "within bound", "not run"]
+
+
+class LayerResult(Struct, frozen=True):
+    """One operator: what was chosen and what it costs.
+
+    `peak_fraction` counts the operations of the direct form, so Winograd may exceed one.
+    `artifact` is the folder of the generated code, relative to the written one; None if unwritten.
+    """
+
+    name: str
+    op: str
+    shape: str
+    algorithm: str
+    partition: str
+    schedule: str
+    candidates: int
+    estimate_cycles: int
+    simulated_cycles: int
+    milliseconds: float
+    gflops: float
+    peak_fraction: float
+    bound: str
+    lower_bound_cycles: int
+    check: CheckResult = "not run"
+    artifact: str | None = None
+
+
+class AlgorithmCheck(Struct, frozen=True):
+    """The generated code of one algorithm, run and compared on one operator."""
+
+    algorithm: str
+    name: str
+    shape: str
+    check: CheckResult
+
+
+class NetworkResult(Struct, frozen=True):
+    """All operators of a run, in the order of the network; repeated layers are listed again."""
+
+    machine: str
+    batch: int | None
+    dtype: str
+    layers: tuple[LayerResult, ...]
+    tuning_seconds: float
+    candidates_total: int
+    total_milliseconds: float
+    checks: tuple[AlgorithmCheck, ...] = ()
+    timings: dict[str, float] = {}
+
+
+class CauseRow(Struct, frozen=True):
+    """Cycles charged to one cause."""
+
+    kind: str
+    subject: str
+    cycles: int
+
+
+class TrafficRow(Struct, frozen=True):
+    """The transfers of one tensor in one direction, all cores of a group together."""
+
+    tensor: str
+    direction: str
+    asked_bytes: int
+    moved_bytes: int
+    requests: int
+    engine_cycles: int
+
+
+class Rejected(Struct, frozen=True):
+    """A candidate that lost: the model's cycles, of which `waiting` not covered by computing."""
+
+    algorithm: str
+    partition: str
+    schedule: str
+    estimate_cycles: int
+    compute_cycles: int
+    waiting_cycles: int
+    why: str
+
+
+class Change(Struct, frozen=True):
+    """One changed number of the machine and what it would bring; `retuned` or the same schedule."""
+
+    settings: tuple[str, ...]
+    cycles: int
+    retuned: bool
+
+
+class Explanation(Struct, frozen=True):
+    """Where the time of one operator goes; `causes` sum to `layer.simulated_cycles`."""
+
+    layer: LayerResult
+    machine: str
+    groups: int
+    groups_used: int
+    clock_hz: int
+    causes: tuple[CauseRow, ...]
+    traffic: tuple[TrafficRow, ...]
+    scratchpad_bytes: int
+    scratchpad_limit_bytes: int
+    lower_bound_compute_cycles: int
+    lower_bound_transfer_cycles: int
+    rejected: tuple[Rejected, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+def to_json(value: object) -> str:
+    """A value of this module as indented JSON text."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
