@@ -86,6 +86,11 @@ class Binary(_Operators):
     b: Expr
 
     @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Names of the symbols inside."""
+        return free_vars(self.a) | free_vars(self.b)
+
+    @cached_property
     def _hash(self) -> int:
         return hash((self.op, self.a, self.b))
 
@@ -134,7 +139,7 @@ def _is_array(a: Value, b: Value) -> bool:
     return isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
 
 
-_APPLY: dict[str, Callable[[Value, Value], Value]] = {
+OPERATIONS: dict[str, Callable[[Value, Value], Value]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -165,9 +170,23 @@ def binary(op: str, left: object, right: object) -> Expr:
     a, b = expr(left), expr(right)
     if isinstance(a, Const) and isinstance(b, Const):
         if not (op in ("//", "%", "ceil_div") and b.value == 0):
-            return Const(int(_APPLY[op](a.value, b.value)))
+            return Const(int(OPERATIONS[op](a.value, b.value)))
         raise ProgramError(f"division by zero in {a} {op} {b}")
-    return _simplify(op, a, b) or Binary(op, a, b)
+    return _simplify(op, a, b) or _interned(op, a, b)
+
+
+def _interned(op: str, a: Expr, b: Expr) -> Binary:
+    """One object for equal expressions, so that look-ups compare by identity."""
+    found = _INTERNED.get((op, a, b))
+    if found is None:
+        if len(_INTERNED) >= _MOST_INTERNED:
+            _INTERNED.clear()
+        found = _INTERNED[op, a, b] = Binary(op, a, b)
+    return found
+
+
+_INTERNED: dict[tuple[str, Expr, Expr], Binary] = {}
+_MOST_INTERNED = 1_000_000
 
 
 def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
@@ -260,7 +279,7 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
                 raise ProgramError(f"symbol {name!r} has no value") from None
         case Binary(op, a, b):
             try:
-                return _APPLY[op](evaluate(a, env), evaluate(b, env))
+                return OPERATIONS[op](evaluate(a, env), evaluate(b, env))
             except ZeroDivisionError:
                 raise ProgramError(f"division by zero in {e}") from None
         case _:
@@ -304,9 +323,6 @@ def coefficient(e: Expr, name: str) -> Expr:
             raise ProgramError(f"{e} is not linear in {name}")
 
 
-_FREE: dict[Expr, frozenset[str]] = {}
-
-
 def free_vars(e: Expr) -> frozenset[str]:
     """Names of the symbols in `e`."""
     match e:
@@ -314,11 +330,8 @@ def free_vars(e: Expr) -> frozenset[str]:
             return frozenset()
         case Var(name):
             return frozenset((name,))
-        case Binary(_, a, b):
-            found = _FREE.get(e)
-            if found is None:
-                found = _FREE[e] = free_vars(a) | free_vars(b)
-            return found
+        case Binary():
+            return e.symbols
         case _:
             assert_never(e)
 

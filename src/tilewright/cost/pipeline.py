@@ -40,6 +40,7 @@ class Chain(NamedTuple):
     strides: Ints
     kinds: Ints
     counts: Floats
+    uniform: npt.NDArray[np.bool_]
     service: Floats
     issue: Floats
 
@@ -159,10 +160,11 @@ def _place(chain: Any, kinds: Any, loops: int) -> int:
 
 
 @numba.njit(cache=True)
-def _times(kinds: int, kind: int, count: float) -> float:
-    """How many iterations of one kind a loop of `count` has."""
-    if kinds == 1:
-        return count
+def _times(case: Any, loop: int, kind: int) -> Any:
+    """How many iterations of one kind a loop has."""
+    kinds, count = case.chain.kinds[loop], case.chain.counts[loop, case.tile]
+    if kinds == 1 or case.chain.uniform[loop, case.tile]:
+        return count if kind == 0 else 0.0
     if kinds == 2:
         return count - 1.0 if kind == 0 else 1.0
     if kind == 1:
@@ -176,7 +178,7 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> None:
     kinds, time = case.chain.kinds[loop], clock.time
     for kind in range(kinds):
         clock.kinds[loop] = kind
-        times = _times(kinds, kind, case.chain.counts[loop, case.tile])
+        times = _times(case, loop, kind)
         played = 0.0
         now, busy, compute = time[0], time[2], time[3]
         while played < times and played < _PLAYED:
@@ -208,6 +210,9 @@ def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> No
     time = clock.time
     _reset(clock)
     _loop(case, clock, loop, summaries)
+    if time[2] == 0.0:
+        out[0], out[1], out[2], out[3], out[4], out[5] = time[0], 0.0, _BACKLOG, 0.0, 0.0, time[3]
+        return
     start, busy, compute = time[0], time[2], time[3]
     queued = max(0.0, time[1] - time[0])
     _loop(case, clock, loop, summaries)
@@ -271,14 +276,16 @@ def _happens(case: Any, kinds: Any, loops: int) -> bool:
         if count == 1.0:
             if kinds[d] != 0:
                 return False
-        elif _times(case.chain.kinds[d], kinds[d], count) == 0.0:
+        elif _times(case, d, kinds[d]) == 0.0:
             return False
     return True
 
 
 @numba.njit(cache=True)
-def play(chain: Any, doubles: Any, latency: float, cycles: Any, compute: Any, busy: Any) -> None:
-    """Fill `cycles[c, j]` and the compute and engine-busy cycles for copies c and tiles j."""
+def play(
+    chain: Any, doubles: Any, wanted: Any, latency: float, cycles: Any, compute: Any, busy: Any
+) -> None:
+    """Fill `cycles[c, j]` and the compute and engine-busy cycles for the wanted copies c and tiles j."""
     loops, combinations = len(chain.kinds), 1
     for d in range(loops):
         combinations *= chain.kinds[d]
@@ -292,6 +299,8 @@ def play(chain: Any, doubles: Any, latency: float, cycles: Any, compute: Any, bu
     )
     for c in range(doubles.shape[0]):
         for j in range(chain.counts.shape[1]):
+            if not wanted[c, j]:
+                continue
             case = Case(chain, doubles[c], j, latency)
             _all_loops(case, clock, summaries)
             _reset(clock)

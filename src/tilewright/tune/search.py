@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import CapacityError, ScheduleError
+from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate, scratchpad_bytes
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
@@ -173,10 +175,31 @@ def _cycles(
 ) -> Floats:
     if shape[1] == 0:
         return np.empty(shape)
-    result = estimate(structure.staged, machine, env)
-    fits = result.scratchpad_bytes <= machine.spm_available_bytes
-    cycles: Floats = np.where(fits, result.cycles, np.inf)
-    return np.broadcast_to(cycles, shape)
+    size = scratchpad_bytes(structure.staged, {**env, **_mesh(machine), "rid": 0, "cid": 0})
+    fits = np.broadcast_to(size <= machine.spm_available_bytes, shape)
+    copies = np.concatenate([v for v in env.values() if v.ndim == 2], axis=1)
+    return estimate(_prepared(structure), machine, env, _undominated(copies, fits)).cycles
+
+
+@cache
+def _prepared(structure: Structure) -> Prepared:
+    return prepare(structure.staged)
+
+
+def _undominated(
+    copies: npt.NDArray[np.int64], fits: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """The candidates that fit and of which no variant with more double buffers fits too.
+
+    A second copy of a buffer costs nothing but space: waits move later, never earlier.
+    """
+    wanted = fits.copy()
+    more = np.all(copies[:, None, :] <= copies[None, :, :], axis=2)
+    for i in range(len(copies)):
+        for other in np.flatnonzero(more[i]):
+            if other != i:
+                wanted[i] &= ~fits[other]
+    return wanted
 
 
 def _fitting(
