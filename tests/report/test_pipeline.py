@@ -1,0 +1,164 @@
+"""The views of a core's pipeline: report values, texts and trace events."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tilewright.common.errors import SimulationError
+from tilewright.isa import Instruction, Label, Memory, Operand, Register, load_table
+from tilewright.isa import make_instruction as make
+from tilewright.report.pipeline import hottest_loop, pipeline_report
+from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
+from tilewright.report.pipeline_text import pipeline_text, pressure_text, stall_text, timeline_text
+from tilewright.simulate import CoreRun, Mesh, encode_program, simulate_core, simulate_mesh
+
+CPE = load_table("sw26010_cpe")
+ZERO = Register(31)
+
+
+def _r(number: int) -> Register:
+    return Register(number)
+
+
+def _i(mnemonic: str, *operands: Operand, label: str = "") -> Instruction:
+    return make(CPE, mnemonic, operands, labels=(label,) if label else ())
+
+
+def _straight() -> CoreRun:
+    """A load, a multiply-add that waits for it, and a store that waits for both."""
+    return simulate_core(
+        encode_program(
+            [
+                _i("vldd", _r(1), Memory(0, ZERO)),
+                _i("vmad", _r(1), _r(1), _r(1), _r(2)),
+                _i("vstd", _r(2), Memory(32, ZERO)),
+            ],
+            CPE,
+        )
+    )
+
+
+def _nest(outer: int, inner: int) -> CoreRun:
+    """Two loops; the inner one takes 7 cycles per iteration because of its sum."""
+    return simulate_core(
+        encode_program(
+            [
+                _i("ldi", _r(2), Memory(outer, ZERO)),
+                _i("ldi", _r(1), Memory(inner, ZERO), label="outer"),
+                _i("vaddd", _r(3), _r(4), _r(3), label="inner"),
+                _i("subl", _r(1), 1, _r(1)),
+                _i("bne", _r(1), Label("inner")),
+                _i("subl", _r(2), 1, _r(2)),
+                _i("bne", _r(2), Label("outer")),
+            ],
+            CPE,
+        )
+    )
+
+
+def test_the_timeline_shows_waiting_and_execution() -> None:
+    assert timeline_text(_straight()).splitlines() == [
+        "cycle           0         10",
+        "                012345678901",
+        "[  0]    P1     eeeE          vldd $1, 0($31)",
+        "[  1]    P0      ===eeeeeeE   vmad $1, $1, $1, $2",
+        "[  2]    P1          ======E  vstd $2, 32($31)",
+    ]
+
+
+def test_a_part_of_the_timeline_keeps_its_cycle_numbers() -> None:
+    assert timeline_text(_straight(), first_cycle=9, cycles=3).splitlines() == [
+        "cycle            10",
+        "                901",
+        "[  2]    P1     ==E  vstd $2, 32($31)",
+    ]
+
+
+def test_the_stall_table_sums_to_the_total() -> None:
+    assert stall_text(_straight()).splitlines() == [
+        "cause                    cycles       %",
+        "issuing                       3    25.0",
+        "data_hazard                   9    75.0",
+        "total                        12   100.0",
+        "waited for registers (cycles): $2 6, $1 3",
+        "        6 cycles before [2] vstd $2, 32($31)",
+        "        3 cycles before [1] vmad $1, $1, $1, $2",
+    ]
+
+
+def test_pressure_per_unit() -> None:
+    assert pressure_text(_straight()).splitlines() == [
+        "resource pressure",
+        "              P0      P1",
+        "busy %       8.3    16.7",
+        "[  0]          -    1.00  vldd $1, 0($31)",
+        "[  1]       1.00       -  vmad $1, $1, $1, $2",
+        "[  2]          -    1.00  vstd $2, 32($31)",
+    ]
+
+
+def test_the_steady_state_of_the_innermost_loop() -> None:
+    run = _nest(outer=3, inner=5)
+    loop = hottest_loop(run)
+    assert loop is not None
+    assert (loop.first, loop.last, loop.iterations) == (2, 4, 15)
+    assert loop.iteration_cycles == (7, 7, 7, 7)
+    report = pipeline_report(run, proven_minimum=7)
+    assert json.loads(report.json()) == {
+        "machine": "sw26010_cpe",
+        "instructions": 3,
+        "iterations": 15,
+        "cycles_per_iteration": 7.0,
+        "total_cycles": run.cycles,
+        "stalls": run.stalls,
+        "units": {unit: busy / run.cycles for unit, busy in run.unit_busy.items()},
+        "proven_minimum": 7,
+    }
+
+
+def test_a_program_without_a_loop_is_one_iteration() -> None:
+    report = pipeline_report(_straight())
+    assert (report.instructions, report.iterations, report.cycles_per_iteration) == (3, 1, 12.0)
+
+
+def test_the_whole_text_has_its_four_parts() -> None:
+    parts = pipeline_text(_nest(2, 4), proven_minimum=7, timeline_cycles=12).split("\n\n")
+    assert [part.splitlines()[0] for part in parts] == [
+        "machine               sw26010_cpe",
+        "cycle           10        20",
+        "cause                    cycles       %",
+        "resource pressure",
+    ]
+    assert parts[0].splitlines()[1:] == [
+        "instructions          3 per iteration",
+        "iterations            8",
+        "cycles per iteration  7",
+        f"total cycles          {_nest(2, 4).cycles}",
+        "proven minimum        7 cycles per iteration",
+    ]
+
+
+def test_trace_events_cover_every_issue_and_every_stall() -> None:
+    run = _straight()
+    document = json.loads(pipeline_perfetto_json(run, "kernel"))
+    events = document["traceEvents"]
+    names = [e["args"]["name"] for e in events if e["ph"] == "M"]
+    assert names == ["kernel, core 0", "P0 (cycles)", "P1 (cycles)", "stalls (cycles)"]
+    slices = [(e["tid"], e["ts"], e["dur"], e["name"]) for e in events if e["ph"] == "X"]
+    assert slices == [
+        (2, 0, 1, "vldd $1, 0($31)"),
+        (1, 4, 1, "vmad $1, $1, $1, $2"),
+        (2, 11, 1, "vstd $2, 32($31)"),
+        (3, 1, 3, "data_hazard $1"),
+        (3, 5, 6, "data_hazard $2"),
+    ]
+    assert document["otherData"]["cycles"] == run.cycles
+
+
+def test_an_untraced_run_has_no_trace_events() -> None:
+    run = simulate_mesh(encode_program([_i("nop")], CPE), Mesh(1, 2))
+    with pytest.raises(SimulationError) as error:
+        pipeline_perfetto_json(run, "kernel")
+    assert str(error.value) == "the run has no trace; simulate with traced_cores"
