@@ -129,6 +129,7 @@ class Reporter:
 
     limit: int
     found: list[tuple[int, Diagnostic]] = field(default_factory=list)
+    seen: set[Diagnostic] = field(default_factory=set)
     structure_broken: bool = False
 
     def add(self, line: SourceLine, fault: Fault, order: int) -> None:
@@ -138,7 +139,11 @@ class Reporter:
         text = line.text.rstrip()
         indent = len(text) - len(text.lstrip())
         span = fault.span or Span(indent + 1, max(len(text) - indent, 1))
-        self.found.append((order, Diagnostic(line, span, fault.message, fault.fix)))
+        diagnostic = Diagnostic(line, span, fault.message, fault.fix)
+        if diagnostic in self.seen:
+            return
+        self.seen.add(diagnostic)
+        self.found.append((order, diagnostic))
         if isinstance(fault, FatalFault):
             self.structure_broken = True
             self.raise_if_any()

@@ -195,9 +195,7 @@ def _bytes(layout: Layout, data: bytes, span: Span) -> None:
 
 def _count(parsed: ParsedLine, least: int, most: int, what: str) -> None:
     if not least <= len(parsed.operands) <= most:
-        raise Fault(
-            f"{parsed.word} takes {what}, {len(parsed.operands)} operands given", parsed.span
-        )
+        raise Fault(f"{parsed.word} takes {what}, {len(parsed.operands)} given", parsed.span)
 
 
 def _in_byte(fill: int, parsed: ParsedLine) -> None:

@@ -9,7 +9,7 @@ the argument, `\\@` by the number of the expansion and `\\()` by nothing (it end
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
@@ -118,8 +118,12 @@ def bind_arguments(macro: Macro, text: str, span: Span) -> dict[str, str]:
         if keyword and keyword[1] in names:
             bound[keyword[1]] = _unquoted(keyword[2])
             continue
+        if keyword:
+            fix = did_you_mean(keyword[1], names)
+            raise Fault(f"macro {macro.name} has no parameter '{keyword[1]}'", span, fix=fix)
         if position == len(names):
-            raise _too_many(macro, pieces, keyword[1] if keyword else "", span)
+            count = len(pieces)
+            raise Fault(f"macro {macro.name} takes {len(names)} arguments, {count} given", span)
         if macro.parameters[position].takes_rest:
             bound[names[position]] = ", ".join(pieces[index:])
             break
@@ -133,14 +137,6 @@ def _value(macro: Macro, parameter: Parameter, bound: Mapping[str, str], span: S
     if given == "" and parameter.default is None:
         raise Fault(f"macro {macro.name} needs its argument '{parameter.name}'", span)
     return given if given != "" else parameter.default or ""
-
-
-def _too_many(macro: Macro, pieces: Sequence[str], keyword: str, span: Span) -> Fault:
-    names = [parameter.name for parameter in macro.parameters]
-    if keyword:
-        fix = did_you_mean(keyword, names)
-        return Fault(f"macro {macro.name} has no parameter '{keyword}'", span, fix=fix)
-    return Fault(f"macro {macro.name} takes {len(names)} arguments, {len(pieces)} given", span)
 
 
 def substitute(text: str, arguments: Mapping[str, str], serial: int) -> str:

@@ -51,11 +51,10 @@ def bind_instruction(
 ) -> Instruction:
     """The instruction of a line. Raises Fault at the operand that is wrong."""
     if parsed.word not in table.mnemonics:
-        raise Fault(
-            f"unknown instruction '{parsed.word}' in {table.name}",
-            parsed.span,
-            fix=did_you_mean(parsed.word, table.mnemonics),
-        )
+        fix = did_you_mean(parsed.word, table.mnemonics)
+        if not fix and not parsed.operands:
+            fix = f"write {parsed.word}: if it is a label"
+        raise Fault(f"unknown instruction '{parsed.word}' in {table.name}", parsed.span, fix=fix)
     operands = [bind_operand(operand, table, context) for operand in parsed.operands]
     try:
         return make_instruction(table, parsed.word, operands, labels=labels, line=line_number)

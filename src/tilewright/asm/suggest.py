@@ -24,7 +24,8 @@ def closest(word: str, vocabulary: Iterable[str]) -> str | None:
     near = {found for form in _shortened(word.lower()) for found in index.get(form, ())}
     if not near:
         return None
-    return max(sorted(near), key=lambda known: SequenceMatcher(None, word, known).ratio())
+    wanted = word.lower()
+    return max(sorted(near), key=lambda known: SequenceMatcher(None, wanted, known.lower()).ratio())
 
 
 def did_you_mean(word: str, vocabulary: Iterable[str]) -> str:

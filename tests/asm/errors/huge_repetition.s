@@ -1,0 +1,3 @@
+	.rept 70000
+	nop
+	.endr

@@ -1,0 +1,5 @@
+	.include "../programs/mesh.s"
+	.include "missing.s"
+	.include name
+	.include "latin1.bin"
+	.include "/etc/passwd"

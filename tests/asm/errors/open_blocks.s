@@ -1,0 +1,5 @@
+	nop
+	.if 1
+	.rept 3
+	nop
+	br nowhere

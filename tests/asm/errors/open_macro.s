@@ -1,0 +1,3 @@
+	nop
+	.macro endless a
+	nop

@@ -1,0 +1,4 @@
+	.macro again x
+	again \x
+	.endm
+	again $1

@@ -1,0 +1,3 @@
+	.rept 30
+	foo
+	.endr

@@ -1,0 +1,68 @@
+"""Every wrong source in `errors/` gives exactly the messages in the text file beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.asm import Limits, SourceErrors, assemble, assemble_file
+from tilewright.isa import load_table
+
+CPE = load_table("sw26010_cpe")
+SOURCES = sorted((Path(__file__).parent / "errors").glob("*.s"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_messages(path: Path) -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble_file(path, CPE)
+    expected = path.with_suffix(".txt").read_text(encoding="utf-8")
+    assert f"{raised.value}\n" == expected
+
+
+def test_the_first_error_is_the_one_that_programs_see() -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble("nop\n  vmda $1\n  halt 1\n", CPE, filename="k.s")
+    error = raised.value
+    assert (error.code, error.exit_code) == ("assembly", 1)
+    assert (error.where, error.message, error.fix) == (
+        "k.s:2:3",
+        "unknown instruction 'vmda' in sw26010_cpe",
+        "did you mean 'vmad'?",
+    )
+    places = [(d.line.number, d.span.column, d.span.length) for d in error.diagnostics]
+    assert places == [(2, 3, 4), (3, 3, 4)]
+
+
+def test_a_source_beyond_a_limit() -> None:
+    limits = Limits(source_bytes=8, line_characters=20, expanded_lines=4)
+    with pytest.raises(SourceErrors) as raised:
+        assemble("nop\n" * 3, CPE, limits=limits)
+    assert raised.value.message == "12 bytes exceed the limit of 8"
+    limits = Limits(line_characters=20, expanded_lines=4)
+    with pytest.raises(SourceErrors) as raised:
+        assemble("nop # " + 20 * "x", CPE, limits=limits)
+    assert raised.value.message == "the line has 26 characters, the limit is 20"
+    with pytest.raises(SourceErrors) as raised:
+        assemble("nop\n" * 5, CPE, limits=limits)
+    assert raised.value.message == "the source expands to more than 4 lines"
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble("nop \x1b[31m", CPE)
+    assert str(raised.value) == (
+        "<source>:1:5: error: unexpected character 0x1b\n"
+        "    nop \ufffd[31m\n"
+        "        ^\n"
+        "  fix: remove it"
+    )
+
+
+def test_a_long_line_is_shown_around_the_caret() -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble(".byte " + "1, " * 200 + "300", CPE)
+    _, shown, caret, *_ = str(raised.value).splitlines()
+    assert len(shown) < 130
+    assert shown[caret.index("^") : caret.index("^") + 3] == "300"

@@ -1,0 +1,33 @@
+"""Did you mean: near words are found, far ones are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.asm.suggest import closest, did_you_mean
+from tilewright.isa import load_table
+
+WORDS = load_table("sw26010_cpe").mnemonics
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("vmda", "vmad"),
+        ("VMAD", "vmad"),
+        ("adl", "addl"),
+        ("vldx", "vldc"),
+        ("lddecc", "lddec"),
+        ("hatl", "halt"),
+        ("br", "br"),
+        ("completely", None),
+        ("q" * 100, None),
+    ],
+)
+def test_closest(word: str, found: str | None) -> None:
+    assert closest(word, WORDS) == found
+
+
+def test_the_fix_is_a_question_or_nothing() -> None:
+    assert did_you_mean("lop", ["loop", "pool"]) == "did you mean 'loop'?"
+    assert did_you_mean("lop", ["elsewhere"]) == ""
