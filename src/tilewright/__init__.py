@@ -9,9 +9,9 @@ True
 
 from tilewright import ops
 from tilewright.common.errors import TilewrightError
-from tilewright.compiler import compile, load
+from tilewright.compiler.kernel import CompiledNetwork, Kernel
+from tilewright.compiler.pipeline import compile, load
 from tilewright.graph.graph import Network
-from tilewright.kernel import CompiledNetwork, Kernel
 from tilewright.machine import Machine, list_machines, load_machine
 from tilewright.seeds.space import seed
 from tilewright.tune.records import Records

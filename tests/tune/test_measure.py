@@ -7,7 +7,6 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 
@@ -138,7 +137,7 @@ def test_progress_is_told_after_each_measurement(candidates):
 
 def test_a_killed_tuner_resumes_where_it_was(candidates, tmp_path):
     path = tmp_path / "r.db"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", TUNER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         finished = [int(process.stdout.readline()) for _ in range(5)][-1]

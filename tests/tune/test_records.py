@@ -5,7 +5,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -37,8 +36,7 @@ def what(schedule, *, op=OP, machine=MACHINE, kind="simulated"):
 
 
 def writer(path, first, count):
-    source = str(Path(__file__).parents[2] / "src")
-    environment = {**os.environ, "PYTHONPATH": source}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path), str(first), str(count)],
         stdout=subprocess.PIPE,

@@ -13,9 +13,10 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from tilewright.analysis import changes_that_help, explanation, layer_result
-from tilewright.artifact import new_folder, write_kernel, write_network
-from tilewright.checking import (
+from tilewright.common.errors import GraphError, ShapeError
+from tilewright.compiler.analysis import changes_that_help, explanation, layer_result
+from tilewright.compiler.artifact import new_folder, write_kernel, write_network
+from tilewright.compiler.checking import (
     Array,
     Data,
     check_code,
@@ -23,7 +24,6 @@ from tilewright.checking import (
     program_inputs,
     random_operands,
 )
-from tilewright.common.errors import GraphError, ShapeError
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
 from tilewright.common.errors import GraphError, ShapeError
+from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
-from tilewright.kernel import CompiledNetwork, Kernel
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck
