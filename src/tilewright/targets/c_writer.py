@@ -85,6 +85,8 @@ _RESERVED = frozenset(
         "argument",
         "region",
         "ldm_bytes",
+        "block",
+        "blocks",
         "offset",
         "y_stride",
         "x_stride",
@@ -103,7 +105,7 @@ def identifier(name: str) -> str:
     >>> identifier("conv-1/x"), identifier("3x3"), identifier("int")
     ('conv_1_x', 'n3x3', 'int_')
     """
-    word = _NOT_WORD.sub("_", name)[:_LONGEST_NAME].rstrip("_") or "n"
+    word = _NOT_WORD.sub("_", name)[:_LONGEST_NAME].strip("_") or "n"
     if word[0].isdigit():
         word = f"n{word}"
     taken = word in _RESERVED or _GENERATED.match(word)
@@ -169,16 +171,22 @@ class CWriter:
 
     def call(self, function: str, arguments: list[str]) -> None:
         """Add a call statement, broken between arguments where one line would be too long."""
+        self._broken(f"{function}(", arguments, ");")
+
+    def array(self, declaration: str, values: list[str]) -> None:
+        """Add the declaration of an initialised array, broken as calls are."""
+        self._broken(f"{declaration} = {{", values, "};")
+
+    def _broken(self, head: str, items: list[str], tail: str) -> None:
         room = 100 - 4 * self._depth
-        row = f"{function}("
-        indent = " " * 8
-        for number, argument in enumerate(arguments):
-            piece = argument + (");" if number == len(arguments) - 1 else ",")
+        row = head
+        for number, item in enumerate(items):
+            piece = item + (tail if number == len(items) - 1 else ",")
             if len(row) + 1 + len(piece) > room:
-                self.line(row.rstrip())
-                row = indent + piece
+                self.line(row)
+                row = " " * 8 + piece
             else:
-                row += piece if row.endswith("(") else f" {piece}"
+                row += piece if row == head else f" {piece}"
         self.line(row)
 
     @contextmanager

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+
 from support.explicit_programs import (
     GEMM,
     REGIONS,
@@ -17,7 +18,6 @@ from support.explicit_programs import (
     integer_inputs,
     winograd_transform,
 )
-
 from tilewright.common.errors import ShapeError, SimulationError
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.explicit_programs import GEMM, REGIONS, REPACK, SHARED, UNEVEN
 
+from support.explicit_programs import GEMM, REGIONS, REPACK, SHARED, UNEVEN
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.targets.base import write_artifact

@@ -31,17 +31,15 @@ class Level:
 class TransferPlan:
     """A transfer in elements: loops (`outer`, outermost first) around requests of count blocks.
 
-    `offset` leads from the tensor's start to the first element; `guards` are extents that may be
-    zero or less on some core, where nothing is moved; `largest_elements` bounds what one core
-    moves.
+    `offset` leads from the start of the tensor to the first element, `stride` from block to block;
+    `largest_elements` bounds what one core moves. Counts of zero or less move nothing.
     """
 
     offset: Expr
     outer: tuple[Level, ...]
     count: Expr
     block: Expr
-    gap: Expr
-    guards: tuple[Expr, ...]
+    stride: Expr
     largest_elements: int
 
 
@@ -60,14 +58,13 @@ def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Sco
         if r.extent != Const(1):
             levels.append(Level(r.extent, r.step * stride))
     extents = tuple(r.extent for r in transfer.ranges)
-    guards = tuple(e for e in extents if bounds_of(e, scope)[0] < 1)
     merged = merge_levels(levels)
     block = merged.pop().count if merged and merged[-1].stride == Const(1) else Const(1)
     outer, repeated = merged[:-1], merged[-1] if merged else None
     count: Expr = repeated.count if repeated else Const(1)
-    gap = repeated.stride - block if repeated else Const(0)
+    stride = repeated.stride if repeated else block
     largest = _largest(transfer, tensor, buffer, extents, scope)
-    return TransferPlan(offset, tuple(outer), count, block, gap, guards, largest)
+    return TransferPlan(offset, tuple(outer), count, block, stride, largest)
 
 
 def merge_levels(levels: list[Level]) -> list[Level]:
@@ -112,7 +109,7 @@ def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Sc
     most_elements = plan.largest_elements
     block = min(bounds_of(plan.block, scope)[1], most_elements) * size
     total = min(bounds_of(plan.block * plan.count, scope)[1], most_elements) * size
-    gap = bounds_of(plan.gap, scope)[1] * size
+    gap = bounds_of(plan.stride - plan.block, scope)[1] * size
     smaller = "choose a smaller tile"
     _check("size", total, limits.size_bytes, tensor, smaller)
     _check("block", block, limits.block_bytes, tensor, smaller)

@@ -131,11 +131,10 @@ def _letters(view: View) -> tuple[str, ...]:
 
 def _write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: CallContext) -> None:
     """The arrays `count` and `<operand>_stride` of the nest."""
-    extents = ", ".join(context.c(loop.extent) for loop in loops)
-    context.writer.line(f"const long count[TW_LOOPS] = {{{extents}}};")
+    context.writer.array("const long count[TW_LOOPS]", [context.c(loop.extent) for loop in loops])
     for i, name in enumerate(operands):
-        strides = ", ".join(context.c(loop.strides[i]) for loop in loops)
-        context.writer.line(f"const long {name}_stride[TW_LOOPS] = {{{strides}}};")
+        strides = [context.c(loop.strides[i]) for loop in loops]
+        context.writer.array(f"const long {name}_stride[TW_LOOPS]", strides)
 
 
 def _nest(views: tuple[View, ...], primitive: str) -> tuple[Loop, ...]:
@@ -196,8 +195,8 @@ def _repack(call: Call, views: tuple[View, ...], context: CallContext) -> None:
     rank = len(target.shape)
     with context.writer.block():
         for name, view in (("new_shape", target), ("old_shape", source)):
-            shape = ", ".join(context.c(e) for e in view.shape)
-            context.writer.line(f"const long {name}[{rank}] = {{{shape}}};")
+            shape = [context.c(e) for e in view.shape]
+            context.writer.array(f"const long {name}[{rank}]", shape)
         arguments = [_slot_start(target, context), str(rank), "new_shape", "old_shape"]
         context.writer.call(_function("tw_repack", target, context), arguments)
 

@@ -100,7 +100,7 @@ def _declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
     writer, naming, columns = context.writer, context.naming, context.machine.mesh.columns
     if context.program.tensors:
         struct = f"struct {naming.parameters}"
-        writer.line(f"const {struct} *const parameters = (const {struct} *)argument;")
+        writer.line(f"const {struct} *const parameters = argument;")
     used = used_symbols(context.program.body)
     if used & set(CORE_SYMBOLS):
         writer.line("const int core = athread_get_id(-1);")

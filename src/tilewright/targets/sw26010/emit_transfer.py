@@ -1,17 +1,35 @@
-"""Transfers as athread_get and athread_put, each with a comment that says what moves (swATOP
-4.5.1).
+"""Transfers as athread_get and athread_put, each with a comment that says what moves.
+
+swATOP 4.5.1 and 4.7: source, destination, size, block and stride of each core's request.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.common.dtypes import dtype
-from tilewright.common.expr import Const, Expr, evaluate
+from tilewright.common.expr import Const, Expr, Var, evaluate
 from tilewright.ir.nodes import Program, Range, Transfer
 from tilewright.machine import Machine
 from tilewright.targets.c_expression import Scope, bounds_of, c_expression
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.dma import TransferPlan, check_limits, plan_transfer
 from tilewright.targets.sw26010.names import Naming
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What one transfer's requests are written from; `block` and `count` are C names or numbers."""
+
+    stmt: Transfer
+    plan: TransferPlan
+    scope: Scope
+    block: Expr
+    count: Expr
+    size: int
+
+    def c(self, e: Expr) -> str:
+        return c_expression(e, self.scope)
 
 
 def emit_transfer(
@@ -22,82 +40,101 @@ def emit_transfer(
     scope: Scope,
     writer: CWriter,
 ) -> None:
-    """Write the requests that start one transfer; raises CapacityError for a descriptor that cannot
-    hold them.
+    """Write the requests that start one transfer.
+
+    Raises CapacityError for a request that the DMA descriptor cannot hold.
     """
     tensor, buffer = program.tensor(stmt.tensor), program.buffer(stmt.buffer)
     plan = plan_transfer(stmt, tensor, buffer, scope)
     check_limits(plan, tensor, machine, scope)
     size = dtype(tensor.dtype).size_bytes
     writer.comment(_description(stmt, plan, size, naming, scope))
-    conditions = " && ".join(f"{_compared(e, scope)} > 0" for e in plan.guards)
-    with writer.block(f"if ({conditions})" if conditions else ""):
-        elements = int(evaluate(buffer.elements, {}))
-        _requests(stmt, plan, elements, naming, scope, writer, size)
+    with writer.block():
+        request = _named(stmt, plan, scope, size, writer)
+        _start(request, int(evaluate(buffer.elements, {})), naming, writer)
 
 
-def _compared(e: Expr, scope: Scope) -> str:
-    text = c_expression(e, scope)
-    return f"({text})" if any(c in text for c in "<=&") else text
+def _named(
+    stmt: Transfer, plan: TransferPlan, scope: Scope, size: int, writer: CWriter
+) -> _Request:
+    """Declare what is not a number: `slot`, `block` and `blocks`, in elements."""
+    values = []
+    for name, value in (("block", plan.block), ("blocks", plan.count)):
+        if not isinstance(value, Const):
+            writer.line(f"const long {name} = {c_expression(value, scope)};")
+            scope = scope.with_symbol(f"{name} of a transfer", name, bounds_of(value, scope))
+            value = Var(f"{name} of a transfer")
+        values.append(value)
+    return _Request(stmt, plan, scope, values[0], values[1], size)
 
 
-def _requests(
-    stmt: Transfer,
-    plan: TransferPlan,
-    elements: int,
-    naming: Naming,
-    scope: Scope,
-    writer: CWriter,
-    size: int,
-) -> None:
-    name, tensor = naming.buffers[stmt.buffer], naming.tensors[stmt.tensor]
-    constant = isinstance(stmt.slot, Const)
-    slot = c_expression(stmt.slot, scope) if constant else "slot"
-    start = c_expression(stmt.slot * elements, scope) if constant else f"slot * {elements}"
-    if not constant:
-        writer.line(f"const long slot = {c_expression(stmt.slot, scope)};")
-    writer.line(f"const long offset = {c_expression(plan.offset, scope)};")
+def _start(request: _Request, elements: int, naming: Naming, writer: CWriter) -> None:
+    stmt, plan = request.stmt, request.plan
+    buffer, tensor = naming.buffers[stmt.buffer], naming.tensors[stmt.tensor]
+    slot, start = request.c(stmt.slot), request.c(stmt.slot * elements)
+    if not isinstance(stmt.slot, Const):
+        writer.line(f"const long slot = {slot};")
+        slot, start = "slot", f"slot * {elements}"
+    writer.line(f"const long offset = {request.c(plan.offset)};")
     if plan.outer:
         writer.line(f"long {', '.join(f'block{d}' for d in range(len(plan.outer)))};")
-    memory, local = f"{tensor} + offset", name if start == "0" else f"{name} + {start}"
-    packed = plan.block * plan.count
+    memory = f"{tensor} + offset{_outer_offset(request)}"
+    local = buffer if start == "0" else f"{buffer} + {start}"
+    heads = _guards(request) + _loops(request)
+    with writer.block(" ".join(heads)) if heads else writer.flat():
+        _issue(request, memory, local + _packed_offset(request), f"{buffer}_reply[{slot}]", writer)
+        writer.line(f"{buffer}_issued[{slot}] += 1;")
+
+
+def _guards(request: _Request) -> list[str]:
+    """What must hold on a core for it to move anything."""
+    positive = [
+        f"{request.c(e)} > 0"
+        for e in (request.block, request.count)
+        if bounds_of(e, request.scope)[0] < 1
+    ]
+    return [f"if ({' && '.join(positive)})"] if positive else []
+
+
+def _loops(request: _Request) -> list[str]:
+    return [
+        f"for (block{d} = 0; block{d} < {request.c(level.count)}; block{d}++)"
+        for d, level in enumerate(request.plan.outer)
+    ]
+
+
+def _outer_offset(request: _Request) -> str:
+    """Where the blocks of one request start in main memory, in elements."""
+    strides = (_factor(request.c(level.stride)) for level in request.plan.outer)
+    return "".join(f" + block{d} * {stride}" for d, stride in enumerate(strides))
+
+
+def _packed_offset(request: _Request) -> str:
+    """Where they go in the slot: packed, in the order of the loops."""
     place = ""
-    for d, level in enumerate(plan.outer):
-        count, stride = c_expression(level.count, scope), c_expression(level.stride, scope)
-        writer.line(f"for (block{d} = 0; block{d} < {count}; block{d}++)")
-        memory += f" + block{d} * {_factor(stride)}"
-        place = f"({place} * {_factor(count)} + block{d})" if place else f"block{d}"
-    if plan.outer:
-        local += f" + {place} * {_factor(c_expression(packed, scope))}"
-    with writer.block() if plan.outer else writer.flat():
-        _request(stmt, plan, memory, local, f"&{name}_reply[{slot}]", scope, writer, size)
-        writer.line(f"{name}_issued[{slot}] += 1;")
+    for d, level in enumerate(request.plan.outer):
+        count = _factor(request.c(level.count))
+        place = f"({place} * {count} + block{d})" if place else f"block{d}"
+    packed = _factor(request.c(request.block * request.count))
+    return f" + {place} * {packed}" if place else ""
 
 
 def _factor(text: str) -> str:
     return text if text.isalnum() else f"({text})"
 
 
-def _request(
-    stmt: Transfer,
-    plan: TransferPlan,
-    memory: str,
-    local: str,
-    reply: str,
-    scope: Scope,
-    writer: CWriter,
-    size: int,
-) -> None:
-    once = plan.count == Const(1)
-    nbytes = c_expression(plan.block * plan.count * size, scope)
-    block = "0" if once else c_expression(plan.block * size, scope)
-    gap = "0" if once else c_expression(plan.gap * size, scope)
-    reply = f"(void *){reply}"
-    if stmt.direction == "get":
-        arguments = [f"(void *)({memory})", local, nbytes, reply, "0", gap, block]
+def _issue(request: _Request, memory: str, local: str, reply: str, writer: CWriter) -> None:
+    nbytes = request.c(request.block * request.count * request.size)
+    strided = ["0", "0"]
+    if request.plan.count != Const(1):
+        gap = request.plan.stride - request.block
+        strided = [request.c(gap * request.size), request.c(request.block * request.size)]
+    reply = f"(void *)&{reply}"
+    if request.stmt.direction == "get":
+        arguments = [f"(void *)({memory})", local, nbytes, reply, "0", *strided]
         writer.call("athread_get", ["PE_MODE", *arguments])
     else:
-        writer.call("athread_put", ["PE_MODE", local, memory, nbytes, reply, gap, block])
+        writer.call("athread_put", ["PE_MODE", local, memory, nbytes, reply, *strided])
 
 
 def _description(
@@ -112,9 +149,11 @@ def _description(
         total = total * level.count
     amount = f"{_amount(total, scope, size, plan.largest_elements)} bytes"
     if plan.count == Const(1) and not plan.outer:
-        return f"{ends}: {amount}, contiguous"
-    block = _amount(plan.block, scope, size, plan.largest_elements)
-    return f"{ends}: {amount} in blocks of {block}"
+        layout = "contiguous"
+    else:
+        layout = f"in blocks of {_amount(plan.block, scope, size, plan.largest_elements)}"
+    text = f"{ends}: {amount} {layout}"
+    return text.replace("tw_minimum", "min").replace("tw_maximum", "max")
 
 
 def _amount(elements: Expr, scope: Scope, size: int, largest: int) -> str:

@@ -32,6 +32,7 @@ Case: TypeAlias = tuple[Artifact, Mapping[str, Array]]
 _WORD_BYTES = 8
 _ALIGNMENT_BYTES = 128
 _REPORT_BYTES = 4096
+_LEAST_GAP_BYTES = 65536
 _ENDED_WELL, _REPORTED, _TIME_RAN_OUT = 0, 1, 2
 _REPORT, _RESULT, _SIGNAL, _TENSORS = 2, 4, 5, 7
 
@@ -123,7 +124,9 @@ class _Data:
                 end = -(-end // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
                 words[record + _TENSORS + number] = end
                 places.append(end)
-                end += max(tensor_bytes(t), 1)
+                # As much again stays free (the file is sparse): an address behind one tensor
+                # must not fall into the next.
+                end += 2 * max(tensor_bytes(t), _LEAST_GAP_BYTES)
             self._places.append(places)
         return end
 

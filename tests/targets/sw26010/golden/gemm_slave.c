@@ -17,7 +17,7 @@
 typedef char gemm_buffers_fit_the_scratchpad[4096 <= 61440 ? 1 : -1];
 
 void gemm_kernel(void *argument) {
-    const struct gemm_parameters *const parameters = (const struct gemm_parameters *)argument;
+    const struct gemm_parameters *const parameters = argument;
     const int core = athread_get_id(-1);
     const long rid = core / 8;
     const long cid = core % 8;

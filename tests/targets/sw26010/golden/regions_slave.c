@@ -15,7 +15,7 @@
 typedef char regions_buffers_fit_the_scratchpad[640 <= 61440 ? 1 : -1];
 
 void regions_kernel(void *argument) {
-    const struct regions_parameters *const parameters = (const struct regions_parameters *)argument;
+    const struct regions_parameters *const parameters = argument;
     const int core = athread_get_id(-1);
     const long rid = core / 8;
     const long cid = core % 8;
@@ -33,8 +33,7 @@ void regions_kernel(void *argument) {
     {
         const long offset = (rid + 1) * 3840 + cid * 240 + cid * 3 * 10 + 1;
         long block0;
-        for (block0 = 0; block0 < 3; block0++)
-        {
+        for (block0 = 0; block0 < 3; block0++) {
             athread_get(PE_MODE, (void *)(x + offset + block0 * 960), tile + block0 * 24, 192,
                     (void *)&tile_reply[0], 0, 16, 64);
             tile_issued[0] += 1;

@@ -15,7 +15,7 @@
 typedef char repack_tiles_buffers_fit_the_scratchpad[1600 <= 61440 ? 1 : -1];
 
 void repack_tiles_kernel(void *argument) {
-    const struct repack_tiles_parameters *const parameters = (const struct repack_tiles_parameters *)argument;
+    const struct repack_tiles_parameters *const parameters = argument;
     const int core = athread_get_id(-1);
     const long rid = core / 8;
     const long cid = core % 8;
@@ -28,14 +28,14 @@ void repack_tiles_kernel(void *argument) {
     volatile int tile_reply[2] = {0, 0};
     int tile_issued[2] = {0, 0};
 
-    /* get x[at(rid * 6, tw_minimum(6, 44 - rid * 6)), at(cid * 7, tw_minimum(7, 50 - cid * 7))]
-       to tile[1]: up to 336 bytes in blocks of up to 56 */
+    /* get x[at(rid * 6, min(6, 44 - rid * 6)), at(cid * 7, min(7, 50 - cid * 7))] to tile[1]: up
+       to 336 bytes in blocks of up to 56 */
     {
+        const long block = tw_minimum(7, 50 - cid * 7);
+        const long blocks = tw_minimum(6, 44 - rid * 6);
         const long offset = rid * 6 * 50 + cid * 7;
-        athread_get(PE_MODE, (void *)(x + offset), tile + 100,
-                tw_minimum(7, 50 - cid * 7) * tw_minimum(6, 44 - rid * 6) * 8,
-                (void *)&tile_reply[1], 0, (50 - tw_minimum(7, 50 - cid * 7)) * 8,
-                tw_minimum(7, 50 - cid * 7) * 8);
+        athread_get(PE_MODE, (void *)(x + offset), tile + 100, block * blocks * 8,
+                (void *)&tile_reply[1], 0, (50 - block) * 8, block * 8);
         tile_issued[1] += 1;
     }
     dma_wait(&tile_reply[1], tile_issued[1]);

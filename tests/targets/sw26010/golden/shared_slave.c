@@ -15,7 +15,7 @@
 typedef char shared_buffers_fit_the_scratchpad[512 <= 61440 ? 1 : -1];
 
 void shared_kernel(void *argument) {
-    const struct shared_parameters *const parameters = (const struct shared_parameters *)argument;
+    const struct shared_parameters *const parameters = argument;
     const int core = athread_get_id(-1);
     const long rid = core / 8;
     const long cid = core % 8;
@@ -30,7 +30,7 @@ void shared_kernel(void *argument) {
     volatile int tile_reply[1] = {0};
     int tile_issued[1] = {0};
 
-    /* get x[rid * 8 + cid, at(0, 64)] to tile[0]: 512 bytes, contiguous */
+    /* get x[rid * 8 + cid, at(0, 64)] to tile[0]: 512 bytes contiguous */
     {
         const long offset = (rid * 8 + cid) * 64;
         athread_get(PE_MODE, (void *)(x + offset), tile, 512, (void *)&tile_reply[0], 0, 0, 0);
@@ -43,7 +43,7 @@ void shared_kernel(void *argument) {
         const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
         tw_scale_add_f64(tile, tile, count, y_stride, x_stride, 2.0, -3.0);
     }
-    /* put tile[0] to flat[at((rid * 8 + cid) * 64, 64)]: 512 bytes, contiguous */
+    /* put tile[0] to flat[at((rid * 8 + cid) * 64, 64)]: 512 bytes contiguous */
     {
         const long offset = (rid * 8 + cid) * 64;
         athread_put(PE_MODE, tile, flat + offset, 512, (void *)&tile_reply[0], 0, 0);
@@ -59,7 +59,7 @@ void shared_kernel(void *argument) {
         tile_issued[0] += 1;
     }
     dma_wait(&tile_reply[0], tile_issued[0]);
-    /* put tile[0] to y[rid * 8 + cid, at(0, 64)]: 512 bytes, contiguous */
+    /* put tile[0] to y[rid * 8 + cid, at(0, 64)]: 512 bytes contiguous */
     {
         const long offset = (rid * 8 + cid) * 64;
         athread_put(PE_MODE, tile, y + offset, 512, (void *)&tile_reply[0], 0, 0);

@@ -15,7 +15,7 @@
 typedef char uneven_buffers_fit_the_scratchpad[160 <= 61440 ? 1 : -1];
 
 void uneven_kernel(void *argument) {
-    const struct uneven_parameters *const parameters = (const struct uneven_parameters *)argument;
+    const struct uneven_parameters *const parameters = argument;
     const int core = athread_get_id(-1);
     const long rid = core / 8;
     const long cid = core % 8;
@@ -28,32 +28,37 @@ void uneven_kernel(void *argument) {
     volatile int tile_reply[1] = {0};
     int tile_issued[1] = {0};
 
-    /* get x[at(rid * 8, tw_maximum(0, tw_minimum(8, 50 - rid * 8))), at(cid * 5, tw_maximum(0,
-       tw_minimum(5, 37 - cid * 5)))] to tile[0]: up to 160 bytes in blocks of up to 20 */
-    if (tw_maximum(0, tw_minimum(8, 50 - rid * 8)) > 0) {
+    /* get x[at(rid * 8, max(0, min(8, 50 - rid * 8))), at(cid * 5, max(0, min(5, 37 - cid *
+       5)))] to tile[0]: up to 160 bytes in blocks of up to 20 */
+    {
+        const long block = tw_maximum(0, tw_minimum(5, 37 - cid * 5));
+        const long blocks = tw_maximum(0, tw_minimum(8, 50 - rid * 8));
         const long offset = rid * 8 * 37 + cid * 5;
-        athread_get(PE_MODE, (void *)(x + offset), tile,
-                tw_maximum(0, tw_minimum(5, 37 - cid * 5)) * tw_maximum(0, tw_minimum(8, 50 - rid * 8)) * 4,
-                (void *)&tile_reply[0], 0, (37 - tw_maximum(0, tw_minimum(5, 37 - cid * 5))) * 4,
-                tw_maximum(0, tw_minimum(5, 37 - cid * 5)) * 4);
-        tile_issued[0] += 1;
+        if (blocks > 0) {
+            athread_get(PE_MODE, (void *)(x + offset), tile, block * blocks * 4,
+                    (void *)&tile_reply[0], 0, (37 - block) * 4, block * 4);
+            tile_issued[0] += 1;
+        }
     }
     dma_wait(&tile_reply[0], tile_issued[0]);
     {
-        const long count[TW_LOOPS] = {1, 1, 1, 1, 1, tw_maximum(0, tw_minimum(8, 50 - rid * 8)) * tw_maximum(0, tw_minimum(5, 37 - cid * 5))};
+        const long count[TW_LOOPS] = {1, 1, 1, 1, 1,
+                tw_maximum(0, tw_minimum(8, 50 - rid * 8)) * tw_maximum(0, tw_minimum(5, 37 - cid * 5))};
         const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
         const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1};
         tw_scale_add_f32(tile, tile, count, y_stride, x_stride, 3.0, 0.0);
     }
-    /* put tile[0] to y[at(rid * 8, tw_maximum(0, tw_minimum(8, 50 - rid * 8))), at(cid * 5,
-       tw_maximum(0, tw_minimum(5, 37 - cid * 5)))]: up to 160 bytes in blocks of up to 20 */
-    if (tw_maximum(0, tw_minimum(8, 50 - rid * 8)) > 0) {
+    /* put tile[0] to y[at(rid * 8, max(0, min(8, 50 - rid * 8))), at(cid * 5, max(0, min(5, 37 -
+       cid * 5)))]: up to 160 bytes in blocks of up to 20 */
+    {
+        const long block = tw_maximum(0, tw_minimum(5, 37 - cid * 5));
+        const long blocks = tw_maximum(0, tw_minimum(8, 50 - rid * 8));
         const long offset = rid * 8 * 37 + cid * 5;
-        athread_put(PE_MODE, tile, y + offset,
-                tw_maximum(0, tw_minimum(5, 37 - cid * 5)) * tw_maximum(0, tw_minimum(8, 50 - rid * 8)) * 4,
-                (void *)&tile_reply[0], (37 - tw_maximum(0, tw_minimum(5, 37 - cid * 5))) * 4,
-                tw_maximum(0, tw_minimum(5, 37 - cid * 5)) * 4);
-        tile_issued[0] += 1;
+        if (blocks > 0) {
+            athread_put(PE_MODE, tile, y + offset, block * blocks * 4, (void *)&tile_reply[0],
+                    (37 - block) * 4, block * 4);
+            tile_issued[0] += 1;
+        }
     }
     dma_wait(&tile_reply[0], tile_issued[0]);
 

@@ -84,8 +84,9 @@ static void describe_state(char *text, long room, const struct tw_core *core, in
 {
     const char *const file = tw_file_name(core->file);
     const char *const way = core->along_row ? "row" : "column";
-    static const char *const what[] = {"run", "wait in athread_syn", "wait in the matrix kernel",
-        "wait for room at the receiver", "wait for a vector", "have ended"};
+    static const char *const what[] = {"running", "waiting in athread_syn",
+        "waiting in the matrix kernel", "waiting for room at the receiver", "waiting for a vector",
+        "ended"};
     const char *const plural = cores == 1 ? "" : "s";
     long used = snprintf(text, room, "%d core%s %s", cores, plural, what[core->state]);
     if (core->state == TW_SENDING || core->state == TW_RECEIVING)
@@ -305,15 +306,16 @@ static char *map(long bytes)
     return memory;
 }
 
-/* LDMs with a page between them that nobody may touch. */
+/* LDMs with as much between them that nobody may touch. */
 static void map_memories(long scratchpad_bytes)
 {
+    const long bytes = (scratchpad_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     int i;
-    ldm_step = (scratchpad_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES;
+    ldm_step = 2 * bytes;
     ldm_memory = map(TW_CORES * ldm_step);
     stack_memory = map((long)TW_CORES * STACK_BYTES);
     for (i = 0; i < TW_CORES; i++)
-        mprotect(ldm_memory + (i + 1) * ldm_step - PAGE_BYTES, PAGE_BYTES, PROT_NONE);
+        mprotect(ldm_memory + i * ldm_step + bytes, bytes, PROT_NONE);
 }
 
 void tw_run_case(const struct tw_case *which, void **memory, char *report, long report_bytes)

@@ -104,7 +104,8 @@ static int check_memory(const char *what, const struct tw_request *r)
                 (long)(r->memory - (char *)tw_bases[tensor]),
                 (long)(end - (char *)tw_bases[tensor]) - 1, t->name, t->bytes);
     for (i = 0; i < tw_running->tensor_count; i++) {
-        const long distance = labs(r->memory - (char *)tw_bases[i]);
+        const char *const base = tw_bases[i], *const behind = base + tw_running->tensors[i].bytes;
+        const long distance = r->memory < base ? base - r->memory : r->memory - behind;
         if (nearest < 0 || distance < nearest) {
             nearest = distance;
             near = i;
