@@ -1,4 +1,4 @@
-"""C text: expressions with the meaning that Python gives them, identifiers that carry nothing else."""
+"""C text: expressions mean what they mean in Python, identifiers carry nothing else."""
 
 from __future__ import annotations
 

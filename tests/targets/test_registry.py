@@ -22,7 +22,7 @@ PLUGIN = ROOT / "tests" / "plugin_example"
 
 def install(folder: Path, name: str, entries: dict[str, str]) -> None:
     """What an installer leaves of a package: its metadata."""
-    metadata = folder / f"{name}-0.1.0.dist-info"
+    metadata = folder / f"{name.replace('-', '_')}-0.1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
     lines = [f"[{GROUP}]", *(f"{key} = {value}" for key, value in entries.items())]
