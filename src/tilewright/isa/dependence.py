@@ -119,11 +119,19 @@ class AddressUse:
 class DependenceGraph:
     """Operations with all their orderings; `address_uses` are the register orderings that were
     relaxed.
+
+    `versions` are the sets of operations that execute together; empty means all of them do.
     """
 
     operations: tuple[Operation, ...]
     edges: tuple[Dependence, ...]
     address_uses: tuple[AddressUse, ...] = ()
+    versions: tuple[frozenset[int], ...] = ()
+
+    @property
+    def members(self) -> tuple[frozenset[int], ...]:
+        """The versions, at least one."""
+        return self.versions or (frozenset(range(len(self.operations))),)
 
 
 def build_dependences(

@@ -105,17 +105,38 @@ def modulo_schedule(
     `register_limit` is refused. `effort` bounds the search. Errors: CapacityError.
     """
     _check_registers(operations, register_limit)
-    whole = effort or Effort()
-    # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
-    limit = replace(whole, deterministic_units=whole.deterministic_units / 4)
     graph = build_dependences(
         operations, rules=rules, aliases=aliases, relax_addresses=relax_addresses
     )
     bounds = interval_bounds(graph, rules)
     fallback = _list_fallback(graph, rules, aliases, bounds)
+    found = search_interval(graph, rules, bounds, fallback.interval_cycles, effort or Effort())
+    if isinstance(found, ModuloSchedule):
+        return found
+    return replace(fallback, refuted_intervals=found.refuted, undecided_intervals=found.undecided)
+
+
+@dataclass(frozen=True)
+class NothingFound:
+    """Intervals for which no schedule was found: proved not to exist, or given up."""
+
+    refuted: tuple[int, ...]
+    undecided: tuple[int, ...]
+
+
+def search_interval(
+    graph: DependenceGraph,
+    rules: IssueRules,
+    bounds: IntervalBounds,
+    ceiling: int,
+    effort: Effort,
+) -> ModuloSchedule | NothingFound:
+    """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
+    # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
+    limit = replace(effort, deterministic_units=effort.deterministic_units / 4)
     refuted: list[int] = []
     undecided: list[int] = []
-    for interval in range(bounds.minimum_interval, fallback.interval_cycles):
+    for interval in range(bounds.minimum_interval, ceiling):
         placement = place(graph, rules, interval, limit)
         if placement.verdict is Verdict.FOUND:
             best = shorten(graph, rules, interval, placement, control_operations(graph), limit)
@@ -123,18 +144,7 @@ def modulo_schedule(
         (refuted if placement.verdict is Verdict.INFEASIBLE else undecided).append(interval)
         if len(undecided) == 3:
             break
-    return ModuloSchedule(
-        graph,
-        rules,
-        fallback.interval_cycles,
-        fallback.times,
-        fallback.order,
-        bounds,
-        tuple(refuted),
-        tuple(undecided),
-        fallback.span_cycles,
-        pipelined=False,
-    )
+    return NothingFound(tuple(refuted), tuple(undecided))
 
 
 def _check_registers(operations: Sequence[Operation], limit: int | None) -> None:

@@ -50,26 +50,31 @@ def interval_bounds(graph: DependenceGraph, rules: IssueRules) -> IntervalBounds
     """All lower bounds on the initiation interval of the loop."""
     return IntervalBounds(
         resource_bounds(graph),
-        -(-len(graph.operations) // rules.width),
+        max(-(-len(version) // rules.width) for version in graph.members),
         recurrence_bound(graph),
         control_bound(graph),
     )
 
 
 def resource_bounds(graph: DependenceGraph) -> tuple[tuple[str, int], ...]:
-    """Work that only a set of units can do over the number of units in it, for every set that is
-    some operation's choice.
+    """Work that only a set of units can do over the number of units in it, for each set that some
+    operation, or two, may choose from; the busiest version counts.
     """
     choices = sorted({frozenset(operation.units) for operation in graph.operations}, key=sorted)
     sets = {a | b for a, b in combinations(choices, 2)} | set(choices)
     bounds = []
     for units in sorted(sets, key=lambda s: (len(s), sorted(s))):
-        confined = [op for op in graph.operations if units.issuperset(op.units)]
-        work = sum(op.occupancy_cycles for op in confined)
-        # One operation cannot start again on a unit that it still occupies.
-        longest = max(op.occupancy_cycles for op in confined) if len(units) == 1 else 1
-        bounds.append(("+".join(sorted(units)), max(longest, -(-work // len(units)))))
+        cycles = max(_set_bound(graph, version, units) for version in graph.members)
+        bounds.append(("+".join(sorted(units)), cycles))
     return tuple(bounds)
+
+
+def _set_bound(graph: DependenceGraph, version: frozenset[int], units: frozenset[str]) -> int:
+    inside = [graph.operations[i] for i in version if units.issuperset(graph.operations[i].units)]
+    occupied = [operation.occupancy_cycles for operation in inside]
+    # One operation cannot start again on a unit that it still occupies.
+    longest = max(occupied, default=0) if len(units) == 1 else 0
+    return max(longest, -(-sum(occupied) // len(units)))
 
 
 def recurrence_bound(graph: DependenceGraph) -> int:

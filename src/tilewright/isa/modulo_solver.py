@@ -202,7 +202,7 @@ def _occupy_units(
     interval: int,
 ) -> None:
     """Each operation holds one of its units; with an interval, also `interval` cycles later."""
-    by_unit: dict[str, list[cp_model.IntervalVar]] = {}
+    by_unit: dict[str, list[tuple[int, cp_model.IntervalVar]]] = {}
     for index, operation in enumerate(graph.operations):
         uses = [model.new_bool_var(f"use{index}_{unit}") for unit in operation.units]
         model.add_exactly_one(uses)
@@ -215,9 +215,10 @@ def _occupy_units(
                     use,
                     f"busy{index}_{unit}_{shift}",
                 )
-                by_unit.setdefault(unit, []).append(busy)
-    for intervals in by_unit.values():
-        model.add_no_overlap(intervals)
+                by_unit.setdefault(unit, []).append((index, busy))
+    for version in graph.members:
+        for intervals in by_unit.values():
+            model.add_no_overlap([busy for index, busy in intervals if index in version])
 
 
 def _long_operation(graph: DependenceGraph, unit: str) -> bool:
@@ -234,7 +235,9 @@ def _limit_issue_width(
     if len(units) <= rules.width:
         return
     issues = [model.new_fixed_size_interval_var(slot, 1, f"issue{slot}") for slot in slots]
-    model.add_cumulative(issues, [1] * len(issues), rules.width)
+    for version in graph.members:
+        together = [issues[index] for index in version]
+        model.add_cumulative(together, [1] * len(together), rules.width)
 
 
 def _constrain_address_use(
