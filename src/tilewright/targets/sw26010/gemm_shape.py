@@ -1,0 +1,203 @@
+"""Shapes and variants of the SW26010 GEMM primitive, and what a shape must satisfy.
+
+In: a variant (layouts of A and B, the vectorised dimension; swATOP appendix lists the eight) and
+the extents per core. Out: a `GemmPlan`: the same product seen as a vector operand times a scalar
+operand, with strides in bytes. Refuses what the primitive cannot do, with the rule and the numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from tilewright.common.errors import CapacityError, ScheduleError
+
+ELEMENT_BYTES = 8
+VECTOR_LANES = 4
+VECTOR_BLOCK = 16
+SCALAR_BLOCK = 4
+MESH_STEPS = 8
+LOCAL_MEMORY_BYTES = 64 * 1024
+LARGEST_DISPLACEMENT = (1 << 15) - 1
+TABLE_BYTES = 640
+
+Layout = Literal["row", "column"]
+Dimension = Literal["m", "n"]
+
+
+@dataclass(frozen=True)
+class GemmVariant:
+    """One of the eight primitives: `vectorised` dimension of C, storage order of A (m x k) and of B
+    (k x n).
+
+    C has its vectorised dimension contiguous: column-major for "m", row-major for "n".
+    """
+
+    vectorised: Dimension = "m"
+    a_layout: Layout = "column"
+    b_layout: Layout = "row"
+
+    @property
+    def name(self) -> str:
+        """For instance `gemm_m_acolumn_brow`."""
+        return f"gemm_{self.vectorised}_a{self.a_layout}_b{self.b_layout}"
+
+
+_LAYOUTS: tuple[Layout, ...] = ("column", "row")
+_DIMENSIONS: tuple[Dimension, ...] = ("m", "n")
+VARIANTS = tuple(GemmVariant(*choice) for choice in product(_DIMENSIONS, _LAYOUTS, _LAYOUTS))
+
+
+@dataclass(frozen=True)
+class GemmShape:
+    """Extents per core: A is m x k, B is k x n, C is m x n doubles; leading dimensions in elements.
+
+    A leading dimension of 0 stands for the smallest legal one.
+    """
+
+    m: int
+    n: int
+    k: int
+    lda: int = 0
+    ldb: int = 0
+    ldc: int = 0
+
+    @property
+    def multiply_adds(self) -> int:
+        """Vector multiply-adds of one core, all eight steps: its cycles at peak."""
+        return MESH_STEPS * self.m * self.n * self.k // VECTOR_LANES
+
+
+@dataclass(frozen=True)
+class GemmPlan:
+    """The product as (vector operand) x (scalar operand), strides and sizes in bytes.
+
+    `vector_step` and `scalar_step` lead to the next k, `scalar_stride` and `result_stride` to the
+    next element of the scalar dimension; the vector dimension is contiguous in C and, after
+    packing, in its operand.
+    """
+
+    variant: GemmVariant
+    shape: GemmShape
+    vector_blocks: int
+    scalar_blocks: int
+    vector_step: int
+    scalar_step: int
+    scalar_stride: int
+    result_stride: int
+    packs_vector: bool
+    vector_leading_bytes: int
+    operand_bytes: tuple[int, int, int]
+    workspace_bytes: int
+
+    @property
+    def local_memory_bytes(self) -> int:
+        """A, B, C and the workspace."""
+        return sum(self.operand_bytes) + self.workspace_bytes
+
+
+def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
+    """Checks a shape and derives the strides. Errors: ScheduleError (rules), CapacityError
+    (limits).
+    """
+    by_m = variant.vectorised == "m"
+    vector, scalar = (shape.m, shape.n) if by_m else (shape.n, shape.m)
+    _check_multiples(variant, vector, scalar, shape.k)
+    leading_a = _leading("lda", shape.lda, *_extents(variant.a_layout, shape.m, shape.k))
+    leading_b = _leading("ldb", shape.ldb, *_extents(variant.b_layout, shape.k, shape.n))
+    leading_c = _leading("ldc", shape.ldc, vector, scalar)
+    vector_leading, scalar_leading = (leading_a, leading_b) if by_m else (leading_b, leading_a)
+    contiguous = variant.a_layout == "column" if by_m else variant.b_layout == "row"
+    scalar_fast = variant.b_layout == "row" if by_m else variant.a_layout == "column"
+    _check_aligned("lda" if by_m else "ldb", vector_leading)
+    _check_aligned("ldc", leading_c)
+    packed_bytes = 0 if contiguous else vector * shape.k * ELEMENT_BYTES
+    sizes = (
+        _bytes(leading_a, shape.k if variant.a_layout == "column" else shape.m),
+        _bytes(leading_b, shape.n if variant.b_layout == "column" else shape.k),
+        _bytes(leading_c, scalar),
+    )
+    plan = GemmPlan(
+        variant=variant,
+        shape=shape,
+        vector_blocks=vector // VECTOR_BLOCK,
+        scalar_blocks=scalar // SCALAR_BLOCK,
+        vector_step=(vector_leading if contiguous else vector) * ELEMENT_BYTES,
+        scalar_step=(scalar_leading if scalar_fast else 1) * ELEMENT_BYTES,
+        scalar_stride=(1 if scalar_fast else scalar_leading) * ELEMENT_BYTES,
+        result_stride=leading_c * ELEMENT_BYTES,
+        packs_vector=not contiguous,
+        vector_leading_bytes=vector_leading * ELEMENT_BYTES,
+        operand_bytes=sizes,
+        workspace_bytes=TABLE_BYTES + packed_bytes,
+    )
+    _check_limits(plan)
+    return plan
+
+
+def _extents(layout: Layout, rows: int, columns: int) -> tuple[int, int]:
+    """(contiguous, other) extent of a matrix."""
+    return (rows, columns) if layout == "column" else (columns, rows)
+
+
+def _bytes(leading: int, count: int) -> int:
+    return leading * count * ELEMENT_BYTES
+
+
+def _leading(name: str, given: int, contiguous: int, _other: int) -> int:
+    smallest = -(-contiguous // VECTOR_LANES) * VECTOR_LANES
+    if given and given < contiguous:
+        raise ScheduleError(
+            f"{name} = {given} is smaller than the contiguous extent {contiguous}",
+            fix=f"use {name} >= {smallest}",
+        )
+    return given or smallest
+
+
+def _check_multiples(variant: GemmVariant, vector: int, scalar: int, k: int) -> None:
+    other = "n" if variant.vectorised == "m" else "m"
+    rules = (
+        (variant.vectorised, vector, VECTOR_BLOCK, "4 vectors of 4 lanes"),
+        (other, scalar, SCALAR_BLOCK, "4 scalars"),
+        ("k", k, 1, "the reduction"),
+    )
+    for name, extent, multiple, why in rules:
+        if extent < 1 or extent % multiple:
+            raise ScheduleError(
+                f"{variant.name}: {name} = {extent} per core is not a positive multiple of "
+                f"{multiple} ({why})",
+                fix=f"pad {name} to {max(1, -(-extent // multiple)) * multiple}",
+            )
+
+
+def _check_aligned(name: str, leading: int) -> None:
+    if leading % VECTOR_LANES:
+        raise ScheduleError(
+            f"{name} = {leading} elements of 8 bytes breaks the 32-byte alignment of vectors",
+            fix=f"use {name} = {-(-leading // VECTOR_LANES) * VECTOR_LANES}",
+        )
+
+
+def _check_limits(plan: GemmPlan) -> None:
+    total = plan.local_memory_bytes
+    if total > LOCAL_MEMORY_BYTES:
+        a, b, c = plan.operand_bytes
+        raise CapacityError(
+            f"A {a} + B {b} + C {c} + workspace {plan.workspace_bytes} = {total} bytes "
+            f"exceed the {LOCAL_MEMORY_BYTES} bytes of local memory",
+            fix="use smaller extents per core",
+        )
+    last = SCALAR_BLOCK - 1
+    reach = max(
+        last * plan.scalar_stride + plan.scalar_step,
+        last * plan.result_stride + 3 * 32,
+        3 * plan.vector_leading_bytes,
+        96 + plan.vector_step,
+    )
+    if reach > LARGEST_DISPLACEMENT:
+        raise CapacityError(
+            f"the block reaches {reach} bytes from its pointer, a displacement at most "
+            f"{LARGEST_DISPLACEMENT}",
+            fix="use a smaller leading dimension",
+        )

@@ -1,0 +1,89 @@
+"""Runs the GEMM primitive on the simulated mesh and compares C with NumPy, bit for bit."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
+from tilewright.simulate.program import encode_program
+from tilewright.simulate.runs import MeshRun
+from tilewright.targets.sw26010.gemm_kernel import GemmKernel, gemm_kernel
+from tilewright.targets.sw26010.gemm_shape import GemmShape, GemmVariant
+
+MESH = 8
+
+
+@dataclass(frozen=True)
+class GemmRun:
+    """A run: whether every element of C is exact, and how long it took."""
+
+    kernel: GemmKernel
+    mesh: MeshRun
+    exact: bool
+
+    @property
+    def cycles(self):
+        """Cycles until the last core has returned."""
+        return self.mesh.cycles
+
+    @property
+    def efficiency(self):
+        """Multiply-adds over cycles: 1 is the peak of the vector pipe."""
+        return self.kernel.plan.shape.multiply_adds / self.mesh.cycles
+
+
+def run_gemm(variant: GemmVariant, shape: GemmShape, *, seed: int = 0, registers=None) -> GemmRun:
+    """Random integers in A, B and C; the unused rest of every local memory is not a number."""
+    kernel = gemm_kernel(variant, shape)
+    rng = np.random.default_rng(seed)
+    m, n, k = shape.m, shape.n, shape.k
+    a, b, c = (
+        rng.integers(-8, 9, (MESH * rows, MESH * columns)).astype(float)
+        for rows, columns in ((m, k), (k, n), (m, n))
+    )
+    memory = np.full((MESH * MESH, 8192), np.nan)
+    places, workspace = _addresses(kernel)
+    for core in range(MESH * MESH):
+        for whole, view in zip((a, b, c), _views(kernel, memory[core]), strict=True):
+            view[:] = _tile(whole, core, view.shape)
+    given = {"$16": places[0], "$17": places[1], "$18": places[2], "$19": workspace}
+    program = encode_program(kernel.instructions, kernel.table)
+    mesh = simulate_mesh(
+        program, Mesh(MESH, MESH), registers=given | (registers or {}), local_memory=memory
+    )
+    result = mesh.local_memory().view(np.float64)
+    expected = a @ b + c
+    exact = all(
+        np.array_equal(list(_views(kernel, result[core]))[2], _tile(expected, core, (m, n)))
+        for core in range(MESH * MESH)
+    )
+    return GemmRun(kernel, mesh, exact)
+
+
+def _addresses(kernel):
+    """Addresses of A, B, C and of the workspace: packed, each 32-byte aligned."""
+    ends = np.cumsum([-(-size // 32) * 32 for size in kernel.plan.operand_bytes])
+    return (0, int(ends[0]), int(ends[1])), int(ends[2])
+
+
+def _views(kernel, words):
+    """A, B and C as matrices in a core's local memory."""
+    shape, variant = kernel.plan.shape, kernel.plan.variant
+    by_column = (
+        (shape.m, shape.k, shape.lda, variant.a_layout == "column"),
+        (shape.k, shape.n, shape.ldb, variant.b_layout == "column"),
+        (shape.m, shape.n, shape.ldc, variant.vectorised == "m"),
+    )
+    places, _ = _addresses(kernel)
+    for address, (rows, columns, leading, column_major) in zip(places, by_column, strict=True):
+        leading = leading or -(-(rows if column_major else columns) // 4) * 4
+        strides = (8, 8 * leading) if column_major else (8 * leading, 8)
+        yield as_strided(words[address // 8 :], (rows, columns), strides)
+
+
+def _tile(whole, core, extents):
+    row, column = divmod(core, MESH)
+    rows, columns = extents
+    return whole[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns]

@@ -1,0 +1,151 @@
+"""The GEMM primitive on the simulated 8 x 8 mesh: exact results, refusals, speed."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from support.gemm_mesh import run_gemm
+from tilewright.common.errors import CapacityError, ScheduleError
+from tilewright.isa import Label, load_table, make_instruction
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
+from tilewright.simulate.program import encode_program
+from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
+from tilewright.targets.sw26010.gemm_shape import VARIANTS, GemmShape, GemmVariant
+from tilewright.targets.sw26010.gemm_template import ROLES, gemm_template
+
+NAMED = {variant.name: variant for variant in VARIANTS}
+
+
+def oriented(variant, vector, scalar, k):
+    """A shape with the given extent of the vectorised dimension."""
+    if variant.vectorised == "m":
+        return GemmShape(vector, scalar, k)
+    return GemmShape(scalar, vector, k)
+
+
+def shapes(variant):
+    """Corner cases (one block, one k, no whole group of k) and a random choice for each variant."""
+    pick = random.Random(variant.name)
+    fixed = [(16, 4, 1), (32, 4, 3), (16, 8, 5)]
+    drawn = [(16 * pick.randint(1, 3), 4 * pick.randint(1, 4), pick.randint(1, 9)) for _ in "ab"]
+    return [oriented(variant, *extents) for extents in fixed + drawn]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_product_is_exact(name):
+    variant = NAMED[name]
+    wrong = [shape for shape in shapes(variant) if not run_gemm(variant, shape).exact]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_leading_dimensions_may_exceed_the_extents(name):
+    variant = NAMED[name]
+    shape = replace(oriented(variant, 16, 8, 6), lda=28, ldb=36, ldc=40)
+    assert run_gemm(variant, shape).exact
+
+
+@pytest.mark.parametrize(("k", "target"), [(16, 0.90), (32, 0.94), (48, 0.96)])
+def test_the_best_primitive_keeps_the_vector_pipe_busy(k, target):
+    run = run_gemm(GemmVariant("m", "column", "row"), GemmShape(16, 48, k))
+    assert run.exact
+    assert run.efficiency >= target
+
+
+def test_packing_costs_little():
+    shape = GemmShape(32, 32, 16)
+    best, packing = (
+        run_gemm(GemmVariant("m", layout, "row"), shape) for layout in ("column", "row")
+    )
+    assert best.cycles < packing.cycles < 1.02 * best.cycles
+
+
+def test_one_schedule_serves_all_roles_in_sixteen_cycles():
+    template = gemm_template()
+    assert (template.interval_cycles, template.schedule.proven_minimum) == (16, True)
+    for role in ROLES:
+        slots = [t % 16 for p, t in template.times.items() if p.belongs_to(role)]
+        assert max(slots.count(slot) for slot in set(slots)) <= 2
+
+
+def test_the_code_fits_the_instruction_cache():
+    for variant in VARIANTS:
+        assert gemm_kernel(variant, oriented(variant, 32, 8, 7)).code_bytes <= 16 * 1024
+
+
+def test_stack_link_and_global_pointer_survive():
+    run = run_gemm(VARIANTS[0], GemmShape(16, 4, 2), registers={"$29": 29, "$30": 30})
+    core = run.mesh.cores[9]
+    assert core.integer_registers[[29, 30], 0].tolist() == [29, 30]
+
+
+def test_the_code_runs_anywhere_and_beside_another_primitive():
+    table = load_table("sw26010_cpe")
+    one = gemm_kernel(VARIANTS[1], GemmShape(16, 4, 1))
+    two = gemm_kernel(VARIANTS[4], GemmShape(4, 16, 2))
+    call = make_instruction(table, "bsr", [Label(two.entry)])
+    halt = make_instruction(table, "halt")
+    program = encode_program([call, halt, *one.instructions, *two.instructions], table)
+    registers = {"$16": 0, "$17": 8192, "$18": 16384, "$19": 24576}
+    run = simulate_mesh(program, Mesh(8, 8), registers=registers)
+    assert run.cores[0].instruction(1).mnemonic == "halt"
+    assert run.cores[0].executed[1] == 64
+
+
+@pytest.mark.parametrize(
+    ("variant", "shape", "message"),
+    [
+        (
+            GemmVariant("m"),
+            GemmShape(24, 4, 8),
+            "gemm_m_acolumn_brow: m = 24 per core is not a positive multiple of 16 "
+            "(4 vectors of 4 lanes); pad m to 32",
+        ),
+        (
+            GemmVariant("n"),
+            GemmShape(6, 16, 8),
+            "gemm_n_acolumn_brow: m = 6 per core is not a positive multiple of 4 (4 scalars); "
+            "pad m to 8",
+        ),
+        (
+            GemmVariant("m"),
+            GemmShape(16, 4, 0),
+            "gemm_m_acolumn_brow: k = 0 per core is not a positive multiple of 1 "
+            "(the reduction); pad k to 1",
+        ),
+        (
+            GemmVariant("m"),
+            GemmShape(16, 4, 8, lda=18),
+            "lda = 18 elements of 8 bytes breaks the 32-byte alignment of vectors; use lda = 20",
+        ),
+        (
+            GemmVariant("m"),
+            GemmShape(16, 4, 8, ldc=12),
+            "ldc = 12 is smaller than the contiguous extent 16; use ldc >= 16",
+        ),
+    ],
+)
+def test_illegal_shapes_are_refused_with_the_rule(variant, shape, message):
+    with pytest.raises(ScheduleError) as error:
+        gemm_kernel(variant, shape)
+    assert str(error.value) == message
+
+
+def test_operands_that_do_not_fit_are_refused_with_their_sizes():
+    with pytest.raises(CapacityError) as error:
+        gemm_kernel(GemmVariant("m"), GemmShape(64, 64, 64))
+    assert str(error.value) == (
+        "A 32768 + B 32768 + C 32768 + workspace 640 = 98944 bytes exceed the 65536 bytes of "
+        "local memory; use smaller extents per core"
+    )
+
+
+def test_a_block_out_of_reach_of_its_pointer_is_refused():
+    with pytest.raises(CapacityError) as error:
+        gemm_kernel(GemmVariant("m", b_layout="column"), GemmShape(16, 4, 1, ldb=1500))
+    assert str(error.value) == (
+        "the block reaches 36008 bytes from its pointer, a displacement at most 32767; "
+        "use a smaller leading dimension"
+    )
