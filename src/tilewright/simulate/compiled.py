@@ -25,14 +25,21 @@ def entry_point(function: Function) -> Function:
     return cast(Function, numba.njit(cache=True, error_model="numpy")(function))
 
 
+_INTERNAL: dict[str, Any] = {
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
 def piece(function: Function) -> Function:
     """A function called from compiled code only: no wrapper for Python is built."""
-    options: dict[str, Any] = {
-        "forceinline": True,
-        "no_cpython_wrapper": True,
-        "no_cfunc_wrapper": True,
-    }
-    return cast(Function, numba.njit(error_model="numpy", **options)(function))
+    return cast(Function, numba.njit(**_INTERNAL)(function))
+
+
+def hot_piece(function: Function) -> Function:
+    """A piece on the path of every instruction: always inlined, which costs compile time."""
+    return cast(Function, numba.njit(forceinline=True, **_INTERNAL)(function))
 
 
 def _at(_typing: Any, record: Any, _index: Any) -> Any:

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tilewright.isa import Effect
-from tilewright.simulate.compiled import piece
+from tilewright.simulate.compiled import hot_piece, piece
 from tilewright.simulate.units.layout import (
     BAD_TARGET,
     EFFECT_CODES,
@@ -90,7 +90,7 @@ fused: Callable[[float, float, float], float] = cast(Any, intrinsic(_fused))
 """x * y + z with one rounding, as one machine instruction."""
 
 
-@piece
+@hot_piece
 def execute_vector(m: MachineState, core: CoreState, row: RowState) -> None:
     """Floating point on every lane: d = f(a, b, c)."""
     effect, a, b, e, d = row.effect, row.a, row.b, row.c, row.d
@@ -141,7 +141,7 @@ def _single(effect: int, a: float, b: float, c: float) -> float:
     return fused(a, b, -c)
 
 
-@piece
+@hot_piece
 def checked_address(m: MachineState, core: CoreState, row: RowState) -> int:
     """Address of a load or store, or -1 with the core's fault set."""
     address = core.registers_integer[row.b, 0] + row.value

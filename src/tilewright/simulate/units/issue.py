@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.simulate.compiled import at, piece
+from tilewright.simulate.compiled import at, hot_piece, piece
 from tilewright.simulate.units.buses import channel_obstacle, communicate
 from tilewright.simulate.units.execute import (
     checked_address,
@@ -51,7 +51,7 @@ from tilewright.simulate.units.layout import (
 )
 
 
-@piece
+@hot_piece
 def hazard(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
     """A register that keeps an instruction from issuing: (cause, register, cycle to look again)."""
     ready = core.ready
@@ -78,7 +78,7 @@ def unit_free_at(m: MachineState, core: CoreState, units: int) -> int:
     return free
 
 
-@piece
+@hot_piece
 def choose_unit(m: MachineState, core: CoreState, units: int, others: int, t: int) -> int:
     """A free unit of the mask, if possible one that `others` (the next instruction) cannot use."""
     chosen = -1
@@ -91,7 +91,7 @@ def choose_unit(m: MachineState, core: CoreState, units: int, others: int, t: in
     return chosen
 
 
-@piece
+@hot_piece
 def execute(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Carry out an instruction at the core's PC; the next PC, or -1 after a fault."""
     kind = row.kind
@@ -134,7 +134,7 @@ def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> i
     return core.pc + 1
 
 
-@piece
+@hot_piece
 def commit(s: State, m: MachineState, core: CoreState, row: RowState, unit: int, t: int) -> int:
     """Issue the instruction at the core's PC with all effects; the next PC, -1 after a fault."""
     i = core.pc
@@ -159,7 +159,7 @@ def commit(s: State, m: MachineState, core: CoreState, row: RowState, unit: int,
     return following
 
 
-@piece
+@hot_piece
 def settle(s: State, m: MachineState, core: CoreState, t: int) -> None:
     """Charge the stall that ends at `t` to its cause, register and instruction."""
     cause, cycles = core.cause, t - core.since
@@ -177,7 +177,7 @@ def settle(s: State, m: MachineState, core: CoreState, t: int) -> None:
         m.span_count += 1
 
 
-@piece
+@hot_piece
 def stall(
     s: State, m: MachineState, core: CoreState, i: int, cause: int, register: int, t: int
 ) -> None:
@@ -189,7 +189,7 @@ def stall(
         core.since, core.blocked_by = t, cause
 
 
-@piece
+@hot_piece
 def obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, units: int, unit: int, t: int
 ) -> Any:
