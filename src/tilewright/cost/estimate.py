@@ -108,6 +108,7 @@ def _arrays(prepared: Prepared, env: Env, machine: Machine) -> Chain:
         np.array([i.buffer for i in prepared.items], np.int64),
         layout.base,
         layout.strides,
+        np.asarray(layout.strides.any(axis=1)),
         np.array(prepared.kinds, np.int64),
         _stacked(counts, width),
         uniform,

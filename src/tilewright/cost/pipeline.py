@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 CALL, GET, PUT = 0, 1, 2
-_PLAYED = 3
+_PLAYED = 2
 _BACKLOG = 1e15
 _SUMMARY = 6  # elapsed, engine busy, headroom, residue, fetched ahead, compute
 
@@ -38,6 +38,7 @@ class Chain(NamedTuple):
     buffer: Ints
     base: Ints
     strides: Ints
+    varies: npt.NDArray[np.bool_]
     kinds: Ints
     counts: Floats
     uniform: npt.NDArray[np.bool_]
@@ -56,30 +57,31 @@ class Case(NamedTuple):
 
 class Clock(NamedTuple):
     """What plays: `time` is [core clock, engine free, engine busy, compute]; per buffer, when the tile fetched ahead
-    arrives and when the last two stores end; the kind of iteration of every loop.
+    arrives and when the last two stores end; the kind of iteration of every loop; which levels are inside loops.
     """
 
     time: Any
     arrived: Any
     stored: Any
     kinds: Any
+    looped: Any
 
 
 @numba.njit(cache=True)
 def _row(chain: Any, item: int, kinds: Any) -> Any:
     row = chain.base[item]
-    for d in range(len(kinds)):
-        row += chain.strides[item, d] * kinds[d]
+    if chain.varies[item]:
+        for d in range(len(kinds)):
+            row += chain.strides[item, d] * kinds[d]
     return row
 
 
 @numba.njit(cache=True)
-def _looped(case: Any, level: int) -> bool:
-    """Whether any loop around the level runs more than once; if none does there is nothing to overlap."""
-    for d in range(level):
-        if case.chain.counts[d, case.tile] > 1.0:
-            return True
-    return False
+def _mark_looped(case: Any, looped: Any) -> None:
+    """Whether any loop around each level runs more than once; if none does there is nothing to overlap."""
+    looped[0] = False
+    for d in range(len(case.chain.kinds)):
+        looped[d + 1] = looped[d] or case.chain.counts[d, case.tile] > 1.0
 
 
 @numba.njit(cache=True)
@@ -112,7 +114,7 @@ def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
 @numba.njit(cache=True)
 def _enter(case: Any, clock: Any, level: int) -> None:
     """Start the body at `level`: wait for the slots that it will write, then what stands before its loop."""
-    looped = _looped(case, level)
+    looped = clock.looped[level]
     if looped:
         for item in range(case.chain.after[level, 0], case.chain.after[level, 1]):
             if case.chain.kind[item] == PUT:
@@ -134,7 +136,7 @@ def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
     if deep < loops:
         _opaque(clock.time, summaries[deep, _place(case.chain, clock.kinds, deep)])
     for d in range(deep, level - 1, -1):
-        _items(case, clock, case.chain.after[d], _looped(case, d))
+        _items(case, clock, case.chain.after[d], clock.looped[d])
 
 
 @numba.njit(cache=True)
@@ -296,15 +298,17 @@ def play(
         np.zeros(buffers),
         np.zeros((buffers, 2)),
         np.zeros(max(loops, 1), np.int64),
+        np.zeros(loops + 1, np.bool_),
     )
     for c in range(doubles.shape[0]):
         for j in range(chain.counts.shape[1]):
             if not wanted[c, j]:
                 continue
             case = Case(chain, doubles[c], j, latency)
+            _mark_looped(case, clock.looped)
             _all_loops(case, clock, summaries)
             _reset(clock)
-            if _looped(case, loops):
+            if clock.looped[loops]:
                 fill = _ahead(case, clock, -1)
                 clock.time[0] = clock.time[1] = fill + latency if fill > 0.0 else 0.0
             _iteration(case, clock, 0, summaries)

@@ -131,7 +131,7 @@ def _product(w: TensorSpec, columns: TensorSpec, y: TensorSpec) -> Space:
         w.at(group=group, out_channels=out_channel, depth=depth),
         columns.at(group=group, depth=depth, pixels=pixel),
     )
-    return gemm_space(product, "out_channel", "pixel", "depth", inner_only=True, most=5)
+    return gemm_space(product, "out_channel", "pixel", "depth", inner_only=True, most=4)
 
 
 def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:

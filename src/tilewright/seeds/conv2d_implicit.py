@@ -22,7 +22,7 @@ from tilewright.seeds.conv2d import (
 )
 from tilewright.seeds.nest import axis, nest
 from tilewright.seeds.space import Seed, Space, layout, seed
-from tilewright.seeds.steps import Layout, Spread
+from tilewright.seeds.steps import Layout, Spread, Stage
 
 Pair = tuple[int, int]
 
@@ -31,6 +31,14 @@ Pair = tuple[int, int]
 def implicit_gemm(op: Conv2d) -> Seed:
     """The seed for one kernel size, stride and dilation."""
     return _implicit_gemm(op.kernel, op.stride, op.dilation)
+
+
+def _staging(kernel: Pair, stride: Pair) -> tuple[tuple[Stage, ...], ...]:
+    """Fetch what a whole kernel row needs at once; tap by tap where that may not fit or has gaps."""
+    row_of_weights, row_of_images = Stage("w", "kernel_col"), Stage("x", "kernel_col")
+    if stride[1] > 1:
+        return (row_of_weights,), ()
+    return ((row_of_weights, row_of_images),) + (((),) if kernel[1] > 3 else ())
 
 
 @cache
@@ -74,9 +82,9 @@ def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
             (group, out_row, out_col, image, out_channel, *taps),
         )
         .vectorize("m", "n")
-        .stage(x, None, kernel_col)
-        .stage(w, None, kernel_col)
+        .choose(*_staging(kernel, stride))
         .prefetch(y, w, x)
+        .limit(largest=1024, most=5)
     )
     pixels_inner = ("group", "rows", "channels", "cols", "batch")
     channels_inner = ("group", "rows", "cols", "batch", "channels")

@@ -220,7 +220,7 @@ def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: 
         u.at(group=group, points=point, out_channels=out_channel, in_channels=in_channel),
         v.at(group=group, points=point, channels=in_channel, tiles=tile),
     )
-    return gemm_space(product, "out_channel", "tile", "in_channel", inner_only=True, most=5)
+    return gemm_space(product, "out_channel", "tile", "in_channel", inner_only=True, most=4)
 
 
 def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
