@@ -1,0 +1,202 @@
+"""Calls of primitives: what the generated code passes, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.common.errors import ProgramError, TilewrightError
+from tilewright.common.expr import Const
+from tilewright.ir.interpret import interpret
+from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, Wait, at
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.emulate import run_emulated
+
+MACHINE = load_machine("sw26010")
+
+BUFFERS = """\
+def calls(PARAMETERS):
+    x: tensor("f64", "input", core=64, n=64)
+    y: tensor("f64", "output", core=64, n=64)
+    p: buffer("f64", 64, offset_bytes=0)
+    q: buffer("f64", 64, offset_bytes=512)
+    single: buffer("f32", 64, offset_bytes=1024)
+    get(x[rid * 8 + cid, at(0, 64)], p[0])
+    wait(p[0])
+    CALLS
+    put(q[0], y[rid * 8 + cid, at(0, 64)])
+    wait(q[0])
+"""
+
+
+def program(calls: str, parameters: str = "") -> Program:
+    text = BUFFERS.replace("CALLS", calls.replace("\n", "\n    "))
+    return parse(text.replace("PARAMETERS", parameters))
+
+
+def statement(calls: str) -> str:
+    """What stands between the wait for the input and the put, on one line."""
+    text = TARGET.emit(program(calls), MACHINE).files["calls_slave.c"]
+    behind = text.split("dma_wait(&p_reply[0], p_issued[0]);")[1]
+    return " ".join(behind.split("/* put")[0].split())
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        (
+            'fill(q[0](shape=(8, 8), roles="ab"), value=1.5)',
+            "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 1, 64}; "
+            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; "
+            "tw_fill_f64(q, count, y_stride, 1.5); }",
+        ),
+        (
+            'fill(q[0](at(2, 3), at(0, 3, 2), shape=(8, 8), roles="ab"), value=0)',
+            "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 3, 3}; "
+            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 8, 2}; "
+            "tw_fill_f64(q + 16, count, y_stride, 0.0); }",
+        ),
+        (
+            'copy(q[0](shape=(8, 8), roles="ab"), p[0](shape=(8, 8), roles="ba"))',
+            "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 8, 8}; "
+            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 8, 1}; "
+            "const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 1, 8}; "
+            "tw_copy_f64(q, p, count, y_stride, x_stride); }",
+        ),
+        (
+            'scale_add(q[0](shape=(4, 16), roles="ab"), p[0](0, at(0, 16), shape=(4, 16), '
+            'roles=".b"), alpha=0.5)',
+            "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 4, 16}; "
+            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 16, 1}; "
+            "const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; "
+            "tw_scale_add_f64(q, p, count, y_stride, x_stride, 0.5, 1.0); }",
+        ),
+    ],
+)
+def test_elementwise(calls, expected):
+    assert statement(calls) == expected
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        'copy(q[0](shape=(4, 2, 8), roles="aab"), p[0](shape=(8, 8), roles="ba"))',
+        'fill(q[0](shape=(64,), roles="a"), value=2)\n'
+        'scale_add(q[0](at(8, 40), shape=(64,), roles="a"), p[0](at(3, 40), shape=(64,), roles="a"), '
+        "alpha=-3.0, beta=0.5)",
+        'copy(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"))\n'
+        'scale_add(q[0](shape=(8, 8), roles="ab"), p[0](0, at(0, 8), shape=(8, 8), roles=".b"))',
+        'fill(q[0](shape=(64,), roles="a"), value=1)\n'
+        'scale_add(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), '
+        'p[0](shape=(64,), roles="a"), alpha=2.0, beta=3.0)',
+    ],
+)
+def test_elementwise_meaning(calls):
+    tested = program(calls)
+    inputs = {"x": np.random.default_rng(2).integers(-9, 10, (64, 64)).astype(np.float64)}
+    outputs = run_emulated(TARGET.emit(tested, MACHINE), inputs)
+    np.testing.assert_array_equal(outputs["y"], interpret(tested, inputs)["y"])
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        (
+            'relu(q[0](shape=(64,), roles="a"))',
+            "target sw26010 has no primitive 'relu'; it has copy, fill, gemm, repack, scale_add, "
+            "winograd_filter, winograd_input, winograd_output",
+        ),
+        (
+            'copy(q[0](shape=(64,), roles="a"), single[0](shape=(64,), roles="a"))',
+            "copy mixes element types f32, f64",
+        ),
+        (
+            'copy(q[0](shape=(64,), roles="a"), p[0](shape=(32,), roles="a"))',
+            "the operands of copy disagree about axis 'a'; "
+            "give its dimensions the same extents in every operand",
+        ),
+        (
+            'fill(q[0](shape=(8, 8), roles="a."), value=0)',
+            "dimension 1 of a view of 'q' has no role and extent 8; give it a role or extent 1",
+        ),
+        (
+            'fill(q[0](shape=(64,), roles="a"), value=float("inf"))',
+            "fill: value is inf; give a finite number",
+        ),
+        (
+            'gemm(q[0](shape=(8, 8), roles="mn"), p[0](shape=(8, 8), roles="mk"), '
+            'p[0](shape=(8, 8), roles="kn"), vector="k")',
+            "gemm: vector is 'k'; use 'm' or 'n'",
+        ),
+        (
+            'winograd_filter(q[0](shape=(16, 4), roles="xa"), p[0](shape=(3, 3, 4), roles="rca"), '
+            "output_tile=3)",
+            "winograd_filter: output_tile is 3; use 2 or 4",
+        ),
+        (
+            'winograd_filter(q[0](shape=(16, 3), roles="xa"), p[0](shape=(4, 4, 3), roles="rca"), '
+            "output_tile=2)",
+            "winograd_filter: 'p' must have 3 rows and one column axis",
+        ),
+        (
+            'winograd_filter(q[0](shape=(9, 4), roles="xa"), p[0](shape=(3, 3, 4), roles="rca"), '
+            "output_tile=2)",
+            "winograd_filter: axis 'x' must have 4 x 4 points",
+        ),
+    ],
+)
+def test_refusals(calls, message):
+    with pytest.raises(TilewrightError) as caught:
+        TARGET.emit(program(calls), MACHINE)
+    assert str(caught.value) == message
+
+
+def test_a_program_with_parameters():
+    with pytest.raises(ProgramError) as caught:
+        TARGET.emit(program('fill(q[0](shape=(n,), roles="a"), value=0)', "n"), MACHINE)
+    assert str(caught.value) == (
+        "program 'calls' still has parameters: n; instantiate it before code is generated"
+    )
+
+
+def test_a_program_of_an_earlier_stage():
+    seed = parse(
+        'def seed():\n    y: tensor("f64", "output", n=64)\n    fill(y[at(0, 64)]("a"), value=0)\n'
+    )
+    with pytest.raises(ProgramError) as caught:
+        TARGET.emit(seed, MACHINE)
+    assert str(caught.value) == (
+        "fill works on tensor 'y' in main memory; stage its operands in the scratchpad first"
+    )
+
+
+def test_a_buffer_without_address():
+    text = 'def bare():\n    p: buffer("f64", 64)\n    barrier()\n'
+    with pytest.raises(ProgramError) as caught:
+        TARGET.emit(parse(text), MACHINE)
+    assert str(caught.value) == (
+        "buffer 'p' has no address in the scratchpad; run the buffer allocation pass first"
+    )
+
+
+def test_hostile_names_are_words_in_the_code():
+    """Names that other tools let through neither break the C text nor leave it."""
+    n = (Const(64),)
+    x = Tensor("int", "f64", "input", ("*/ x",), n)
+    y = Tensor('y"; system("true', "f64", "output", ("d",), n)
+    buffer = Buffer("tile */", "f64", Const(64), offset_bytes=0)
+    ranges = (at(0, 64),)
+    body = (
+        Transfer("get", x.name, ranges, buffer.name, Const(0)),
+        Wait(buffer.name, Const(0)),
+        Transfer("put", y.name, ranges, buffer.name, Const(0)),
+        Wait(buffer.name, Const(0)),
+    )
+    hostile = Program("../../while", (), (x, y), (buffer,), body)
+    artifact = TARGET.emit(hostile, MACHINE)
+    assert artifact.name == "while_"
+    assert "system(" not in "".join(artifact.files.values())
+    given = np.arange(64.0)
+    np.testing.assert_array_equal(run_emulated(artifact, {"int": given})[y.name], given)
