@@ -58,6 +58,7 @@ class _Linker:
     table: InstructionTable
     sections: dict[str, _Joined] = field(default_factory=dict)
     shifts: dict[tuple[int, str], int] = field(default_factory=dict)
+    defined: list[dict[str, Symbol]] = field(default_factory=list)
     globals: dict[str, tuple[int, Symbol]] = field(default_factory=dict)
     errors: list[AssemblyError] = field(default_factory=list)
 
@@ -76,10 +77,12 @@ class _Linker:
         if not section.nobits:
             joined.data += bytes(self.shifts[index, section.name] - len(joined.data)) + section.data
 
-    def collect_globals(self, index: int) -> None:
-        """Note what an object defines for the others."""
-        for symbol in self.objects[index].symbols:
-            if not symbol.is_global or symbol.section is None:
+    def collect_symbols(self, index: int) -> None:
+        """Note what an object defines, for itself and for the others."""
+        defined = {s.name: s for s in self.objects[index].symbols if s.section is not None}
+        self.defined.append(defined)
+        for symbol in defined.values():
+            if not symbol.is_global:
                 continue
             known = self.globals.get(symbol.name)
             if known is not None:
@@ -102,9 +105,9 @@ class _Linker:
         """The address of a name as an object sees it: its own, or another's global one."""
         if (index, name) in self.shifts:
             return self.sections[name].address + self.shifts[index, name]
-        for symbol in self.objects[index].symbols:
-            if symbol.name == name and symbol.section is not None:
-                return self.address(index, symbol)
+        own = self.defined[index].get(name)
+        if own is not None:
+            return self.address(index, own)
         found = self.globals.get(name)
         return None if found is None else self.address(*found)
 
@@ -161,7 +164,7 @@ def link(
     for index, source in enumerate(objects):
         for section in source.sections:
             linker.join(index, section)
-        linker.collect_globals(index)
+        linker.collect_symbols(index)
     _raise(linker)
     _place(linker, data_address, code_address)
     for index, source in enumerate(objects):
