@@ -112,16 +112,22 @@ def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
 
 
 @numba.njit(cache=True)
+def _reuse(case: Any, clock: Any, span: Any) -> None:
+    """Wait until the slots that the span's stores leave from may be written again."""
+    for item in range(span[0], span[1]):
+        if case.chain.kind[item] == PUT:
+            b = case.chain.buffer[item]
+            due = clock.stored[b, 0] if case.double[b] else clock.stored[b, 1]
+            clock.time[0] = max(clock.time[0], due)
+
+
+@numba.njit(cache=True)
 def _enter(case: Any, clock: Any, level: int) -> None:
     """Start the body at `level`: wait for the slots that it will write, then what stands before its loop."""
-    looped = clock.looped[level]
-    if looped:
-        for item in range(case.chain.after[level, 0], case.chain.after[level, 1]):
-            if case.chain.kind[item] == PUT:
-                b = case.chain.buffer[item]
-                due = clock.stored[b, 0] if case.double[b] else clock.stored[b, 1]
-                clock.time[0] = max(clock.time[0], due)
-    _items(case, clock, case.chain.before[level], looped)
+    if clock.looped[level]:
+        _reuse(case, clock, case.chain.before[level])
+        _reuse(case, clock, case.chain.after[level])
+    _items(case, clock, case.chain.before[level], clock.looped[level])
 
 
 @numba.njit(cache=True)
