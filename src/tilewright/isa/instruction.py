@@ -13,7 +13,7 @@ from functools import cached_property
 
 from tilewright.common.errors import AssemblyError
 from tilewright.isa.effects import Branch, Traits
-from tilewright.isa.table import Alias, InstructionSpec, InstructionTable, OperandSpec
+from tilewright.isa.table import InstructionSpec, InstructionTable, OperandSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +251,3 @@ def _check_range(
     low, high = immediate_range(table, spec, operand_spec)
     if not low <= value <= high:
         raise AssemblyError(f"{label} = {value} is outside {low} .. {high}")
-
-
-def alias_of(table: InstructionTable, mnemonic: str, arguments: int) -> Alias | None:
-    """The alias that a mnemonic with so many arguments stands for, if it is one."""
-    return table.alias_by_mnemonic.get((mnemonic, arguments))

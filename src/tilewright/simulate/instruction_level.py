@@ -84,7 +84,7 @@ def simulate_mesh(
         )
     ]
     limit = trace_limit if traced_cores else 0
-    state, bases = launch(cores, mesh, local_memory, unit_order, max_cycles, limit)
+    state, bases = launch(cores, mesh, local_memory, max_cycles, limit)
     (run_decoupled if unit_order == "decoupled" else run_in_order)(state)
     each = [core.program for core in cores]
     raise_if_stopped(state, each, bases)

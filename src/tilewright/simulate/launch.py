@@ -66,7 +66,6 @@ def launch(
     cores: Sequence[Core],
     mesh: Mesh,
     local_memory: Sequence[ArrayLike] | NDArray[np.uint8] | None,
-    unit_order: UnitOrder,
     max_cycles: int,
     trace_limit: int,
 ) -> tuple[layout.Arrays, list[int]]:
@@ -75,7 +74,7 @@ def launch(
     if any(core.program.table.name != table.name for core in cores):
         raise SimulationError("the cores' programs use different instruction tables")
     code, bases = _joined_code([core.program for core in cores])
-    machine = _machine(table, mesh, unit_order, max_cycles)
+    machine = _machine(table, mesh, max_cycles)
     state = _fresh_state(table, code, machine, len(cores), trace_limit)
     for record, core, base in zip(state.cores, cores, bases, strict=True):
         _start(record, core, base)
@@ -98,9 +97,7 @@ def _joined_code(programs: Sequence[Program]) -> tuple[NDArray[Any], list[int]]:
     return np.concatenate(parts), [starts[id(program)] for program in programs]
 
 
-def _machine(
-    table: InstructionTable, mesh: Mesh, unit_order: UnitOrder, max_cycles: int
-) -> NDArray[Any]:
+def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[Any]:
     """The machine's record: issue rules, sizes, and communication parameters."""
     issue, machine = table.issue, np.zeros(1, layout.machine_dtype())
     values = {
@@ -118,7 +115,6 @@ def _machine(
         "rows": mesh.rows,
         "columns": mesh.columns,
         "ideal": mesh.ideal_communication,
-        "decoupled": unit_order == "decoupled",
     }
     communication = _communication(table, mesh)
     if communication is not None:
@@ -184,10 +180,12 @@ def _start(record: Any, core: Core, base: int) -> None:
     record["base"], record["end"] = base, base + count
     record["pc"] = record["fetch"] = base + core.entry
     record["traced"] = core.traced
+    record["code_address"] = program.code_address
     table = program.table
     link = next((f"{f.prefix}ra" for f in table.register_files if "ra" in f.aliases), None)
     if link is not None:
-        record["registers_integer"][table.register_numbers[link], 0] = count * table.word_bits // 8
+        behind = program.code_address + count * table.word_bits // 8
+        record["registers_integer"][table.register_numbers[link], 0] = behind
 
 
 def _set_registers(record: Any, table: InstructionTable, values: Registers) -> None:

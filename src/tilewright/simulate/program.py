@@ -52,13 +52,17 @@ _INTEGER_PREFIXES = ("int_", "compare_", "address")
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Instructions of one table, their labels (instruction numbers) and their encoded rows."""
+    """Instructions of one table, their labels (instruction numbers) and their encoded rows.
+
+    Return addresses count bytes from `code_address`, the address of the first instruction.
+    """
 
     table: InstructionTable
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int]
     code: NDArray[Any] = field(repr=False)
     name: str = "program"
+    code_address: int = 0
 
     def entry(self, where: str | int) -> int:
         """The instruction number of a label or a number. Errors: AssemblyError."""
@@ -75,6 +79,7 @@ def encode_program(
     *,
     symbols: Mapping[str, int] | None = None,
     name: str = "program",
+    code_address: int = 0,
 ) -> Program:
     """Rows for the simulator; labels are resolved, other names are looked up in `symbols`.
 
@@ -91,7 +96,7 @@ def encode_program(
     values = dict(symbols or {})
     for number, instruction in enumerate(instructions):
         _encode(code[number], instruction, number, labels, values)
-    return Program(table, tuple(instructions), labels, code, name)
+    return Program(table, tuple(instructions), labels, code, name, code_address)
 
 
 def _encode(

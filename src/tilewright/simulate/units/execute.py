@@ -284,16 +284,16 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
     x = core.registers_integer
     effect, following = row.effect, core.pc + 1
     if effect == BRANCH_RETURN:
-        target = core.base + x[row.a, 0] // m.word_bytes
+        target = core.base + (x[row.a, 0] - core.code_address) // m.word_bytes
     elif branch_taken(effect, x[row.a, 0]):
         target = following + row.value
     else:
         target = following
     if effect == BRANCH_CALL:
-        x[row.d, 0] = (following - core.base) * m.word_bytes
+        x[row.d, 0] = core.code_address + (following - core.base) * m.word_bytes
     if target < core.base or target > core.end:
         core.fault = BAD_TARGET
-        core.fault_address = (target - core.base) * m.word_bytes
+        core.fault_address = core.code_address + (target - core.base) * m.word_bytes
         return -1
     return int(target)
 

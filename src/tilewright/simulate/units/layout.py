@@ -92,7 +92,8 @@ class CoreState(Protocol):
     number: int  # row * columns + column
     pc: int
     end: int
-    base: int
+    base: int  # row of the program's first instruction, which lies at `code_address`
+    code_address: int
     wake: int  # cycle to look at the core again, NEVER while it waits for an event
     status: int
     slot: int  # instructions already issued in cycle `wake`, before others had to catch up
@@ -154,7 +155,6 @@ class MachineState(Protocol):
     overwrite_next_cycle: bool
     ordered_results: bool
     window: int
-    decoupled: bool
     lanes: int
     units: int
     word_bytes: int
@@ -268,9 +268,9 @@ def machine_dtype() -> np.dtype[Any]:
     return _overlay([*scalars, {"bus_free": ("i8", (2, LINE_CAPACITY))}])
 
 
-def plain_dtype(record: type, kind: str = "i8") -> np.dtype[Any]:
+def plain_dtype(record: type) -> np.dtype[Any]:
     """A record of integers only."""
-    return np.dtype([(name, kind) for name in _scalars(record)], align=True)
+    return np.dtype([(name, "i8") for name in _scalars(record)])
 
 
 def _overlay(groups: list[dict[str, tuple[str, tuple[int, ...]]]]) -> np.dtype[Any]:

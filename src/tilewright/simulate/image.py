@@ -1,0 +1,103 @@
+"""From a linked image to what the simulator takes: a program and the bytes of local memory.
+
+In: an `Object` that the linker made or that was read from an ELF file. Out: a `Program` whose
+addresses are the image's, and the initial local memory (data sections at their addresses).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.asm import Object, Section, decode
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import Instruction, InstructionTable
+from tilewright.simulate.program import Program, encode_program
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedImage:
+    """A program and the local memory that every core starts with."""
+
+    program: Program
+    local_memory: NDArray[np.uint8]
+
+
+def load_image(image: Object, table: InstructionTable) -> LoadedImage:
+    """The program and the local memory of an image.
+
+    Errors: AssemblyError when it is not linked, has no code, or has code words that mean nothing.
+    """
+    if not image.is_linked:
+        raise AssemblyError("it is not linked", where=image.file_name, fix="link it first")
+    code = sorted((s for s in image.sections if s.is_code and s.data), key=lambda s: s.address)
+    if not code:
+        raise AssemblyError("it has no code", where=image.file_name)
+    start = code[0].address
+    instructions = [i for place in _filled(code, start) for i in _decoded(image, *place, table)]
+    entries = _entries(image, code, start)
+    labelled = [replace(i, labels=entries.get(n, ())) for n, i in enumerate(instructions)]
+    program = encode_program(labelled, table, name=image.file_name, code_address=start)
+    return LoadedImage(program, _local_memory(image, table))
+
+
+def _filled(code: list[Section], start: int) -> list[tuple[Section, int]]:
+    """Each code section with the bytes of padding before it."""
+    places, end = [], start
+    for section in code:
+        places.append((section, section.address - end))
+        end = section.address + len(section.data)
+    return places
+
+
+def _decoded(
+    image: Object, section: Section, padding: int, table: InstructionTable
+) -> list[Instruction]:
+    """The instructions of one section, with their source lines, after its padding."""
+    step = image.word_bytes
+    lines = {
+        line.offset + byte: line.number
+        for line in image.lines
+        if line.section == section.name
+        for byte in range(0, line.size_bytes, step)
+    }
+    data = bytes(padding) + section.data
+    found = []
+    for offset in range(0, len(data), step):
+        instruction = decode(data[offset : offset + step], table)
+        if instruction is None:
+            address = section.address - padding + offset
+            raise AssemblyError(
+                f"the word at address {address} is no instruction of {table.name}",
+                where=image.file_name,
+            )
+        found.append(replace(instruction, line=lines.get(offset - padding, 0)))
+    return found
+
+
+def _entries(image: Object, code: list[Section], start: int) -> dict[int, tuple[str, ...]]:
+    """The names of each instruction number."""
+    sections = {section.name for section in code}
+    entries: dict[int, tuple[str, ...]] = {}
+    for symbol in image.symbols:
+        if symbol.section in sections:
+            number = (image.address_of(symbol.name) - start) // image.word_bytes
+            entries[number] = (*entries.get(number, ()), symbol.name)
+    return entries
+
+
+def _local_memory(image: Object, table: InstructionTable) -> NDArray[np.uint8]:
+    memory = np.zeros(table.local_memory_bytes, np.uint8)
+    for section in image.sections:
+        if not section.is_code and "a" in section.flags and section.data:
+            end = section.address + len(section.data)
+            if end > len(memory):
+                raise AssemblyError(
+                    f"section {section.name} ends at {end} bytes, the local memory has "
+                    f"{len(memory)}",
+                    where=image.file_name,
+                )
+            memory[section.address : end] = np.frombuffer(section.data, np.uint8)
+    return memory
