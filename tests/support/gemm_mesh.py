@@ -34,7 +34,9 @@ class GemmRun:
         return self.kernel.plan.shape.multiply_adds / self.mesh.cycles
 
 
-def run_gemm(variant: GemmVariant, shape: GemmShape, *, seed: int = 0, registers=None) -> GemmRun:
+def run_gemm(
+    variant: GemmVariant, shape: GemmShape, *, seed=0, registers=None, communication=None
+) -> GemmRun:
     """Random integers in A, B and C; the unused rest of every local memory is not a number."""
     kernel = gemm_kernel(variant, shape)
     rng = np.random.default_rng(seed)
@@ -51,7 +53,10 @@ def run_gemm(variant: GemmVariant, shape: GemmShape, *, seed: int = 0, registers
     given = {"$16": places[0], "$17": places[1], "$18": places[2], "$19": workspace}
     program = encode_program(kernel.instructions, kernel.table)
     mesh = simulate_mesh(
-        program, Mesh(MESH, MESH), registers=given | (registers or {}), local_memory=memory
+        program,
+        Mesh(MESH, MESH, communication),
+        registers=given | (registers or {}),
+        local_memory=memory,
     )
     result = mesh.local_memory().view(np.float64)
     expected = a @ b + c

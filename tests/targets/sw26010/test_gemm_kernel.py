@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from support.gemm_mesh import run_gemm
@@ -52,6 +53,17 @@ def test_the_best_primitive_keeps_the_vector_pipe_busy(k, target):
     run = run_gemm(GemmVariant("m", "column", "row"), GemmShape(16, 48, k))
     assert run.exact
     assert run.efficiency >= target
+
+
+@pytest.mark.parametrize("entries", [1, 2, 4, 8])
+@pytest.mark.parametrize("latency", [1, 40])
+def test_no_result_depends_on_the_timing_of_the_buses(entries, latency):
+    communication = msgspec.structs.replace(
+        load_table("sw26010_cpe").communication,
+        transfer_buffer_entries=entries,
+        transfer_latency_cycles=latency,
+    )
+    assert run_gemm(VARIANTS[1], GemmShape(16, 8, 3), communication=communication).exact
 
 
 def test_packing_costs_little():

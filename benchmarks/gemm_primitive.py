@@ -1,0 +1,64 @@
+"""Simulates the GEMM primitives of SW26010 over a grid of shapes, checks every product, fits time
+models.
+
+PYTHONPATH=src:tests python benchmarks/gemm_primitive.py [VARIANT ...]
+
+For each variant: the shapes of the grid with exact results, the best efficiency by K, and the
+errors of swATOP's Eq. 2 (in its non-singular form) and of the form that follows the code, fitted to
+one half of the grid and judged on the other. All cycles are simulated.
+"""
+
+import sys
+from itertools import product
+
+from support.gemm_mesh import run_gemm
+from tilewright.targets.sw26010.gemm_calibrate import (
+    GemmSample,
+    fit_gemm_model,
+    model_error,
+    term_names,
+)
+from tilewright.targets.sw26010.gemm_shape import VARIANTS, GemmShape
+
+TRAINING = (*product((16, 48), (4, 16, 32), (2, 5, 16, 24)), *product((32,), (8, 24), (3, 8, 20)))
+HELD_OUT = (*product((32,), (12, 20, 40), (4, 7, 12, 18)), *product((16, 64), (8, 28), (6, 11)))
+
+
+def sampled(variant, grid):
+    """Runs the grid; returns its samples and whether every product was exact."""
+    samples, exact = [], True
+    for vector, scalar, k in grid:
+        extents = (vector, scalar, k) if variant.vectorised == "m" else (scalar, vector, k)
+        run = run_gemm(variant, GemmShape(*extents))
+        exact &= run.exact
+        samples.append(GemmSample(run.kernel.plan.shape, run.cycles))
+    return samples, exact
+
+
+def report(variant):
+    """Runs one variant and prints its lines."""
+    training, exact_training = sampled(variant, TRAINING)
+    held_out, exact_held_out = sampled(variant, HELD_OUT)
+    count = len(training) + len(held_out)
+    print(f"{variant.name}: {count} shapes, exact: {exact_training and exact_held_out}")
+    for form in ("equation 2", "blocks"):
+        model = fit_gemm_model(form, variant, training)
+        error = model_error(model, held_out)
+        fitted = " + ".join(
+            f"{value:.4g} [{name}]"
+            for value, name in zip(model.coefficients, term_names(form, variant), strict=True)
+        )
+        print(
+            f"  {form:10} mean {error.mean:.2%} worst {error.worst:.2%}  T = {fitted}", flush=True
+        )
+
+
+def main():
+    """All variants, or the named ones."""
+    for variant in VARIANTS:
+        if len(sys.argv) < 2 or variant.name in sys.argv[1:]:
+            report(variant)
+
+
+if __name__ == "__main__":
+    main()
