@@ -217,6 +217,14 @@ def read_text(path: Path) -> str:
         raise ArtifactError("is not UTF-8 text", where=str(path)) from None
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write one file; raises ArtifactError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(path)) from None
+
+
 def _read(path: Path, kind: type[T], expected: str) -> T:
     try:
         value = msgspec.json.decode(read_text(path), type=kind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from rich import box
 from rich.table import Table
 
 from tilewright.report.view import LayerResult, NetworkResult
@@ -16,28 +17,32 @@ _FACTORS = re.compile(r"factors\((?P<pairs>[^)]*)\)")
 
 
 def short_schedule(schedule: str) -> str:
-    """The tile factors, vectorised dimension and doubled buffers of each nest, in one line.
+    """The tiles in the order of the loops, vectorised dimension and doubled buffers of each nest.
 
-    >>> short_schedule("algorithm gemm\\nnest gemm\\nvectorize(n)\\n"
+    >>> short_schedule("algorithm gemm\\nnest gemm\\nreorder(row, col)\\nvectorize(n)\\n"
     ...                "factors(a_copies=2, b_copies=1, col_granule=8, col_tile=64, row_tile=32)")
-    'col 64 row 32 vec n 2x a'
+    'row 32 col 64 vec n 2x a'
     """
     return " | ".join(_short_nest(part) for part in schedule.split("\nnest ")[1:])
 
 
 def _short_nest(text: str) -> str:
     match = _FACTORS.search(text)
-    pairs = [pair.split("=") for pair in match["pairs"].split(", ")] if match else []
-    tiles = [f"{name[:-5]} {value}" for name, value in pairs if name.endswith("_tile")]
-    doubled = [name[:-7] for name, value in pairs if name.endswith("_copies") and value == "2"]
+    pairs = dict(pair.split("=") for pair in match["pairs"].split(", ")) if match else {}
+    order = re.search(r"reorder\(([^)]*)\)", text)
+    tiled = [name[:-5] for name in pairs if name.endswith("_tile")]
+    loops = [name for name in (order[1].split(", ") if order else ()) if name in tiled]
+    loops += [name for name in tiled if name not in loops]
+    words = [f"{name} {pairs[f'{name}_tile']}" for name in loops]
+    doubled = [name[:-7] for name, value in pairs.items() if (name[-7:], value) == ("_copies", "2")]
     vector = re.search(r"vectorize\((\w+)\)", text)
-    words = [*tiles, *([f"vec {vector[1]}"] if vector else [])]
+    words += [f"vec {vector[1]}"] if vector else []
     return " ".join([*words, *([f"2x {','.join(doubled)}"] if doubled else [])])
 
 
 def layer_table(result: NetworkResult, clock_hz: int) -> Table:
     """One line per layer; the columns say which numbers are the model's and which simulated."""
-    table = Table(title=f"{len(result.layers)} layers on {result.machine}", title_justify="left")
+    table = plain_table(_title(result))
     for column in ("layer", "algorithm", "divided over", "schedule"):
         table.add_column(column, overflow="fold")
     for column in ("ms (model)", "ms (simulated)", "Gflop/s", "% of peak"):
@@ -49,6 +54,17 @@ def layer_table(result: NetworkResult, clock_hz: int) -> Table:
     for layer in result.layers:
         table.add_row(*_row(layer, clock_hz), *([layer.check] if checked else []))
     return table
+
+
+def _title(result: NetworkResult) -> str:
+    count = len(result.layers)
+    batch = "" if result.batch is None else f", batch {result.batch}"
+    return f"{count} layer{'s' if count > 1 else ''} on {result.machine}{batch}, {result.dtype}"
+
+
+def plain_table(title: str | None = None) -> Table:
+    """An empty table in the style of all reports."""
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE)
 
 
 def _row(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:

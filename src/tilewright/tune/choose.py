@@ -7,18 +7,23 @@ the layers of a network share the structures of their spaces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pkgutil import iter_modules
 
 from tilewright import seeds as shipped_seeds
-from tilewright.common.errors import ScheduleError, SimulationError
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, ScheduleError, SimulationError
+from tilewright.common.expr import evaluate
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
-from tilewright.seeds.space import Seed, seeds_for
+from tilewright.seeds.nest import TensorSpec
+from tilewright.seeds.space import Seed, parameters, seeds_for
+from tilewright.seeds.steps import Spread
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
 from tilewright.tune.search import Candidate, rank, require_fit
@@ -75,12 +80,14 @@ def choose(
     not apply to an operator is refused, otherwise all algorithms are tried there. Raises
     CapacityError for an operator of which nothing fits.
     """
-    cases = [
+    every = [
         (i, part, seed)
         for i, op in enumerate(ops)
         for part in _partitions(op, machine, partition)
         for seed in _seeds(part.piece, algorithm, strict)
     ]
+    room = machine.memory.main.capacity_bytes
+    cases = [case for case in every if main_memory_bytes(case[1].piece, case[2]) <= room]
     rankings = rank([(part.piece, seed) for _, part, seed in cases], machine, keep=keep)
     found: list[list[Option]] = [[] for _ in ops]
     counts = [[0, 0] for _ in ops]
@@ -90,7 +97,7 @@ def choose(
         counts[i][1] += ranking.fitting
     for op, options, i in zip(ops, found, range(len(ops)), strict=True):
         if not options:
-            _refuse(op, [(part, seed) for n, part, seed in cases if n == i], machine)
+            _refuse(op, [(part, seed) for n, part, seed in every if n == i], machine)
         options.sort(key=lambda option: option.candidate.cycles)
     return [
         Choice(op, tuple(options), *count)
@@ -156,7 +163,63 @@ def _seeds(op: Op, algorithm: str | None, strict: bool) -> list[Seed]:
     return [s for s in seeds_for(op) if s.name == algorithm] or seeds_for(op)
 
 
+def main_memory_bytes(op: Op, seed: Seed) -> int:
+    """Bytes of one group's main memory that the operator's tensors take under an algorithm."""
+    values = parameters(op)
+    elements = sum(_elements(tensor, values) for tensor in seed.tensors if not tensor.storage)
+    return elements * dtype(op.dtype).size_bytes
+
+
+def require_main_memory(op: Op, seed: Seed, machine: Machine) -> None:
+    """Raise CapacityError where the operator's tensors do not fit one group's main memory."""
+    needed, limit = main_memory_bytes(op, seed), machine.memory.main.capacity_bytes
+    if needed > limit:
+        largest = max(seed.tensors, key=lambda t: _elements(t, parameters(op)))
+        raise CapacityError(
+            f"the tensors of {op.describe()} take {needed} bytes of main memory with "
+            f"{seed.name}, {largest.name!r} the most, the limit is {limit}",
+            fix=f"a smaller batch, or --set memory.main.capacity_bytes={needed}",
+        )
+
+
+def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, int]]:
+    """(axis, extent, what it is computed as) where the mesh takes multiples only.
+
+    The dimension that is vectorised may be rounded up further.
+    """
+    values, found = parameters(op), []
+    for space in seed.spaces:
+        fixed = (choice[0] for choice in space.choices if len(choice) == 1)
+        for step in (step for alternative in fixed for step in alternative):
+            if isinstance(step, Spread):
+                extent = int(evaluate(space.nest.axis(step.axis).extent, values))
+                multiple = _multiple(step.over, space.nest.primitive, machine)
+                padded = -(-extent // multiple) * multiple
+                if padded != extent:
+                    found.append((step.axis, extent, padded))
+    return found
+
+
+def _multiple(over: str, primitive: str, machine: Machine) -> int:
+    """What an extent that is spread over the mesh is at least a multiple of."""
+    block = machine.primitives.gemm.register_block_scalars if primitive == "gemm" else 1
+    match over:
+        case "rows":
+            return machine.mesh.rows * block
+        case "columns":
+            return machine.mesh.columns * block
+        case _:
+            return math.lcm(machine.mesh.rows, machine.mesh.columns)
+
+
+def _elements(tensor: TensorSpec, values: Mapping[str, int]) -> int:
+    return math.prod(int(evaluate(extent, values)) for _, extent in tensor.dims)
+
+
 def _refuse(op: Op, cases: Sequence[tuple[Partition, Seed]], machine: Machine) -> None:
+    """Raise the reason why nothing fits, preferring one that a larger scratchpad would solve."""
     for part, seed in cases:
         require_fit(part.piece, seed, machine)
+    for part, seed in cases:
+        require_main_memory(part.piece, seed, machine)
     raise ScheduleError(f"no candidate of {op.describe()} was found")

@@ -1,0 +1,95 @@
+"""`tilewright asm`, `tilewright objdump`: assembly text to objects, and objects back to text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from tilewright.asm import (
+    Object,
+    assemble_file,
+    disassemble,
+    listing,
+    object_summary,
+    read_object,
+    write_object,
+)
+from tilewright.cli.output import OutputOptions
+from tilewright.isa import InstructionTable, load_table, read_table
+
+TableName = Annotated[
+    str, typer.Option("--table", help="Name of an instruction table, or a .toml file.")
+]
+_DEFAULT_TABLE = "sw26010_cpe"
+
+
+class SectionLine(Struct, frozen=True):
+    """One section of an object."""
+
+    name: str
+    size_bytes: int
+
+
+class ObjectResult(Struct, frozen=True):
+    """The `--json` form of `asm` and `objdump`; `text` is the listing or the disassembly."""
+
+    file: str
+    table: str
+    sections: tuple[SectionLine, ...]
+    symbols: tuple[str, ...]
+    instructions: int
+    text: str
+
+
+def asm_command(
+    file: Annotated[Path, typer.Argument(help="Assembly text.")],
+    output: OutputOptions,
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="The object to write.")] = None,
+    show_listing: Annotated[
+        bool, typer.Option("--listing", help="Print addresses, bytes and lines.")
+    ] = False,
+    table: TableName = _DEFAULT_TABLE,
+) -> None:
+    """Assemble a file into an ELF object."""
+    assembled = assemble_file(file, find_table(table))
+    target = out or file.with_suffix(".o")
+    write_object(assembled, target)
+    text = listing(assembled) if show_listing else ""
+    output.value(_result(assembled, target, text))
+    if show_listing:
+        output.show(text.rstrip("\n"))
+    output.show(f"{len(assembled.instructions)} instructions written to {target}")
+
+
+def objdump_command(
+    file: Annotated[Path, typer.Argument(help="An ELF object or image.")],
+    output: OutputOptions,
+    table: TableName = _DEFAULT_TABLE,
+) -> None:
+    """Show an object: sections, symbols, relocations, disassembly."""
+    known = find_table(table)
+    found = read_object(file, known)
+    text = disassemble(found, known)
+    output.value(_result(found, file, text))
+    output.show(object_summary(found).rstrip("\n"), "", text.rstrip("\n"))
+
+
+def find_table(name: str) -> InstructionTable:
+    """A shipped table, or one from a file."""
+    if name.endswith(".toml") or "/" in name:
+        return read_table(Path(name))
+    return load_table(name)
+
+
+def _result(found: Object, path: Path, text: str) -> ObjectResult:
+    return ObjectResult(
+        file=str(path),
+        table=found.table_name,
+        sections=tuple(SectionLine(s.name, s.size_bytes) for s in found.sections),
+        symbols=tuple(s.name for s in found.symbols),
+        instructions=len(found.instructions),
+        text=text,
+    )

@@ -1,0 +1,156 @@
+"""`tilewright check`: legality before anything runs; every refusal names the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from tilewright.cli.options import MachineOptions, OperatorOptions
+from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.workload import read_workload
+from tilewright.common.errors import CheckFailed, TilewrightError
+from tilewright.compiler.artifact import KERNEL_FILE, PROGRAM_FILE, read_kernel, read_program
+from tilewright.compiler.artifact import read_text as read_source
+from tilewright.ir.nodes import Program
+from tilewright.ir.verify import verify
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.partition import split
+from tilewright.seeds.space import Seed, seeds_for
+from tilewright.targets.registry import find_target
+from tilewright.tune.choose import padded_axes, require_main_memory
+from tilewright.tune.search import require_fit
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was checked: `status` is ok, note or refused."""
+
+    subject: str
+    rule: str
+    status: str
+    message: str = ""
+    fix: str = ""
+
+
+class CheckReport(Struct, frozen=True):
+    """The `--json` form of `check`."""
+
+    machine: str
+    findings: tuple[Finding, ...]
+    refused: int
+
+
+def check_command(
+    subject: Annotated[
+        str,
+        typer.Argument(help="A network, FILE.onnx, conv2d, gemm, a written folder or IR text."),
+    ],
+    machine: MachineOptions,
+    operator: OperatorOptions,
+    output: OutputOptions,
+) -> None:
+    """Check that operators fit a machine, or that a program is legal on it."""
+    target = machine.load()
+    path = Path(subject)
+    if path.is_dir():
+        program = read_kernel(path)[1] if (path / KERNEL_FILE).exists() else None
+        if program is None:
+            raise UsageProblem(f"{subject} is not the folder of one operator")
+        findings = tuple(_program(program, str(path / PROGRAM_FILE), target))
+    elif path.is_file() and path.suffix != ".onnx":
+        findings = tuple(_program(read_program(read_source(path), subject), subject, target))
+    else:
+        workload = read_workload(subject, operator)
+        distinct = {op: name for name, op in reversed(workload.layers)}
+        findings = tuple(f for op, name in distinct.items() for f in _operator(name, op, target))
+    _finish(CheckReport(target.name, findings, _refused(findings)), output)
+
+
+def _operator(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
+    """Does an algorithm fit, divided over the groups in some way? What is computed in vain?"""
+    rule = "fits scratchpad and main memory"
+    tried = [
+        (
+            f"{name}, {seed.name} over {part.kind}",
+            _problem(partial(_fits, part.piece, seed, machine)),
+        )
+        for part in split(op, machine.groups.count)
+        for seed in seeds_for(part.piece)
+    ]
+    status = "note" if any(problem is None for _, problem in tried) else "refused"
+    for subject, problem in tried:
+        if problem is None:
+            yield Finding(subject, rule, "ok")
+        else:
+            yield Finding(subject, rule, status, problem.message, problem.fix)
+    yield from _notes(name, op, machine)
+
+
+def _fits(piece: Op, seed: Seed, machine: Machine) -> None:
+    require_fit(piece, seed, machine)
+    require_main_memory(piece, seed, machine)
+
+
+def _notes(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
+    """Extents that are rounded up, and pieces that overlap: legal, but not free."""
+    for seed in seeds_for(op):
+        for axis, extent, padded in padded_axes(op, seed, machine):
+            yield Finding(
+                f"{name}, {seed.name}",
+                "divisibility",
+                "note",
+                f"{axis} = {extent} is computed as {padded}, which the mesh divides",
+            )
+    for part in split(op, machine.groups.count):
+        total = sum(piece.op.flops for piece in part.pieces)
+        if total > op.flops:
+            yield Finding(
+                name,
+                "divisibility",
+                "note",
+                f"over {part.kind}, {len(part.pieces)} equal pieces overlap: "
+                f"{100 * (total / op.flops - 1):.1f} % is computed twice",
+            )
+
+
+def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding]:
+    """Stage rules and capacity, then what code generation refuses: descriptor limits."""
+    capacity = machine.spm_available_bytes
+    legal = partial(verify, program, "explicit", capacity_bytes=capacity)
+    emitted = partial(find_target(machine.target).emit, program, machine)
+    rules = (("stage rules and scratchpad capacity", legal), ("DMA descriptor limits", emitted))
+    for rule, act in rules:
+        problem = _problem(act)
+        if problem is None:
+            yield Finding(where, rule, "ok")
+        else:
+            yield Finding(where, rule, "refused", problem.message, problem.fix)
+
+
+def _problem(act: Callable[[], object]) -> TilewrightError | None:
+    try:
+        act()
+    except TilewrightError as error:
+        return error
+    return None
+
+
+def _refused(findings: tuple[Finding, ...]) -> int:
+    return sum(finding.status == "refused" for finding in findings)
+
+
+def _finish(report: CheckReport, output: OutputOptions) -> None:
+    output.value(report)
+    for finding in report.findings:
+        text = f": {finding.message}" if finding.message else ""
+        output.show(f"{finding.status:8} {finding.subject}: {finding.rule}{text}")
+        if finding.fix:
+            output.show(f"         fix: {finding.fix}")
+    output.show(f"{len(report.findings)} checks on {report.machine}, {report.refused} refused")
+    if report.refused:
+        raise typer.Exit(CheckFailed.exit_code)

@@ -1,0 +1,103 @@
+"""The options that commands share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.output import UsageProblem
+from tilewright.machine import Machine, load_machine
+
+_MOST = 2**31 - 1
+
+Extent = Annotated[int | None, typer.Option(min=1, max=_MOST, rich_help_panel="Operator")]
+Text = Annotated[str | None, typer.Option(rich_help_panel="Operator")]
+Flag = Annotated[bool, typer.Option(rich_help_panel="Operator")]
+Factor = Annotated[float | None, typer.Option(rich_help_panel="Operator")]
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """Which machine, with which numbers changed."""
+
+    machine: Annotated[
+        str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
+    ] = "sw26010"
+    set: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a number of the machine."),
+    ] = None
+
+    def load(self) -> Machine:
+        """The machine with its changes."""
+        return load_machine(self.machine, overrides(self.set))
+
+
+def overrides(settings: list[str] | None) -> dict[str, str]:
+    """`["a.b=1"]` -> `{"a.b": "1"}`; UsageProblem for anything else."""
+    found = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not (key and equals and value):
+            raise UsageProblem(f"--set takes KEY=VALUE, found {setting!r}")
+        found[key] = value
+    return found
+
+
+@dataclass(frozen=True)
+class OperatorOptions:
+    """The extents of an operator; networks take `batch` and `dtype`."""
+
+    batch: Annotated[int | None, typer.Option(min=1, max=_MOST, help="Images.")] = None
+    dtype: Annotated[str | None, typer.Option(help="Element type: f32 or f64.")] = None
+    in_channels: Extent = None
+    out_channels: Extent = None
+    height: Extent = None
+    width: Extent = None
+    kernel: Text = None
+    stride: Text = None
+    padding: Text = None
+    dilation: Text = None
+    groups: Extent = None
+    m: Annotated[int | None, typer.Option("--m", min=1, max=_MOST, rich_help_panel="Operator")] = (
+        None
+    )
+    n: Annotated[int | None, typer.Option("--n", min=1, max=_MOST, rich_help_panel="Operator")] = (
+        None
+    )
+    k: Annotated[int | None, typer.Option("--k", min=1, max=_MOST, rich_help_panel="Operator")] = (
+        None
+    )
+    transpose_a: Flag = False
+    transpose_b: Flag = False
+    alpha: Factor = None
+    beta: Factor = None
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What the search is restricted to, and where it remembers."""
+
+    algorithm: Annotated[str | None, typer.Option(help="Consider one algorithm only.")] = None
+    partition: Annotated[
+        str | None, typer.Option(help="Divide over the core groups in one way only.")
+    ] = None
+    records: Annotated[
+        Path | None, typer.Option(help="File that remembers simulated candidates.")
+    ] = None
+    executor: Annotated[
+        str, typer.Option(help="Who simulates: inline, local[:N] or dask://HOST:PORT.")
+    ] = "inline"
+
+
+def numbers(option: str, text: str, counts: tuple[int, ...]) -> tuple[int, ...]:
+    """`"3"`, `"3x5"` or `"1,1,0,0"` as integers, as many as one of `counts`."""
+    words = re.split(r"[x,]", text)
+    if len(words) not in counts or not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
+        shapes = " or ".join(str(count) for count in counts)
+        raise UsageProblem(f"--{option} takes {shapes} numbers such as 3 or 3x3, found {text!r}")
+    return tuple(int(word) for word in words)

@@ -1,0 +1,118 @@
+"""What the commands print: results on standard output, errors and progress on standard error.
+
+With `--json` a command prints exactly one JSON value on standard output, errors included
+(docs/reference/json.md). Exit codes: 0 well, 1 the input is wrong, 2 usage, 3 a check failed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tilewright.asm import SourceErrors
+from tilewright.common.errors import TilewrightError
+
+_PLAIN_WIDTH = 160
+"""Columns of a table that does not go to a terminal: wide enough for any, so that nothing wraps."""
+
+
+class UsageProblem(TilewrightError):
+    """Options that do not go together."""
+
+    code = "usage"
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """How a command prints."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON value.")] = False
+
+    def show(self, *renderables: RenderableType) -> None:
+        """Print for readers; nothing with `--json`."""
+        if not self.json:
+            console = _console()
+            for renderable in renderables:
+                console.print(renderable, markup=False, highlight=False, soft_wrap=True)
+
+    def value(self, value: Any) -> None:
+        """Print for programs, with `--json` only."""
+        if self.json:
+            print_json(value)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on standard output."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _console() -> Console:
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    return Console(file=sys.stdout, width=width)
+
+
+def guarded(command: Callable[..., None], **options: Any) -> None:
+    """Run a command; whatever is wrong with its input becomes a message and an exit code."""
+    output = options.get("output")
+    as_json = isinstance(output, OutputOptions) and output.json
+    try:
+        command(**options)
+    except TilewrightError as error:
+        _report(error, as_json)
+        raise typer.Exit(error.exit_code) from None
+    except OSError as error:
+        place = str(error.filename) if error.filename else ""
+        _report(TilewrightError(error.strerror or str(error), where=place), as_json)
+        raise typer.Exit(1) from None
+    except (MemoryError, OverflowError, RecursionError) as error:
+        _report(TilewrightError(f"too large for this computer: {error}"), as_json)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        raise typer.Exit(130) from None
+
+
+def _report(error: TilewrightError, as_json: bool) -> None:
+    fields = {
+        "code": error.code,
+        "message": error.message,
+        "where": error.where,
+        "fix": error.fix,
+    }
+    if as_json:
+        print_json({"error": fields})
+    elif isinstance(error, SourceErrors):
+        typer.echo(str(error), err=True)
+    else:
+        place = f"{error.where}: " if error.where else ""
+        typer.echo(f"error: {place}{error.message}", err=True)
+        if error.fix:
+            typer.echo(f"  fix: {error.fix}", err=True)
+
+
+@contextmanager
+def progress_bar(output: OutputOptions) -> Iterator[Callable[[str, int, int], None]]:
+    """A live line on standard error per stage; silent with `--json` and away from a terminal."""
+    console = Console(stderr=True)
+    if output.json or not console.is_terminal:
+        yield lambda stage, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        tasks: dict[str, Any] = {}
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = progress.add_task(stage, total=total)
+            progress.update(tasks[stage], completed=done, total=total)
+
+        yield advance

@@ -1,0 +1,75 @@
+"""`tilewright pipeline`: what one core's pipeline does with an assembly file, cycle by cycle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from tilewright.asm import Object, assemble_file, link
+from tilewright.cli.assembly import find_table
+from tilewright.cli.options import MachineOptions
+from tilewright.cli.output import OutputOptions
+from tilewright.compiler.artifact import write_text
+from tilewright.isa import InstructionTable
+from tilewright.isa.modulo import Effort, modulo_schedule
+from tilewright.isa.operations import operations_of
+from tilewright.report.pipeline import hottest_loop, pipeline_report
+from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
+from tilewright.report.pipeline_text import pipeline_text
+from tilewright.simulate import CoreRun, encode_program, simulate_core
+
+
+def pipeline_command(
+    file: Annotated[Path, typer.Argument(help="Assembly text.")],
+    machine: MachineOptions,
+    output: OutputOptions,
+    entry: Annotated[
+        str | None, typer.Option(help="Symbol where the core starts; the first instruction else.")
+    ] = None,
+    timeline: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Cycles that the timeline shows.")
+    ] = 64,
+    minimum: Annotated[
+        bool, typer.Option("--minimum", help="Prove how few cycles the hottest loop can take.")
+    ] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")
+    ] = None,
+) -> None:
+    """Run a program on one core and show its pipeline: stalls with causes, units, timeline."""
+    table = find_table(machine.load().core.instruction_table)
+    image = link([assemble_file(file, table)], table)
+    code = [placed for placed in image.instructions if placed.section == ".text"]
+    program = encode_program([placed.instruction for placed in code], table, name=file.name)
+    start = 0 if entry is None else image.symbol(entry).value // image.word_bytes
+    run = simulate_core(program, entry=start, local_memory=_local_memory(image))
+    proven = _proven_minimum(run, table) if minimum else None
+    if trace:
+        write_text(trace, pipeline_perfetto_json(run, file.name))
+    output.value(pipeline_report(run, proven))
+    output.show(pipeline_text(run, proven, timeline).rstrip("\n"))
+    if trace:
+        output.show(f"timeline written to {trace}")
+
+
+def _local_memory(image: Object) -> NDArray[np.uint8]:
+    """The data sections at their addresses."""
+    placed = [s for s in image.sections if not s.is_code and s.data]
+    memory = np.zeros(max((s.address + s.size_bytes for s in placed), default=0), np.uint8)
+    for section in placed:
+        end = section.address + len(section.data)
+        memory[section.address : end] = np.frombuffer(section.data, np.uint8)
+    return memory
+
+
+def _proven_minimum(run: CoreRun, table: InstructionTable) -> int | None:
+    """Cycles per iteration that no order of the hottest loop's body can beat."""
+    loop = hottest_loop(run)
+    if loop is None:
+        return None
+    body = run.program.instructions[loop.first : loop.last + 1]
+    return modulo_schedule(operations_of(body), table.issue, effort=Effort()).lower_bound_cycles

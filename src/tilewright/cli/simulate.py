@@ -1,0 +1,125 @@
+"""`tilewright simulate`: run written code or a program's text on the cycle simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from tilewright.cli.explain import kernel_folder
+from tilewright.cli.options import overrides
+from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.compiler.artifact import (
+    read_kernel,
+    read_program,
+    read_text,
+    write_text,
+)
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine, load_machine
+from tilewright.report.perfetto import perfetto_json
+from tilewright.report.view import CauseRow, TrafficRow
+from tilewright.simulate.kernel_level import KernelRun, simulate
+
+_DEFAULT_MACHINE = "sw26010"
+
+
+class SimulateResult(Struct, frozen=True):
+    """The `--json` form of `simulate`; one core group, `causes` sum to `cycles`."""
+
+    machine: str
+    program: str
+    cycles: int
+    milliseconds: float
+    causes: tuple[CauseRow, ...]
+    traffic: tuple[TrafficRow, ...]
+    scratchpad_bytes: int
+    scratchpad_peak_bytes: int
+    trace: str | None = None
+
+
+def simulate_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="ARTIFACT", help="A folder of `compile -o`, or program text.")
+    ],
+    output: OutputOptions,
+    machine: Annotated[
+        str | None,
+        typer.Option("--machine", "-m", help="Instead of the machine it was compiled for."),
+    ] = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a number of --machine."),
+    ] = None,
+    layer: Annotated[str | None, typer.Option(help="Which layer of a network.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")
+    ] = None,
+    trace_limit: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Events recorded in detail.")
+    ] = 20_000,
+) -> None:
+    """Simulate one core group running a program, with a cause for every cycle."""
+    if set and machine is None:
+        raise UsageProblem("--set changes the machine that --machine names: give both")
+    given = load_machine(machine, overrides(set)) if machine else None
+    program, target = _read(source, layer, given, output)
+    run = simulate(program, target, trace_limit=trace_limit if trace else 0)
+    if trace:
+        write_text(trace, perfetto_json(run, target, program.name))
+    result = _result(run, program, target, trace)
+    output.value(result)
+    _show(result, output)
+
+
+def _read(
+    source: Path, layer: str | None, machine: Machine | None, output: OutputOptions
+) -> tuple[Program, Machine]:
+    if source.is_dir():
+        quiet = OutputOptions(json=True)
+        stored, program = read_kernel(kernel_folder(source, layer, quiet))
+        return program, machine or stored.machine
+    if layer is not None:
+        raise UsageProblem(f"{source} is no network: leave --layer")
+    program = read_program(read_text(source), str(source))
+    return program, machine or load_machine(_DEFAULT_MACHINE)
+
+
+def _result(
+    run: KernelRun, program: Program, machine: Machine, trace: Path | None
+) -> SimulateResult:
+    return SimulateResult(
+        machine=machine.name,
+        program=program.name,
+        cycles=run.cycles,
+        milliseconds=run.seconds * 1e3,
+        causes=tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
+        traffic=tuple(
+            TrafficRow(
+                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
+            )
+            for t in run.tensors
+        ),
+        scratchpad_bytes=run.allocated_bytes,
+        scratchpad_peak_bytes=run.peak_bytes,
+        trace=str(trace) if trace else None,
+    )
+
+
+def _show(result: SimulateResult, output: OutputOptions) -> None:
+    output.show(
+        f"{result.program} on one core group of {result.machine}: {result.cycles} cycles "
+        f"simulated, {result.milliseconds:.3f} ms"
+    )
+    for cause in result.causes:
+        share = 100 * cause.cycles / max(1, result.cycles)
+        name = f"{cause.kind} {cause.subject}".strip()
+        output.show(f"  {name:32} {cause.cycles:>14} {share:6.1f} %")
+    output.show(
+        f"scratchpad: {result.scratchpad_bytes} bytes allocated, "
+        f"at most {result.scratchpad_peak_bytes} in use"
+    )
+    if result.trace:
+        output.show(f"timeline written to {result.trace}")
