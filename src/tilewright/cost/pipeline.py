@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 CALL, GET, PUT = 0, 1, 2
 _PLAYED = 2
 _BACKLOG = 1e15
-_SUMMARY = 6  # elapsed, engine busy, headroom, residue, fetched ahead, compute
+_SUMMARY = 6  # elapsed, engine busy, headroom, engine's lead over the clock, compute, last store
 
 
 class Chain(NamedTuple):
@@ -57,7 +57,8 @@ class Case(NamedTuple):
 
 class Clock(NamedTuple):
     """What plays: `time` is [core clock, engine free, engine busy, compute]; per buffer, when the tile fetched ahead
-    arrives and when the last two stores end; the kind of iteration of every loop; which levels are inside loops.
+    arrives and when the last two stores end; the kind of iteration of every loop; which levels are inside loops; when
+    the stores that each loop left behind end.
     """
 
     time: Any
@@ -65,6 +66,7 @@ class Clock(NamedTuple):
     stored: Any
     kinds: Any
     looped: Any
+    left: Any
 
 
 @numba.njit(cache=True)
@@ -140,22 +142,25 @@ def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
         deep += 1
         _enter(case, clock, deep)
     if deep < loops:
-        _opaque(clock.time, summaries[deep, _place(case.chain, clock.kinds, deep)])
+        _opaque(clock, deep, summaries[deep, _place(case.chain, clock.kinds, deep)])
     for d in range(deep, level - 1, -1):
         _items(case, clock, case.chain.after[d], clock.looped[d])
 
 
 @numba.njit(cache=True)
-def _opaque(time: Any, inner: Any) -> None:
-    """Run a summarised loop: late by the backlog it can not absorb, never faster than the engine."""
-    start, free = time[0], time[1]
+def _opaque(clock: Any, loop: int, inner: Any) -> None:
+    """Run a summarised loop: not before its last stores have left, late by the backlog it can not absorb."""
+    time = clock.time
+    start = max(time[0], clock.left[loop])
+    free = time[1]
     end = start + inner[0] + max(0.0, free - start - inner[2])
     if inner[1] > 0.0:
-        end = max(end, max(start, free) + inner[1] - inner[4])
+        end = max(end, max(start, free) + inner[1] - max(0.0, inner[3]))
         time[1] = max(end + inner[3], max(free, start) + inner[1])
+        clock.left[loop] = end + inner[5]
     time[0] = end
     time[2] += inner[1]
-    time[3] += inner[5]
+    time[3] += inner[4]
 
 
 @numba.njit(cache=True)
@@ -202,6 +207,7 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> None:
             time[3] += (time[3] - compute) * rest
             clock.arrived[:] += shift
             clock.stored[:] += shift
+            clock.left[:] += shift
     clock.kinds[loop] = 0
 
 
@@ -210,24 +216,30 @@ def _reset(clock: Any) -> None:
     clock.time[:] = 0.0
     clock.arrived[:] = 0.0
     clock.stored[:] = 0.0
+    clock.left[:] = 0.0
 
 
 @numba.njit(cache=True)
 def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> None:
-    """Summarise a loop as it runs again and again, and the backlog that it absorbs without delay."""
+    """Summarise a loop that starts with its data there and no store under way, and the backlog it absorbs."""
     time = clock.time
     _reset(clock)
     _loop(case, clock, loop, summaries)
-    if time[2] == 0.0:
-        out[0], out[1], out[2], out[3], out[4], out[5] = time[0], 0.0, _BACKLOG, 0.0, 0.0, time[3]
-        return
-    start, busy, compute = time[0], time[2], time[3]
-    queued = max(0.0, time[1] - time[0])
-    _loop(case, clock, loop, summaries)
-    out[0], out[1], out[3] = time[0] - start, time[2] - busy, time[1] - time[0]
-    out[4], out[5] = _ahead(case, clock, loop), time[3] - compute
-    late = _late(case, clock, loop, summaries)
-    out[2] = queued + _BACKLOG - late if late > 0.0 else _BACKLOG
+    out[0], out[1], out[2], out[4] = time[0], time[2], _BACKLOG, time[3]
+    out[3] = out[5] = 0.0
+    if time[2] > 0.0:
+        out[3] = time[1] - time[0]
+        out[5] = _leaving(case, clock) - time[0]
+        out[2] = _BACKLOG - _late(case, clock, loop, summaries)
+
+
+@numba.njit(cache=True)
+def _leaving(case: Any, clock: Any) -> Any:
+    """When the last store from a slot that the next run writes first ends."""
+    last = clock.left.max()
+    for b in range(len(case.double)):
+        last = max(last, clock.stored[b, 0] if case.double[b] else clock.stored[b, 1])
+    return last
 
 
 @numba.njit(cache=True)
@@ -244,10 +256,10 @@ def _late(case: Any, clock: Any, loop: int, summaries: Any) -> float:
 
 
 @numba.njit(cache=True)
-def _ahead(case: Any, clock: Any, loop: int) -> float:
-    """Engine time of what may still be on its way, fetched ahead, when the loop ends."""
+def _fill(case: Any, clock: Any) -> float:
+    """Engine time of what is fetched before the loops."""
     total = 0.0
-    for level in range(loop + 1, len(case.chain.kinds) + 1):
+    for level in range(1, len(case.chain.kinds) + 1):
         span = case.chain.before[level]
         for item in range(span[0], span[1]):
             if case.chain.kind[item] == GET and case.double[case.chain.buffer[item]]:
@@ -305,6 +317,7 @@ def play(
         np.zeros((buffers, 2)),
         np.zeros(max(loops, 1), np.int64),
         np.zeros(loops + 1, np.bool_),
+        np.zeros(loops + 1),
     )
     for c in range(doubles.shape[0]):
         for j in range(chain.counts.shape[1]):
@@ -315,7 +328,7 @@ def play(
             _all_loops(case, clock, summaries)
             _reset(clock)
             if clock.looped[loops]:
-                fill = _ahead(case, clock, -1)
+                fill = _fill(case, clock)
                 clock.time[0] = clock.time[1] = fill + latency if fill > 0.0 else 0.0
             _iteration(case, clock, 0, summaries)
             cycles[c, j] = max(clock.time[0], clock.time[1])
