@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
@@ -20,7 +20,7 @@ from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Conv2d, Op
-from tilewright.report.view import AlgorithmCheck
+from tilewright.report.view import AlgorithmCheck, CheckResult
 from tilewright.simulate.kernel_level import simulate
 from tilewright.targets.registry import find_target
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice
@@ -33,6 +33,8 @@ Progress = Callable[[str, int, int], None]
 """Called with (stage, how many are done, of how many)."""
 
 DEFAULT_BATCH = 1
+_CHECKS_AT_A_TIME = 2
+"""Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 
 
 @dataclass(frozen=True)
@@ -203,11 +205,9 @@ def _checked(
         case "none":
             return kernels, ()
         case "each layer":
-            checked: dict[Op, Kernel] = {}
-            for op, kernel in kernels.items():
-                settings.progress("check", len(checked), len(kernels))
-                checked[op] = replace(kernel, checked=kernel.check())
-            return checked, ()
+            found = _check_results(list(kernels.values()), settings.progress)
+            pairs = zip(kernels.items(), found, strict=True)
+            return {op: replace(kernel, checked=result) for (op, kernel), result in pairs}, ()
         case "each algorithm":
             return _algorithms_checked(kernels, settings.progress)
 
@@ -216,18 +216,30 @@ def _algorithms_checked(
     kernels: dict[Op, Kernel], progress: Progress
 ) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
     """Check the best schedule of each algorithm on the smallest layer that it applies to."""
+    smallest = smallest_by_algorithm(kernels)
+    cases = [
+        kernel if option is kernel.option else with_option(kernel, option)
+        for kernel, option in smallest.values()
+    ]
+    found = _check_results(cases, progress)
     result = dict(kernels)
     checks: list[AlgorithmCheck] = []
-    smallest = smallest_by_algorithm(kernels)
-    for algorithm, (kernel, option) in smallest.items():
-        progress("check", len(checks), len(smallest))
-        wins = option is kernel.option
-        outcome = (kernel if wins else with_option(kernel, option)).check()
-        if wins:
-            result[kernel.op] = replace(kernel, checked=outcome)
-        shape = option.partition.piece.describe()
-        checks.append(AlgorithmCheck(algorithm, kernel.name, shape, outcome))
+    for case, outcome in zip(cases, found, strict=True):
+        if case is kernels[case.op]:
+            result[case.op] = replace(case, checked=outcome)
+        shape = case.option.partition.piece.describe()
+        checks.append(AlgorithmCheck(case.option.algorithm, case.name, shape, outcome))
     return result, tuple(checks)
+
+
+def _check_results(cases: Sequence[Kernel], progress: Progress) -> list[CheckResult]:
+    """Run the code of some kernels, two at a time: each runs in a process of its own."""
+    found: list[CheckResult] = []
+    with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as threads:
+        for result in threads.map(Kernel.check, cases):
+            found.append(result)
+            progress("check", len(found), len(cases))
+    return found
 
 
 def smallest_by_algorithm(kernels: dict[Op, Kernel]) -> dict[str, tuple[Kernel, Option]]:

@@ -26,6 +26,14 @@ def short_schedule(schedule: str) -> str:
     return " | ".join(_short_nest(part) for part in schedule.split("\nnest ")[1:])
 
 
+def main_schedule(schedule: str) -> str:
+    """The short form of the matrix product alone, and how many nests stand around it."""
+    nests = schedule.split("\nnest ")[1:]
+    product = next((nest for nest in nests if "vectorize(" in nest), nests[0] if nests else "")
+    others = f" (+{len(nests) - 1})" if len(nests) > 1 else ""
+    return _short_nest(product) + others
+
+
 def _short_nest(text: str) -> str:
     match = _FACTORS.search(text)
     pairs = dict(pair.split("=") for pair in match["pairs"].split(", ")) if match else {}
@@ -72,7 +80,7 @@ def _row(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:
         layer.name,
         layer.algorithm,
         layer.partition,
-        short_schedule(layer.schedule),
+        main_schedule(layer.schedule),
         f"{layer.estimate_cycles / clock_hz * 1e3:.3f}",
         f"{layer.milliseconds:.3f}",
         f"{layer.gflops:.1f}",
