@@ -84,8 +84,8 @@ def test_elementwise(calls, expected):
     [
         'copy(q[0](shape=(4, 2, 8), roles="aab"), p[0](shape=(8, 8), roles="ba"))',
         'fill(q[0](shape=(64,), roles="a"), value=2)\n'
-        'scale_add(q[0](at(8, 40), shape=(64,), roles="a"), p[0](at(3, 40), shape=(64,), roles="a"), '
-        "alpha=-3.0, beta=0.5)",
+        'scale_add(q[0](at(8, 40), shape=(64,), roles="a"), '
+        'p[0](at(3, 40), shape=(64,), roles="a"), alpha=-3.0, beta=0.5)',
         'copy(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"))\n'
         'scale_add(q[0](shape=(8, 8), roles="ab"), p[0](0, at(0, 8), shape=(8, 8), roles=".b"))',
         'fill(q[0](shape=(64,), roles="a"), value=1)\n'

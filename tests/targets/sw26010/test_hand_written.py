@@ -53,7 +53,7 @@ def test_one_core_sends_to_its_row():
 
 
 def test_a_ring_of_columns():
-    """Each core sends to the next one down and receives from the one above, more than fits a queue."""
+    """Each core sends down and receives from above, more than fits a queue."""
     lines = """\
     doublev4 v, sum = {0};
     int i;

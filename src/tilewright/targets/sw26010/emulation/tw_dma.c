@@ -42,32 +42,46 @@ void tw_ldm_free(const char *file, int line, void *pointer, long bytes)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
+/* The slot of buffer `b` that holds the whole range, or -1; `first` is relative to the buffers. */
+static long slot_of(const struct tw_buffer *b, long first, long bytes)
+{
+    const long slot = b->slot_bytes > 0 ? (first - b->offset) / b->slot_bytes : 0;
+    const long end = b->offset + (slot + 1) * b->slot_bytes;
+    return first < b->offset || slot >= b->copies || first + bytes > end ? -1 : slot;
+}
+
+static int inside_a_slot(const char *start, long bytes)
+{
+    const long first = start - buffers_start(tw_current);
+    int i;
+    for (i = 0; i < tw_running->buffer_count; i++)
+        if (slot_of(&tw_running->buffers[i], first, bytes) >= 0)
+            return 1;
+    return 0;
+}
+
 const char *tw_slot_name(const void *start, long bytes)
 {
     static char name[160];
     const long first = (const char *)start - buffers_start(tw_current);
-    int i, found = 0;
-    for (i = 0; i < tw_running->buffer_count; i++) {
-        const struct tw_buffer *b = &tw_running->buffers[i];
-        const long slot = b->slot_bytes > 0 ? (first - b->offset) / b->slot_bytes : 0;
-        const long end = b->offset + (slot + 1) * b->slot_bytes;
-        if (first < b->offset || slot >= b->copies || first + bytes > end)
-            continue;
-        if (found)
-            snprintf(name + strlen(name), sizeof name - strlen(name), " (or %s[%ld])", b->name,
-                    slot);
-        else
-            snprintf(name, sizeof name, "%s[%ld]", b->name, slot);
-        found = 1;
+    long used = 0;
+    int i;
+    for (i = 0; i < tw_running->buffer_count && used < (long)sizeof name; i++) {
+        const struct tw_buffer *const b = &tw_running->buffers[i];
+        const long slot = slot_of(b, first, bytes);
+        /* Buffers that are never alive together share addresses. */
+        if (slot >= 0)
+            used += snprintf(name + used, sizeof name - used, used ? " or %s[%ld]" : "%s[%ld]",
+                    b->name, slot);
     }
-    return found ? name : NULL;
+    return used ? name : NULL;
 }
 
 static void check_local(const char *what, const char *start, long bytes)
 {
     const long first = start - buffers_start(tw_current);
     const char *name;
-    if (tw_slot_name(start, bytes))
+    if (inside_a_slot(start, bytes))
         return;
     if (start < heap(tw_current) || start + bytes > heap(tw_current) + tw_current->allocated)
         tw_report_at("%s of %ld bytes at LDM byte %ld is outside the allocated region", what, bytes,
