@@ -1,7 +1,9 @@
 """The one error hierarchy: each error says what is wrong, where, and the way out.
 
-An error is part of the product: `message` names the thing, the number and the limit; `where` is a file, key or
-line; `fix` is the smallest change that helps. The command line prints all three and exits with `exit_code`.
+An error is part of the product: `message` names the thing, the number and the limit; `where` is a
+file, key or
+line; `fix` is the smallest change that helps. The command line prints all three and exits with
+`exit_code`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 class TilewrightError(Exception):
     """Base of every error that tilewright raises on purpose.
 
-    `code` is a short stable word for programs (`--json`), `exit_code` the status of the command line.
+    `code` is a short stable word for programs (`--json`), `exit_code` the status of the command
+    line.
     """
 
     code = "error"

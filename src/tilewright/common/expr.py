@@ -1,7 +1,9 @@
 """Integer expressions over named symbols: the arithmetic of every parametric program.
 
-Loop extents, tile regions and conditions are expressions over loop variables, tile factors, operator extents and
-the core's mesh position. One expression is evaluated with integers (one candidate) or with NumPy integer arrays
+Loop extents, tile regions and conditions are expressions over loop variables, tile factors,
+operator extents and
+the core's mesh position. One expression is evaluated with integers (one candidate) or with NumPy
+integer arrays
 (every candidate at once). The text form is Python arithmetic, so `parse_expr(str(e)) == e`.
 
 >>> n, tile = Var("n"), Var("tile")
@@ -301,7 +303,8 @@ def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
 
 
 def coefficient(e: Expr, name: str) -> Expr:
-    """The factor of symbol `name` in `e`, which must be linear in it (ProgramError where it is not).
+    """The factor of symbol `name` in `e`, which must be linear in it (ProgramError where it is
+    not).
 
     >>> str(coefficient(parse_expr("rid * 4 + (row * 2 + 1) * stride"), "row"))
     '2 * stride'

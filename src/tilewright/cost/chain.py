@@ -1,6 +1,7 @@
 """A staged program as a chain of loops with items at every level: the form in which it is priced.
 
-In: a staged-stage program of one nest. Out: `Prepared`, made once and priced many times: the loops, the transfers and
+In: a staged-stage program of one nest. Out: `Prepared`, made once and priced many times: the loops,
+the transfers and
 calls before and after the loop inside at each level, and on which loops each one's cost depends.
 """
 
@@ -35,7 +36,8 @@ Ints = npt.NDArray[np.int64]
 class Item:
     """A call or transfer, the condition it stands under, and where it stands in the chain of loops.
 
-    `dims` are a call's extents; `relevant` the loops that its cost depends on; `buffer` the number of a transfer's
+    `dims` are a call's extents; `relevant` the loops that its cost depends on; `buffer` the number
+    of a transfer's
     buffer.
     """
 
@@ -69,7 +71,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A nest ready to be priced. `kinds[d]`: how many kinds of iterations loop d has (1, 2 or 3)."""
+    """A nest ready to be priced; `kinds[d]`: how many kinds of iterations loop d has (1 to 3)."""
 
     program: Program
     loops: tuple[str, ...]
@@ -139,7 +141,7 @@ def _completed(
 
 
 def _kinds(var: str, items: Sequence[Item]) -> int:
-    """1 where all iterations cost the same, 2 where the last may differ, 3 where the first may too."""
+    """1: all iterations cost the same, 2: the last may differ, 3: the first may too."""
     touched = [i for i in items if var in i.symbols()]
     if any(_tests_zero(i.condition, var) for i in touched):
         return 3
@@ -190,7 +192,8 @@ def _span(items: Sequence[Item], level: int, after: bool) -> tuple[int, int]:
 class Values:
     """Evaluates expressions, each once per kind of iteration that it depends on.
 
-    `place` maps loop numbers to the kind of iteration to evaluate for; other loops are at their first.
+    `place` maps loop numbers to the kind of iteration to evaluate for; other loops are at their
+    first.
     """
 
     prepared: Prepared

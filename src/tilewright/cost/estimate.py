@@ -1,9 +1,14 @@
-"""The one cost walker: price a staged program for one candidate, or for every candidate of a space at once.
+"""The one cost walker: price a staged program for one candidate, or for every candidate of a space
+at once.
 
-In: a staged-stage program (after boundary handling), a machine and the values of its parameters: integers, or arrays
-with one element per candidate. Out: an `Estimate` of the same form. The walk prices each transfer and call once per
-kind of iteration it depends on (first, middle, last: only a last tile is smaller, only a first step initialises), as
-arrays over the tiles; `cost.pipeline` composes them loop by loop (swATOP 4.6, with the loop's real pipeline in place
+In: a staged-stage program (after boundary handling), a machine and the values of its parameters:
+integers, or arrays
+with one element per candidate. Out: an `Estimate` of the same form. The walk prices each transfer
+and call once per
+kind of iteration it depends on (first, middle, last: only a last tile is smaller, only a first step
+initialises), as
+arrays over the tiles; `cost.pipeline` composes them loop by loop (swATOP 4.6, with the loop's real
+pipeline in place
 of its "maximum of two sums").
 """
 
@@ -32,9 +37,11 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cycles of one core group: elapsed, of the cores' primitives, of the DMA engine; scratchpad bytes per core.
+    """Cycles of one core group: elapsed, of the cores' primitives, of the DMA engine; scratchpad
+    bytes per core.
 
-    Each is an array (copies, tiles): the front axis varies the numbers of buffer copies, the other everything else.
+    Each is an array (copies, tiles): the front axis varies the numbers of buffer copies, the other
+    everything else.
     A single candidate has one element.
     """
 
@@ -52,8 +59,10 @@ def estimate(
 ) -> Estimate:
     """Price `program` with its parameters bound to `values`.
 
-    Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape (tiles,). Candidates
-    that are not `wanted` (copies, tiles) are left at infinity. A program that is priced often is `prepare`d once.
+    Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
+    (tiles,). Candidates
+    that are not `wanted` (copies, tiles) are left at infinity. A program that is priced often is
+    `prepare`d once.
     """
     prepared = prepare(program) if isinstance(program, Program) else program
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}

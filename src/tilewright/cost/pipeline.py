@@ -1,9 +1,13 @@
 """How a nest's loops overlap: the compiled composition of item costs into elapsed cycles.
 
-In: the items of a chain of loops (calls, gets and puts before and after the loop inside, level by level), what each
-costs for every kind of iteration, and how often each loop runs. Out: cycles of every candidate. Each level is played
-through for a few iterations with the core's clock, the engine's queue and the arrival of what was fetched ahead, the
-loop inside being one opaque step; the steady state is extrapolated. So fill, steady state and drain come from the
+In: the items of a chain of loops (calls, gets and puts before and after the loop inside, level by
+level), what each
+costs for every kind of iteration, and how often each loop runs. Out: cycles of every candidate.
+Each level is played
+through for a few iterations with the core's clock, the engine's queue and the arrival of what was
+fetched ahead, the
+loop inside being one opaque step; the steady state is extrapolated. So fill, steady state and drain
+come from the
 order of the generated code, not from a maximum of two sums.
 """
 
@@ -27,8 +31,10 @@ _SUMMARY = 6  # elapsed, engine busy, headroom, engine's lead over the clock, co
 class Chain(NamedTuple):
     """A chain of loops as arrays; level d is the body inside d loops.
 
-    `before[d]`, `after[d]`: (first, end) item numbers at level d. Item i: `kind`, `buffer`, and the row of its cost
-    for kinds of iterations k: `base[i] + sum(strides[i, d] * k[d])`. `kinds[d]`: 1 (all alike), 2 (last differs) or
+    `before[d]`, `after[d]`: (first, end) item numbers at level d. Item i: `kind`, `buffer`, and the
+    row of its cost
+    for kinds of iterations k: `base[i] + sum(strides[i, d] * k[d])`. `kinds[d]`: 1 (all alike), 2
+    (last differs) or
     3 (first and last differ). `counts[d, j]`: iterations of loop d for tile candidate j.
     """
 
@@ -47,7 +53,9 @@ class Chain(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One candidate: which buffers are double, which tile column, and the machine's transfer latency."""
+    """One candidate: which buffers are double, which tile column, and the machine's transfer
+    latency.
+    """
 
     chain: Chain
     double: Any
@@ -56,8 +64,10 @@ class Case(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """What plays: `time` is [core clock, engine free, engine busy, compute]; per buffer, when the tile fetched ahead
-    arrives and when the last two stores end; the kind of iteration of every loop; which levels are inside loops; when
+    """What plays: `time` is [core clock, engine free, engine busy, compute]; per buffer, when the
+    tile fetched ahead
+    arrives and when the last two stores end; the kind of iteration of every loop; which levels are
+    inside loops; when
     the stores that each loop left behind end.
     """
 
@@ -80,7 +90,9 @@ def _row(chain: Any, item: int, kinds: Any) -> Any:
 
 @numba.njit(cache=True)
 def _mark_looped(case: Any, looped: Any) -> None:
-    """Whether any loop around each level runs more than once; if none does there is nothing to overlap."""
+    """Whether any loop around each level runs more than once; if none does there is nothing to
+    overlap.
+    """
     looped[0] = False
     for d in range(len(case.chain.kinds)):
         looped[d + 1] = looped[d] or case.chain.counts[d, case.tile] > 1.0
@@ -125,7 +137,9 @@ def _reuse(case: Any, clock: Any, span: Any) -> None:
 
 @numba.njit(cache=True)
 def _enter(case: Any, clock: Any, level: int) -> None:
-    """Start the body at `level`: wait for the slots that it will write, then what stands before its loop."""
+    """Start the body at `level`: wait for the slots that it will write, then what stands before its
+    loop.
+    """
     if clock.looped[level]:
         _reuse(case, clock, case.chain.before[level])
         _reuse(case, clock, case.chain.after[level])
@@ -134,7 +148,9 @@ def _enter(case: Any, clock: Any, level: int) -> None:
 
 @numba.njit(cache=True)
 def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
-    """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one inside is opaque."""
+    """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
+    inside is opaque.
+    """
     loops = len(case.chain.kinds)
     deep = level
     _enter(case, clock, deep)
@@ -149,7 +165,9 @@ def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
 
 @numba.njit(cache=True)
 def _opaque(clock: Any, loop: int, inner: Any) -> None:
-    """Run a summarised loop: not before its last stores have left, late by the backlog it can not absorb."""
+    """Run a summarised loop: not before its last stores have left, late by the backlog it can not
+    absorb.
+    """
     time = clock.time
     start = max(time[0], clock.left[loop])
     free = time[1]
@@ -221,7 +239,9 @@ def _reset(clock: Any) -> None:
 
 @numba.njit(cache=True)
 def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> None:
-    """Summarise a loop that starts with its data there and no store under way, and the backlog it absorbs."""
+    """Summarise a loop that starts with its data there and no store under way, and the backlog it
+    absorbs.
+    """
     time = clock.time
     _reset(clock)
     _loop(case, clock, loop, summaries)
@@ -269,7 +289,9 @@ def _fill(case: Any, clock: Any) -> float:
 
 @numba.njit(cache=True)
 def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
-    """Summaries of every loop, innermost first, for every combination of kinds of the loops around it."""
+    """Summaries of every loop, innermost first, for every combination of kinds of the loops around
+    it.
+    """
     chain = case.chain
     for loop in range(len(chain.kinds) - 1, -1, -1):
         if chain.counts[loop, case.tile] == 1.0:
@@ -305,7 +327,9 @@ def _happens(case: Any, kinds: Any, loops: int) -> bool:
 def play(
     chain: Any, doubles: Any, wanted: Any, latency: float, cycles: Any, compute: Any, busy: Any
 ) -> None:
-    """Fill `cycles[c, j]` and the compute and engine-busy cycles for the wanted copies c and tiles j."""
+    """Fill `cycles[c, j]` and the compute and engine-busy cycles for the wanted copies c and tiles
+    j.
+    """
     loops, combinations = len(chain.kinds), 1
     for d in range(loops):
         combinations *= chain.kinds[d]

@@ -1,8 +1,11 @@
 """The meaning of the IR: run a program on NumPy arrays, one mesh of cores in lockstep.
 
-In: an instantiated program of any stage and its input tensors (in the program's storage order). Out: its output
-tensors. A transfer takes effect at its wait, never earlier; scratchpads and results start as NaN, so a missing wait
-or an uninitialised read shows in the numbers. Generated code and both simulators are judged against this module.
+In: an instantiated program of any stage and its input tensors (in the program's storage order).
+Out: its output
+tensors. A transfer takes effect at its wait, never earlier; scratchpads and results start as NaN,
+so a missing wait
+or an uninitialised read shows in the numbers. Generated code and both simulators are judged against
+this module.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ def interpret(
 ) -> dict[str, Array]:
     """Run `program` and return its output tensors, shaped as declared.
 
-    Raises ProgramError for a missing input, a slot touched while a transfer on it is outstanding, or a tile larger
+    Raises ProgramError for a missing input, a slot touched while a transfer on it is outstanding,
+    or a tile larger
     than its slot.
     """
     state = _initial_state(program, inputs, mesh)
@@ -174,7 +178,9 @@ def _region(
     env: Env,
     cores: tuple[int, ...],
 ) -> tuple[Array, Array]:
-    """Flat tensor indices (mesh rows, mesh columns, elements) and whether each lies inside the tensor."""
+    """Flat tensor indices (mesh rows, mesh columns, elements) and whether each lies inside the
+    tensor.
+    """
     rank = len(shape)
     index: Any = np.zeros((*cores, *([1] * rank)), np.int64)
     inside: Any = np.ones((*cores, *([1] * rank)), bool)
@@ -194,8 +200,9 @@ def _call(call: Call, env: Env, state: _State) -> None:
         if isinstance(operand, View):
             key = (operand.buffer, int(evaluate(operand.slot, env)))
             if key in state.pending:
+                slot = f"{key[0]}[{key[1]}]"
                 raise ProgramError(
-                    f"{call.primitive} touches {key[0]}[{key[1]}] while a transfer on it is outstanding"
+                    f"{call.primitive} touches {slot} while a transfer on it is outstanding"
                 )
     if call.primitive == "repack":
         _repack(call, env, state)
@@ -209,7 +216,9 @@ def _call(call: Call, env: Env, state: _State) -> None:
 
 
 def _axis_letters(call: Call) -> list[str]:
-    """The order of axes each operand is handed in: the primitive's own first, then the rest as in operand 0."""
+    """The order of axes each operand is handed in: the primitive's own first, then the rest as in
+    operand 0.
+    """
     own = PRIMITIVES[call.primitive].axes
     named = set("".join(own))
     rest = "".join(dict.fromkeys(c for c in call.operands[0].roles if c not in named and c != "."))
@@ -220,7 +229,9 @@ Placement = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Array, Placement]:
-    """The operand's values with one dimension per letter of `axes`, and (order, shape) to undo the change."""
+    """The operand's values with one dimension per letter of `axes`, and (order, shape) to undo the
+    change.
+    """
     local = (
         _tile_values(operand, env, state)
         if isinstance(operand, Tile)
@@ -229,7 +240,7 @@ def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Arr
     order = tuple(d for letter in axes for d, role in enumerate(operand.roles) if role == letter)
     order += tuple(d for d, role in enumerate(operand.roles) if role == ".")
     moved = local.transpose(0, 1, *(d + 2 for d in order))
-    sizes = {a: 1 for a in axes}
+    sizes = dict.fromkeys(axes, 1)
     for d, role in enumerate(operand.roles):
         if role != ".":
             sizes[role] *= local.shape[d + 2]
@@ -284,7 +295,9 @@ def _slice(r: Range, env: Env) -> slice:
 
 
 def _repack(call: Call, env: Env, state: _State) -> None:
-    """Change the packed shape of the tile in a slot: zeros where it grows, cropped where it shrinks."""
+    """Change the packed shape of the tile in a slot: zeros where it grows, cropped where it
+    shrinks.
+    """
     target, source = call.operands
     if not (isinstance(target, View) and isinstance(source, View)):
         raise ProgramError("repack works on views")

@@ -6,7 +6,8 @@ Stages of one program (each verified by `ir.verify`):
 * staged: calls work on `View`s of scratchpad buffers, each transfer is followed by its wait;
 * explicit: as staged, with transfers and waits placed where they overlap with compute.
 
-All regions are those of ONE core: they may depend on `rid` and `cid`. Reading outside a tensor gives zeros,
+All regions are those of ONE core: they may depend on `rid` and `cid`. Reading outside a tensor
+gives zeros,
 writing outside is dropped; the boundary pass makes both explicit.
 """
 
@@ -21,6 +22,8 @@ TensorKind = Literal["input", "output", "scratch"]
 Direction = Literal["get", "put"]
 Attribute: TypeAlias = "str | int | float"
 
+_ONE = Const(1)
+
 CORE_SYMBOLS = ("rid", "cid")
 MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
 
@@ -31,7 +34,7 @@ class Range:
 
     start: Expr
     extent: Expr
-    step: Expr = Const(1)
+    step: Expr = _ONE
 
 
 def at(start: IntLike, extent: IntLike, step: IntLike = 1) -> Range:
@@ -69,7 +72,7 @@ class Buffer:
     name: str
     dtype: str
     elements: Expr
-    copies: Expr = Const(1)
+    copies: Expr = _ONE
     offset_bytes: int | None = None
 
 
@@ -77,7 +80,8 @@ class Buffer:
 class Tile:
     """The region of a tensor that one core contributes to a call (seed stage).
 
-    `roles` has one letter per dimension: the matrix dimension (m, n, k) or the primitive's own axis it stands for,
+    `roles` has one letter per dimension: the matrix dimension (m, n, k) or the primitive's own axis
+    it stands for,
     `.` for none.
     """
 
@@ -120,7 +124,8 @@ class If:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Start moving a tensor region to (get) or from (put) a buffer slot; it takes effect at the wait.
+    """Start moving a tensor region to (get) or from (put) a buffer slot; it takes effect at the
+    wait.
 
     The slot holds the region packed row-major in the tensor's storage order.
     """
@@ -163,7 +168,7 @@ Stmt: TypeAlias = For | If | Transfer | Wait | Barrier | Call
 
 @dataclass(frozen=True)
 class Program:
-    """A parametric program: `parameters` are bound to integers when it is priced, run or emitted."""
+    """A parametric program: its `parameters` are bound to integers to price, run or emit it."""
 
     name: str
     parameters: tuple[str, ...]

@@ -1,8 +1,11 @@
 """The tensorised primitives: their meaning in NumPy, one entry each.
 
-A call's operands carry one role letter per dimension; the same letter is the same axis in every operand, several
-dimensions of one letter are that axis flattened in order. A meaning takes the operands' local tiles as arrays of
-shape (mesh rows, mesh columns, axes in the order of `axes`) and gives the new value of the first. `gemm` is the one
+A call's operands carry one role letter per dimension; the same letter is the same axis in every
+operand, several
+dimensions of one letter are that axis flattened in order. A meaning takes the operands' local tiles
+as arrays of
+shape (mesh rows, mesh columns, axes in the order of `axes`) and gives the new value of the first.
+`gemm` is the one
 collective: the 64 local blocks are one matrix product (swATOP 4.1 and appendix, swDNN Fig. 3).
 """
 
@@ -25,9 +28,11 @@ Meaning = Callable[[Attributes, tuple[Array, ...]], Array]
 
 @dataclass(frozen=True)
 class Primitive:
-    """One primitive: `axes` gives the leading axes of each operand; letters not named there follow as they come.
+    """One primitive: `axes` gives the leading axes of each operand; letters not named there follow
+    as they come.
 
-    `reads_first`: the old value of the first operand matters (accumulation), so it must be initialised.
+    `reads_first`: the old value of the first operand matters (accumulation), so it must be
+    initialised.
     """
 
     name: str
@@ -64,7 +69,9 @@ def _copy(_: Attributes, operands: tuple[Array, ...]) -> Array:
 
 
 def _windows(array: Array, axis: int, size: int, stride: int) -> Array:
-    """Overlapping windows along `axis`: the axis becomes the window number, the last axis the place within."""
+    """Overlapping windows along `axis`: the axis becomes the window number, the last axis the place
+    within.
+    """
     view = np.lib.stride_tricks.sliding_window_view(array, size, axis=axis)
     index = [slice(None)] * view.ndim
     index[axis] = slice(None, None, stride)
@@ -110,4 +117,6 @@ PRIMITIVES: dict[str, Primitive] = {
         Primitive("winograd_output", ("rc", "xt"), _winograd_output),
     )
 }
-"""`repack` is not here: it changes the shape of a tile in place and is part of the interpreter itself."""
+"""`repack` is not here: it changes the shape of a tile in place and is part of the interpreter
+itself.
+"""

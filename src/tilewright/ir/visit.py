@@ -74,7 +74,9 @@ def map_body(body: tuple[Stmt, ...], f: ExprMap) -> tuple[Stmt, ...]:
 
 
 def rewrite(body: tuple[Stmt, ...], f: Rewrite) -> tuple[Stmt, ...]:
-    """Replace statements bottom-up: `f` gives the new statements, or None to keep the one it was given."""
+    """Replace statements bottom-up: `f` gives the new statements, or None to keep the one it was
+    given.
+    """
     result: list[Stmt] = []
     for stmt in body:
         match stmt:

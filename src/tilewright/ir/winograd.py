@@ -1,7 +1,10 @@
-"""Winograd transform matrices for 3x3 kernels with integer entries (Lavin & Gray, points 0, 1, -1, 2, -2, infinity).
+"""Winograd transform matrices for 3x3 kernels with integer entries (Lavin & Gray, points 0, 1, -1,
+2, -2, infinity).
 
-y = A^T [(G g G^T) * (B^T d B)] A / divisor. The usual filter matrices hold sixths and twenty-fourths; scaling each
-by one integer and dividing once at the end keeps every intermediate value an integer for integer data, so results
+y = A^T [(G g G^T) * (B^T d B)] A / divisor. The usual filter matrices hold sixths and twenty-
+fourths; scaling each
+by one integer and dividing once at the end keeps every intermediate value an integer for integer
+data, so results
 can be compared exactly.
 """
 

@@ -1,6 +1,7 @@
 """Place all buffers in one coalesced scratchpad region (swATOP 4.7).
 
-Buffers of the parts of a program that a barrier separates are never alive together and share addresses.
+Buffers of the parts of a program that a barrier separates are never alive together and share
+addresses.
 """
 
 from __future__ import annotations

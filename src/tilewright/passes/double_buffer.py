@@ -1,15 +1,20 @@
 """Overlap transfers with compute (swATOP 4.5.2).
 
-In: an instantiated staged program. A buffer with two copies is fetched one iteration ahead: the first tile before
-the loops, the next one right after the wait for the current one, at the loop indices of the next iteration (inner
-loop one further, or the next outer one with the inner ones back at zero). A store is waited for only when its slot
+In: an instantiated staged program. A buffer with two copies is fetched one iteration ahead: the
+first tile before
+the loops, the next one right after the wait for the current one, at the loop indices of the next
+iteration (inner
+loop one further, or the next outer one with the inner ones back at zero). A store is waited for
+only when its slot
 is written again. Which buffers have two copies is the schedule's choice, tensor by tensor.
 
-before:  for i in range(n):                     after:  get(a[0] -> t[0])
-             get(a[i] -> t[0]); wait(t[0])              for i in range(n):
-             use(t[0])                                      wait(t[i % 2])
-                                                            if i + 1 < n: get(a[i + 1] -> t[(i + 1) % 2])
-                                                            use(t[i % 2])
+before:  for i in range(n):
+             get(a[i] -> t[0]); wait(t[0]); use(t[0])
+after:   get(a[0] -> t[0])
+         for i in range(n):
+             wait(t[i % 2])
+             if i + 1 < n: get(a[i + 1] -> t[(i + 1) % 2])
+             use(t[i % 2])
 """
 
 from __future__ import annotations
@@ -134,7 +139,7 @@ def _stores(part: _Part, loops: Loops, program: Program) -> _Part:
 
 
 def _with_slots(body: tuple[Stmt, ...], buffers: list[str], slot: Expr) -> tuple[Stmt, ...]:
-    """Let calls, and stores, of the buffers work on `slot`; fetches and waits have theirs already."""
+    """Let calls and stores of the buffers work on `slot`; fetches and waits have theirs."""
 
     def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
         match stmt:

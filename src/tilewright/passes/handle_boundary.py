@@ -1,8 +1,11 @@
 """Make tiles that reach beyond their tensor explicit (swATOP 4.5.3).
 
-A tile is rounded up to what the primitive takes. Only the last tile of an axis can reach beyond the tensor; there the
-transfer moves what exists, and the core re-packs the tile in its scratchpad: zeros after a get, cropped before a put.
-Nothing else is copied, and complete tiles pay nothing: lightweight padding, with the scratchpad itself as the
+A tile is rounded up to what the primitive takes. Only the last tile of an axis can reach beyond the
+tensor; there the
+transfer moves what exists, and the core re-packs the tile in its scratchpad: zeros after a get,
+cropped before a put.
+Nothing else is copied, and complete tiles pay nothing: lightweight padding, with the scratchpad
+itself as the
 auxiliary buffer.
 
 before:  get(a[at(i * 64, 64)] -> t); wait(t)
@@ -86,7 +89,9 @@ def _inside(r: Range, size: Expr) -> Range:
 
 
 def _exceeds(r: Range, size: Expr) -> Expr:
-    """Whether the last core's part, hence any core's, reaches beyond the tensor: the same for all cores."""
+    """Whether the last core's part, hence any core's, reaches beyond the tensor: the same for all
+    cores.
+    """
     last = {"rid": Var("mesh_rows") - 1, "cid": Var("mesh_columns") - 1}
     end = substitute(r.start + (r.extent - 1) * r.step + 1, last)
     return binary("<", size, end)

@@ -1,12 +1,16 @@
 """Infer the transfers of a seed-stage program (swATOP 4.5.1).
 
-Each tensor gets a scratchpad buffer and a transfer just inside the innermost loop that its region depends on: as far
-out as reuse allows. `stage` moves a tensor's transfer further out, where it fetches the union of what the loops
-inside need. A result whose reduction loops all run inside its transfer starts from zero and is put once; otherwise
+Each tensor gets a scratchpad buffer and a transfer just inside the innermost loop that its region
+depends on: as far
+out as reuse allows. `stage` moves a tensor's transfer further out, where it fetches the union of
+what the loops
+inside need. A result whose reduction loops all run inside its transfer starts from zero and is put
+once; otherwise
 it is fetched again for every outer reduction step.
 
 before:  for i: for k: gemm(c[i], a[i, k], b[k])
-after:   for i: fill(c_tile); for k: get(a -> a_tile); get(b -> b_tile); gemm(c_tile, a_tile, b_tile)
+after:   for i: fill(c_tile)
+                for k: get(a -> a_tile); get(b -> b_tile); gemm(c_tile, a_tile, b_tile)
                 put(c_tile -> c)
 """
 
@@ -44,12 +48,16 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import PRIMITIVES
 
 SLOT_ELEMENTS = 8
-"""Slots start at multiples of this many elements, so that every slot is aligned for vectors of both dtypes."""
+"""Slots start at multiples of this many elements, so that every slot is aligned for vectors of both
+dtypes.
+"""
 
 
 @dataclass(frozen=True)
 class _Staged:
-    """Where one tensor is transferred: inside `depth` loops, as `region`; `view` is a call's part of it."""
+    """Where one tensor is transferred: inside `depth` loops, as `region`; `view` is a call's part
+    of it.
+    """
 
     tile: Tile
     depth: int

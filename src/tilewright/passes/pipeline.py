@@ -1,7 +1,9 @@
 """The passes in order: a seed-stage nest to a program that can be run, simulated and emitted.
 
-`stage` works on the parametric nest, once per set of discrete choices; `finish` binds the factors of the chosen
-candidate and makes the overlap and the addresses explicit. `observer` sees the program between passes: printing,
+`stage` works on the parametric nest, once per set of discrete choices; `finish` binds the factors
+of the chosen
+candidate and makes the overlap and the addresses explicit. `observer` sees the program between
+passes: printing,
 verifying and timing hang on it.
 """
 
@@ -27,7 +29,7 @@ def _nothing(_: str, __: Program) -> None:
 
 
 def stage(seed: Program, stages: Mapping[str, str], observer: Observer = _nothing) -> Program:
-    """Seed stage to staged: transfers inferred, boundaries explicit, everything still parametric."""
+    """Seed stage to staged: transfers inferred, boundaries explicit, all still parametric."""
     staged = infer_dma(seed, stages)
     observer("infer_dma", staged)
     bounded = handle_boundary(staged)
@@ -45,7 +47,8 @@ def finish(
 ) -> Program:
     """Bind the factors of each nest, overlap, join the nests behind barriers, place the buffers.
 
-    `tensors` are those of the operator that the nests know only under other shapes; `bindings` gives their extents.
+    `tensors` are those of the operator that the nests know only under other shapes; `bindings`
+    gives their extents.
     """
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     parts: list[Program] = []
@@ -64,7 +67,9 @@ def finish(
 
 
 def join(name: str, parts: Sequence[Program], extra: Sequence[Tensor] = ()) -> Program:
-    """One program that runs the parts one after the other; a tensor that two parts name is one tensor."""
+    """One program that runs the parts one after the other; a tensor that two parts name is one
+    tensor.
+    """
     tensors: dict[str, Tensor] = {t.name: t for t in extra}
     buffers: list[Buffer] = []
     body: list[Stmt] = []

@@ -1,6 +1,7 @@
 """Fold what the ranges of the loop variables decide.
 
-In: an instantiated program. A `min`, `max` or condition whose sides never change order is replaced by its value, so
+In: an instantiated program. A `min`, `max` or condition whose sides never change order is replaced
+by its value, so
 a schedule whose tiles divide its extents carries no trace of boundary handling.
 
 before:  for i in range(4): get(a[at(i * 16, min(16, 64 - i * 16))] ...)

@@ -1,1 +1,3 @@
-"""Schedules and their spaces: how a nest is split, ordered, laid out, staged and vectorised (swATOP 4.3)."""
+"""Schedules and their spaces: how a nest is split, ordered, laid out, staged and vectorised (swATOP
+4.3).
+"""

@@ -1,7 +1,9 @@
 """The integer part of a space: every value of the tile factors and buffer copies of a structure.
 
-A spread axis takes multiples of its granule, the smallest extent the primitive accepts: the register block of the
-matrix product times the mesh. Its tiles are balanced: for each number of tiles, the smallest that covers the axis.
+A spread axis takes multiples of its granule, the smallest extent the primitive accepts: the
+register block of the
+matrix product times the mesh. Its tiles are balanced: for each number of tiles, the smallest that
+covers the axis.
 Other axes inside the primitive take divisors of their extent, since they are never padded.
 """
 
@@ -63,9 +65,11 @@ def split_axes(p: Plan, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
 
 @dataclass(frozen=True, eq=False)
 class FactorGrid:
-    """The values to try: every tile (arrays of one axis) with every number of copies (a second axis in front).
+    """The values to try: every tile (arrays of one axis) with every number of copies (a second axis
+    in front).
 
-    Expressions over both broadcast to (copies, tiles): what depends on tiles alone is computed once for all copies.
+    Expressions over both broadcast to (copies, tiles): what depends on tiles alone is computed once
+    for all copies.
     """
 
     tiles: Columns
@@ -154,7 +158,7 @@ def balanced_tiles(extent: int, granule: int, limits: Limits) -> tuple[int, ...]
     found: dict[int, None] = {}
     for factor in _TILE_COUNTS:
         count = fewest * factor
-        found[-(-(-(-extent // count)) // granule) * granule] = None
+        found[-(-extent // (count * granule)) * granule] = None
     return tuple(found)[: limits.most]
 
 

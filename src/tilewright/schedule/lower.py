@@ -1,9 +1,13 @@
 """Lower one nest under one schedule to the seed stage of the IR (swATOP Fig. 4, middle).
 
-In: a nest and its steps, factors still symbols. Out: a program of loops around one call on tiles, parametric in the
-operator's extents, the tile factors and the granules. Tiles are those of one core: the inner part of a spread axis
-is cut into equal chunks over the mesh. The last tile of a spread axis is rounded up to its granule, the smallest
-extent the primitive takes: a primitive of other parameters where that suffices, zero padding for what is left
+In: a nest and its steps, factors still symbols. Out: a program of loops around one call on tiles,
+parametric in the
+operator's extents, the tile factors and the granules. Tiles are those of one core: the inner part
+of a spread axis
+is cut into equal chunks over the mesh. The last tile of a spread axis is rounded up to its granule,
+the smallest
+extent the primitive takes: a primitive of other parameters where that suffices, zero padding for
+what is left
 (swATOP 4.5.3).
 """
 
@@ -86,7 +90,7 @@ def granule(axis: str) -> Var:
 
 
 def plan(nest: Nest, steps: tuple[Step, ...]) -> Plan:
-    """Collect the steps; ScheduleError on an unknown axis or an order that is not one of the loops."""
+    """Collect the steps; ScheduleError on an unknown axis or an order that is not the loops."""
     splits: dict[str, str] = {}
     roles = dict(nest.roles)
     layouts: dict[str, tuple[str, ...]] = {}

@@ -1,8 +1,11 @@
 """The discrete part of a space: every legal combination of steps, lowered once.
 
-In: a seed. Out: per nest, its legal structures: step lists with their parametric staged programs. A combination is
-illegal, and left out, where a staged view is no matrix, where the vectorised dimension is not the contiguous one of
-the result, or where a tile has no fixed union to be staged. Results are kept: layers of a network share them.
+In: a seed. Out: per nest, its legal structures: step lists with their parametric staged programs. A
+combination is
+illegal, and left out, where a staged view is no matrix, where the vectorised dimension is not the
+contiguous one of
+the result, or where a tile has no fixed union to be staged. Results are kept: layers of a network
+share them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Ways to compute an operator as tensorised loop nests, each with the space of its schedules (swATOP 3, 4.2).
+"""Ways to compute an operator as tensorised loop nests, each with the space of its schedules
+(swATOP 3, 4.2).
 
 Importing the package registers the seeds that ship with it.
 """

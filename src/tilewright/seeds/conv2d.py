@@ -1,6 +1,7 @@
 """What all convolution seeds share: the extents they name and the form of the operator's tensors.
 
-Images are stored with their zero border (`padding`), as swDNN and swATOP assume; channels are those of one group.
+Images are stored with their zero border (`padding`), as swDNN and swATOP assume; channels are those
+of one group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Convolution by explicit GEMM: expand the images to a column matrix, then one matrix product (swATOP 3, im2col).
+"""Convolution by explicit GEMM: expand the images to a column matrix, then one matrix product
+(swATOP 3, im2col).
 
-The column matrix has a row per (kernel tap, in channel) and a column per output pixel; both nests see it, once by
+The column matrix has a row per (kernel tap, in channel) and a column per output pixel; both nests
+see it, once by
 its seven indices and once as a matrix.
 """
 

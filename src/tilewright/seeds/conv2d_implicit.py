@@ -1,7 +1,9 @@
-"""Convolution by implicit GEMM: the direct loops with a matrix product innermost (swATOP Fig. 4, Alg. 2).
+"""Convolution by implicit GEMM: the direct loops with a matrix product innermost (swATOP Fig. 4,
+Alg. 2).
 
-For each output row and kernel tap the output channels x pixels block is a product of weights (out x in channels)
-and images (in channels x pixels). Pixels are those of several images, of several columns, or both.
+For each output row and kernel tap the output channels x pixels block is a product of weights
+(out x in channels) and images (in channels x pixels). Pixels are those of several images, of
+several columns, or both.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from tilewright.seeds.conv2d import (
     weights,
 )
 from tilewright.seeds.nest import axis, nest
-from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import Layout, Spread, Stage
 
 Pair = tuple[int, int]
@@ -33,25 +35,20 @@ def implicit_gemm(op: Conv2d) -> Seed:
     return _implicit_gemm(op.kernel, op.stride, op.dilation)
 
 
-def _staging(kernel: Pair, stride: Pair) -> tuple[tuple[Stage, ...], ...]:
-    """Fetch what a whole kernel row needs at once; tap by tap where that may not fit or has gaps."""
-    row_of_weights, row_of_images = Stage("w", "kernel_col"), Stage("x", "kernel_col")
-    if stride[1] > 1:
-        return (row_of_weights,), ()
-    return ((row_of_weights, row_of_images),) + (((),) if kernel[1] > 3 else ())
-
-
 @cache
 def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
+    x, w, y = images(), weights(kernel), results()
     group, image = axis("group", GROUPS), axis("image", BATCH)
     out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
     out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
     kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
-    x, w, y = images(), weights(kernel), results()
+    row = out_row.var * stride[0] + kernel_row.var * dilation[0]
+    col = out_col.var * stride[1] + kernel_col.var * dilation[1]
+    taps = (in_channel, kernel_row, kernel_col)
     conv = nest(
         "implicit",
         "gemm",
-        (group, out_row, out_col, image, out_channel, in_channel, kernel_row, kernel_col),
+        (group, out_row, out_col, image, out_channel, *taps),
         {"m": out_channel, "n": image, "k": in_channel},
         y.at(group=group, channels=out_channel, rows=out_row, cols=out_col, batch=image),
         w.at(
@@ -61,15 +58,8 @@ def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
             kernel_rows=kernel_row,
             kernel_cols=kernel_col,
         ),
-        x.at(
-            group=group,
-            channels=in_channel,
-            rows=out_row.var * stride[0] + kernel_row.var * dilation[0],
-            cols=out_col.var * stride[1] + kernel_col.var * dilation[1],
-            batch=image,
-        ),
+        x.at(group=group, channels=in_channel, rows=row, cols=col, batch=image),
     )
-    taps = (in_channel, kernel_row, kernel_col)
     space = (
         Space(conv)
         .split(out_channel, image, in_channel, out_col)
@@ -86,14 +76,27 @@ def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
         .prefetch(y, w, x)
         .limit(largest=1024, most=5)
     )
+    return Seed("implicit", (x, w, y), (space,), _layouts(), ("x", "w"), "y")
+
+
+def _staging(kernel: Pair, stride: Pair) -> tuple[tuple[Stage, ...], ...]:
+    """Fetch what a kernel row needs at once; tap by tap where that may not fit or has gaps."""
+    row_of_weights, row_of_images = Stage("w", "kernel_col"), Stage("x", "kernel_col")
+    if stride[1] > 1:
+        return (row_of_weights,), ()
+    tap_by_tap: tuple[tuple[Stage, ...], ...] = ((),) if kernel[1] > 3 else ()
+    return (row_of_weights, row_of_images), *tap_by_tap
+
+
+def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+    """Pixels or channels contiguous, in images and results alike; weights either way."""
     pixels_inner = ("group", "rows", "channels", "cols", "batch")
     channels_inner = ("group", "rows", "cols", "batch", "channels")
-    layouts = (
+    taps = ("kernel_rows", "kernel_cols")
+    return (
         tuple((Layout("x", order), Layout("y", order)) for order in (pixels_inner, channels_inner)),
-        layout(
-            w,
-            ("group", "kernel_rows", "kernel_cols", "in_channels", "out_channels"),
-            ("group", "kernel_rows", "kernel_cols", "out_channels", "in_channels"),
+        (
+            (Layout("w", ("group", *taps, "in_channels", "out_channels")),),
+            (Layout("w", ("group", *taps, "out_channels", "in_channels")),),
         ),
     )
-    return Seed("implicit", (x, w, y), (space,), layouts, ("x", "w"), "y")

@@ -1,6 +1,8 @@
-"""Convolution by Winograd's minimal filtering, F(2x2, 3x3) and F(4x4, 3x3) (swATOP 3, Lavin & Gray).
+"""Convolution by Winograd's minimal filtering, F(2x2, 3x3) and F(4x4, 3x3) (swATOP 3, Lavin &
+Gray).
 
-Four nests: transform the kernels, transform overlapping image tiles, one matrix product per transform point (16 or
+Four nests: transform the kernels, transform overlapping image tiles, one matrix product per
+transform point (16 or
 36), transform back. All four run on the core cluster.
 """
 

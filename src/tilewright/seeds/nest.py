@@ -1,8 +1,11 @@
 """Schedule seeds as values: one tensorised loop nest over named axes (swATOP 4.2).
 
-A `Nest` says WHAT is computed: which axes there are, which primitive stands innermost, and which element of each
-tensor an iteration touches, as index expressions over the axes. How the axes are split, ordered, laid out and staged
-is the schedule's business. A seed is one nest or several that run one after the other over shared tensors.
+A `Nest` says WHAT is computed: which axes there are, which primitive stands innermost, and which
+element of each
+tensor an iteration touches, as index expressions over the axes. How the axes are split, ordered,
+laid out and staged
+is the schedule's business. A seed is one nest or several that run one after the other over shared
+tensors.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ def axis(name: str, extent: IntLike, *, inner: bool = False) -> Axis:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor of the seed: named dimensions with extents, in logical order (a layout reorders them)."""
+    """A tensor of the seed: named dimensions with extents, in logical order (a layout reorders
+    them).
+    """
 
     name: str
     kind: TensorKind
@@ -78,7 +83,8 @@ class Use:
 class Nest:
     """One tensorised loop nest.
 
-    `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm). Axes without a role
+    `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm).
+    Axes without a role
     are loops. `output` is written (accumulated for gemm) from `inputs`.
     """
 

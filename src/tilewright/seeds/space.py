@@ -1,7 +1,9 @@
 """Schedule spaces as values, and the registry of seeds (swATOP 4.2, 4.3).
 
-A `Space` lists, choice by choice, the schedule steps a nest may take; their product is the discrete part of the
-space. Split factors and copies are variables: the tuner prices all their values at once. A `Seed` joins the spaces
+A `Space` lists, choice by choice, the schedule steps a nest may take; their product is the discrete
+part of the
+space. Split factors and copies are variables: the tuner prices all their values at once. A `Seed`
+joins the spaces
 of its nests with the layouts of the tensors they share.
 
 >>> from tilewright.seeds.nest import axis, nest, tensor
@@ -46,7 +48,9 @@ def tile_factor(axis: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far split factors are tried: tiles up to `largest`, the `most` largest values of each axis."""
+    """How far split factors are tried: tiles up to `largest`, the `most` largest values of each
+    axis.
+    """
 
     largest: int = 1024
     most: int = 4
@@ -85,7 +89,7 @@ class Space:
         return self.choose(*((Vectorize(letter),) for letter in letters))
 
     def spread(self, axis: Axis, over: str) -> Space:
-        """Distribute the inner part of `axis` over the mesh's rows or columns (`k` of gemm: both)."""
+        """Distribute the inner part of `axis` over mesh rows or columns (k of gemm: both)."""
         return self.choose((Spread(axis.name, over),))
 
     def stage(self, tensor: TensorSpec, *places: Axis | None) -> Space:
@@ -109,9 +113,11 @@ class Space:
 
 @dataclass(frozen=True)
 class Seed:
-    """One way to compute an operator: spaces of nests that run in order, and joint layouts of their tensors.
+    """One way to compute an operator: spaces of nests that run in order, and joint layouts of their
+    tensors.
 
-    `layouts` is a product of choices; each alternative fixes the storage order of one tensor or of several that
+    `layouts` is a product of choices; each alternative fixes the storage order of one tensor or of
+    several that
     share memory. `operands` and `result` name the tensors of the operator itself.
     """
 
@@ -144,7 +150,8 @@ class SeedRule(Protocol):
 class Family:
     """What all seeds of one kind of operator share.
 
-    `parameters` gives the values of the extents that seeds name; `arrange` brings operands into the tensors'
+    `parameters` gives the values of the extents that seeds name; `arrange` brings operands into the
+    tensors'
     logical dimensions; `restore` brings the result tensor back into the operator's shape.
     """
 
@@ -156,6 +163,7 @@ class Family:
 
 FAMILIES: dict[str, Family] = {}
 _RULES: dict[tuple[str, str], SeedRule] = {}
+_BASELINES: set[tuple[str, str]] = set()
 
 
 def family(kind: str) -> Family:
@@ -166,14 +174,19 @@ def family(kind: str) -> Family:
     return FAMILIES[kind]
 
 
-def seed(kind: str, *, name: str) -> Callable[[SeedRule], SeedRule]:
-    """Register a function from operator to `Seed` under an algorithm name."""
+def seed(kind: str, *, name: str, baseline: bool = False) -> Callable[[SeedRule], SeedRule]:
+    """Register a function from operator to `Seed` under an algorithm name.
+
+    A `baseline` is there to be measured against: it takes part only where it is asked for by name.
+    """
 
     def register(rule: SeedRule) -> SeedRule:
         known = _RULES.get((kind, name))
         if known is not None and known is not rule:
             raise ScheduleError(f"two seeds for {kind} are named {name!r}")
         _RULES[kind, name] = rule
+        if baseline:
+            _BASELINES.add((kind, name))
         return rule
 
     return register
@@ -182,17 +195,19 @@ def seed(kind: str, *, name: str) -> Callable[[SeedRule], SeedRule]:
 def unregister(kind: str, name: str) -> None:
     """Forget a seed."""
     _RULES.pop((kind, name), None)
+    _BASELINES.discard((kind, name))
 
 
 def seeds_for(op: Op, only: str | None = None) -> list[Seed]:
-    """Every registered way to compute `op`, or the one named `only`."""
+    """Every registered way to compute `op` but the baselines, or the one named `only`."""
     family(op.kind)
     names = [name for kind, name in _RULES if kind == op.kind]
     if only is not None and only not in names:
         raise ScheduleError(
             f"{op.kind} has no algorithm {only!r}", fix=f"choose one of {', '.join(names)}"
         )
-    found = [_RULES[op.kind, name](op) for name in names if only in (None, name)]
+    wanted = [only] if only else [n for n in names if (op.kind, n) not in _BASELINES]
+    found = [_RULES[op.kind, name](op) for name in wanted]
     applicable = [s for s in found if s is not None]
     if not applicable:
         raise ScheduleError(f"{only or 'no algorithm'} does not apply to {op.describe()}")

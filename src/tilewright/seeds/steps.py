@@ -1,4 +1,5 @@
-"""Schedule primitives as values, and the schedule: a replayable list of them with its factors bound.
+"""Schedule primitives as values, and the schedule: a replayable list of them with its factors
+bound.
 
 >>> s = parse_schedule("split(out_channels, tile)\\nvectorize(n)\\nfactors(tile=64)")
 >>> s.steps
@@ -116,26 +117,26 @@ def parse_schedule(text: str) -> Schedule:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        call = _call(line, number)
-        name, arguments = call.func.id, [a.id for a in call.args if isinstance(a, ast.Name)]  # type: ignore[attr-defined]  # checked by _call
+        name, arguments, keywords = _call(line, number)
         if name == "factors":
-            factors = tuple(_factor(k, number) for k in call.keywords)
+            factors = tuple(_factor(k, number) for k in keywords)
         else:
             steps.append(_step(name, arguments, number))
     return Schedule(tuple(steps), factors)
 
 
-def _call(line: str, number: int) -> ast.Call:
+def _call(line: str, number: int) -> tuple[str, list[str], list[ast.keyword]]:
+    """The function, the names and the keywords of a line."""
     try:
         node = ast.parse(line.strip(), mode="eval").body
-    except (SyntaxError, ValueError) as error:
-        raise ScheduleError(
-            f"{line.strip()[:60]!r} is not a step", where=f"line {number}"
-        ) from error
-    plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    if not plain or not all(isinstance(a, ast.Name) for a in node.args):  # type: ignore[attr-defined]  # a call by now
-        raise ScheduleError(f"{line.strip()[:60]!r} is not a step", where=f"line {number}")
-    return node  # type: ignore[return-value]  # a call by now
+    except (SyntaxError, ValueError):
+        node = None
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+            names = [a.id for a in args if isinstance(a, ast.Name)]
+            if len(names) == len(args):
+                return name, names, keywords
+    raise ScheduleError(f"{line.strip()[:60]!r} is not a step", where=f"line {number}")
 
 
 def _factor(keyword: ast.keyword, number: int) -> tuple[str, int]:

@@ -1,8 +1,11 @@
 """Rank every candidate of every algorithm by the model (swATOP 4.6).
 
-In: operators and a machine. Out: per operator and algorithm the ranking: its best candidates, how many were priced,
-how many fit. The nests of a seed are ranked one by one under each joint layout of the tensors they share, so the
-best whole is the sum of the best parts: an exhaustive optimum without the product of the nests' spaces. Operators
+In: operators and a machine. Out: per operator and algorithm the ranking: its best candidates, how
+many were priced,
+how many fit. The nests of a seed are ranked one by one under each joint layout of the tensors they
+share, so the
+best whole is the sum of the best parts: an exhaustive optimum without the product of the nests'
+spaces. Operators
 that share structures (the layers of a network) are priced together, as one array.
 """
 
@@ -69,7 +72,9 @@ class Candidate:
         return finish(self.seed.name, staged, bindings, machine, tensors, *hooks)
 
     def joint_layouts(self) -> dict[str, tuple[str, ...]]:
-        """A joint layout of the seed that agrees with every nest (tensors no nest uses follow along)."""
+        """A joint layout of the seed that agrees with every nest (tensors no nest uses follow
+        along).
+        """
         own = frozenset().union(*(n.structure.layouts for n in self.nests))
         for joint in self.seed.layout_combinations():
             if own <= frozenset(joint):
@@ -79,7 +84,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The best candidates of one algorithm, best first, and the size of the space they come from."""
+    """The best candidates of one algorithm, best first, and the size of their space."""
 
     seed: Seed
     best: tuple[Candidate, ...]
@@ -89,7 +94,9 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class _Priced:
-    """Cycles of one structure's grid for one operator: (copies, tiles), infinite where it does not fit."""
+    """Cycles of one structure's grid for one operator: (copies, tiles), infinite where it does not
+    fit.
+    """
 
     structure: Structure
     grid: FactorGrid
@@ -206,7 +213,7 @@ def _fitting(
     structure: Structure, grid: FactorGrid, values: Mapping[str, int], machine: Machine
 ) -> FactorGrid:
     """Leave out tiles that do not fit even with one copy of each buffer."""
-    single = {name: 1 for name in grid.copies}
+    single = dict.fromkeys(grid.copies, 1)
     env = {**values, **grid.tiles, **single, "rid": 0, "cid": 0, **_mesh(machine)}
     fits = scratchpad_bytes(structure.staged, env) <= machine.spm_available_bytes
     fits = np.broadcast_to(fits, (grid.tile_count,))
@@ -250,7 +257,9 @@ def _joined(op: Op, seed: Seed, parts: list[list[NestChoice]], keep: int) -> lis
 
 
 def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
-    """Raise CapacityError for an operator of which no tile fits, with the smallest change that would."""
+    """Raise CapacityError for an operator of which no tile fits, with the smallest change that
+    would.
+    """
     values = parameters(op)
     for space in seed.spaces:
         smallest = [
@@ -262,7 +271,8 @@ def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
         if needed > limit:
             spm = machine.memory.spm
             raise CapacityError(
-                f"no tile of {op.describe()} fits: the smallest tiles of {space.nest.name!r} take {needed} bytes of "
+                f"no tile of {op.describe()} fits: the smallest tiles of {space.nest.name!r} "
+                f"take {needed} bytes of "
                 f"scratchpad, {own} of them for {tensor!r}, the limit is {limit}",
                 fix=f"--set memory.spm.capacity_bytes={needed + spm.reserved_bytes}",
             )
@@ -272,7 +282,7 @@ def _smallest(
     structure: Structure, grid: FactorGrid, values: Mapping[str, int], machine: Machine
 ) -> tuple[int, str, int]:
     """(bytes of the smallest candidate, its largest tensor, that one's bytes)."""
-    single = {name: 1 for name in grid.copies}
+    single = dict.fromkeys(grid.copies, 1)
     env = {**values, **grid.tiles, **single, **_mesh(machine)}
     total = np.broadcast_to(scratchpad_bytes(structure.staged, env), (grid.tile_count,))
     i = int(np.argmin(total))
