@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -18,7 +19,7 @@ from support.explicit_programs import (
     integer_inputs,
     winograd_transform,
 )
-from tilewright.common.errors import ShapeError, SimulationError
+from tilewright.common.errors import ShapeError, SimulationError, ToolError
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
@@ -108,6 +109,24 @@ def test_a_failing_case_leaves_the_others_alone():
     for result in (first, last):
         assert isinstance(result, dict)
         np.testing.assert_array_equal(result["y"], 3.0 * inputs["x"])
+
+
+def test_the_artifacts_own_primitives_are_run():
+    program = parse(REPACK)
+    artifact = TARGET.emit(program, MACHINE)
+    source = artifact.files["tw_primitives.c"]
+    assert source.count("tile[source + i] : 0;") == 2
+    changed = source.replace("tile[source + i] : 0;", "tile[source + i] : 7;")
+    files = {**artifact.files, "tw_primitives.c": changed}
+    sevens = replace(artifact, files=files)
+    inputs = integer_inputs(program)
+    assert run_emulated(sevens, inputs)["y"][63, 63] == 7.0
+    with pytest.raises(ToolError) as caught:
+        run_emulated_many([(artifact, inputs), (sevens, inputs)])
+    assert str(caught.value) == (
+        "tw_primitives.c of repack_tiles and of repack_tiles differ; "
+        "emulate them in separate batches"
+    )
 
 
 def test_no_cases_no_results():

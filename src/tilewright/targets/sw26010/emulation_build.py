@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -24,12 +24,12 @@ from tilewright.common.errors import ToolError
 from tilewright.targets.base import Artifact, TensorInfo, write_artifact
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.emit_host import tensor_bytes
-from tilewright.targets.sw26010.emit_primitives import primitives_header, primitives_source
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES
 
 _RUNTIME_FLAGS = ("-O3", "-march=native", "-U_FORTIFY_SOURCE", "-w")
 _CASE_FLAGS = ("-std=gnu99", "-O0", "-w")
 _CASES_PER_UNIT = 16
+_SHARED_FILES = ("tw_primitives.h", "tw_primitives.c")
 _SHOWN_CHARACTERS = 2000
 
 
@@ -62,7 +62,7 @@ def build_cases(artifacts: Sequence[Artifact], directory: Path) -> Path:
         unit = directory / f"cases{start}.c"
         unit.write_text(_unit(numbered, total=len(artifacts), first=start == 0), encoding="utf-8")
         units.append(unit.name)
-    runtime = [str(path) for path in runtime_objects()]
+    runtime = [str(path) for path in runtime_objects(_primitives_of(artifacts))]
     command = [*compiler(), *_CASE_FLAGS, "-Iemulation", *units, *runtime, "-o", "cases"]
     _run_compiler(command, directory)
     return directory / "cases"
@@ -76,17 +76,38 @@ def emulation_sources() -> dict[str, str]:
     return {name: (folder / name).read_text(encoding="utf-8") for name in wanted}
 
 
-def runtime_objects() -> tuple[Path, ...]:
-    """The compiled runtime, from the cache or built into it."""
-    sources = emulation_sources()
-    sources["tw_primitives.h"] = primitives_header()
-    sources["tw_primitives.c"] = primitives_source()
+def _primitives_of(artifacts: Sequence[Artifact]) -> dict[str, str]:
+    """The primitives' sources, which all cases of one executable share."""
+    first = {name: artifacts[0].files[name] for name in _SHARED_FILES}
+    for artifact in artifacts:
+        for name, text in first.items():
+            if artifact.files[name] != text:
+                raise ToolError(
+                    f"{name} of {artifact.name} and of {artifacts[0].name} differ",
+                    fix="emulate them in separate batches",
+                )
+    return first
+
+
+def runtime_objects(primitives: Mapping[str, str]) -> tuple[Path, ...]:
+    """The compiled runtime and `primitives`, from the cache or built into it."""
+    sources = {**emulation_sources(), **primitives}
     folder = _cache_folder() / f"sw26010-emulation-{_key(sources)}"
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        _make_cache_folder(folder.parent)
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
             _compile_runtime(sources, Path(temporary), folder)
     return tuple(sorted(folder.glob("*.o")))
+
+
+def _make_cache_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(
+            f"the emulation cannot keep its runtime in {folder}: {error.strerror}",
+            fix="set XDG_CACHE_HOME to a folder that can be written",
+        ) from error
 
 
 def _compile_runtime(sources: dict[str, str], temporary: Path, folder: Path) -> None:
