@@ -18,7 +18,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ScheduleError
+from tilewright.common.expr import evaluate, product
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate, scratchpad_bytes
 from tilewright.ir.nodes import Program
@@ -28,6 +30,7 @@ from tilewright.passes.pipeline import Observer, finish, stage
 from tilewright.schedule.factors import Blocks, FactorGrid, factor_grid
 from tilewright.schedule.lower import declare
 from tilewright.schedule.structures import Structure, structures
+from tilewright.seeds.nest import TensorSpec
 from tilewright.seeds.space import Seed, parameters
 from tilewright.seeds.steps import Layout, Schedule
 
@@ -148,10 +151,21 @@ def _rank_seed(ops: list[Op], seed: Seed, machine: Machine, keep: int) -> list[R
         [_price(s, ops, machine) for s in structures(seed, space, ops[0].dtype, stage)]
         for space in seed.spaces
     ]
+    limit = machine.memory.main.capacity_bytes
     return [
-        _ranking(op, seed, [[p[i] for p in nest] for nest in priced], keep)
-        for i, op in enumerate(ops)
+        _ranking(op, seed, [[p[i] for p in nest] for nest in priced], keep, memory <= limit)
+        for i, (op, memory) in enumerate((op, main_memory_bytes(op, seed)) for op in ops)
     ]
+
+
+def main_memory_bytes(op: Op, seed: Seed) -> int:
+    """Bytes of main memory that the operator's tensors and the seed's own take together."""
+    return sum(_tensor_bytes(op, t) for t in seed.tensors if not t.storage)
+
+
+def _tensor_bytes(op: Op, tensor: TensorSpec) -> int:
+    elements = evaluate(product(extent for _, extent in tensor.dims), parameters(op))
+    return int(elements) * dtype(op.dtype).size_bytes
 
 
 def _price(structure: Structure, ops: list[Op], machine: Machine) -> list[_Priced]:
@@ -224,13 +238,13 @@ def _mesh(machine: Machine) -> dict[str, int]:
     return {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
 
 
-def _ranking(op: Op, seed: Seed, nests: list[list[_Priced]], keep: int) -> Ranking:
+def _ranking(op: Op, seed: Seed, nests: list[list[_Priced]], keep: int, in_memory: bool) -> Ranking:
     """Join the nests' best choices under each joint layout."""
     sizes = [p.cycles.size for nest in nests for p in nest]
     fitting = sum(int(np.isfinite(p.cycles).sum()) for nest in nests for p in nest)
     tops = [[(p.structure.layouts, p.top(keep)) for p in nest] for nest in nests]
     found: list[Candidate] = []
-    for joint in seed.layout_combinations():
+    for joint in seed.layout_combinations() if in_memory else ():
         layouts = frozenset(joint)
         parts = [_best_under(layouts, top, keep) for top in tops]
         found += _joined(op, seed, parts, keep)
@@ -260,6 +274,7 @@ def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
     """Raise CapacityError for an operator of which no tile fits, with the smallest change that
     would.
     """
+    _require_main_memory(op, seed, machine)
     values = parameters(op)
     for space in seed.spaces:
         smallest = [
@@ -276,6 +291,18 @@ def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
                 f"scratchpad, {own} of them for {tensor!r}, the limit is {limit}",
                 fix=f"--set memory.spm.capacity_bytes={needed + spm.reserved_bytes}",
             )
+
+
+def _require_main_memory(op: Op, seed: Seed, machine: Machine) -> None:
+    needed, limit = main_memory_bytes(op, seed), machine.memory.main.capacity_bytes
+    if needed > limit:
+        own = {t.name: _tensor_bytes(op, t) for t in seed.tensors if not t.storage}
+        largest = max(own, key=lambda name: own[name])
+        raise CapacityError(
+            f"{seed.name} of {op.describe()} takes {needed} bytes of main memory, {own[largest]} "
+            f"of them for {largest!r}, the limit is {limit}",
+            fix=f"another algorithm, a smaller batch, or --set memory.main.capacity_bytes={needed}",
+        )
 
 
 def _smallest(
