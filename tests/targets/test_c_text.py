@@ -101,7 +101,7 @@ def test_a_symbol_without_value():
     )
 
 
-@given(st.text(max_size=60))
+@given(st.text(max_size=60) | st.from_regex(r"_*(tw|spm|block|int|3)_?[a-z0-9]*", fullmatch=True))
 def test_identifiers_are_words_of_c(name):
     word = identifier(name)
     assert word.isascii()

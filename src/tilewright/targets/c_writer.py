@@ -102,14 +102,15 @@ _LONGEST_NAME = 48
 def identifier(name: str) -> str:
     """A C identifier made of the letters, digits and underscores of `name`.
 
-    >>> identifier("conv-1/x"), identifier("3x3"), identifier("int")
-    ('conv_1_x', 'n3x3', 'int_')
+    >>> identifier("conv-1/x"), identifier("3x3"), identifier("int"), identifier("tw_x")
+    ('conv_1_x', 'n3x3', 'int_', 'n_tw_x')
     """
     word = _NOT_WORD.sub("_", name)[:_LONGEST_NAME].strip("_") or "n"
     if word[0].isdigit():
         word = f"n{word}"
-    taken = word in _RESERVED or _GENERATED.match(word)
-    return f"{word}_" if taken else word
+    if _GENERATED.match(word):
+        return f"n_{word}"
+    return f"{word}_" if word in _RESERVED else word
 
 
 class Names:
