@@ -21,9 +21,9 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import split
-from tilewright.seeds.space import Seed, seeds_for
+from tilewright.seeds.space import seeds_for
 from tilewright.targets.registry import find_target
-from tilewright.tune.choose import padded_axes, require_main_memory
+from tilewright.tune.choose import padded_axes
 from tilewright.tune.search import require_fit
 
 
@@ -77,7 +77,7 @@ def _operator(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
     tried = [
         (
             f"{name}, {seed.name} over {part.kind}",
-            _problem(partial(_fits, part.piece, seed, machine)),
+            _problem(partial(require_fit, part.piece, seed, machine)),
         )
         for part in split(op, machine.groups.count)
         for seed in seeds_for(part.piece)
@@ -89,11 +89,6 @@ def _operator(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
         else:
             yield Finding(subject, rule, status, problem.message, problem.fix)
     yield from _notes(name, op, machine)
-
-
-def _fits(piece: Op, seed: Seed, machine: Machine) -> None:
-    require_fit(piece, seed, machine)
-    require_main_memory(piece, seed, machine)
 
 
 def _notes(name: str, op: Op, machine: Machine) -> Iterator[Finding]:

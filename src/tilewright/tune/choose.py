@@ -8,20 +8,18 @@ the layers of a network share the structures of their spaces.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pkgutil import iter_modules
 
 from tilewright import seeds as shipped_seeds
-from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CapacityError, ScheduleError, SimulationError
+from tilewright.common.errors import ScheduleError, SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
-from tilewright.seeds.nest import TensorSpec
 from tilewright.seeds.space import Seed, parameters, seeds_for
 from tilewright.seeds.steps import Spread
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
@@ -80,14 +78,11 @@ def choose(
     not apply to an operator is refused, otherwise all algorithms are tried there. Raises
     CapacityError for an operator of which nothing fits.
     """
-    every = [
+    cases = [
         (i, part, seed)
         for i, op in enumerate(ops)
-        for part in _partitions(op, machine, partition)
-        for seed in _seeds(part.piece, algorithm, strict)
+        for part, seed in _ways(_partitions(op, machine, partition), algorithm, strict)
     ]
-    room = machine.memory.main.capacity_bytes
-    cases = [case for case in every if main_memory_bytes(case[1].piece, case[2]) <= room]
     rankings = rank([(part.piece, seed) for _, part, seed in cases], machine, keep=keep)
     found: list[list[Option]] = [[] for _ in ops]
     counts = [[0, 0] for _ in ops]
@@ -97,7 +92,7 @@ def choose(
         counts[i][1] += ranking.fitting
     for op, options, i in zip(ops, found, range(len(ops)), strict=True):
         if not options:
-            _refuse(op, [(part, seed) for n, part, seed in every if n == i], machine)
+            _refuse(op, [(part, seed) for n, part, seed in cases if n == i], machine)
         options.sort(key=lambda option: option.candidate.cycles)
     return [
         Choice(op, tuple(options), *count)
@@ -157,29 +152,22 @@ def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:
     return chosen
 
 
-def _seeds(op: Op, algorithm: str | None, strict: bool) -> list[Seed]:
-    if algorithm is None or strict:
-        return seeds_for(op, algorithm)
-    return [s for s in seeds_for(op) if s.name == algorithm] or seeds_for(op)
-
-
-def main_memory_bytes(op: Op, seed: Seed) -> int:
-    """Bytes of one group's main memory that the operator's tensors take under an algorithm."""
-    values = parameters(op)
-    elements = sum(_elements(tensor, values) for tensor in seed.tensors if not tensor.storage)
-    return elements * dtype(op.dtype).size_bytes
-
-
-def require_main_memory(op: Op, seed: Seed, machine: Machine) -> None:
-    """Raise CapacityError where the operator's tensors do not fit one group's main memory."""
-    needed, limit = main_memory_bytes(op, seed), machine.memory.main.capacity_bytes
-    if needed > limit:
-        largest = max(seed.tensors, key=lambda t: _elements(t, parameters(op)))
-        raise CapacityError(
-            f"the tensors of {op.describe()} take {needed} bytes of main memory with "
-            f"{seed.name}, {largest.name!r} the most, the limit is {limit}",
-            fix=f"a smaller batch, or --set memory.main.capacity_bytes={needed}",
-        )
+def _ways(
+    partitions: Sequence[Partition], algorithm: str | None, strict: bool
+) -> list[tuple[Partition, Seed]]:
+    """The seeds for the piece of each partition; an algorithm need not apply to all of them."""
+    found: list[tuple[Partition, Seed]] = []
+    refused: ScheduleError | None = None
+    for part in partitions:
+        try:
+            found += [(part, seed) for seed in seeds_for(part.piece, algorithm)]
+        except ScheduleError as error:
+            refused = error
+    if found or refused is None:
+        return found
+    if strict:
+        raise refused
+    return _ways(partitions, None, strict)
 
 
 def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, int]]:
@@ -212,14 +200,7 @@ def _multiple(over: str, primitive: str, machine: Machine) -> int:
             return math.lcm(machine.mesh.rows, machine.mesh.columns)
 
 
-def _elements(tensor: TensorSpec, values: Mapping[str, int]) -> int:
-    return math.prod(int(evaluate(extent, values)) for _, extent in tensor.dims)
-
-
 def _refuse(op: Op, cases: Sequence[tuple[Partition, Seed]], machine: Machine) -> None:
-    """Raise the reason why nothing fits, preferring one that a larger scratchpad would solve."""
     for part, seed in cases:
         require_fit(part.piece, seed, machine)
-    for part, seed in cases:
-        require_main_memory(part.piece, seed, machine)
     raise ScheduleError(f"no candidate of {op.describe()} was found")

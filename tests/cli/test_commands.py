@@ -1,0 +1,241 @@
+"""The commands as a user types them: what they print, their JSON, their exit codes."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli.main import app
+
+GEMM = ["gemm", "--m", "256", "--n", "192", "--k", "128", "--machine", "sw26010_cg"]
+LAYER_KEYS = {
+    "name", "op", "shape", "algorithm", "partition", "schedule", "candidates", "estimate_cycles",
+    "simulated_cycles", "milliseconds", "gflops", "peak_fraction", "bound", "lower_bound_cycles",
+    "check", "artifact",
+}  # fmt: skip
+RESULT_KEYS = {
+    "machine", "batch", "dtype", "layers", "tuning_seconds", "candidates_total",
+    "total_milliseconds", "checks", "timings",
+}  # fmt: skip
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def run_json(*arguments, code=0):
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "gemm"
+    run("compile", *GEMM, "-o", folder)
+    return folder
+
+
+def test_compile_prints_one_line_per_layer_and_says_whose_the_numbers_are():
+    text = run("compile", *GEMM, "--check", "--timings").stdout
+    lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if line.strip()]
+    assert lines[0] == "1 layer on sw26010_cg, f64"
+    assert lines[1] == (
+        "layer algorithm divided over schedule ms (model) ms (simulated) Gflop/s % of peak "
+        "bound by check"
+    )
+    assert re.fullmatch(r"gemm gemm whole row \d+ col \d+ depth \d+ .* exact", lines[3])
+    assert re.fullmatch(
+        r"total [\d.]+ ms simulated, [\d.]+ Gflop/s, [\d.]+ % of peak; "
+        r"\d+ candidates priced in [\d.]+ s",
+        lines[4],
+    )
+    stages = ["choose", "confirm", "instantiate", "simulate", "emit", "check"]
+    assert [line.split()[0] for line in lines[5:]] == stages
+
+
+def test_compile_gives_the_json_of_the_contract(artifact):
+    result = run_json("compile", *GEMM, "--check")
+    assert set(result) == RESULT_KEYS
+    (layer,) = result["layers"]
+    assert set(layer) == LAYER_KEYS
+    assert (result["machine"], result["batch"], result["dtype"]) == ("sw26010_cg", None, "f64")
+    assert (layer["op"], layer["shape"], layer["check"]) == ("gemm", "gemm m256 n192 k128", "exact")
+    assert layer["artifact"] is None
+    assert layer["lower_bound_cycles"] <= layer["simulated_cycles"]
+    assert result["total_milliseconds"] == layer["milliseconds"]
+    assert result["candidates_total"] == layer["candidates"] > 100
+
+
+def test_compile_a_network_writes_a_folder_per_distinct_layer(tmp_path):
+    out = tmp_path / "lenet"
+    result = run_json(
+        "compile", "lenet5", "--batch", 4, "-m", "sw26010", "--algorithm", "implicit", "-o", out
+    )
+    assert result["batch"] == 4
+    assert [layer["name"] for layer in result["layers"]] == ["c1", "c3", "c5", "f6", "output"]
+    assert [layer["artifact"] for layer in result["layers"]] == [
+        str(out / name) for name in ("c1", "c3", "c5", "f6", "output")
+    ]
+    assert sorted(p.name for p in out.iterdir()) == [
+        "c1", "c3", "c5", "f6", "network.json", "output"
+    ]  # fmt: skip
+    text = run("explain", out, "--no-changes").stdout
+    assert "the slowest layer is " in text
+    assert run("explain", out, "--layer", "f6", "--no-changes").stdout.startswith("f6: gemm m4 n84")
+
+
+def test_compile_an_operator_says_where_it_is_written(artifact):
+    result = run_json("compile", *GEMM, "-o", artifact)
+    assert result["layers"][0]["artifact"] == str(artifact)
+    assert (artifact / "kernel.json").exists()
+    assert f"written to {artifact}" in run("compile", *GEMM, "-o", artifact).stdout
+
+
+def test_compile_checks_the_code_of_each_algorithm():
+    small = ["--batch", 4, "--in-channels", 8, "--out-channels", 8, "--height", 8, "--width", 8]
+    arguments = ["conv2d", *small, "--kernel", 3, "--padding", "1", "-m", "sw26010_cg"]
+    result = run_json("compile", *arguments, "--check-each-algorithm")
+    checks = {check["algorithm"]: check["check"] for check in result["checks"]}
+    assert {"implicit", "explicit", "winograd2", "winograd4"} <= set(checks)
+    assert set(checks.values()) <= {"exact", "within bound"}
+
+
+def test_tune_shows_the_best_candidates_as_they_were_simulated(tmp_path):
+    records = tmp_path / "records.db"
+    text = run("tune", *GEMM, "--top", 4, "--records", records).stdout
+    table = text[text.index("gemm: gemm m256 n192 k128") :].splitlines()
+    rows = [line.split() for line in table if line.strip().startswith("gemm")]
+    simulated = [int(row[-1]) for row in rows[1:5]]
+    assert simulated == sorted(simulated)
+    again = run_json("tune", *GEMM, "--top", 4, "--records", records)
+    assert set(again) == RESULT_KEYS
+    assert again["layers"][0]["simulated_cycles"] == simulated[0]
+
+
+def test_tune_as_a_black_box_simulates_every_candidate(tmp_path):
+    tiny = ["gemm", "--m", 32, "--n", 128, "--k", 16, "-m", "sw26010_cg", "--method", "simulate"]
+    model = run_json("tune", *tiny[:-2])
+    simulated = run_json("tune", *tiny, "--records", tmp_path / "r.db")
+    best = simulated["layers"][0]["simulated_cycles"]
+    assert best <= model["layers"][0]["simulated_cycles"]
+    assert run_json("tune", *tiny, "--records", tmp_path / "r.db")["layers"][0][
+        "simulated_cycles"
+    ] == best  # fmt: skip
+
+
+def test_explain_accounts_for_the_whole_time(artifact):
+    found = run_json("explain", artifact)
+    assert sum(c["cycles"] for c in found["causes"]) == found["layer"]["simulated_cycles"]
+    assert {t["direction"] for t in found["traffic"]} == {"get", "put"}
+    assert [change["retuned"] for change in found["changes"]] == [False, False, False, True]
+    assert len(found["rejected"]) == 3
+    text = run("explain", artifact).stdout
+    for heading in (
+        "time by cause (simulated)",
+        "traffic of one core group (simulated)",
+        "bound by ",
+        "what would help (simulated)",
+        "best rejected candidates (model)",
+    ):
+        assert heading in text
+
+
+def test_simulate_reads_artifacts_and_program_texts(artifact, tmp_path):
+    trace = tmp_path / "trace.json"
+    result = run_json("simulate", artifact, "--trace", trace)
+    assert sum(cause["cycles"] for cause in result["causes"]) == result["cycles"]
+    assert json.loads(trace.read_text())["traceEvents"]
+    again = run_json("simulate", artifact / "program.ir", "-m", "sw26010_cg")
+    assert (again["cycles"], again["trace"]) == (result["cycles"], None)
+    slower = run_json("simulate", artifact, "-m", "sw26010_cg", "--set", "dma.latency_cycles=50000")
+    assert slower["cycles"] > result["cycles"]
+    assert "gemm on one core group of sw26010_cg: " in run("simulate", artifact).stdout
+
+
+def test_check_accepts_what_fits_and_says_what_is_computed_in_vain():
+    result = run_json("check", "gemm", "--m", 100, "--n", 64, "--k", 30)
+    assert result["refused"] == 0
+    assert {f["status"] for f in result["findings"]} == {"ok", "note"}
+    notes = [f["message"] for f in result["findings"] if f["rule"] == "divisibility"]
+    assert "depth = 30 is computed as 32, which the mesh divides" in notes
+
+
+def test_check_refuses_with_tensor_number_limit_and_way_out(artifact):
+    small = ["--set", "memory.spm.capacity_bytes=4200"]
+    result = run_json("check", "gemm", "--m", 64, "--n", 64, "--k", 64, *small, code=3)
+    assert result["refused"] == len([f for f in result["findings"] if f["status"] == "refused"])
+    refused = next(f for f in result["findings"] if f["status"] == "refused")
+    assert re.fullmatch(
+        r"no tile of gemm .* fits: the smallest tiles of 'gemm' take \d+ bytes of scratchpad, "
+        r"\d+ of them for '\w+', the limit is 104",
+        refused["message"],
+    )
+    assert re.fullmatch(r"--set memory\.spm\.capacity_bytes=\d+", refused["fix"])
+    program = run("check", artifact, *small, code=3).stdout
+    assert "refused  " in program
+    assert "2 checks on sw26010, 2 refused" in program
+
+
+def test_check_accepts_written_programs(artifact):
+    expected = "2 checks on sw26010, 0 refused\n"
+    assert run("check", artifact).stdout.endswith(expected)
+    assert run("check", artifact / "program.ir").stdout.endswith(expected)
+
+
+def test_machines_lists_and_shows_every_number_with_its_source():
+    listed = {m["name"]: m for m in run_json("machines")["machines"]}
+    assert listed["sw26010"]["peak_gflops"] == pytest.approx(2969.6)
+    assert listed["sw26010_cg"]["cores"] == 64
+    shown = run_json("machines", "sw26010", "--set", "memory.spm.capacity_bytes=131072")
+    values = {v["key"]: v for v in shown["values"]}
+    assert values["memory.spm.capacity_bytes"] == {
+        "key": "memory.spm.capacity_bytes", "value": 131072, "source": "set by the user"
+    }  # fmt: skip
+    assert all(v["source"] for v in shown["values"] if not isinstance(v["value"], str))
+    assert "sw26010_cg" in run("machines").stdout
+    assert "clock_hz" in run("machines", "sw26010").stdout
+
+
+SOURCE = """\
+        .text
+        .globl  main
+main:   ldi     $6, x($31)
+        ldi     $7, 8($31)
+1:      ldde    $1, 0($6)
+        vmad    $1, $1, $2, $2
+        subw    $7, 1, $7
+        bgt     $7, 1b
+        halt
+        .data
+        .balign 32
+x:      .double 1.5
+"""
+
+
+def test_assembling_dumping_and_timing_a_program(tmp_path):
+    source, target = tmp_path / "loop.s", tmp_path / "loop.o"
+    source.write_text(SOURCE)
+    assembled = run_json("asm", source, "-o", target, "--listing")
+    assert (assembled["instructions"], assembled["table"]) == (7, "sw26010_cpe")
+    assert "vmad" in assembled["text"]
+    dumped = run_json("objdump", target)
+    assert {"main", "x"} <= set(dumped["symbols"])
+    assert "vmad" in run("objdump", target).stdout
+    timed = run_json("pipeline", source, "--entry", "main", "--minimum")
+    assert set(timed) == {
+        "machine", "instructions", "iterations", "cycles_per_iteration", "total_cycles", "stalls",
+        "units", "proven_minimum",
+    }  # fmt: skip
+    assert (timed["instructions"], timed["iterations"]) == (4, 8)
+    assert timed["proven_minimum"] <= timed["cycles_per_iteration"]
+    assert run("asm", source).stdout == (f"7 instructions written to {tmp_path / 'loop.o'}\n")
+    trace = tmp_path / "trace.json"
+    assert "vmad" in run("pipeline", source, "--trace", trace).stdout
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_the_version():
+    assert re.fullmatch(r"tilewright \S+\n", run("--version").stdout)

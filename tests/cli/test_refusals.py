@@ -1,0 +1,179 @@
+"""What users get wrong: one message with the way out, the right exit code, never a traceback."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli.main import app
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+REFUSALS = [
+    (["compile", "vgg"], 1, "unknown network 'vgg'", "did you mean vgg16? or give an .onnx file"),
+    (["compile", "gemm", "--m", "3"], 2, "gemm needs --n, --k", ""),
+    (["compile", "vgg16", "--kernel", "3"], 2, "'vgg16' does not take --kernel", ""),
+    (
+        ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--height", "4"],
+        2,
+        "'gemm' does not take --height",
+        "",
+    ),
+    (
+        ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--dtype", "f16"],
+        1,
+        "unknown element type 'f16'",
+        "use one of f64, f32",
+    ),
+    (
+        ["compile", "lenet5", "--check", "--check-each-algorithm"],
+        2,
+        "--check already checks every layer: leave --check-each-algorithm",
+        "",
+    ),
+    (
+        ["compile", "lenet5", "--machine", "tpu"],
+        1,
+        "unknown machine 'tpu'",
+        "known machines: sw26010, sw26010_cg; or give the path of a .toml file",
+    ),
+    (
+        ["machines", "sw26010", "--set", "memory.spm.capacity=3"],
+        1,
+        "unknown key memory.spm.capacity",
+        "did you mean memory.spm.capacity_bytes?",
+    ),
+    (["machines", "sw26010", "--set", "clock"], 2, "--set takes KEY=VALUE, found 'clock'", ""),
+    (["machines", "--set", "a=1"], 2, "--set changes one machine: name it", ""),
+    (
+        ["tune", "gemm", "--m", "8", "--n", "8", "--k", "8", "--executor", "moon"],
+        1,
+        "unknown executor 'moon'",
+        "use inline, local, local:N or dask://HOST:PORT",
+    ),
+    (
+        ["simulate", "x.ir", "--set", "clock_hz=1"],
+        2,
+        "--set changes the machine that --machine names: give both",
+        "",
+    ),
+]
+CONV = ["--in-channels", "4", "--out-channels", "4", "--height", "4", "--width", "4"]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message", "fix"), REFUSALS)
+def test_refusal(arguments, code, message, fix):
+    plain, programs = run(*arguments), run(*arguments, "--json")
+    assert (plain.exit_code, programs.exit_code) == (code, code)
+    assert plain.stdout == ""
+    shown = f"error: {message}\n" + (f"  fix: {fix}\n" if fix else "")
+    assert plain.stderr == shown or plain.stderr.endswith(f": {shown[len('error: ') :]}")
+    error = json.loads(programs.stdout)["error"]
+    assert set(error) == {"code", "message", "where", "fix"}
+    assert (error["message"], error["fix"]) == (message, fix)
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message"),
+    [
+        ("--kernel", "3y3", "--kernel takes 1 or 2 numbers such as 3 or 3x3, found '3y3'"),
+        ("--padding", "1,2,", "--padding takes 1 or 2 or 4 numbers such as 3 or 3x3, found '1,2,'"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none(option, text, message):
+    options = {"--kernel": "1", option: text}
+    words = [word for pair in options.items() for word in pair]
+    result = run("compile", "conv2d", *CONV, *words)
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
+
+
+def test_a_kernel_larger_than_the_image():
+    result = run("compile", "conv2d", *CONV, "--kernel", "5x1")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: conv2d: kernel height 5 is larger than the padded input height 4 = 4 + 0 + 0\n"
+    )
+
+
+def files(tmp_path):
+    (tmp_path / "broken.onnx").write_bytes(b"\xff\x00 no model")
+    (tmp_path / "notes.txt").write_text("import os\nos.system('true')\n")
+    (tmp_path / "binary.ir").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "bad.s").write_text("main: vmuldd $1, $2\n")
+    (tmp_path / "bad.toml").write_text("name = 3\n")
+    (tmp_path / "plain").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["compile", "{}/broken.onnx"],
+            "error: {}/broken.onnx: is not an ONNX model: its bytes cannot be decoded\n",
+        ),
+        (
+            ["compile", "{}/none.onnx"],
+            "error: {}/none.onnx: cannot be read: No such file or directory\n",
+        ),
+        (["simulate", "{}/binary.ir"], "error: {}/binary.ir: is not UTF-8 text\n"),
+        (
+            ["simulate", "{}/none.ir"],
+            "error: {}/none.ir: cannot be read: No such file or directory\n",
+        ),
+        (
+            ["explain", "{}/plain"],
+            "error: {}/plain: has neither kernel.json nor network.json\n"
+            "  fix: give a folder that `tilewright compile -o` wrote\n",
+        ),
+        (
+            ["asm", "{}/bad.s"],
+            "bad.s:1:7: error: unknown instruction 'vmuldd' in sw26010_cpe\n"
+            "    main: vmuldd $1, $2\n          ^~~~~~\n  fix: did you mean 'vmuld'?\n",
+        ),
+        (["objdump", "{}/none.o"], "error: {}/none.o: cannot read it: No such file or directory\n"),
+        (
+            ["compile", "gemm", "--m", "8", "--n", "8", "--k", "8", "-o", "{}"],
+            "error: {}: holds 'bad.s' and is not a folder that tilewright wrote\n"
+            "  fix: give a new folder, or empty this one\n",
+        ),
+        (
+            ["tune", "gemm", "--m", "8", "--n", "8", "--k", "8", "--top", "1", "--records",
+             "{}/bad.toml"],
+            "error: {}/bad.toml: cannot be used for tuning records: file is not a database\n"
+            "  fix: give another file, or move this one away\n",
+        ),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_what_they_should_be(arguments, message, tmp_path):
+    folder = files(tmp_path)
+    result = run(*(word.replace("{}", str(folder)) for word in arguments))
+    assert result.exit_code == 1
+    assert result.stderr == message.replace("{}", str(folder))
+
+
+def test_a_text_that_is_no_program(tmp_path):
+    path = files(tmp_path) / "notes.txt"
+    result = run("simulate", path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {path}")
+
+
+def test_missing_and_impossible_options_are_usage():
+    assert run("compile").exit_code == 2
+    zero = run("compile", "gemm", "--m", "0", "--n", "1", "--k", "1")
+    assert zero.exit_code == 2
+    assert "Invalid value for '--m'" in zero.stderr
+
+
+@pytest.mark.parametrize("extent", [2**31 - 1, 2**20])
+def test_extents_beyond_any_memory_are_refused_in_words(extent):
+    result = run("compile", "gemm", "--m", extent, "--n", extent, "--k", extent)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: gemm of gemm m")
+    assert "bytes of main memory" in result.stderr

@@ -1,0 +1,163 @@
+"""Folders of results: complete or not there, read back as written, distrusted otherwise."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilewright.common.errors import ProgramError
+from tilewright.compiler.artifact import (
+    ArtifactError,
+    new_folder,
+    read_kernel,
+    read_network,
+    stored_op,
+)
+from tilewright.compiler.pipeline import Settings, compile, compile_layers
+from tilewright.machine import load_machine
+from tilewright.ops import gemm
+
+OP = gemm(100, 64, 64)
+MACHINE = load_machine("sw26010")
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return compile(OP, MACHINE)
+
+
+@pytest.fixture
+def written(kernel, tmp_path) -> Path:
+    return kernel.write(tmp_path / "out")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_kernel_folder_holds_code_program_schedule_and_results(written, kernel):
+    assert names(written) == sorted(
+        {*kernel.artifact.files, "program.ir", "schedule.txt", "kernel.json"}
+    )
+    assert (written / "schedule.txt").read_text().startswith("algorithm gemm\nnest gemm\n")
+
+
+def test_what_is_read_is_what_was_written(written, kernel):
+    stored, program = read_kernel(written)
+    assert program == kernel.program
+    assert stored.machine == MACHINE
+    assert stored.explanation == kernel.explanation(what_if=False)
+    assert stored_op(stored.op, "") == OP
+    pieces = kernel.option.partition.pieces
+    assert [stored_op(piece.op, "") for piece in stored.pieces] == [p.op for p in pieces]
+    assert stored.pieces[1].result == ((25, 50), (None, None))
+
+
+def test_a_network_folder_ties_the_kernels_together(tmp_path):
+    layers = [("first", OP), ("again", OP)]
+    compiled = compile_layers("net", layers, MACHINE, Settings())
+    folder = compiled.write(tmp_path / "net")
+    assert names(folder) == ["first", "network.json"]
+    stored = read_network(folder)
+    assert stored.folders == {"first": "first", "again": "first"}
+    assert [layer.artifact for layer in stored.result.layers] == ["first", "first"]
+
+
+def test_a_folder_appears_only_when_it_is_complete(tmp_path):
+    def fail_half_way():
+        with new_folder(tmp_path / "out") as folder:
+            (folder / "half").write_text("")
+            assert names(tmp_path) == [folder.name]
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert names(tmp_path) == []
+
+
+def test_a_written_folder_is_replaced_whole(written, kernel):
+    (written / "kernel.json").write_text("{}")
+    (written / "old.o").write_text("")
+    kernel.write(written)
+    assert "old.o" not in names(written)
+    assert read_kernel(written)[1] == kernel.program
+    assert names(written.parent) == ["out"]
+
+
+def refusal(action, *arguments):
+    with pytest.raises(ArtifactError) as caught:
+        action(*arguments)
+    return str(caught.value)
+
+
+def test_folders_of_others_are_left_alone(kernel, tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    assert refusal(kernel.write, tmp_path) == (
+        f"{tmp_path}: holds 'thesis.tex' and is not a folder that tilewright wrote; "
+        "give a new folder, or empty this one"
+    )
+    assert refusal(kernel.write, tmp_path / "thesis.tex") == (
+        f"{tmp_path / 'thesis.tex'}: is a file, not a folder"
+    )
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
+
+
+def test_a_folder_below_a_file_cannot_be_made(kernel, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert refusal(kernel.write, tmp_path / "file" / "out").startswith(
+        f"{tmp_path / 'file' / 'out'}: cannot be "
+    )
+
+
+def test_damaged_results_are_refused(written):
+    path = written / "kernel.json"
+    path.write_text("{")
+    assert refusal(read_kernel, written) == (
+        f"{path}: is not what tilewright writes: Input data was truncated"
+    )
+    path.unlink()
+    assert refusal(read_kernel, written) == f"{path}: cannot be read: No such file or directory"
+
+
+def test_results_of_another_format_are_refused(written):
+    path = written / "kernel.json"
+    path.write_text(path.read_text().replace("tilewright kernel 1", "tilewright kernel 9"))
+    assert refusal(read_kernel, written) == (
+        f"{path}: has format 'tilewright kernel 9', expected 'tilewright kernel 1'"
+    )
+
+
+def test_a_damaged_program_is_refused_with_file_and_line(written):
+    path = written / "program.ir"
+    path.write_text("def p():\n    for i in range(m):\n        barrier()\n")
+    with pytest.raises(ProgramError) as caught:
+        read_kernel(written)
+    assert str(caught.value) == (
+        f"{path}, p > for i in range(m): symbol 'm' is not defined here; known: rid, cid, "
+        "mesh_rows, mesh_columns"
+    )
+
+
+def test_folders_named_outside_the_network_are_refused(tmp_path):
+    compiled = compile_layers("net", [("first", OP)], MACHINE, Settings())
+    path = compiled.write(tmp_path / "net") / "network.json"
+    stored = json.loads(path.read_text())
+    stored["folders"]["first"] = "../../etc"
+    path.write_text(json.dumps(stored))
+    assert refusal(read_network, tmp_path / "net") == (
+        f"{path}: '../../etc' is not the name of a kernel folder"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "fft"}, "here: unknown operator 'fft'"),
+        (
+            {"kind": "gemm", "m": 1, "n": "x", "k": 1},
+            "here: operator: Expected `int`, got `str` - at `$.n`",
+        ),
+    ],
+)
+def test_operators_that_are_none_are_refused(fields, message):
+    assert refusal(stored_op, fields, "here") == message

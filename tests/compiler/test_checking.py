@@ -1,0 +1,87 @@
+"""Comparing with the reference: exact, within what rounding allows, or wrong, and where."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from tilewright.common.errors import CheckFailed, ToolError
+from tilewright.compiler.checking import compare, random_operands
+from tilewright.compiler.kernel import Kernel
+from tilewright.compiler.pipeline import compile
+from tilewright.ops import gemm
+
+OP = gemm(4, 3, 5)
+
+
+@pytest.fixture
+def operands():
+    return random_operands(OP, "floats", 1)
+
+
+def test_equal_results_are_exact(operands):
+    assert compare(OP, operands, OP.reference(*operands), "gemm") == "exact"
+
+
+def test_rounding_is_within_the_bound(operands):
+    found = OP.reference(*operands)
+    found[1, 2] = np.nextafter(found[1, 2], np.inf)
+    assert compare(OP, operands, found, "gemm") == "within bound"
+
+
+def test_the_worst_element_is_named():
+    ones = tuple(np.ones(shape) for shape in OP.input_shapes)
+    found = OP.reference(*ones)
+    found[1, 2], found[3, 0] = 5.5, 5.25
+    with pytest.raises(CheckFailed) as caught:
+        compare(OP, ones, found, "gemm")
+    assert str(caught.value) == (
+        "gemm of gemm m4 n3 k5: element [1, 2] is 5.5, the reference is 5, more than 4.44e-14 "
+        "apart; 2 of 12 elements are wrong"
+    )
+    assert caught.value.exit_code == 3
+
+
+def test_what_was_never_written_is_wrong(operands):
+    found = OP.reference(*operands)
+    found[0, 0] = np.nan
+    with pytest.raises(CheckFailed, match=r"^gemm of gemm m4 n3 k5: element \[0, 0\] is nan, "):
+        compare(OP, operands, found, "gemm")
+
+
+def test_negative_factors_do_not_shrink_the_bound():
+    op = gemm(2, 2, 8, alpha=-1.0, beta=1.0)
+    operands = random_operands(op, "floats", 2)
+    found = op.reference(*operands)
+    found[0, 0] = np.nextafter(found[0, 0], -np.inf)
+    assert compare(op, operands, found, "gemm") == "within bound"
+
+
+def test_data_are_reproducible_and_of_the_operators_element_type():
+    first, again = (random_operands(gemm(3, 3, 3, dtype="f32"), "integers", 7) for _ in range(2))
+    assert all(np.array_equal(x, y) for x, y in zip(first, again, strict=True))
+    assert {x.dtype for x in first} == {np.dtype(np.float32)}
+    assert all(np.array_equal(x, np.round(x)) and np.abs(x).max() <= 2 for x in first)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    return compile(gemm(64, 64, 64), "sw26010_cg")
+
+
+def test_wrong_code_is_found_out(kernel):
+    """Code that is emitted for a product of other factors computes another result."""
+    other = compile(gemm(64, 64, 64, alpha=2.0), "sw26010_cg")
+    forged = replace(kernel, artifact=other.artifact, program=other.program)
+    with pytest.raises(CheckFailed, match=r"^gemm of gemm m64 n64 k64: element \[.*\] is "):
+        forged.check()
+
+
+def test_a_target_that_cannot_run_here_says_so(kernel):
+    elsewhere = replace(kernel, machine=msgspec.structs.replace(kernel.machine, target="other"))
+    with pytest.raises(ToolError) as caught:
+        elsewhere.check()
+    assert str(caught.value) == (
+        "the code of target 'other' cannot be run on the host; targets that can: sw26010"
+    )

@@ -1,0 +1,63 @@
+"""Choosing: the best of every partition and algorithm, for all operators together."""
+
+import pytest
+
+from tilewright.common.errors import ScheduleError
+from tilewright.machine import load_machine
+from tilewright.ops import conv2d, gemm
+from tilewright.partition import split
+from tilewright.seeds.space import seeds_for
+from tilewright.tune.choose import choose, padded_axes
+from tilewright.tune.search import main_memory_bytes, rank
+
+ONE_GROUP = load_machine("sw26010_cg")
+FOUR_GROUPS = load_machine("sw26010")
+
+
+def test_the_choice_is_the_best_of_every_partition_ranked_alone():
+    op = gemm(1024, 192, 512)
+    (choice,) = choose([op], FOUR_GROUPS)
+    best = {}
+    for part in split(op, 4):
+        cases = [(part.piece, seed) for seed in seeds_for(part.piece)]
+        best[part.kind] = min(r.best[0].cycles for r in rank(cases, FOUR_GROUPS) if r.best)
+    assert choice.best.candidate.cycles == min(best.values())
+    assert choice.best.partition.kind == min(best, key=best.get)
+    assert {o.partition.kind: o.candidate.cycles for o in reversed(choice.options)} == best
+
+
+def test_operators_ranked_together_get_what_they_get_alone():
+    ops = [gemm(256, 256, 64), gemm(64, 1024, 96), gemm(256, 256, 64, alpha=2.0)]
+    together = [choice.best.candidate.cycles for choice in choose(ops, FOUR_GROUPS)]
+    alone = [choose([op], FOUR_GROUPS)[0].best.candidate.cycles for op in ops]
+    assert together == alone
+
+
+def test_four_groups_are_faster_than_one():
+    op = gemm(1024, 1024, 256)
+    (one,), (four,) = choose([op], ONE_GROUP), choose([op], FOUR_GROUPS)
+    assert four.best.candidate.cycles < one.best.candidate.cycles
+    assert one.best.partition.kind == "whole"
+
+
+def test_an_algorithm_that_does_not_apply_is_refused_or_passed_over():
+    ops = [gemm(64, 64, 64)]
+    with pytest.raises(ScheduleError, match=r"^gemm has no algorithm 'implicit'; choose one of "):
+        choose(ops, ONE_GROUP, algorithm="implicit")
+    (choice,) = choose(ops, ONE_GROUP, algorithm="implicit", strict=False)
+    assert choice.best.algorithm == "gemm"
+
+
+def test_candidates_that_overflow_main_memory_are_not_taken():
+    op = conv2d(batch=8, in_channels=16, out_channels=16, height=12, width=12, kernel=3, padding=1)
+    seeds = {seed.name: seed for seed in seeds_for(op)}
+    room = main_memory_bytes(op, seeds["implicit"])
+    small = load_machine("sw26010_cg", {"memory.main.capacity_bytes": str(room)})
+    (choice,) = choose([op], small)
+    assert {option.algorithm for option in choice.options} == {"implicit"}
+
+
+def test_extents_that_the_mesh_rounds_up_are_known():
+    op = gemm(100, 64, 30)
+    (seed,) = [s for s in seeds_for(op) if s.name == "gemm"]
+    assert padded_axes(op, seed, ONE_GROUP) == [("row", 100, 128), ("depth", 30, 32)]
