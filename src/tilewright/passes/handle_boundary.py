@@ -23,6 +23,7 @@ from tilewright.common.expr import (
     Var,
     binary,
     ceil_div,
+    free_vars,
     maximum,
     minimum,
     substitute,
@@ -33,21 +34,23 @@ from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, V
 
 def handle_boundary(program: Program) -> Program:
     """Staged program whose transfers stay inside their tensors."""
-    return replace(program, body=_rewrite(program.body, program))
+    return replace(program, body=_rewrite(program.body, program, frozenset()))
 
 
-def _rewrite(body: tuple[Stmt, ...], program: Program) -> tuple[Stmt, ...]:
+def _rewrite(body: tuple[Stmt, ...], program: Program, rounded: frozenset[str]) -> tuple[Stmt, ...]:
+    """`rounded`: the loops around that run over more than their tensors hold."""
     result: list[Stmt] = []
     due: If | None = None
     for stmt in body:
         match stmt:
             case For():
-                result.append(replace(stmt, body=_rewrite(stmt.body, program)))
+                beyond = rounded | {stmt.var} if _has_constant_rounding(stmt.extent) else rounded
+                result.append(replace(stmt, body=_rewrite(stmt.body, program, beyond)))
             case If():
-                then, orelse = _rewrite(stmt.then, program), _rewrite(stmt.orelse, program)
-                result.append(If(stmt.condition, then, orelse))
+                branches = (_rewrite(b, program, rounded) for b in (stmt.then, stmt.orelse))
+                result.append(If(stmt.condition, *branches))
             case Transfer():
-                clamped, due = _clamp(stmt, program)
+                clamped, due = _clamp(stmt, program, rounded)
                 if due and stmt.direction == "put":
                     result.append(due)
                     due = None
@@ -60,27 +63,34 @@ def _rewrite(body: tuple[Stmt, ...], program: Program) -> tuple[Stmt, ...]:
     return tuple(result)
 
 
-def _clamp(stmt: Transfer, program: Program) -> tuple[Transfer, If | None]:
+def _clamp(stmt: Transfer, program: Program, rounded: frozenset[str]) -> tuple[Transfer, If | None]:
     shape = program.tensor(stmt.tensor).shape
-    ranges = tuple(
-        _inside(r, n) if _may_exceed(r) else r for r, n in zip(stmt.ranges, shape, strict=True)
-    )
+    pairs = list(zip(stmt.ranges, shape, strict=True))
+    ranges = tuple(_inside(r, n) if _may_exceed(r, rounded) else r for r, n in pairs)
     if ranges == stmt.ranges:
         return stmt, None
-    beyond = [_exceeds(r, n) for r, n in zip(stmt.ranges, shape, strict=True) if _may_exceed(r)]
+    beyond = [_exceeds(r, n) for r, n in pairs if _may_exceed(r, rounded)]
     condition = beyond[0] if len(beyond) == 1 else binary("<", 0, total(beyond))
     padded, real = _view(stmt, stmt.ranges), _view(stmt, ranges)
     views = (padded, real) if stmt.direction == "get" else (real, padded)
     return replace(stmt, ranges=ranges), If(condition, (Call("repack", views),))
 
 
-def _may_exceed(r: Range) -> bool:
-    """Only extents that were rounded up to a granule can reach beyond their tensor."""
-    return _is_rounded(r.extent)
+def _may_exceed(r: Range, rounded: frozenset[str]) -> bool:
+    """Whether the extent was rounded up to a granule, or the start moves with a rounded loop."""
+    return _is_rounded(r.extent) or bool(rounded & free_vars(r.start))
 
 
 def _is_rounded(e: Expr) -> bool:
     return isinstance(e, Binary) and (e.op == "ceil_div" or _is_rounded(e.a) or _is_rounded(e.b))
+
+
+def _has_constant_rounding(extent: Expr) -> bool:
+    """Whether a loop covers an axis in steps of a fixed size that need not divide it."""
+    if not isinstance(extent, Binary):
+        return False
+    here = extent.op == "ceil_div" and isinstance(extent.b, Const)
+    return here or _has_constant_rounding(extent.a) or _has_constant_rounding(extent.b)
 
 
 def _inside(r: Range, size: Expr) -> Range:
