@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tilewright.asm import SourceErrors
 from tilewright.common.errors import TilewrightError
 
-_PLAIN_WIDTH = 160
+_PLAIN_WIDTH = 200
 """Columns of a table that does not go to a terminal: wide enough for any, so that nothing wraps."""
 
 

@@ -1,0 +1,117 @@
+"""An explanation as text, whole."""
+
+import msgspec
+import pytest
+
+from tilewright.report.explain import explain_text
+from tilewright.report.view import (
+    CauseRow,
+    Change,
+    Explanation,
+    LayerResult,
+    Rejected,
+    TrafficRow,
+)
+
+SCHEDULE = "algorithm gemm\nnest gemm\nreorder(row, col)\nvectorize(n)\nfactors({})\n"
+EXPLANATION = Explanation(
+    layer=LayerResult(
+        name="fc",
+        op="gemm",
+        shape="gemm m256 n256 k256",
+        algorithm="gemm",
+        partition="m",
+        schedule=SCHEDULE.format("col_tile=64, row_tile=32"),
+        candidates=10,
+        estimate_cycles=1050,
+        simulated_cycles=1000,
+        milliseconds=0.5,
+        gflops=67.1,
+        peak_fraction=0.336,
+        bound="dma bandwidth",
+        lower_bound_cycles=800,
+    ),
+    machine="toy",
+    groups=4,
+    groups_used=3,
+    clock_hz=2_000_000,
+    causes=(
+        CauseRow("wait bandwidth", "a get", 600),
+        CauseRow("compute useful", "gemm", 399),
+        CauseRow("barrier", "", 1),
+    ),
+    traffic=(TrafficRow("a", "get", 4096, 8192, 16, 700),),
+    scratchpad_bytes=30000,
+    scratchpad_limit_bytes=61440,
+    lower_bound_compute_cycles=399,
+    lower_bound_transfer_cycles=800,
+    rejected=(
+        Rejected(
+            "gemm", "n", SCHEDULE.format("col_tile=32, row_tile=32"), 1200, 500, 700, "it waits"
+        ),
+    ),
+    changes=(
+        Change(("dma.latency_cycles=5",), 990, retuned=False),
+        Change(("memory.spm.capacity_bytes=131072",), 750, retuned=True),
+    ),
+)
+TEXT = """\
+fc: gemm m256 n256 k256
+gemm on 3 of the 4 core groups of toy, divided over m
+1000 cycles simulated (0.500 ms), 1050 by the model (+5.0 %)
+67.1 Gflop/s, 33.6 % of peak; scratchpad 30000 of 61440 bytes
+
+time by cause (simulated)
+  wait bandwidth a get   600   60.0 %
+  compute useful gemm    399   39.9 %
+  barrier                  1    0.1 %
+  total                 1000  100.0 %
+
+traffic of one core group (simulated)
+  tensor  bytes asked  bytes moved  requests  engine cycles  of the time
+  a get          4096         8192        16            700       70.0 %
+
+bound by dma bandwidth
+no schedule of this algorithm takes less than 800 cycles: 399 at the cores' peak, 800 to move each \
+operand once
+the simulated time is 1.25 times that
+
+what would help (simulated)
+  most: --set memory.spm.capacity_bytes=131072, 25.0 % less time
+  --set dma.latency_cycles=5              990   -1.0 %  same schedule
+  --set memory.spm.capacity_bytes=131072  750  -25.0 %    tuned again
+
+best rejected candidates (model)
+  gemm over n, row 32 col 32 vec n: 1200 cycles
+    it waits
+"""
+
+
+def test_the_whole_text():
+    assert explain_text(EXPLANATION) == TEXT
+
+
+def test_changes_that_gain_nothing_are_called_so():
+    changes = (Change(("dma.latency_cycles=5",), 995, retuned=False),)
+    text = explain_text(msgspec.structs.replace(EXPLANATION, changes=changes))
+    assert "  none of the changes tried gains 1 % of the time\n" in text
+
+
+@pytest.mark.parametrize(
+    ("groups", "partition", "line"),
+    [
+        (1, "whole", "gemm on one core group of toy\n"),
+        (4, "whole", "gemm on 3 of the 4 core groups of toy\n"),
+    ],
+)
+def test_undivided_operators(groups, partition, line):
+    layer = msgspec.structs.replace(EXPLANATION.layer, partition=partition)
+    text = explain_text(msgspec.structs.replace(EXPLANATION, layer=layer, groups=groups))
+    assert line in text
+
+
+def test_sections_without_content_are_left_out():
+    bare = msgspec.structs.replace(EXPLANATION, rejected=(), changes=())
+    text = explain_text(bare)
+    assert "rejected" not in text
+    assert "would help" not in text

@@ -1,0 +1,80 @@
+"""The table at the end of a compilation, and schedules in one line."""
+
+import io
+import re
+
+import msgspec
+from rich.console import Console
+
+from tilewright.report.table import layer_table, main_schedule, short_schedule, totals
+from tilewright.report.view import LayerResult, NetworkResult
+
+SCHEDULE = """\
+algorithm winograd2
+nest input
+split(channel, channel_tile)
+factors(channel_tile=64, x_copies=2)
+nest product
+reorder(point, in_channel, tile, out_channel)
+vectorize(m)
+factors(in_channel_tile=32, out_channel_tile=128, tile_granule=8, tile_tile=16, u_copies=1)
+"""
+LAYER = LayerResult(
+    name="conv1",
+    op="conv2d",
+    shape="conv2d 8x16x8x8 -> 16, 3x3 s1 p1",
+    algorithm="winograd2",
+    partition="rows",
+    schedule=SCHEDULE,
+    candidates=1234,
+    estimate_cycles=1_450_000,
+    simulated_cycles=2_900_000,
+    milliseconds=2.0,
+    gflops=250.0,
+    peak_fraction=0.25,
+    bound="dma latency",
+    lower_bound_cycles=725_000,
+)
+RESULT = NetworkResult("toy", 8, "f64", (LAYER, LAYER), 1.25, 1234, 4.0)
+
+
+def lines_of(result):
+    out = io.StringIO()
+    Console(file=out, width=300).print(layer_table(result, 1_450_000_000))
+    return [re.sub(r"\s\s+", " | ", line.strip()) for line in out.getvalue().splitlines()]
+
+
+def test_one_line_per_layer_with_the_source_of_each_number():
+    heading = (
+        "layer | algorithm | divided over | schedule | ms (model) | ms (simulated) | Gflop/s | "
+        "% of peak | bound by"
+    )
+    row = (
+        "conv1 | winograd2 | rows | in_channel 32 tile 16 out_channel 128 vec m (+1) | 1.000 | "
+        "2.000 | 250.0 | 25.0 | dma latency"
+    )
+    shown = lines_of(RESULT)
+    assert shown[0] == "2 layers on toy, batch 8, f64"
+    assert shown[2] == heading
+    assert shown[4:6] == [row, row]
+
+
+def test_a_column_for_checks_only_where_something_was_checked():
+    checked = msgspec.structs.replace(LAYER, check="exact")
+    result = msgspec.structs.replace(RESULT, layers=(checked, LAYER))
+    shown = lines_of(result)
+    assert shown[2].endswith("bound by | check")
+    assert [line.rpartition(" | ")[2] for line in shown[4:6]] == ["exact", "not run"]
+
+
+def test_totals_are_weighted_by_time():
+    assert totals(RESULT, 1e12) == (
+        "total 4.000 ms simulated, 250.0 Gflop/s, 25.0 % of peak; 1234 candidates priced in 1.2 s"
+    )
+
+
+def test_short_schedules_list_tiles_in_the_order_of_the_loops():
+    assert short_schedule(SCHEDULE) == (
+        "channel 64 2x x | in_channel 32 tile 16 out_channel 128 vec m"
+    )
+    assert main_schedule(SCHEDULE) == "in_channel 32 tile 16 out_channel 128 vec m (+1)"
