@@ -6,6 +6,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from support.onnx_models import floats, model, node, saved
 from tilewright.cli.main import app
 
 GEMM = ["gemm", "--m", "256", "--n", "192", "--k", "128", "--machine", "sw26010_cg"]
@@ -101,6 +102,20 @@ def test_compile_checks_the_code_of_each_algorithm():
     checks = {check["algorithm"]: check["check"] for check in result["checks"]}
     assert {"implicit", "explicit", "winograd2", "winograd4"} <= set(checks)
     assert set(checks.values()) <= {"exact", "within bound"}
+
+
+def test_compile_an_onnx_file(tmp_path):
+    image, weights = {"x": (2, 4, 9, 8)}, {"w": floats(6, 4, 3, 3)}
+    path = saved(tmp_path, model([node("Conv", ["x", "w"], ["y"], name="a/b")], image, weights))
+    result = run_json("compile", path, "--batch", 8, "--dtype", "f64", "-m", "sw26010_cg")
+    (layer,) = result["layers"]
+    assert (layer["name"], layer["shape"]) == ("a_b", "conv2d 8x4x9x8 -> 6, 3x3 s1 p0")
+
+
+def test_a_network_without_layers_to_compile(tmp_path):
+    path = saved(tmp_path, model([node("Relu", ["x"], ["y"])], {"x": (2, 4, 9, 8)}))
+    result = run("compile", path, code=1)
+    assert result.stderr == "error: m has no convolution or matrix product to compile\n"
 
 
 def test_tune_shows_the_best_candidates_as_they_were_simulated(tmp_path):

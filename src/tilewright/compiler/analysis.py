@@ -120,16 +120,33 @@ def explanation(
 
 
 def rejected_options(choice: Choice, winner: Option, machine: Machine) -> tuple[Rejected, ...]:
-    """The best candidates that lost, no two of one algorithm and partition while others remain."""
+    """The best candidates that lost: first one of each algorithm and partition, then others.
+
+    Those that the model prices exactly like a better one of their kind come last of all.
+    """
     losers = sorted(
         (o for o in choice.options if o is not winner), key=lambda o: o.candidate.cycles
     )
-    kinds = {(o.algorithm, o.partition.kind): o for o in reversed(losers)}
-    firsts = [o for o in losers if kinds[o.algorithm, o.partition.kind] is o]
-    others = [o for o in losers if kinds[o.algorithm, o.partition.kind] is not o]
-    shown = sorted((firsts + others)[:_SHOWN_REJECTED], key=lambda o: o.candidate.cycles)
+    kinds, priced = set[tuple[str, str]](), {_price(winner)}
+    firsts: list[Option] = []
+    others: list[Option] = []
+    twins: list[Option] = []
+    for option in losers:
+        kind = (option.algorithm, option.partition.kind)
+        if _price(option) in priced:
+            twins.append(option)
+        else:
+            (others if kind in kinds else firsts).append(option)
+            kinds.add(kind)
+        priced.add(_price(option))
+    shown = (firsts + others + twins)[:_SHOWN_REJECTED]
     best = _parts(winner.candidate, machine)
-    return tuple(_rejected(option, best, machine) for option in shown)
+    ordered = sorted(shown, key=lambda o: o.candidate.cycles)
+    return tuple(_rejected(option, best, machine) for option in ordered)
+
+
+def _price(option: Option) -> tuple[str, str, float]:
+    return option.algorithm, option.partition.kind, option.candidate.cycles
 
 
 def _rejected(option: Option, best: tuple[float, float], machine: Machine) -> Rejected:

@@ -1,4 +1,4 @@
-"""Measuring on a Dask cluster, where the package is installed (the `dask` extra)."""
+"""Measuring on a Dask cluster, where the package is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cluster_executor(address: str) -> Iterator[Executor]:
         distributed = import_module("distributed")
     except ImportError:
         raise ToolError(
-            "the Dask client is not installed", fix="pip install 'tilewright[dask]'"
+            "the Dask client is not installed", fix="pip install distributed"
         ) from None
     try:
         client = distributed.Client(f"tcp://{address}", timeout=10)

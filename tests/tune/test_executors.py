@@ -1,0 +1,52 @@
+"""Executors by name: this process, processes of this computer, a cluster."""
+
+import pytest
+
+from tilewright.common.errors import ToolError
+from tilewright.tune import cluster
+from tilewright.tune.executors import open_executor
+
+
+def refusal(name):
+    with pytest.raises(ToolError) as caught, open_executor(name):
+        pass
+    return str(caught.value)
+
+
+def test_inline_is_no_executor():
+    with open_executor("inline") as executor:
+        assert executor is None
+
+
+def test_local_processes_compute():
+    with open_executor("local:1") as executor:
+        assert executor.submit(pow, 3, 4).result() == 81
+
+
+@pytest.mark.parametrize("name", ["", "local:0", "local:x", "dask://", "ssh://host:1"])
+def test_unknown_words_are_refused(name):
+    assert refusal(name) == (
+        f"unknown executor {name!r}; use inline, local, local:N or dask://HOST:PORT"
+    )
+
+
+def test_a_cluster_without_its_client_says_what_to_install(monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(cluster, "import_module", missing)
+    assert refusal("dask://host:8786") == (
+        "the Dask client is not installed; pip install distributed"
+    )
+
+
+def test_a_cluster_that_does_not_answer(monkeypatch):
+    class Distributed:
+        @staticmethod
+        def Client(address, timeout):
+            raise OSError(f"timed out after {timeout} s")
+
+    monkeypatch.setattr(cluster, "import_module", lambda name: Distributed)
+    assert refusal("dask://host:8786") == (
+        "no Dask scheduler answers at host:8786: timed out after 10 s"
+    )
