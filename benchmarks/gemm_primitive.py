@@ -18,7 +18,7 @@ from tilewright.targets.sw26010.gemm_calibrate import (
     model_error,
     term_names,
 )
-from tilewright.targets.sw26010.gemm_shape import VARIANTS, GemmShape
+from tilewright.targets.sw26010.gemm_shape import SINGLE_VARIANTS, VARIANTS, GemmShape
 
 TRAINING = (*product((16, 48), (4, 16, 32), (2, 5, 16, 24)), *product((32,), (8, 24), (3, 8, 20)))
 HELD_OUT = (*product((32,), (12, 20, 40), (4, 7, 12, 18)), *product((16, 64), (8, 28), (6, 11)))
@@ -40,7 +40,9 @@ def report(variant):
     training, exact_training = sampled(variant, TRAINING)
     held_out, exact_held_out = sampled(variant, HELD_OUT)
     count = len(training) + len(held_out)
-    print(f"{variant.name}: {count} shapes, exact: {exact_training and exact_held_out}")
+    best = max(s.shape.multiply_adds / s.cycles for s in training + held_out)
+    exact = exact_training and exact_held_out
+    print(f"{variant.name}: {count} shapes, exact: {exact}, best {best:.4f} of peak")
     for form in ("equation 2", "blocks"):
         model = fit_gemm_model(form, variant, training)
         error = model_error(model, held_out)
@@ -54,8 +56,8 @@ def report(variant):
 
 
 def main():
-    """All variants, or the named ones."""
-    for variant in VARIANTS:
+    """All variants of both precisions, or the named ones."""
+    for variant in (*VARIANTS, *SINGLE_VARIANTS):
         if len(sys.argv) < 2 or variant.name in sys.argv[1:]:
             report(variant)
 

@@ -2,6 +2,9 @@
 predicted cycles.
 """
 
+import itertools
+
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +12,11 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import ScheduleError
 from tilewright.isa import Label, Memory, Register, load_table, make_instruction
-from tilewright.isa.dependence import AliasRules
-from tilewright.isa.modulo import Effort
+from tilewright.isa.dependence import AliasRules, Dependence, DependenceKind
+from tilewright.isa.modulo import Effort, modulo_schedule
+from tilewright.isa.operations import operations_of
 from tilewright.isa.software_pipeline import TripCount, pipeline_loop
+from tilewright.isa.versions import build_version_dependences, schedule_versions
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import encode_program
 
@@ -83,6 +88,26 @@ def test_figure_6_comes_with_its_proof_and_without_another_register():
     assert (schedule.lead_in_cycles, schedule.lead_in_proven) == (5, True)
     used = {r for i in body for r in (*i.reads, *i.writes)}
     assert {r for i in pipelined.program for r in (*i.reads, *i.writes)} == used
+
+
+def test_figure_6_needs_no_overwriting_in_the_cycle_of_the_last_read():
+    strict = msgspec.structs.replace(CPE.issue, write_after_read="next_cycle")
+    schedule = modulo_schedule(operations_of(figure_6()), strict)
+    assert (schedule.interval_cycles, schedule.proven_minimum) == (16, True)
+
+
+def test_the_column_by_column_order_of_the_paper_cannot_do_better_than_its_17_cycles():
+    body = operations_of(figure_6())
+    sums = [i for i, operation in enumerate(body) if operation.name.startswith("vmad")]
+    branch = len(body) - 1
+    kind = DependenceKind.CHANNEL
+    fixed = [Dependence(a, b, 0, 1, kind) for a, b in itertools.pairwise(sums)]
+    # The iteration's arithmetic stands between two branches: the loop ends with the last vfmadd.
+    fixed += [Dependence(branch, sums[0], 0, 1, kind), Dependence(sums[-1], branch, 1, 0, kind)]
+    graph = build_version_dependences(body, [range(len(body))], rules=CPE.issue, also=fixed)
+    schedule = schedule_versions(graph, CPE.issue, longest_interval=17, effort=Effort())
+    assert schedule.refuted_intervals == (16,)
+    assert (schedule.interval_cycles, schedule.proven_minimum) == (17, True)
 
 
 def test_a_load_that_crosses_its_pointer_addition_gets_another_displacement():

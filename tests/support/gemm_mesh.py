@@ -45,7 +45,8 @@ def run_gemm(
         rng.integers(-8, 9, (MESH * rows, MESH * columns)).astype(float)
         for rows, columns in ((m, k), (k, n), (m, n))
     )
-    memory = np.full((MESH * MESH, 8192), np.nan)
+    element = f"f{variant.precision.element_bytes}"
+    memory = np.full((MESH * MESH, 65536 // variant.precision.element_bytes), np.nan, element)
     places, workspace = _addresses(kernel)
     for core in range(MESH * MESH):
         for whole, view in zip((a, b, c), _views(kernel, memory[core]), strict=True):
@@ -58,7 +59,7 @@ def run_gemm(
         registers=given | (registers or {}),
         local_memory=memory,
     )
-    result = mesh.local_memory().view(np.float64)
+    result = mesh.local_memory().view(element)
     expected = a @ b + c
     exact = all(
         np.array_equal(list(_views(kernel, result[core]))[2], _tile(expected, core, (m, n)))
@@ -84,8 +85,9 @@ def _views(kernel, words):
     places, _ = _addresses(kernel)
     for address, (rows, columns, leading, column_major) in zip(places, by_column, strict=True):
         leading = leading or -(-(rows if column_major else columns) // 4) * 4
-        strides = (8, 8 * leading) if column_major else (8 * leading, 8)
-        yield as_strided(words[address // 8 :], (rows, columns), strides)
+        size = words.itemsize
+        strides = (size, size * leading) if column_major else (size * leading, size)
+        yield as_strided(words[address // size :], (rows, columns), strides)
 
 
 def _tile(whole, core, extents):

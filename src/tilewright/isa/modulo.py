@@ -140,7 +140,7 @@ def search_interval(
         placement = place(graph, rules, interval, limit)
         if placement.verdict is Verdict.FOUND:
             best = shorten(graph, rules, interval, placement, control_operations(graph), limit)
-            return _pipelined(graph, rules, interval, best, bounds, refuted, undecided)
+            return pipelined_schedule(graph, rules, interval, best, bounds, refuted, undecided)
         (refuted if placement.verdict is Verdict.INFEASIBLE else undecided).append(interval)
         if len(undecided) == 3:
             break
@@ -181,7 +181,7 @@ def _list_fallback(
     )
 
 
-def _pipelined(
+def pipelined_schedule(
     graph: DependenceGraph,
     rules: IssueRules,
     interval: int,
@@ -190,6 +190,7 @@ def _pipelined(
     refuted: Sequence[int],
     undecided: Sequence[int],
 ) -> ModuloSchedule:
+    """A schedule from what the solver found and what it excluded."""
     order = tuple(sorted(range(len(best.times)), key=lambda i: (best.times[i] % interval, i)))
     return ModuloSchedule(
         graph,

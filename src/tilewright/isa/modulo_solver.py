@@ -63,24 +63,29 @@ class _Variables:
     times: list[cp_model.LinearExpr]
 
 
-def place(graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort) -> Placement:
+def place(
+    graph: DependenceGraph,
+    rules: IssueRules,
+    interval: int,
+    effort: Effort,
+    stage_limit: int | None = None,
+) -> Placement:
     """Any modulo schedule with this initiation interval, or the proof that there is none.
 
     Schedules with few stages are tried first: they are found much faster, but only the last model,
-    in which any number of stages fits, can refute the interval.
+    in which any number of stages fits (or `stage_limit` of them), can refute the interval.
     """
-    complete = _stage_limit(graph, interval)
-    share = replace(effort, deterministic_units=effort.deterministic_units / 3)
+    complete = stage_limit or _stage_limit(graph, interval)
+    limits = sorted({min(2, complete), min(3, complete), complete})
+    share = replace(effort, deterministic_units=effort.deterministic_units / len(limits))
     placement = Placement(Verdict.UNKNOWN)
-    for stages in (min(2, complete), min(3, complete), complete):
+    for stages in limits:
         model = cp_model.CpModel()
         variables = _build(model, graph, rules, interval, stages)
         solver, verdict = _solve(model, share)
         placement = Placement(verdict)
         if verdict is Verdict.FOUND:
             return replace(placement, times=tuple(solver.value(t) for t in variables.times))
-        if stages == complete:
-            break
     return placement
 
 

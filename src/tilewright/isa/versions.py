@@ -20,8 +20,9 @@ from tilewright.isa.dependence import (
     Operation,
     build_dependences,
 )
-from tilewright.isa.modulo import Effort, ModuloSchedule, search_interval
+from tilewright.isa.modulo import Effort, ModuloSchedule, pipelined_schedule
 from tilewright.isa.modulo_bounds import interval_bounds
+from tilewright.isa.modulo_solver import Verdict, place
 from tilewright.isa.table import IssueRules
 
 
@@ -52,17 +53,27 @@ def build_version_dependences(
 
 
 def schedule_versions(
-    graph: DependenceGraph, rules: IssueRules, *, longest_interval: int, effort: Effort
+    graph: DependenceGraph,
+    rules: IssueRules,
+    *,
+    longest_interval: int,
+    effort: Effort,
+    stage_limit: int | None = None,
 ) -> ModuloSchedule:
-    """The least interval at which all versions share one schedule.
+    """A schedule that all versions share, at the least interval; its lead-in is left as it comes.
 
-    Errors: ScheduleError when none up to `longest_interval` was found within the effort.
+    With a `stage_limit` only schedules of so many stages count, also for the proof. Errors:
+    ScheduleError when none up to `longest_interval` was found within the effort for each interval.
     """
     bounds = interval_bounds(graph, rules)
-    found = search_interval(graph, rules, bounds, longest_interval + 1, effort)
-    if not isinstance(found, ModuloSchedule):
-        raise ScheduleError(
-            f"no common schedule of {len(graph.versions)} versions at "
-            f"{bounds.minimum_interval} to {longest_interval} cycles ({bounds.reasons()})"
-        )
-    return found
+    refuted: list[int] = []
+    undecided: list[int] = []
+    for interval in range(bounds.minimum_interval, longest_interval + 1):
+        found = place(graph, rules, interval, effort, stage_limit)
+        if found.verdict is Verdict.FOUND:
+            return pipelined_schedule(graph, rules, interval, found, bounds, refuted, undecided)
+        (refuted if found.verdict is Verdict.INFEASIBLE else undecided).append(interval)
+    raise ScheduleError(
+        f"no common schedule of {len(graph.versions)} versions at "
+        f"{bounds.minimum_interval} to {longest_interval} cycles ({bounds.reasons()})"
+    )

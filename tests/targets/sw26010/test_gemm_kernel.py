@@ -13,17 +13,24 @@ from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
-from tilewright.targets.sw26010.gemm_shape import VARIANTS, GemmShape, GemmVariant
-from tilewright.targets.sw26010.gemm_template import ROLES, gemm_template
+from tilewright.targets.sw26010.gemm_parts import ROLES, Part
+from tilewright.targets.sw26010.gemm_shape import (
+    F32,
+    F64,
+    SINGLE_VARIANTS,
+    VARIANTS,
+    GemmShape,
+    GemmVariant,
+)
+from tilewright.targets.sw26010.gemm_template import gemm_template
 
 NAMED = {variant.name: variant for variant in VARIANTS}
 
 
 def oriented(variant, vector, scalar, k):
     """A shape with the given extent of the vectorised dimension."""
-    if variant.vectorised == "m":
-        return GemmShape(vector, scalar, k)
-    return GemmShape(scalar, vector, k)
+    by_m = variant.vectorised == "m"
+    return GemmShape(vector, scalar, k) if by_m else GemmShape(scalar, vector, k)
 
 
 def shapes(variant):
@@ -39,6 +46,20 @@ def test_the_product_is_exact(name):
     variant = NAMED[name]
     wrong = [shape for shape in shapes(variant) if not run_gemm(variant, shape).exact]
     assert wrong == []
+
+
+@pytest.mark.parametrize("variant", SINGLE_VARIANTS, ids=lambda variant: variant.name)
+def test_single_precision_is_exact(variant):
+    grid = [(16, 4, 1), (32, 8, 3), (16, 12, 6)]
+    wrong = [e for e in grid if not run_gemm(variant, oriented(variant, *e)).exact]
+    assert wrong == []
+
+
+def test_single_precision_pays_for_the_missing_load_and_broadcast():
+    template = gemm_template(F32)
+    assert (template.interval_cycles, template.schedule.proven_minimum) == (19, True)
+    run = run_gemm(SINGLE_VARIANTS[1], GemmShape(16, 48, 48))
+    assert 0.80 < run.efficiency < 16 / 19
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -75,11 +96,19 @@ def test_packing_costs_little():
 
 
 def test_one_schedule_serves_all_roles_in_sixteen_cycles():
-    template = gemm_template()
+    template = gemm_template(F64)
     assert (template.interval_cycles, template.schedule.proven_minimum) == (16, True)
     for role in ROLES:
         slots = [t % 16 for p, t in template.times.items() if p.belongs_to(role)]
         assert max(slots.count(slot) for slot in set(slots)) <= 2
+
+
+@pytest.mark.parametrize("precision", [F64, F32], ids=lambda precision: precision.name)
+def test_the_last_iteration_does_not_count_on_a_pointer_step_of_the_next(precision):
+    template = gemm_template(precision)
+    for operand in ("vector", "scalar"):
+        step = template.times[Part(f"step_{operand}")]
+        assert template.interval_cycles <= step < 2 * template.interval_cycles
 
 
 def test_the_code_fits_the_instruction_cache():
@@ -112,19 +141,19 @@ def test_the_code_runs_anywhere_and_beside_another_primitive():
         (
             GemmVariant("m"),
             GemmShape(24, 4, 8),
-            "gemm_m_acolumn_brow: m = 24 per core is not a positive multiple of 16 "
+            "dgemm_m_acolumn_brow: m = 24 per core is not a positive multiple of 16 "
             "(4 vectors of 4 lanes); pad m to 32",
         ),
         (
             GemmVariant("n"),
             GemmShape(6, 16, 8),
-            "gemm_n_acolumn_brow: m = 6 per core is not a positive multiple of 4 (4 scalars); "
+            "dgemm_n_acolumn_brow: m = 6 per core is not a positive multiple of 4 (4 scalars); "
             "pad m to 8",
         ),
         (
             GemmVariant("m"),
             GemmShape(16, 4, 0),
-            "gemm_m_acolumn_brow: k = 0 per core is not a positive multiple of 1 "
+            "dgemm_m_acolumn_brow: k = 0 per core is not a positive multiple of 1 "
             "(the reduction); pad k to 1",
         ),
         (

@@ -12,32 +12,36 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from tilewright.common.errors import ScheduleError
 from tilewright.isa import Instruction, Label, Register, load_table
 from tilewright.isa.dependence import AliasRules, Operation
 from tilewright.isa.operations import operations_of
 from tilewright.isa.reorder import list_schedule
-from tilewright.targets.sw26010.gemm_shape import LARGEST_DISPLACEMENT, SCALAR_BLOCK, GemmPlan
-from tilewright.targets.sw26010.gemm_template import (
+from tilewright.targets.sw26010.gemm_parts import (
     BLOCK,
     COUNTER,
     RESULT_POINTER,
     SCALAR_POINTER,
-    SCALAR_REGISTERS,
     TABLE_NAME,
     TABLE_POINTER,
     TARGET,
     TEMPORARY,
     VECTOR_POINTER,
-    VECTOR_REGISTERS,
     ZERO,
     Part,
     Role,
-    gemm_template,
+    emit,
     instruction,
-    multiply_add,
     result_register,
+    strides_of,
 )
+from tilewright.targets.sw26010.gemm_shape import (
+    F32,
+    F64,
+    LARGEST_DISPLACEMENT,
+    SCALAR_BLOCK,
+    GemmPlan,
+)
+from tilewright.targets.sw26010.gemm_template import Template, gemm_template
 
 ALIASES = AliasRules(
     {
@@ -53,6 +57,7 @@ FOLLOWED_TABLE, LAST_TABLE = 0, 64
 LIMIT, BLOCKS_LEFT, START, SAVED = 128, 136, 144, 152
 STEP_TARGETS, BLOCK_TARGETS, DRAIN_TARGETS, START_TARGETS = 192, 320, 448, 480
 PACKED = 640
+MULTIPLY_ADDS = (F64.multiply_add, F32.multiply_add)
 FAR_BYTES = 1 << 20  # stands for any distance between blocks
 
 
@@ -82,43 +87,25 @@ def advance(register: int, step_bytes: int) -> list[Instruction]:
 
 
 def emit_part(plan: GemmPlan, part: Part, *, first: bool) -> Instruction:
-    """The instruction of a part; `first` marks the first iteration of a step, where no step
+    """The instruction of a part; `first` marks the first iteration of a step, where no pointer step
     precedes it.
     """
-    by_m = plan.variant.vectorised == "m"
-    counter = Register(COUNTER)
-    match part.kind:
-        case "put_vector":
-            place = 32 * part.first - _passed(part, "step_vector", first) * plan.vector_step
-            register = Register(VECTOR_REGISTERS[part.first])
-            return instruction("vldr" if by_m else "vldc", register, (place, VECTOR_POINTER))
-        case "put_scalar":
-            place = plan.scalar_stride * part.first
-            place -= _passed(part, "step_scalar", first) * plan.scalar_step
-            register = Register(SCALAR_REGISTERS[part.first])
-            return instruction("lddec" if by_m else "ldder", register, (place, SCALAR_POINTER))
-        case "get_vector":
-            register = Register(VECTOR_REGISTERS[part.first])
-            return instruction("getr" if by_m else "getc", register)
-        case "get_scalar":
-            register = Register(SCALAR_REGISTERS[part.first])
-            return instruction("getc" if by_m else "getr", register)
-        case "step_vector":
-            return advance(VECTOR_POINTER, plan.vector_step)[0]
-        case "step_scalar":
-            return advance(SCALAR_POINTER, plan.scalar_step)[0]
-        case "count":
-            return instruction("subl", counter, 1, counter)
-        case _:
-            return multiply_add(part)
+    passed = 0
+    if part.kind in ("load_vector", "load_scalar"):
+        passed = _passed(plan, part, f"step_{part.kind.removeprefix('load_')}", first)
+    return emit(part, strides_of(plan), passed)
 
 
-def _passed(part: Part, step: str, first: bool) -> int:
+def _passed(plan: GemmPlan, part: Part, step: str, first: bool) -> int:
     """Pointer steps that stand before the part beyond those of the earlier iterations."""
-    template = gemm_template()
+    template = _template(plan)
     gap = template.times[part] - template.times[Part(step)]
     passed = -(-gap // template.interval_cycles)
     return max(passed, 0) if first else passed
+
+
+def _template(plan: GemmPlan) -> Template:
+    return gemm_template(plan.variant.precision)
 
 
 def _active(role: Role, part: Part) -> bool:
@@ -138,10 +125,10 @@ def _slots(
     plan: GemmPlan, role: Role, *, ahead: bool, first: bool
 ) -> list[tuple[int, Instruction]]:
     """(slot, instruction) of the parts that run ahead for the next iteration, or of the others."""
-    interval = gemm_template().interval_cycles
+    interval = _template(plan).interval_cycles
     chosen = [
         (time % interval, part.kind != "multiply_add", part)
-        for part, time in gemm_template().times.items()
+        for part, time in _template(plan).times.items()
         if (time < interval) == ahead and _active(role, part)
     ]
     ordered = sorted(chosen, key=lambda item: item[:2])
@@ -149,15 +136,20 @@ def _slots(
 
 
 def _by_slot(items: Sequence[tuple[int, Instruction]]) -> list[Instruction]:
-    """In issue order; within a slot the arithmetic first, because it may read what the other
-    overwrites.
+    """In issue order. Within a slot the arithmetic comes first, because it may read what another
+    instruction overwrites, and a pointer step last, because an access reads the old pointer.
     """
-    return [i for _, i in sorted(items, key=lambda item: (item[0], item[1].mnemonic != "vmad"))]
+
+    def rank(item: tuple[int, Instruction]) -> tuple[int, bool, bool]:
+        slot, line = item
+        return slot, line.mnemonic not in MULTIPLY_ADDS, line.mnemonic == "ldi"
+
+    return [line for _, line in sorted(items, key=rank)]
 
 
 def loop_block(plan: GemmPlan, role: Role) -> list[Instruction]:
     """The loop over k in one role, and behind it the jump to the transition named by the table."""
-    template = gemm_template()
+    template = _template(plan)
     code: list[Instruction] = []
     if plan.shape.k > 1:
         items = _slots(plan, role, ahead=True, first=False)
@@ -186,14 +178,14 @@ def step_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     """The last iteration of a step beside the first loads of the next; takes 16 cycles like any
     iteration.
     """
-    interval = gemm_template().interval_cycles
+    interval = _template(plan).interval_cycles
     ending = [item for item in _slots(plan, now, ahead=False, first=False) if item[0] > 0]
     items = ending + _slots(plan, then, ahead=True, first=True)
-    taken = {slot for slot, i in items if i.mnemonic != "vmad"}
+    taken = {slot for slot, i in items if i.mnemonic not in MULTIPLY_ADDS}
     free = [slot for slot in range(1, interval - 1) if slot not in taken]
     extra = _bookkeeping(plan)
-    if len(free) < len(extra):
-        raise ScheduleError(f"no free slots between roles {now.name} and {then.name}")
+    # What finds no free slot stands at the end and costs a cycle.
+    free += [interval - 1] * len(extra)
     items += zip(free, extra, strict=False)
     code = [*_by_slot(items), instruction("br", Label(loop_label(then)))]
     return [replace(code[0], labels=(step_label(now, then),)), *code[1:]]
@@ -201,14 +193,14 @@ def step_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
 
 def _result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
     """Loads or stores of the 16 vectors of C, in the order in which the arithmetic uses them."""
-    times = gemm_template().times
+    times = _template(plan).times
     cells = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
     cells.sort(key=lambda cell: times[Part("multiply_add", *cell)])
     return [
         instruction(
             mnemonic,
             Register(result_register(i, j)),
-            (32 * i + plan.result_stride * j, RESULT_POINTER),
+            (plan.vector_bytes * i + plan.result_stride * j, RESULT_POINTER),
         )
         for i, j in cells
     ]
@@ -232,10 +224,10 @@ def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     flag = Register(TEMPORARY)
     pointer = Register(TABLE_POINTER)
     code = [i for slot, i in _slots(plan, now, ahead=False, first=False) if slot > 0]
-    code += _result_accesses(plan, "vstd")
+    code += _result_accesses(plan, plan.variant.precision.vector_store)
     code += advance(VECTOR_POINTER, vector) + advance(SCALAR_POINTER, scalar)
     code += advance(RESULT_POINTER, result)
-    code += _result_accesses(plan, "vldd")
+    code += _result_accesses(plan, plan.variant.precision.vector_load)
     # Here the table pointer is eight words behind FOLLOWED_TABLE, where LAST_TABLE starts.
     code += [
         instruction("ldl", flag, (LIMIT - LAST_TABLE, TABLE_POINTER)),
@@ -253,13 +245,13 @@ def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
 def drain_block(plan: GemmPlan, now: Role) -> list[Instruction]:
     """The end of the last C block of a row of blocks: nothing is loaded ahead."""
     code = [i for slot, i in _slots(plan, now, ahead=False, first=False) if slot > 0]
-    code += _result_accesses(plan, "vstd")
+    code += _result_accesses(plan, plan.variant.precision.vector_store)
     return _straight(code, f"drain_{now.name}", "next_row")
 
 
 def start_block(plan: GemmPlan, then: Role) -> list[Instruction]:
     """The start of the first C block of a row of blocks."""
-    code = [*_result_accesses(plan, "vldd"), *_bookkeeping(plan)]
+    code = [*_result_accesses(plan, plan.variant.precision.vector_load), *_bookkeeping(plan)]
     code += _by_slot(_slots(plan, then, ahead=True, first=True))
     return _straight(code, f"start_{then.name}", loop_label(then))
 

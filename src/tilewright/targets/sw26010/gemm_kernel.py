@@ -51,15 +51,8 @@ from tilewright.targets.sw26010.gemm_blocks import (
     step_label,
 )
 from tilewright.targets.sw26010.gemm_pack import pack_code
-from tilewright.targets.sw26010.gemm_shape import (
-    MESH_STEPS,
-    SCALAR_BLOCK,
-    GemmPlan,
-    GemmShape,
-    GemmVariant,
-    plan_gemm,
-)
-from tilewright.targets.sw26010.gemm_template import (
+from tilewright.targets.sw26010.gemm_parts import (
+    BLOCK,
     RESULT_POINTER,
     ROLES,
     SCALAR_POINTER,
@@ -70,6 +63,14 @@ from tilewright.targets.sw26010.gemm_template import (
     ZERO,
     Role,
     instruction,
+)
+from tilewright.targets.sw26010.gemm_shape import (
+    MESH_STEPS,
+    SCALAR_BLOCK,
+    GemmPlan,
+    GemmShape,
+    GemmVariant,
+    plan_gemm,
 )
 
 A_ADDRESS, B_ADDRESS, C_ADDRESS, LINK = 16, 17, 18, 26
@@ -252,9 +253,9 @@ def _rows(plan: GemmPlan) -> list[Instruction]:
         instruction("subl", scratch, 1, scratch),
         instruction("stl", scratch, (BLOCKS_LEFT, TABLE_POINTER)),
     ]
-    closing += advance(VECTOR_POINTER, vector + 128)
+    closing += advance(VECTOR_POINTER, vector + BLOCK * plan.vector_bytes)
     closing += advance(SCALAR_POINTER, scalar - back)
-    closing += advance(RESULT_POINTER, 128 - across * result)
+    closing += advance(RESULT_POINTER, BLOCK * plan.vector_bytes - across * result)
     restored = [
         instruction("ldl", Register(r), (SAVED + 8 * i, TABLE_POINTER)) for i, r in enumerate(KEPT)
     ]

@@ -14,8 +14,8 @@ from tilewright.isa import Instruction, Label, Register
 from tilewright.isa.dependence import AliasRules
 from tilewright.isa.software_pipeline import TripCount, pipeline_loop
 from tilewright.targets.sw26010.gemm_blocks import PACKED, advance
-from tilewright.targets.sw26010.gemm_shape import ELEMENT_BYTES, VECTOR_LANES, GemmPlan
-from tilewright.targets.sw26010.gemm_template import TABLE_POINTER, ZERO, instruction
+from tilewright.targets.sw26010.gemm_parts import TABLE_POINTER, ZERO, instruction
+from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES, GemmPlan
 
 SOURCE, DESTINATION, COUNT, OUTER = 20, 21, 22, 23
 ROWS, HALVES, COLUMNS = (1, 2, 3, 4), (7, 8, 9, 10), (11, 12, 13, 14)
@@ -38,8 +38,8 @@ def pack_code(plan: GemmPlan, operand: int) -> list[Instruction]:
         inner = _columns(plan, VECTOR_LANES, "pack_inner")
         inner[0] = replace(inner[0], labels=("pack_outer", *inner[0].labels))
         code += inner
-        code += advance(SOURCE, 32 - vector * plan.vector_leading_bytes)
-        code += advance(DESTINATION, 3 * vector * ELEMENT_BYTES)
+        code += advance(SOURCE, plan.vector_bytes - vector * plan.vector_leading_bytes)
+        code += advance(DESTINATION, 3 * vector * plan.variant.precision.element_bytes)
         code.append(instruction("subl", Register(OUTER), 1, Register(OUTER)))
         code.append(instruction("bne", Register(OUTER), Label("pack_outer")))
     if rest:
@@ -60,8 +60,9 @@ def _columns(plan: GemmPlan, stored: int, label: str) -> list[Instruction]:
 
 def _transpose(plan: GemmPlan, stored: int) -> list[Instruction]:
     rows, halves, columns = ([Register(r) for r in group] for group in (ROWS, HALVES, COLUMNS))
-    leading, contiguous = plan.vector_leading_bytes, plan.vector_blocks * 16 * ELEMENT_BYTES
-    code = [instruction("vldd", rows[i], (i * leading, SOURCE)) for i in range(4)]
+    leading, contiguous = plan.vector_leading_bytes, plan.vector_step
+    precision = plan.variant.precision
+    code = [instruction(precision.vector_load, rows[i], (i * leading, SOURCE)) for i in range(4)]
     for i, (first, selection) in enumerate(
         ((0, LOW_PAIRS), (0, HIGH_PAIRS), (2, LOW_PAIRS), (2, HIGH_PAIRS))
     ):
@@ -70,7 +71,10 @@ def _transpose(plan: GemmPlan, stored: int) -> list[Instruction]:
         low, high = halves[j // 2], halves[2 + j // 2]
         selection = ODD_LANES if j % 2 else EVEN_LANES
         code.append(instruction("vshff", high, low, selection, columns[j]))
-    code += [instruction("vstd", columns[j], (j * contiguous, DESTINATION)) for j in range(stored)]
+    code += [
+        instruction(precision.vector_store, columns[j], (j * contiguous, DESTINATION))
+        for j in range(stored)
+    ]
     return code
 
 
@@ -78,7 +82,7 @@ def _control(plan: GemmPlan, label: str) -> list[Instruction]:
     count = Register(COUNT)
     return [
         *advance(SOURCE, 4 * plan.vector_leading_bytes),
-        *advance(DESTINATION, 32),
+        *advance(DESTINATION, plan.vector_bytes),
         instruction("subl", count, 1, count),
         instruction("bne", count, Label(label)),
     ]

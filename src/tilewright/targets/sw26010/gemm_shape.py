@@ -7,13 +7,12 @@ operand, with strides in bytes. Refuses what the primitive cannot do, with the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
 from tilewright.common.errors import CapacityError, ScheduleError
 
-ELEMENT_BYTES = 8
 VECTOR_LANES = 4
 VECTOR_BLOCK = 16
 SCALAR_BLOCK = 4
@@ -27,6 +26,31 @@ Dimension = Literal["m", "n"]
 
 
 @dataclass(frozen=True)
+class Precision:
+    """An element type and its instructions. A `fused` load also broadcasts what it loads; without
+    it a put follows (there is no single-precision load-and-broadcast).
+    """
+
+    name: str
+    prefix: str
+    element_bytes: int
+    multiply_add: str
+    vector_load: str
+    vector_store: str
+    scalar_load: str
+    fused: bool
+
+    @property
+    def vector_bytes(self) -> int:
+        """A vector in memory."""
+        return VECTOR_LANES * self.element_bytes
+
+
+F64 = Precision("f64", "d", 8, "vmad", "vldd", "vstd", "ldde", fused=True)
+F32 = Precision("f32", "s", 4, "vmas", "vlds", "vsts", "ldse", fused=False)
+
+
+@dataclass(frozen=True)
 class GemmVariant:
     """One of the eight primitives: `vectorised` dimension of C, storage order of A (m x k) and of B
     (k x n).
@@ -37,21 +61,25 @@ class GemmVariant:
     vectorised: Dimension = "m"
     a_layout: Layout = "column"
     b_layout: Layout = "row"
+    precision: Precision = F64
 
     @property
     def name(self) -> str:
-        """For instance `gemm_m_acolumn_brow`."""
-        return f"gemm_{self.vectorised}_a{self.a_layout}_b{self.b_layout}"
+        """For instance `dgemm_m_acolumn_brow`."""
+        layouts = f"a{self.a_layout}_b{self.b_layout}"
+        return f"{self.precision.prefix}gemm_{self.vectorised}_{layouts}"
 
 
 _LAYOUTS: tuple[Layout, ...] = ("column", "row")
 _DIMENSIONS: tuple[Dimension, ...] = ("m", "n")
 VARIANTS = tuple(GemmVariant(*choice) for choice in product(_DIMENSIONS, _LAYOUTS, _LAYOUTS))
+SINGLE_VARIANTS = tuple(replace(variant, precision=F32) for variant in VARIANTS)
 
 
 @dataclass(frozen=True)
 class GemmShape:
-    """Extents per core: A is m x k, B is k x n, C is m x n doubles; leading dimensions in elements.
+    """Extents per core: A is m x k, B is k x n, C is m x n elements; leading dimensions in
+    elements.
 
     A leading dimension of 0 stands for the smallest legal one.
     """
@@ -92,6 +120,11 @@ class GemmPlan:
     workspace_bytes: int
 
     @property
+    def vector_bytes(self) -> int:
+        """A vector of four elements in memory."""
+        return self.variant.precision.vector_bytes
+
+    @property
     def local_memory_bytes(self) -> int:
         """A, B, C and the workspace."""
         return sum(self.operand_bytes) + self.workspace_bytes
@@ -110,27 +143,27 @@ def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
     vector_leading, scalar_leading = (leading_a, leading_b) if by_m else (leading_b, leading_a)
     contiguous = variant.a_layout == "column" if by_m else variant.b_layout == "row"
     scalar_fast = variant.b_layout == "row" if by_m else variant.a_layout == "column"
-    _check_aligned("lda" if by_m else "ldb", vector_leading)
-    _check_aligned("ldc", leading_c)
-    packed_bytes = 0 if contiguous else vector * shape.k * ELEMENT_BYTES
+    size = variant.precision.element_bytes
+    _check_aligned("lda" if by_m else "ldb", vector_leading, size)
+    _check_aligned("ldc", leading_c, size)
     sizes = (
-        _bytes(leading_a, shape.k if variant.a_layout == "column" else shape.m),
-        _bytes(leading_b, shape.n if variant.b_layout == "column" else shape.k),
-        _bytes(leading_c, scalar),
+        size * leading_a * (shape.k if variant.a_layout == "column" else shape.m),
+        size * leading_b * (shape.n if variant.b_layout == "column" else shape.k),
+        size * leading_c * scalar,
     )
     plan = GemmPlan(
         variant=variant,
         shape=shape,
         vector_blocks=vector // VECTOR_BLOCK,
         scalar_blocks=scalar // SCALAR_BLOCK,
-        vector_step=(vector_leading if contiguous else vector) * ELEMENT_BYTES,
-        scalar_step=(scalar_leading if scalar_fast else 1) * ELEMENT_BYTES,
-        scalar_stride=(1 if scalar_fast else scalar_leading) * ELEMENT_BYTES,
-        result_stride=leading_c * ELEMENT_BYTES,
+        vector_step=(vector_leading if contiguous else vector) * size,
+        scalar_step=(scalar_leading if scalar_fast else 1) * size,
+        scalar_stride=(1 if scalar_fast else scalar_leading) * size,
+        result_stride=leading_c * size,
         packs_vector=not contiguous,
-        vector_leading_bytes=vector_leading * ELEMENT_BYTES,
+        vector_leading_bytes=vector_leading * size,
         operand_bytes=sizes,
-        workspace_bytes=TABLE_BYTES + packed_bytes,
+        workspace_bytes=TABLE_BYTES + (0 if contiguous else vector * shape.k * size),
     )
     _check_limits(plan)
     return plan
@@ -139,10 +172,6 @@ def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
 def _extents(layout: Layout, rows: int, columns: int) -> tuple[int, int]:
     """(contiguous, other) extent of a matrix."""
     return (rows, columns) if layout == "column" else (columns, rows)
-
-
-def _bytes(leading: int, count: int) -> int:
-    return leading * count * ELEMENT_BYTES
 
 
 def _leading(name: str, given: int, contiguous: int, _other: int) -> int:
@@ -171,10 +200,11 @@ def _check_multiples(variant: GemmVariant, vector: int, scalar: int, k: int) -> 
             )
 
 
-def _check_aligned(name: str, leading: int) -> None:
+def _check_aligned(name: str, leading: int, element_bytes: int) -> None:
     if leading % VECTOR_LANES:
         raise ScheduleError(
-            f"{name} = {leading} elements of 8 bytes breaks the 32-byte alignment of vectors",
+            f"{name} = {leading} elements of {element_bytes} bytes breaks the "
+            f"{VECTOR_LANES * element_bytes}-byte alignment of vectors",
             fix=f"use {name} = {-(-leading // VECTOR_LANES) * VECTOR_LANES}",
         )
 
@@ -191,9 +221,9 @@ def _check_limits(plan: GemmPlan) -> None:
     last = SCALAR_BLOCK - 1
     reach = max(
         last * plan.scalar_stride + plan.scalar_step,
-        last * plan.result_stride + 3 * 32,
+        last * plan.result_stride + last * plan.vector_bytes,
         3 * plan.vector_leading_bytes,
-        96 + plan.vector_step,
+        last * plan.vector_bytes + plan.vector_step,
     )
     if reach > LARGEST_DISPLACEMENT:
         raise CapacityError(
