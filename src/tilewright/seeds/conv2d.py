@@ -21,6 +21,11 @@ IN_ROWS, IN_COLS, OUT_ROWS, OUT_COLS = (
     Var(name) for name in ("in_rows", "in_cols", "out_rows", "out_cols")
 )
 
+PIXELS_INNER = ("group", "rows", "channels", "cols", "batch")
+"""Storage order of images with the pixels of a row contiguous, image by image."""
+CHANNELS_INNER = ("group", "rows", "cols", "batch", "channels")
+"""Storage order of images with the channels of a pixel contiguous."""
+
 
 def images() -> TensorSpec:
     """The input images with their border."""

@@ -13,11 +13,13 @@ from functools import cache
 from tilewright.ops import Conv2d
 from tilewright.seeds.conv2d import (
     BATCH,
+    CHANNELS_INNER,
     GROUPS,
     IN_CHANNELS,
     OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
+    PIXELS_INNER,
     images,
     results,
     weights,
@@ -141,15 +143,15 @@ def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     taps = ("kernel_rows", "kernel_cols")
     pixels = ("rows", "cols", "batch")
     pixels_inner = (
-        Layout("x", ("group", "rows", "channels", "cols", "batch")),
+        Layout("x", PIXELS_INNER),
         Layout("y", ("group", "channels", *pixels)),
         Layout("columns", ("group", *taps, "channels", *pixels)),
         Layout("column_matrix", ("group", "depth", "pixels")),
         Layout("result_matrix", ("group", "channels", "pixels")),
     )
     channels_inner = (
-        Layout("x", ("group", *pixels, "channels")),
-        Layout("y", ("group", *pixels, "channels")),
+        Layout("x", CHANNELS_INNER),
+        Layout("y", CHANNELS_INNER),
         Layout("columns", ("group", *pixels, *taps, "channels")),
         Layout("column_matrix", ("group", "pixels", "depth")),
         Layout("result_matrix", ("group", "pixels", "channels")),

@@ -13,11 +13,13 @@ from functools import cache
 from tilewright.ops import Conv2d
 from tilewright.seeds.conv2d import (
     BATCH,
+    CHANNELS_INNER,
     GROUPS,
     IN_CHANNELS,
     OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
+    PIXELS_INNER,
     images,
     results,
     weights,
@@ -90,11 +92,9 @@ def _staging(kernel: Pair, stride: Pair) -> tuple[tuple[Stage, ...], ...]:
 
 def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     """Pixels or channels contiguous, in images and results alike; weights either way."""
-    pixels_inner = ("group", "rows", "channels", "cols", "batch")
-    channels_inner = ("group", "rows", "cols", "batch", "channels")
     taps = ("kernel_rows", "kernel_cols")
     return (
-        tuple((Layout("x", order), Layout("y", order)) for order in (pixels_inner, channels_inner)),
+        tuple((Layout("x", order), Layout("y", order)) for order in (PIXELS_INNER, CHANNELS_INNER)),
         (
             (Layout("w", ("group", *taps, "in_channels", "out_channels")),),
             (Layout("w", ("group", *taps, "out_channels", "in_channels")),),

@@ -14,11 +14,13 @@ from tilewright.common.expr import Expr, ceil_div
 from tilewright.ops import Conv2d
 from tilewright.seeds.conv2d import (
     BATCH,
+    CHANNELS_INNER,
     GROUPS,
     IN_CHANNELS,
     OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
+    PIXELS_INNER,
     images,
     results,
     weights,
@@ -66,9 +68,9 @@ def _winograd(size: int) -> Seed:
     )
     spaces = (
         _filter_transform(w, u, size),
-        _input_transform(x, v, size, rows, cols),
+        _tile_transform("input", size, x, v, forward=True),
         _point_products(u, v_matrix, product_matrix, points),
-        _output_transform(products, y, size, rows, cols),
+        _tile_transform("output", size, y, products, forward=False),
     )
     tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
     return Seed(f"winograd{size}", tensors, spaces, _layouts(u), ("x", "w"), "y")
@@ -128,83 +130,49 @@ def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
     )
 
 
-def _input_transform(x: TensorSpec, v: TensorSpec, size: int, rows: Expr, cols: Expr) -> Space:
-    group, channel, image = (
-        axis("group", GROUPS),
-        axis("channel", IN_CHANNELS),
-        axis("image", BATCH),
-    )
-    tile_row, tile_col = axis("tile_row", rows), axis("tile_col", cols)
-    point = axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", size + 2, inner=True), axis("col", size + 2, inner=True)
-    transform = nest(
-        "input",
-        "winograd_input",
-        (group, tile_row, channel, tile_col, image, point, row, col),
-        {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
-        v.at(
-            group=group,
-            points=point,
-            channels=channel,
-            tile_rows=tile_row,
-            tile_cols=tile_col,
-            batch=image,
-        ),
-        x.at(
-            group=group,
-            channels=channel,
-            rows=tile_row.var * size + row.var,
-            cols=tile_col.var * size + col.var,
-            batch=image,
-        ),
-        output_tile=size,
-    )
-    return _tile_space(transform_space=Space(transform).prefetch(v, x))
-
-
-def _output_transform(
-    products: TensorSpec, y: TensorSpec, size: int, rows: Expr, cols: Expr
+def _tile_transform(
+    name: str, size: int, pixels: TensorSpec, tiles: TensorSpec, *, forward: bool
 ) -> Space:
-    group, channel, image = (
-        axis("group", GROUPS),
-        axis("channel", OUT_CHANNELS),
-        axis("image", BATCH),
+    """Between pixels and transform points: overlapping windows forward, disjoint ones back."""
+    window = size + 2 if forward else size
+    extents = dict(tiles.dims)
+    group, image = axis("group", GROUPS), axis("image", BATCH)
+    channel = axis("channel", extents["channels"])
+    tile_row, tile_col = (
+        axis("tile_row", extents["tile_rows"]),
+        axis("tile_col", extents["tile_cols"]),
     )
-    tile_row, tile_col = axis("tile_row", rows), axis("tile_col", cols)
     point = axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", size, inner=True), axis("col", size, inner=True)
+    row, col = axis("row", window, inner=True), axis("col", window, inner=True)
+    of_pixels = pixels.at(
+        group=group,
+        channels=channel,
+        rows=tile_row.var * size + row.var,
+        cols=tile_col.var * size + col.var,
+        batch=image,
+    )
+    of_tiles = tiles.at(
+        group=group,
+        points=point,
+        channels=channel,
+        tile_rows=tile_row,
+        tile_cols=tile_col,
+        batch=image,
+    )
     transform = nest(
-        "output",
-        "winograd_output",
+        name,
+        f"winograd_{name}",
         (group, tile_row, channel, tile_col, image, point, row, col),
         {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
-        y.at(
-            group=group,
-            channels=channel,
-            rows=tile_row.var * size + row.var,
-            cols=tile_col.var * size + col.var,
-            batch=image,
-        ),
-        products.at(
-            group=group,
-            points=point,
-            channels=channel,
-            tile_rows=tile_row,
-            tile_cols=tile_col,
-            batch=image,
-        ),
+        *((of_tiles, of_pixels) if forward else (of_pixels, of_tiles)),
         output_tile=size,
     )
-    return _tile_space(transform_space=Space(transform).prefetch(products, y))
-
-
-def _tile_space(transform_space: Space) -> Space:
-    """Channels over the mesh rows, images or tile columns over its columns."""
-    axes = {a.name: a for a in transform_space.nest.axes}
     return (
-        transform_space.split(axes["channel"], axes["tile_col"], axes["image"])
-        .spread(axes["channel"], "rows")
+        Space(transform)
+        .split(channel, tile_col, image)
+        .spread(channel, "rows")
         .choose((Spread("image", "columns"),), (Spread("tile_col", "columns"),))
+        .prefetch(pixels, tiles)
         .limit(largest=512, most=4)
     )
 
@@ -227,18 +195,18 @@ def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: 
 
 def _layouts(u: TensorSpec) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     """Tiles or channels contiguous in all four large tensors together; kernels either way."""
-    pixels, tiles = ("rows", "cols", "batch"), ("tile_rows", "tile_cols", "batch")
+    tiles = ("tile_rows", "tile_cols", "batch")
     tiles_inner = (
-        Layout("x", ("group", "rows", "channels", "cols", "batch")),
-        Layout("y", ("group", "rows", "channels", "cols", "batch")),
+        Layout("x", PIXELS_INNER),
+        Layout("y", PIXELS_INNER),
         Layout("v", ("group", "points", "channels", *tiles)),
         Layout("v_matrix", ("group", "points", "channels", "tiles")),
         Layout("products", ("group", "points", "channels", *tiles)),
         Layout("product_matrix", ("group", "points", "channels", "tiles")),
     )
     channels_inner = (
-        Layout("x", ("group", *pixels, "channels")),
-        Layout("y", ("group", *pixels, "channels")),
+        Layout("x", CHANNELS_INNER),
+        Layout("y", CHANNELS_INNER),
         Layout("v", ("group", "points", *tiles, "channels")),
         Layout("v_matrix", ("group", "points", "tiles", "channels")),
         Layout("products", ("group", "points", *tiles, "channels")),
