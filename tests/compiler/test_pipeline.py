@@ -102,6 +102,18 @@ def test_equal_layers_are_compiled_once():
     )
 
 
+def test_results_introduce_themselves(product):
+    assert repr(product) == (
+        f"<Kernel gemm: gemm m100 n70 k33 transpose_b alpha 2 beta 3 by "
+        f"{product.option.algorithm} on sw26010, {product.cycles} cycles simulated>"
+    )
+    compiled = compile_layers("net", [("first", gemm(64, 64, 64))], ONE_GROUP, Settings())
+    total = compiled.result().total_milliseconds
+    assert repr(compiled) == (
+        f"<CompiledNetwork net: 1 layers on sw26010_cg, {total:.3f} ms simulated>"
+    )
+
+
 def test_progress_is_told_stage_by_stage():
     told = []
     layers = [("a", gemm(64, 64, 64)), ("b", gemm(64, 64, 32))]

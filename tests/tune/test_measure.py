@@ -16,13 +16,7 @@ from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.seeds.gemm import gemm as gemm_seed
 from tilewright.simulate.kernel_level import simulate
-from tilewright.tune.measure import (
-    SimulatedMeasure,
-    all_candidates,
-    confirm,
-    measure_all,
-    schedule_text,
-)
+from tilewright.tune.measure import EVERYTHING, SimulatedMeasure, measure_all, schedule_text
 from tilewright.tune.records import Records, subject
 from tilewright.tune.search import rank
 
@@ -34,12 +28,13 @@ import sys
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.seeds.gemm import gemm as gemm_seed
-from tilewright.tune.measure import SimulatedMeasure, all_candidates, measure_all
+from tilewright.tune.measure import SimulatedMeasure, measure_all
 from tilewright.tune.records import Records
+from tilewright.tune.search import rank
 op, machine = gemm(256, 192, 128), load_machine("sw26010_cg")
-candidates = all_candidates(op, gemm_seed(op), machine)[:40]
+(ranking,) = rank([(op, gemm_seed(op))], machine, keep=40)
 with Records(sys.argv[1]) as records:
-    measure_all(candidates, machine, SimulatedMeasure(), records=records,
+    measure_all(ranking.best, machine, SimulatedMeasure(), records=records,
                 advance=lambda done, total: print(done, flush=True))
 """
 
@@ -66,7 +61,8 @@ class Failing:
 
 @pytest.fixture(scope="module")
 def candidates():
-    return all_candidates(OP, gemm_seed(OP), MACHINE)
+    (ranking,) = rank([(OP, gemm_seed(OP))], MACHINE, keep=EVERYTHING)
+    return ranking.best
 
 
 def test_the_whole_space_is_listed_once_best_by_the_model_first(candidates):
@@ -91,17 +87,18 @@ def test_measuring_puts_candidates_in_the_order_of_the_measure(candidates):
 
 
 def test_simulating_gives_the_cycles_of_the_candidates_program(candidates):
-    (only,) = confirm(candidates, 1, MACHINE, SimulatedMeasure())
+    (only,) = measure_all(candidates[:1], MACHINE, SimulatedMeasure())
     assert only.cycles == simulate(candidates[0].program(MACHINE), MACHINE).cycles
 
 
-def test_confirming_measures_no_more_than_asked(candidates):
-    measure = Counting()
-    assert len(confirm(candidates, 3, MACHINE, measure)) == measure.calls == 3
+def test_a_schedule_that_occurs_twice_is_measured_once(candidates):
+    measure, twice = Counting(), [candidates[0], candidates[1], candidates[0]]
+    measured = measure_all(twice, MACHINE, measure)
+    assert (len(measured), measure.calls) == (3, 2)
 
 
 def test_candidates_that_cannot_run_come_last_with_the_reason(candidates):
-    (only,) = confirm(candidates, 1, MACHINE, Failing())
+    (only,) = measure_all(candidates[:1], MACHINE, Failing())
     assert (only.cycles, only.failure) == (None, "out of luck; try another")
 
 

@@ -26,6 +26,9 @@ from tilewright.targets.registry import find_target
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.search import require_fit
 
+_BRIEF = 30
+"""More findings than this are shown without those that are well."""
+
 
 class Finding(Struct, frozen=True):
     """One thing that was checked: `status` is ok, note or refused."""
@@ -66,8 +69,11 @@ def check_command(
         findings = tuple(_program(read_program(read_source(path), subject), subject, target))
     else:
         workload = read_workload(subject, operator)
-        distinct = {op: name for name, op in reversed(workload.layers)}
-        findings = tuple(f for op, name in distinct.items() for f in _operator(name, op, target))
+        firsts: dict[Op, str] = {}
+        for name, op in workload.layers:
+            firsts.setdefault(op, name)
+        found = (f for op, name in firsts.items() for f in _operator(name, op, target))
+        findings = tuple(dict.fromkeys(found))
     _finish(CheckReport(target.name, findings, _refused(findings)), output)
 
 
@@ -141,7 +147,8 @@ def _refused(findings: tuple[Finding, ...]) -> int:
 
 def _finish(report: CheckReport, output: OutputOptions) -> None:
     output.value(report)
-    for finding in report.findings:
+    brief = len(report.findings) > _BRIEF
+    for finding in (f for f in report.findings if not (brief and f.status == "ok")):
         text = f": {finding.message}" if finding.message else ""
         output.show(f"{finding.status:8} {finding.subject}: {finding.rule}{text}")
         if finding.fix:

@@ -43,7 +43,7 @@ from tilewright.tune.choose import Choice, Option
 Seconds: TypeAlias = float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Kernel:
     """One operator on one machine: what was chosen, its program, its simulated run, its code.
 
@@ -60,6 +60,12 @@ class Kernel:
     run: KernelRun
     artifact: Artifact
     checked: CheckResult = "not run"
+
+    def __repr__(self) -> str:
+        return (
+            f"<Kernel {self.name}: {self.op.describe()} by {self.option.algorithm} on "
+            f"{self.machine.name}, {self.cycles} cycles simulated>"
+        )
 
     @property
     def estimate_cycles(self) -> int:
@@ -153,7 +159,7 @@ class Kernel:
         return operator_result(piece.op, seed, self.program, outputs)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledNetwork:
     """The kernels of a network's layers in order; equal layers share one."""
 
@@ -165,6 +171,12 @@ class CompiledNetwork:
     tuning_seconds: Seconds
     timings: Mapping[str, Seconds] = field(default_factory=dict)
     checks: tuple[AlgorithmCheck, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"<CompiledNetwork {self.name}: {len(self.kernels)} layers on {self.machine.name}, "
+            f"{self.result().total_milliseconds:.3f} ms simulated>"
+        )
 
     @property
     def folders(self) -> dict[str, str]:

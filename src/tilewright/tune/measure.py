@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -19,11 +19,9 @@ from tilewright.common.errors import TilewrightError
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import Machine
-from tilewright.ops import Op
-from tilewright.seeds.space import Seed
 from tilewright.simulate.kernel_level import simulate
 from tilewright.tune.records import Records, Subject, subject
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.search import Candidate
 
 _IN_FLIGHT = 32
 """Programs handed to an executor at a time; more would only hold memory."""
@@ -32,7 +30,7 @@ EVERYTHING = 2**62
 """More candidates than any space holds."""
 
 Advance = Callable[[int, int], None]
-"""Called with (candidates measured so far, candidates in all)."""
+"""Called with (schedules measured so far, schedules in all)."""
 
 
 class Measure(Protocol):
@@ -75,13 +73,6 @@ def schedule_text(candidate: Candidate) -> str:
     return "\n".join((f"algorithm {candidate.seed.name}", *nests)) + "\n"
 
 
-def all_candidates(op: Op, seed: Seed, machine: Machine) -> list[Candidate]:
-    """Every candidate that fits, best by the model first."""
-    (ranking,) = rank([(op, seed)], machine, keep=EVERYTHING)
-    distinct = {schedule_text(c): c for c in reversed(ranking.best)}
-    return list(reversed(distinct.values()))
-
-
 def measure_all(
     candidates: Sequence[Candidate],
     machine: Machine,
@@ -93,74 +84,58 @@ def measure_all(
 ) -> list[Measured]:
     """Measure every candidate; fastest first, those that cannot run last.
 
-    What `records` holds is not measured again; what is new is committed as soon as it is known.
-    Without `executor` the work is done in this process.
+    What `records` holds is not measured again, nor is a schedule that occurs twice; what is new is
+    committed as soon as it is known. Without `executor` the work is done in this process.
     """
-    found: dict[int, Measured] = {}
-    open_cases: list[tuple[int, Subject]] = []
+    places: dict[Subject, list[int]] = {}
     for i, candidate in enumerate(candidates):
         what = subject(candidate.op, machine, schedule_text(candidate), measure.kind)
-        known = None if records is None else records.get(what)
-        if known is None:
-            open_cases.append((i, what))
-        else:
-            found[i] = Measured(candidate, known)
+        places.setdefault(what, []).append(i)
+    found: dict[Subject, Measured] = {}
+    if records is not None:
+        recorded = ((what, records.get(what)) for what in places)
+        found = {w: Measured(candidates[places[w][0]], c) for w, c in recorded if c is not None}
     done = _in_process if executor is None else _through(executor)
-    tasks = ((i, candidates[i], machine, measure) for i, _ in open_cases)
-    subjects = dict(open_cases)
-    for i, result in done(tasks):
-        found[i] = result
+    tasks = ((w, candidates[places[w][0]], machine, measure) for w in places if w not in found)
+    for what, result in done(list(tasks)):
+        found[what] = result
         if records is not None and result.cycles is not None:
-            records.put(subjects[i], result.cycles)
+            records.put(what, result.cycles)
         if advance:
-            advance(len(found), len(candidates))
-    return sorted((found[i] for i in sorted(found)), key=_order)
+            advance(len(found), len(places))
+    every = (replace(found[w], candidate=candidates[i]) for w in places for i in places[w])
+    return sorted(every, key=_order)
 
 
-def confirm(
-    candidates: Sequence[Candidate],
-    top: int,
-    machine: Machine,
-    measure: Measure,
-    *,
-    records: Records | None = None,
-    executor: Executor | None = None,
-    advance: Advance | None = None,
-) -> list[Measured]:
-    """Measure the `top` first candidates and put them in the order of the measure."""
-    first = candidates[:top]
-    return measure_all(first, machine, measure, records=records, executor=executor, advance=advance)
-
-
-_Task = tuple[int, Candidate, Machine, Measure]
+_Task = tuple[Subject, Candidate, Machine, Measure]
 
 
 def _order(measured: Measured) -> float:
     return float("inf") if measured.cycles is None else measured.cycles
 
 
-def _in_process(tasks: Iterable[_Task]) -> Iterator[tuple[int, Measured]]:
-    for i, candidate, machine, measure in tasks:
+def _in_process(tasks: Iterable[_Task]) -> Iterator[tuple[Subject, Measured]]:
+    for what, candidate, machine, measure in tasks:
         text = print_program(candidate.program(machine))
-        yield i, _result(candidate, partial(_run, measure, text, machine))
+        yield what, _result(candidate, partial(_run, measure, text, machine))
 
 
-def _through(executor: Executor) -> Callable[[Iterable[_Task]], Iterator[tuple[int, Measured]]]:
+def _through(executor: Executor) -> Callable[[Iterable[_Task]], Iterator[tuple[Subject, Measured]]]:
     """Keep a window of tasks in flight, and yield each as it is done."""
 
-    def run(tasks: Iterable[_Task]) -> Iterator[tuple[int, Measured]]:
+    def run(tasks: Iterable[_Task]) -> Iterator[tuple[Subject, Measured]]:
         source = iter(tasks)
-        flying: dict[Future[int], tuple[int, Candidate]] = {}
+        flying: dict[Future[int], tuple[Subject, Candidate]] = {}
         try:
             while True:
-                for i, candidate, machine, measure in islice(source, _IN_FLIGHT - len(flying)):
+                for what, candidate, machine, measure in islice(source, _IN_FLIGHT - len(flying)):
                     text = print_program(candidate.program(machine))
-                    flying[executor.submit(_run, measure, text, machine)] = (i, candidate)
+                    flying[executor.submit(_run, measure, text, machine)] = (what, candidate)
                 if not flying:
                     return
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    i, candidate = flying.pop(future)
-                    yield i, _result(candidate, future.result)
+                    what, candidate = flying.pop(future)
+                    yield what, _result(candidate, future.result)
         finally:
             for future in flying:
                 future.cancel()
