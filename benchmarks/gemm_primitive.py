@@ -1,9 +1,9 @@
 """Simulates the GEMM primitives of SW26010 over a grid of shapes, checks every product, fits time
 models.
 
-PYTHONPATH=src:tests python benchmarks/gemm_primitive.py [VARIANT ...]
+    PYTHONPATH=src:tests python benchmarks/gemm_primitive.py [VARIANT ...]
 
-For each variant: the shapes of the grid with exact results, the best efficiency by K, and the
+For each variant: whether every shape of the grid was exact, the best efficiency, and the
 errors of swATOP's Eq. 2 (in its non-singular form) and of the form that follows the code, fitted to
 one half of the grid and judged on the other. All cycles are simulated.
 """
