@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from support.gemm_mesh import run_gemm
+from tilewright.asm import assemble
 from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.isa import Label, load_table, make_instruction
 from tilewright.simulate.instruction_level import simulate_mesh
@@ -114,6 +115,13 @@ def test_the_last_iteration_does_not_count_on_a_pointer_step_of_the_next(precisi
 def test_the_code_fits_the_instruction_cache():
     for variant in VARIANTS:
         assert gemm_kernel(variant, oriented(variant, 32, 8, 7)).code_bytes <= 16 * 1024
+
+
+@pytest.mark.parametrize("variant", [VARIANTS[1], SINGLE_VARIANTS[4]], ids=lambda v: v.name)
+def test_the_text_assembles_to_the_same_instructions(variant):
+    kernel = gemm_kernel(variant, oriented(variant, 32, 8, 5))
+    placed = assemble(kernel.text(), kernel.table).instructions
+    assert [p.instruction.text() for p in placed] == [i.text() for i in kernel.instructions]
 
 
 def test_stack_link_and_global_pointer_survive():
