@@ -38,9 +38,9 @@ LAYER = LayerResult(
 RESULT = NetworkResult("toy", 8, "f64", (LAYER, LAYER), 1.25, 1234, 4.0)
 
 
-def lines_of(result):
+def lines_of(result, **options):
     out = io.StringIO()
-    Console(file=out, width=300).print(layer_table(result, 1_450_000_000))
+    Console(file=out, width=300).print(layer_table(result, 1_450_000_000, **options))
     return [re.sub(r"\s\s+", " | ", line.strip()) for line in out.getvalue().splitlines()]
 
 
@@ -65,6 +65,11 @@ def test_a_column_for_checks_only_where_something_was_checked():
     shown = lines_of(result)
     assert shown[2].endswith("bound by | check")
     assert [line.rpartition(" | ")[2] for line in shown[4:6]] == ["exact", "not run"]
+
+
+def test_narrow_tables_leave_the_schedules_out():
+    shown = lines_of(RESULT, schedules=False)
+    assert shown[4] == "conv1 | winograd2 | rows | 1.000 | 2.000 | 250.0 | 25.0 | dma latency"
 
 
 def test_totals_are_weighted_by_time():

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from tilewright.common.errors import CapacityError
+from tilewright.common.errors import CapacityError, ToolError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
@@ -124,6 +124,24 @@ def test_threads_and_processes_give_what_one_process_gives(candidates):
             m.cycles
             for m in measure_all(candidates[:6], MACHINE, SimulatedMeasure(), executor=processes)
         ]
+
+
+@dataclass
+class Deadly:
+    """A measure whose worker does not survive."""
+
+    kind: str = "deadly"
+
+    def cycles(self, program_text, machine):
+        os._exit(9)
+
+
+def test_workers_that_die_are_told(candidates):
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("fork")) as processes,
+        pytest.raises(ToolError, match=r"^the executor's workers ended: .*; leave the executor, "),
+    ):
+        measure_all(candidates[:3], MACHINE, Deadly(), executor=processes)
 
 
 def test_progress_is_told_after_each_measurement(candidates):

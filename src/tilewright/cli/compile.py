@@ -128,7 +128,10 @@ def show_result(
 ) -> None:
     """The table, the totals, the checks; or the JSON contract."""
     output.value(result)
-    output.show(layer_table(result, machine.clock_hz), totals(result, machine.peak_flops))
+    output.show(
+        layer_table(result, machine.clock_hz, schedules=output.is_wide),
+        totals(result, machine.peak_flops),
+    )
     for check in result.checks:
         output.show(f"{check.algorithm}: code of {check.name} ({check.shape}) is {check.check}")
     if timings:

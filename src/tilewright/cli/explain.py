@@ -71,7 +71,7 @@ def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> P
         raise GraphError(f"there is no layer {chosen!r}", fix=f"the layers are {known}")
     if layer is None:
         machine = stored.machine
-        output.show(layer_table(stored.result, machine.clock_hz))
+        output.show(layer_table(stored.result, machine.clock_hz, schedules=output.is_wide))
         output.show(
             totals(stored.result, machine.peak_flops), f"the slowest layer is {chosen}:", ""
         )

@@ -24,6 +24,10 @@ _PLAIN_WIDTH = 200
 """Columns of a table that does not go to a terminal: wide enough for any, so that nothing wraps."""
 
 
+_WIDE = 140
+"""From so many columns on tables show schedules."""
+
+
 class UsageProblem(TilewrightError):
     """Options that do not go together."""
 
@@ -43,6 +47,11 @@ class OutputOptions:
             console = _console()
             for renderable in renderables:
                 console.print(renderable, markup=False, highlight=False, soft_wrap=True)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a table has room for schedules."""
+        return _console().width >= _WIDE
 
     def value(self, value: Any) -> None:
         """Print for programs, with `--json` only."""

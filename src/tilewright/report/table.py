@@ -48,19 +48,22 @@ def _short_nest(text: str) -> str:
     return " ".join([*words, *([f"2x {','.join(doubled)}"] if doubled else [])])
 
 
-def layer_table(result: NetworkResult, clock_hz: int) -> Table:
+def layer_table(result: NetworkResult, clock_hz: int, *, schedules: bool = True) -> Table:
     """One line per layer; the columns say which numbers are the model's and which simulated."""
     table = plain_table(_title(result))
-    for column in ("layer", "algorithm", "divided over", "schedule"):
-        table.add_column(column, overflow="fold")
+    for column in ("layer", "algorithm", "divided over", *(["schedule"] if schedules else [])):
+        table.add_column(column, overflow="fold", min_width=min(len(column), 9))
     for column in ("ms (model)", "ms (simulated)", "Gflop/s", "% of peak"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("bound by")
+        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
+    table.add_column("bound by", overflow="fold", min_width=9)
     checked = any(layer.check != "not run" for layer in result.layers)
     if checked:
         table.add_column("check")
     for layer in result.layers:
-        table.add_row(*_row(layer, clock_hz), *([layer.check] if checked else []))
+        chosen = (layer.name, layer.algorithm, layer.partition)
+        schedule = [main_schedule(layer.schedule)] if schedules else []
+        check = [layer.check] if checked else []
+        table.add_row(*chosen, *schedule, *_figures(layer, clock_hz), *check)
     return table
 
 
@@ -72,15 +75,13 @@ def _title(result: NetworkResult) -> str:
 
 def plain_table(title: str | None = None) -> Table:
     """An empty table in the style of all reports."""
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE)
+    return Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE, padding=(0, 1, 0, 0)
+    )
 
 
-def _row(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:
+def _figures(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:
     return (
-        layer.name,
-        layer.algorithm,
-        layer.partition,
-        main_schedule(layer.schedule),
         f"{layer.estimate_cycles / clock_hz * 1e3:.3f}",
         f"{layer.milliseconds:.3f}",
         f"{layer.gflops:.1f}",

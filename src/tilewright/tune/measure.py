@@ -9,13 +9,13 @@ go to the records at once. swATOP 4.6 (model) and 5.3 (black-box tuner) are the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Protocol
 
-from tilewright.common.errors import TilewrightError
+from tilewright.common.errors import TilewrightError, ToolError
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import Machine
@@ -136,6 +136,11 @@ def _through(executor: Executor) -> Callable[[Iterable[_Task]], Iterator[tuple[S
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
                     what, candidate = flying.pop(future)
                     yield what, _result(candidate, future.result)
+        except BrokenExecutor as error:
+            raise ToolError(
+                f"the executor's workers ended: {error}",
+                fix="leave the executor, or give it fewer workers; what was finished is recorded",
+            ) from error
         finally:
             for future in flying:
                 future.cancel()
