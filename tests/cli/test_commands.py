@@ -85,6 +85,7 @@ def test_compile_a_network_writes_a_folder_per_distinct_layer(tmp_path):
     ]  # fmt: skip
     text = run("explain", out, "--no-changes").stdout
     assert "the slowest layer is " in text
+    assert run("check", out).stdout.endswith("10 checks on sw26010, 0 refused\n")
     assert run("explain", out, "--layer", "f6", "--no-changes").stdout.startswith("f6: gemm m4 n84")
 
 

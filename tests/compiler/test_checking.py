@@ -10,6 +10,7 @@ from tilewright.common.errors import CheckFailed, ToolError
 from tilewright.compiler.checking import compare, random_operands
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.pipeline import compile
+from tilewright.machine import load_machine
 from tilewright.ops import gemm
 
 OP = gemm(4, 3, 5)
@@ -84,4 +85,14 @@ def test_a_target_that_cannot_run_here_says_so(kernel):
         elsewhere.check()
     assert str(caught.value) == (
         "the code of target 'other' cannot be run on the host; targets that can: sw26010"
+    )
+
+
+def test_a_mesh_that_is_not_emulated_says_so():
+    small = load_machine("sw26010_cg", {"mesh.rows": "4", "mesh.columns": "4"})
+    with pytest.raises(ToolError) as caught:
+        compile(gemm(64, 64, 64), small, check="each layer")
+    assert str(caught.value) == (
+        "the code of a 4 x 4 mesh cannot be run on the host, the emulation has 8 x 8 cores; "
+        "simulate it, or leave --set mesh"
     )

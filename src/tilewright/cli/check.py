@@ -11,11 +11,17 @@ import typer
 from msgspec import Struct
 
 from tilewright.cli.options import MachineOptions, OperatorOptions
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.output import OutputOptions
 from tilewright.cli.workload import read_workload
 from tilewright.common.errors import CheckFailed, TilewrightError
-from tilewright.compiler.artifact import KERNEL_FILE, PROGRAM_FILE, read_kernel, read_program
-from tilewright.compiler.artifact import read_text as read_source
+from tilewright.compiler.artifact import (
+    NETWORK_FILE,
+    PROGRAM_FILE,
+    read_kernel,
+    read_network,
+    read_program,
+    read_text,
+)
 from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
@@ -61,12 +67,9 @@ def check_command(
     target = machine.load()
     path = Path(subject)
     if path.is_dir():
-        program = read_kernel(path)[1] if (path / KERNEL_FILE).exists() else None
-        if program is None:
-            raise UsageProblem(f"{subject} is not the folder of one operator")
-        findings = tuple(_program(program, str(path / PROGRAM_FILE), target))
+        findings = tuple(f for folder in _kernels(path) for f in _written(folder, target))
     elif path.is_file() and path.suffix != ".onnx":
-        findings = tuple(_program(read_program(read_source(path), subject), subject, target))
+        findings = tuple(_program(read_program(read_text(path), subject), subject, target))
     else:
         workload = read_workload(subject, operator)
         firsts: dict[Op, str] = {}
@@ -75,6 +78,17 @@ def check_command(
         found = (f for op, name in firsts.items() for f in _operator(name, op, target))
         findings = tuple(dict.fromkeys(found))
     _finish(CheckReport(target.name, findings, _refused(findings)), output)
+
+
+def _kernels(path: Path) -> list[Path]:
+    """The folder itself, or those of a network's layers."""
+    if not (path / NETWORK_FILE).exists():
+        return [path]
+    return [path / name for name in dict.fromkeys(read_network(path).folders.values())]
+
+
+def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
+    return _program(read_kernel(folder)[1], str(folder / PROGRAM_FILE), machine)
 
 
 def _operator(name: str, op: Op, machine: Machine) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ Emulator = Callable[[Artifact, Mapping[str, Array]], dict[str, Array]]
 EMULATORS: dict[str, Emulator] = {"sw26010": run_emulated}
 """How the code of a target is run on the host."""
 
+_EMULATED_MESH = (8, 8)
 _ROUNDINGS_PER_TERM = 8
 """Each term of a sum is rounded once by the direct form; Winograd's transforms multiply that."""
 
@@ -87,6 +88,13 @@ def check_code(
         raise ToolError(
             f"the code of target {machine.target!r} cannot be run on the host",
             fix=f"targets that can: {', '.join(sorted(EMULATORS))}",
+        )
+    mesh = (machine.mesh.rows, machine.mesh.columns)
+    if mesh != _EMULATED_MESH:
+        raise ToolError(
+            f"the code of a {mesh[0]} x {mesh[1]} mesh cannot be run on the host, the emulation "
+            f"has {_EMULATED_MESH[0]} x {_EMULATED_MESH[1]} cores",
+            fix="simulate it, or leave --set mesh",
         )
     outputs = EMULATORS[machine.target](artifact, program_inputs(op, seed, program, operands))
     return compare(op, operands, operator_result(op, seed, program, outputs), seed.name)
