@@ -177,3 +177,9 @@ def test_extents_beyond_any_memory_are_refused_in_words(extent):
     assert result.exit_code == 1
     assert result.stderr.startswith("error: gemm of gemm m")
     assert "bytes of main memory" in result.stderr
+
+
+def test_a_border_beyond_any_memory_is_refused_in_words():
+    result = run("compile", "conv2d", *CONV, "--kernel", "3", "--padding", "999999999")
+    assert result.exit_code == 1
+    assert "bytes of main memory" in result.stderr

@@ -24,7 +24,7 @@ from tilewright.seeds.space import Seed, parameters, seeds_for
 from tilewright.seeds.steps import Spread
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
-from tilewright.tune.search import Candidate, rank, require_fit
+from tilewright.tune.search import Candidate, main_memory_bytes, rank, require_fit
 
 for _module in iter_modules(shipped_seeds.__path__):
     import_module(f"{shipped_seeds.__name__}.{_module.name}")
@@ -78,11 +78,14 @@ def choose(
     not apply to an operator is refused, otherwise all algorithms are tried there. Raises
     CapacityError for an operator of which nothing fits.
     """
-    cases = [
+    every = [
         (i, part, seed)
         for i, op in enumerate(ops)
         for part, seed in _ways(_partitions(op, machine, partition), algorithm, strict)
     ]
+    # What exceeds main memory is not even priced: its extents may be beyond any array's integers.
+    room = machine.memory.main.capacity_bytes
+    cases = [case for case in every if main_memory_bytes(case[1].piece, case[2]) <= room]
     rankings = rank([(part.piece, seed) for _, part, seed in cases], machine, keep=keep)
     found: list[list[Option]] = [[] for _ in ops]
     counts = [[0, 0] for _ in ops]
@@ -92,7 +95,7 @@ def choose(
         counts[i][1] += ranking.fitting
     for op, options, i in zip(ops, found, range(len(ops)), strict=True):
         if not options:
-            _refuse(op, [(part, seed) for n, part, seed in cases if n == i], machine)
+            _refuse(op, [(part, seed) for n, part, seed in every if n == i], machine)
         options.sort(key=lambda option: option.candidate.cycles)
     return [
         Choice(op, tuple(options), *count)
