@@ -10,7 +10,7 @@ from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.sw26010.gemm_kernel import GemmKernel, gemm_kernel
-from tilewright.targets.sw26010.gemm_shape import GemmShape, GemmVariant
+from tilewright.targets.sw26010.gemm_shape import TABLE_BYTES, GemmShape, GemmVariant
 
 MESH = 8
 
@@ -47,11 +47,12 @@ def run_gemm(
     )
     element = f"f{variant.precision.element_bytes}"
     memory = np.full((MESH * MESH, 65536 // variant.precision.element_bytes), np.nan, element)
-    places, workspace = _addresses(kernel)
+    places, tables = _addresses(kernel)
+    workspace = tables + TABLE_BYTES
     for core in range(MESH * MESH):
         for whole, view in zip((a, b, c), _views(kernel, memory[core]), strict=True):
             view[:] = _tile(whole, core, view.shape)
-    given = {"$16": places[0], "$17": places[1], "$18": places[2], "$19": workspace}
+    given = {"$16": places[0], "$17": places[1], "$18": places[2], "$19": tables, "$20": workspace}
     program = encode_program(kernel.instructions, kernel.table)
     mesh = simulate_mesh(
         program,
@@ -69,7 +70,7 @@ def run_gemm(
 
 
 def _addresses(kernel):
-    """Addresses of A, B, C and of the workspace: packed, each 32-byte aligned."""
+    """Addresses of A, B, C and of the tables, which the workspace follows: each 32-byte aligned."""
     ends = np.cumsum([-(-size // 32) * 32 for size in kernel.plan.operand_bytes])
     return (0, int(ends[0]), int(ends[1])), int(ends[2])
 

@@ -186,8 +186,8 @@ def test_operands_that_do_not_fit_are_refused_with_their_sizes():
     with pytest.raises(CapacityError) as error:
         gemm_kernel(GemmVariant("m"), GemmShape(64, 64, 64))
     assert str(error.value) == (
-        "A 32768 + B 32768 + C 32768 + workspace 640 = 98944 bytes exceed the 65536 bytes of "
-        "local memory; use smaller extents per core"
+        "A 32768 + B 32768 + C 32768 + workspace 0 + tables 512 = 98816 bytes exceed the 65536 "
+        "bytes of local memory; use smaller extents per core"
     )
 
 

@@ -8,11 +8,11 @@ steps (loop order: blocks, steps, k).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from tilewright.isa import Instruction, Label, Register, load_table
+from tilewright.isa import Instruction, Label, Memory, Operand, Register, load_table
 from tilewright.isa.dependence import AliasRules, Operation
 from tilewright.isa.operations import operations_of
 from tilewright.isa.reorder import list_schedule
@@ -51,12 +51,11 @@ ALIASES = AliasRules(
         TABLE_POINTER: "tables",
     }
 )
-# The workspace, relative to its start: the targets of the eight steps for a block that another one
+# The tables, relative to their start: the targets of the eight steps for a block that another one
 # follows in the same row of blocks, the same for the last one, then words.
 FOLLOWED_TABLE, LAST_TABLE = 0, 64
-LIMIT, BLOCKS_LEFT, START, SAVED = 128, 136, 144, 152
+LIMIT, BLOCKS_LEFT, START, SAVED, PACKED_ADDRESS = 128, 136, 144, 152, 176
 STEP_TARGETS, BLOCK_TARGETS, DRAIN_TARGETS, START_TARGETS = 192, 320, 448, 480
-PACKED = 640
 MULTIPLY_ADDS = (F64.multiply_add, F32.multiply_add)
 FAR_BYTES = 1 << 20  # stands for any distance between blocks
 
@@ -268,11 +267,41 @@ def scheduled(code: Sequence[Instruction]) -> list[Instruction]:
     The order depends on the code's structure alone and is remembered: no block touches the same
     bytes before and after it advances a pointer, so strides do not matter.
     """
-    accesses = [o.memory for o in operations_of(code) if o.memory is not None]
-    distinct = sorted({access.displacement_bytes for access in accesses})
-    rank = {displacement: number for number, displacement in enumerate(distinct)}
-    operations = tuple(_structure(operation, rank) for operation in operations_of(code))
-    return [code[index] for index in _order(operations)]
+    key = _signature(code)
+    if key not in _ORDERS:
+        accesses = [o.memory for o in operations_of(code) if o.memory is not None]
+        rank = _ranks(access.displacement_bytes for access in accesses)
+        operations = tuple(_structure(operation, rank) for operation in operations_of(code))
+        _ORDERS[key] = _order(operations)
+    return [code[index] for index in _ORDERS[key]]
+
+
+_ORDERS: dict[Hashable, tuple[int, ...]] = {}
+
+
+def _ranks(values: Iterable[int]) -> dict[int, int]:
+    return {value: number for number, value in enumerate(sorted(set(values)))}
+
+
+def _signature(code: Sequence[Instruction]) -> Hashable:
+    """What the order of a straight code depends on: equal for codes that differ in strides alone."""
+    accesses = [o for i in code if i.mnemonic != "ldi" for o in i.operands]
+    rank = _ranks(
+        o.displacement
+        for o in accesses
+        if isinstance(o, Memory) and isinstance(o.displacement, int)
+    )
+
+    def token(mnemonic: str, operand: Operand) -> Hashable:
+        match operand:
+            case Memory(int(displacement), base) if mnemonic != "ldi":
+                return rank[displacement], base
+            case Memory(int(displacement), base):
+                return displacement != 0, base
+            case _:
+                return operand
+
+    return tuple((i.mnemonic, *(token(i.mnemonic, o) for o in i.operands)) for i in code)
 
 
 @cache

@@ -6,9 +6,10 @@ holds the A block (m x k) and the B block (k x n) of its place and the C block (
 the cores of column s broadcast A along their rows and those of row s broadcast B along their
 columns.
 
-Calling convention: $16, $17, $18 hold the local addresses of A, B and C, $19 a workspace of
-`plan.workspace_bytes`; all 32-byte aligned. `bsr $26` to the entry; $26, $29 and $30 are kept,
-every other register is lost. All 64 cores must call it together. Extents and leading dimensions are
+Calling convention: $16, $17, $18 hold the local addresses of A, B and C, $19 that of `TABLE_BYTES`
+for tables, $20 a workspace of `plan.workspace_bytes` where the variant packs; all aligned to
+vectors, the tables to 8 bytes. `bsr $26` to the entry; $26, $29 and $30 are kept, every other
+register is lost. All 64 cores must call it together. Extents and leading dimensions are
 in the code.
 """
 
@@ -34,7 +35,7 @@ from tilewright.targets.sw26010.gemm_blocks import (
     FOLLOWED_TABLE,
     LAST_TABLE,
     LIMIT,
-    PACKED,
+    PACKED_ADDRESS,
     SAVED,
     START,
     START_TARGETS,
@@ -224,10 +225,12 @@ def _copied(
 def _pointers(plan: GemmPlan) -> list[Instruction]:
     by_m = plan.variant.vectorised == "m"
     vector, scalar = (A_ADDRESS, B_ADDRESS) if by_m else (B_ADDRESS, A_ADDRESS)
-    start = (PACKED, TABLE_POINTER) if plan.packs_vector else (0, vector)
+    start, load = (0, vector), "ldi"
+    if plan.packs_vector:
+        start, load = (PACKED_ADDRESS, TABLE_POINTER), "ldl"
     count = Register(SCRATCH[0])
     return [
-        instruction("ldi", Register(VECTOR_POINTER), start),
+        instruction(load, Register(VECTOR_POINTER), start),
         instruction("ldi", Register(SCALAR_POINTER), (0, scalar)),
         instruction("ldi", Register(RESULT_POINTER), (0, C_ADDRESS)),
         instruction("ldi", count, (plan.vector_blocks, ZERO)),

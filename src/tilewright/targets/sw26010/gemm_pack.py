@@ -13,25 +13,25 @@ from dataclasses import replace
 from tilewright.isa import Instruction, Label, Register
 from tilewright.isa.dependence import AliasRules
 from tilewright.isa.software_pipeline import TripCount, pipeline_loop
-from tilewright.targets.sw26010.gemm_blocks import PACKED, advance
+from tilewright.targets.sw26010.gemm_blocks import PACKED_ADDRESS, advance
 from tilewright.targets.sw26010.gemm_parts import TABLE_POINTER, ZERO, instruction
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES, GemmPlan
 
-SOURCE, DESTINATION, COUNT, OUTER = 20, 21, 22, 23
+DESTINATION, SOURCE, COUNT, OUTER = 20, 21, 22, 23
 ROWS, HALVES, COLUMNS = (1, 2, 3, 4), (7, 8, 9, 10), (11, 12, 13, 14)
 # vshff b, a takes lanes 0, 1 of the result from its second operand, lanes 2, 3 from its first.
 LOW_PAIRS, HIGH_PAIRS, EVEN_LANES, ODD_LANES = 0x44, 0xEE, 0x88, 0xDD
 
 
 def pack_code(plan: GemmPlan, operand: int) -> list[Instruction]:
-    """Copies the vector operand at the address in register `operand` behind the tables of the
-    workspace.
+    """Copies the vector operand at the address in register `operand` to the workspace, whose address
+    comes in register `DESTINATION`.
     """
     vector = plan.vector_blocks * 16
     whole, rest = divmod(plan.shape.k, VECTOR_LANES)
     code = [
         instruction("ldi", Register(SOURCE), (0, operand)),
-        instruction("ldi", Register(DESTINATION), (PACKED, TABLE_POINTER)),
+        instruction("stl", Register(DESTINATION), (PACKED_ADDRESS, TABLE_POINTER)),
         instruction("ldi", Register(OUTER), (whole, ZERO)),
     ]
     if whole:

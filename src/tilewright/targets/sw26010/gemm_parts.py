@@ -8,6 +8,7 @@ four vectors of one operand with four extended elements of the other into sixtee
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from tilewright.isa import (
     Instruction,
@@ -98,6 +99,7 @@ def strides_of(plan: GemmPlan) -> Strides:
     )
 
 
+@cache
 def instruction(
     mnemonic: str, *operands: Operand | tuple[int, int], labels: tuple[str, ...] = ()
 ) -> Instruction:

@@ -19,7 +19,7 @@ SCALAR_BLOCK = 4
 MESH_STEPS = 8
 LOCAL_MEMORY_BYTES = 64 * 1024
 LARGEST_DISPLACEMENT = (1 << 15) - 1
-TABLE_BYTES = 640
+TABLE_BYTES = 512
 
 Layout = Literal["row", "column"]
 Dimension = Literal["m", "n"]
@@ -126,8 +126,8 @@ class GemmPlan:
 
     @property
     def local_memory_bytes(self) -> int:
-        """A, B, C and the workspace."""
-        return sum(self.operand_bytes) + self.workspace_bytes
+        """A, B, C, the workspace and the tables."""
+        return sum(self.operand_bytes) + self.workspace_bytes + TABLE_BYTES
 
 
 def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
@@ -163,7 +163,7 @@ def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
         packs_vector=not contiguous,
         vector_leading_bytes=vector_leading * size,
         operand_bytes=sizes,
-        workspace_bytes=TABLE_BYTES + (0 if contiguous else vector * shape.k * size),
+        workspace_bytes=0 if contiguous else vector * shape.k * size,
     )
     _check_limits(plan)
     return plan
@@ -214,7 +214,8 @@ def _check_limits(plan: GemmPlan) -> None:
     if total > LOCAL_MEMORY_BYTES:
         a, b, c = plan.operand_bytes
         raise CapacityError(
-            f"A {a} + B {b} + C {c} + workspace {plan.workspace_bytes} = {total} bytes "
+            f"A {a} + B {b} + C {c} + workspace {plan.workspace_bytes} + tables {TABLE_BYTES} = "
+            f"{total} bytes "
             f"exceed the {LOCAL_MEMORY_BYTES} bytes of local memory",
             fix="use smaller extents per core",
         )
