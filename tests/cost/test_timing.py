@@ -146,22 +146,36 @@ def test_service_by_hand_and_issue_per_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dims", "vector", "expected"),
+    ("dims", "attributes", "expected"),
     [
-        ({"m": 16, "n": 4, "k": 1}, "m", 200 + 8 * (16 + 41)),
-        ({"m": 16, "n": 4, "k": 1}, "n", 200 + 4 * 8 * (16 + 41)),
-        ({"m": 17, "n": 9, "k": 32}, "m", 200 + 2 * 3 * 8 * (32 * 16 + 41)),
-        ({"m": 16, "n": 0, "k": 8}, "m", 0),
+        ({"m": 16, "n": 4, "k": 1}, {"vector": "m"}, 110 + 14 + 8 * (16 + 24.25)),
+        ({"m": 16, "n": 16, "k": 1}, {"vector": "n"}, 110 + 14 + 4 * 8 * (16 + 24.25)),
+        (
+            {"m": 17, "n": 9, "k": 32},
+            {"vector": "m"},
+            110 + 2 * 14 + 2 * 3 * 8 * (32 * 16 + 24.25),
+        ),
+        (
+            {"m": 32, "n": 4, "k": 9},
+            {"vector": "m", "workspace": "w"},
+            110 + 2 * 14 + 2 * 8 * (9 * 16 + 24.25) + 3 * (8.2 + 2 * 40),
+        ),
+        (
+            {"m": 16, "n": 4, "k": 2},
+            {"vector": "m", "dtype": "f32"},
+            110 - 55 + 8 * (2 * 19 + 31.75),
+        ),
+        ({"m": 16, "n": 0, "k": 8}, {"vector": "m"}, 0),
     ],
 )
-def test_gemm(dims: dict[str, int], vector: str, expected: float) -> None:
-    assert call_cycles(MACHINE, "gemm", dims, {"vector": vector}) == expected
+def test_gemm(dims: dict[str, int], attributes: dict[str, str], expected: float) -> None:
+    assert call_cycles(MACHINE, "gemm", dims, attributes) == pytest.approx(expected)
 
 
 def test_gemm_over_a_space_and_its_flops() -> None:
     dims = {"m": np.array([16, 32]), "n": 8, "k": np.array([8, 0])}
     cycles = call_cycles(MACHINE, "gemm", dims, {"vector": "m"})
-    assert cycles.tolist() == [200 + 2 * 8 * (128 + 41), 0]
+    assert cycles.tolist() == [110 + 14 + 2 * 8 * (8 * 16 + 24.25), 0]
     assert matrix_flops("gemm", dims, MACHINE).tolist() == [2 * 16 * 8 * 8 * 8, 0]
     assert matrix_flops("fill", dims, MACHINE) == 0
 

@@ -29,8 +29,9 @@ ROUND = load_machine(
         "dma.get.block_overhead_transactions": "0",
         "dma.put.peak_bytes_per_second": "2e9",
         "dma.put.block_overhead_transactions": "0",
-        "primitives.gemm.call_cycles": "7",
-        "primitives.gemm.block_cycles": "0",
+        "primitives.gemm.f64.call_cycles": "7",
+        "primitives.gemm.f64.row_cycles": "0",
+        "primitives.gemm.f64.block_cycles": "0",
     },
 )
 """4 cores; a get of 128 bytes a core takes the engine 512 cycles, a put 256."""

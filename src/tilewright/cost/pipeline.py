@@ -1,19 +1,20 @@
 """How a nest's loops overlap: the compiled composition of item costs into elapsed cycles.
 
 In: the items of a chain of loops (calls, gets and puts before and after the loop inside, level by
-level), what each
-costs for every kind of iteration, and how often each loop runs. Out: cycles of every candidate.
-Each level is played
-through for a few iterations with the core's clock, the engine's queue and the arrival of what was
-fetched ahead, the
-loop inside being one opaque step; the steady state is extrapolated. So fill, steady state and drain
-come from the
-order of the generated code, not from a maximum of two sums.
+level), what each costs for every kind of iteration, and how often each loop runs. Out: cycles of
+every candidate. Each level is played through for a few iterations with the core's clock, the
+engine's queue and the arrival of what was fetched ahead, the loop inside being one opaque step; the
+steady state is extrapolated. So fill, steady state and drain come from the order of the generated
+code, not from a maximum of two sums.
+
+Only `play` allocates. What it calls is compiled without Numba's reference counts (`_nrt=False`):
+an atomic operation for every array of every call, they took three quarters of the time.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -22,10 +23,19 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 CALL, GET, PUT = 0, 1, 2
 _PLAYED = 2
 _BACKLOG = 1e15
 _SUMMARY = 6  # elapsed, engine busy, headroom, engine's lead over the clock, compute, last store
+
+
+def _compiled(function: F) -> F:
+    """Compile without Numba's reference counts, an option that its type information lacks."""
+    options: dict[str, Any] = {"cache": True, "_nrt": False}
+    compiled: F = numba.njit(**options)(function)
+    return compiled
 
 
 class Chain(NamedTuple):
@@ -79,7 +89,7 @@ class Clock(NamedTuple):
     left: Any
 
 
-@numba.njit(cache=True)
+@_compiled
 def _row(chain: Any, item: int, kinds: Any) -> Any:
     row = chain.base[item]
     if chain.varies[item]:
@@ -88,7 +98,7 @@ def _row(chain: Any, item: int, kinds: Any) -> Any:
     return row
 
 
-@numba.njit(cache=True)
+@_compiled
 def _mark_looped(case: Any, looped: Any) -> None:
     """Whether any loop around each level runs more than once; if none does there is nothing to
     overlap.
@@ -98,7 +108,7 @@ def _mark_looped(case: Any, looped: Any) -> None:
         looped[d + 1] = looped[d] or case.chain.counts[d, case.tile] > 1.0
 
 
-@numba.njit(cache=True)
+@_compiled
 def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
     """Play the items of a span."""
     chain, time = case.chain, clock.time
@@ -125,7 +135,7 @@ def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
                 clock.stored[b, 1] = time[1]
 
 
-@numba.njit(cache=True)
+@_compiled
 def _reuse(case: Any, clock: Any, span: Any) -> None:
     """Wait until the slots that the span's stores leave from may be written again."""
     for item in range(span[0], span[1]):
@@ -135,7 +145,7 @@ def _reuse(case: Any, clock: Any, span: Any) -> None:
             clock.time[0] = max(clock.time[0], due)
 
 
-@numba.njit(cache=True)
+@_compiled
 def _enter(case: Any, clock: Any, level: int) -> None:
     """Start the body at `level`: wait for the slots that it will write, then what stands before its
     loop.
@@ -146,7 +156,7 @@ def _enter(case: Any, clock: Any, level: int) -> None:
     _items(case, clock, case.chain.before[level], clock.looped[level])
 
 
-@numba.njit(cache=True)
+@_compiled
 def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
     """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
     inside is opaque.
@@ -163,7 +173,7 @@ def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
         _items(case, clock, case.chain.after[d], clock.looped[d])
 
 
-@numba.njit(cache=True)
+@_compiled
 def _opaque(clock: Any, loop: int, inner: Any) -> None:
     """Run a summarised loop: not before its last stores have left, late by the backlog it can not
     absorb.
@@ -181,7 +191,7 @@ def _opaque(clock: Any, loop: int, inner: Any) -> None:
     time[3] += inner[4]
 
 
-@numba.njit(cache=True)
+@_compiled
 def _place(chain: Any, kinds: Any, loops: int) -> int:
     """The number of a combination of kinds of the outermost `loops` loops."""
     place = 0
@@ -190,7 +200,7 @@ def _place(chain: Any, kinds: Any, loops: int) -> int:
     return place
 
 
-@numba.njit(cache=True)
+@_compiled
 def _times(case: Any, loop: int, kind: int) -> Any:
     """How many iterations of one kind a loop has."""
     kinds, count = case.chain.kinds[loop], case.chain.counts[loop, case.tile]
@@ -203,10 +213,13 @@ def _times(case: Any, loop: int, kind: int) -> Any:
     return 1.0 if kind == 0 or count > 1.0 else 0.0
 
 
-@numba.njit(cache=True)
-def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> None:
-    """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated."""
-    kinds, time = case.chain.kinds[loop], clock.time
+@_compiled
+def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
+    """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
+
+    Returns when the second iteration of the first kind ended, negative where there is but one.
+    """
+    kinds, time, second = case.chain.kinds[loop], clock.time, -1.0
     for kind in range(kinds):
         clock.kinds[loop] = kind
         times = _times(case, loop, kind)
@@ -216,6 +229,8 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> None:
             now, busy, compute = time[0], time[2], time[3]
             _iteration(case, clock, loop + 1, summaries)
             played += 1.0
+        if kind == 0 and played == _PLAYED:
+            second = time[0]
         rest = times - played
         if rest > 0.0:
             shift = (time[0] - now) * rest
@@ -223,59 +238,81 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> None:
             time[1] += shift
             time[2] += (time[2] - busy) * rest
             time[3] += (time[3] - compute) * rest
-            clock.arrived[:] += shift
-            clock.stored[:] += shift
-            clock.left[:] += shift
+            _shift_due(clock, shift)
     clock.kinds[loop] = 0
+    return second
 
 
-@numba.njit(cache=True)
+@_compiled
+def _shift_due(clock: Any, shift: float) -> None:
+    """What is under way ends later."""
+    for b in range(len(clock.arrived)):
+        clock.arrived[b] += shift
+        clock.stored[b, 0] += shift
+        clock.stored[b, 1] += shift
+    for d in range(len(clock.left)):
+        clock.left[d] += shift
+
+
+@_compiled
 def _reset(clock: Any) -> None:
-    clock.time[:] = 0.0
-    clock.arrived[:] = 0.0
-    clock.stored[:] = 0.0
-    clock.left[:] = 0.0
+    for i in range(len(clock.time)):
+        clock.time[i] = 0.0
+    for b in range(len(clock.arrived)):
+        clock.arrived[b] = clock.stored[b, 0] = clock.stored[b, 1] = 0.0
+    for d in range(len(clock.left)):
+        clock.left[d] = 0.0
 
 
-@numba.njit(cache=True)
+@_compiled
 def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> None:
     """Summarise a loop that starts with its data there and no store under way, and the backlog it
     absorbs.
     """
     time = clock.time
     _reset(clock)
-    _loop(case, clock, loop, summaries)
+    second = _loop(case, clock, loop, summaries)
     out[0], out[1], out[2], out[4] = time[0], time[2], _BACKLOG, time[3]
     out[3] = out[5] = 0.0
     if time[2] > 0.0:
         out[3] = time[1] - time[0]
         out[5] = _leaving(case, clock) - time[0]
-        out[2] = _BACKLOG - _late(case, clock, loop, summaries)
+        out[2] = _BACKLOG - _late(case, clock, loop, summaries, second)
 
 
-@numba.njit(cache=True)
+@_compiled
 def _leaving(case: Any, clock: Any) -> Any:
     """When the last store from a slot that the next run writes first ends."""
-    last = clock.left.max()
+    last = 0.0
+    for d in range(len(clock.left)):
+        last = max(last, clock.left[d])
     for b in range(len(case.double)):
         last = max(last, clock.stored[b, 0] if case.double[b] else clock.stored[b, 1])
     return last
 
 
-@numba.njit(cache=True)
-def _late(case: Any, clock: Any, loop: int, summaries: Any) -> float:
-    """How much later two iterations end when the engine has a huge backlog at the start."""
-    ends = np.zeros(2)
-    for backlogged in range(2):
-        _reset(clock)
-        clock.time[1] = _BACKLOG * backlogged
-        for _ in range(2):
-            _iteration(case, clock, loop + 1, summaries)
-        ends[backlogged] = clock.time[0]
-    return float(ends[1] - ends[0])
+@_compiled
+def _late(case: Any, clock: Any, loop: int, summaries: Any, second: float) -> float:
+    """How much later two iterations end when the engine has a huge backlog at the start.
+
+    `second` is when they end without one, negative where that is not known.
+    """
+    if second < 0.0:
+        second = _second(case, clock, loop, summaries, 0.0)
+    return _second(case, clock, loop, summaries, _BACKLOG) - second
 
 
-@numba.njit(cache=True)
+@_compiled
+def _second(case: Any, clock: Any, loop: int, summaries: Any, backlog: float) -> float:
+    """When the second of two iterations ends that start with a backlog of the engine."""
+    _reset(clock)
+    clock.time[1] = backlog
+    for _ in range(_PLAYED):
+        _iteration(case, clock, loop + 1, summaries)
+    return float(clock.time[0])
+
+
+@_compiled
 def _fill(case: Any, clock: Any) -> float:
     """Engine time of what is fetched before the loops."""
     total = 0.0
@@ -287,7 +324,7 @@ def _fill(case: Any, clock: Any) -> float:
     return total
 
 
-@numba.njit(cache=True)
+@_compiled
 def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
     """Summaries of every loop, innermost first, for every combination of kinds of the loops around
     it.
@@ -310,7 +347,7 @@ def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
     clock.kinds[:] = 0
 
 
-@numba.njit(cache=True)
+@_compiled
 def _happens(case: Any, kinds: Any, loops: int) -> bool:
     """Whether the candidate has iterations of these kinds at all."""
     for d in range(loops):

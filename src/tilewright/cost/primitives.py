@@ -26,16 +26,23 @@ def _ceil_div(a: Value, b: Value) -> Value:
 
 
 def _gemm_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
-    """swATOP Eq. 2 in calibrated form: call + blocks x mesh steps x (k x rate + per block)."""
+    """swATOP Eq. 2 in the form that follows the code: call + rows + blocks x mesh steps x (k x rate
+    + per block), and packing where the call has a workspace to pack its vector operand into.
+    """
     gemm = machine.primitives.gemm
+    timing = gemm.timing(str(attributes.get("dtype", "f64")))
     vector = attributes.get("vector", "m")
     if vector not in ("m", "n"):
         raise ProgramError(f"gemm cannot vectorise {vector!r}", fix="use m or n")
     scalar = "n" if vector == "m" else "m"
-    vectors = _ceil_div(dims[str(vector)], gemm.lanes * gemm.register_block_vectors)
-    blocks = vectors * _ceil_div(dims[scalar], gemm.register_block_scalars)
-    block_cycles = dims["k"] * gemm.cycles_per_k + gemm.block_cycles
-    return gemm.call_cycles + blocks * machine.mesh.columns * block_cycles
+    rows = _ceil_div(dims[str(vector)], gemm.lanes * gemm.register_block_vectors)
+    blocks = rows * _ceil_div(dims[scalar], gemm.register_block_scalars)
+    each = dims["k"] * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
+    cycles = timing.call_cycles + rows * timing.row_cycles + blocks * machine.mesh.columns * each
+    if "workspace" in attributes:
+        sweeps = _ceil_div(dims["k"], gemm.lanes)
+        cycles = cycles + sweeps * (timing.sweep_cycles + rows * timing.row_sweep_cycles)
+    return cycles
 
 
 def _vectors(machine: Machine, elements: Value, run: Value) -> Value:

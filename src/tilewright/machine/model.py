@@ -101,21 +101,41 @@ class Dma(Struct, frozen=True, forbid_unknown_fields=True):
     limits: DmaLimits
 
 
+class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
+    """Calibrated cycles of the matrix-multiply primitive for one element type.
+
+    With V and S the register blocks of one core's part along the vectorised and the other
+    dimension, one call on per-core extents with k takes `call_cycles + V * row_cycles + V * S *
+    mesh.columns * (k * cycles_per_k + block_cycles + switch_cycles)`; where the vectorised operand
+    is strided, packing adds `ceil(k / lanes) * (sweep_cycles + V * row_sweep_cycles)`.
+    """
+
+    call_cycles: NonNegativeFloat
+    row_cycles: float
+    block_cycles: NonNegativeFloat
+    cycles_per_k: PositiveFloat
+    sweep_cycles: NonNegativeFloat
+    row_sweep_cycles: NonNegativeFloat
+
+
 class GemmPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
-    """The matrix-multiply primitive that a whole group executes, and its calibrated cycles.
+    """The matrix-multiply primitive that a whole group executes.
 
     Per core the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
-    multiple of `register_block_scalars`. One call on per-core blocks m, n, k takes
-    `call_cycles + blocks * mesh.columns * (k * cycles_per_k + block_cycles)` cycles, where `blocks`
-    counts the register blocks of m x n.
+    multiple of `register_block_scalars`. `switch_cycles` is what a change of roles costs beyond
+    what the instruction-level simulation sees.
     """
 
     lanes: PositiveInt
     register_block_vectors: PositiveInt
     register_block_scalars: PositiveInt
-    call_cycles: NonNegativeFloat
-    block_cycles: NonNegativeFloat
-    cycles_per_k: PositiveFloat
+    switch_cycles: NonNegativeFloat
+    f64: GemmTiming
+    f32: GemmTiming
+
+    def timing(self, dtype: str) -> GemmTiming:
+        """The cycles for one element type."""
+        return self.f32 if dtype == "f32" else self.f64
 
 
 class VectorPrimitive(Struct, frozen=True, forbid_unknown_fields=True):

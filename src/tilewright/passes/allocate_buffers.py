@@ -57,6 +57,7 @@ def _buffers(statements: list[Stmt]) -> set[str]:
                 used.add(stmt.buffer)
             case Call(_, operands):
                 used |= {o.buffer for o in operands if isinstance(o, View)}
+                used.add(str(stmt.attribute("workspace", "")))
             case _:
                 pass
     return used

@@ -52,6 +52,9 @@ SLOT_ELEMENTS = 8
 dtypes.
 """
 
+ROLE_TABLE_ELEMENTS = 160
+"""What the matrix primitive keeps in front of the packed operand: 640 bytes of either dtype."""
+
 
 @dataclass(frozen=True)
 class _Staged:
@@ -81,12 +84,16 @@ def infer_dma(program: Program, stages: Mapping[str, str]) -> Program:
     staged = [_stage(o, loops, stages, i == 0) for i, o in enumerate(_tiles(inner, main))]
     output = staged[0]
     views = {s.tile.tensor: s.view for s in staged}
+    workspace = _workspace(main, staged, program, loops)
+    if workspace:
+        main = replace(main, attributes=(*main.attributes, ("workspace", workspace.name)))
     body: tuple[Stmt, ...] = (_on_views(main, views),)
     for depth in range(len(loops), -1, -1):
         body = _at_depth(depth, body, loops, staged, inner, output)
         if depth:
             body = (replace(loops[depth - 1], body=body),)
     buffers = tuple(_buffer(s, program, loops) for s in staged)
+    buffers = (*buffers, workspace) if workspace else buffers
     parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in staged)}
     return Program(program.name, tuple(sorted(parameters)), program.tensors, buffers, body)
 
@@ -238,8 +245,27 @@ def _on_views(call: Call, views: Mapping[str, View]) -> Call:
 
 
 def _buffer(s: _Staged, program: Program, loops: list[For]) -> Buffer:
-    """The largest tile (the first one, on core 0, 0) decides the size."""
-    first = {**{f.var: Const(0) for f in loops}, "rid": Const(0), "cid": Const(0)}
-    elements = product(substitute(r.extent, first) for r in s.region)
+    elements = _largest(s.region, loops)
     dtype = program.tensor(s.tile.tensor).dtype
     return Buffer(s.view.buffer, dtype, round_up(elements, SLOT_ELEMENTS), copies(s.tile.tensor))
+
+
+def _largest(ranges: tuple[Range, ...], loops: list[For]) -> Expr:
+    """Elements of the largest tile: the first one, on core 0, 0."""
+    first = {**{f.var: Const(0) for f in loops}, "rid": Const(0), "cid": Const(0)}
+    return product(substitute(r.extent, first) for r in ranges)
+
+
+def _workspace(
+    main: Call, staged: list[_Staged], program: Program, loops: list[For]
+) -> Buffer | None:
+    """Room to pack the vectorised operand of a matrix product where it is strided."""
+    if main.primitive != "gemm":
+        return None
+    vector = str(main.attribute("vector", "n"))
+    operand = staged[1] if vector == "m" else staged[2]
+    if operand.tile.roles.rstrip(".").endswith(vector):
+        return None
+    elements = _largest(operand.view.ranges, loops) + ROLE_TABLE_ELEMENTS
+    dtype = program.tensor(operand.tile.tensor).dtype
+    return Buffer("gemm_workspace", dtype, round_up(elements, SLOT_ELEMENTS))

@@ -96,7 +96,11 @@ def _renamed(part: Program) -> Program:
                     replace(o, buffer=name(o.buffer)) if isinstance(o, View) else o
                     for o in operands
                 )
-                return (replace(stmt, operands=views),)
+                attributes = tuple(
+                    (key, name(str(value)) if key == "workspace" else value)
+                    for key, value in stmt.attributes
+                )
+                return (replace(stmt, operands=views, attributes=attributes),)
             case _:
                 return None
 

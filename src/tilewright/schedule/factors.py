@@ -18,7 +18,9 @@ from math import gcd, lcm, prod
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.expr import Const, evaluate
+from tilewright.common.expr import Const, Value, evaluate
+from tilewright.ir.nodes import For
+from tilewright.ir.visit import walk
 from tilewright.schedule.lower import Plan
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Limits
@@ -36,6 +38,7 @@ class Blocks:
     columns: int
     vector: int
     scalar: int
+    lanes: int = 4
 
 
 @dataclass(frozen=True)
@@ -92,10 +95,29 @@ def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blo
     doubled = structure.space.doubled
     if p.nest.reductions() and _reduces_outside(p):
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
-    tensors = tuple(b.name.removesuffix("_tile") for b in structure.staged.buffers)
-    limits = structure.space.limits
-    tiles = _tiles(split_axes(p, parameters), p.vector, limits, blocks)
-    return FactorGrid(tiles, _copies(tensors, doubled))
+    buffers = [b for b in structure.staged.buffers if not isinstance(b.copies, Const)]
+    tensors = tuple(b.name.removesuffix("_tile") for b in buffers)
+    packs = len(buffers) < len(structure.staged.buffers)
+    tiles = _tiles(split_axes(p, parameters), p.vector, structure.space.limits, blocks, packs)
+    aligned = _aligned(structure, {**parameters, **tiles}, blocks)
+    kept = {name: v[aligned] for name, v in tiles.items()}
+    return FactorGrid(kept, _copies(tensors, doubled))
+
+
+def _aligned(
+    structure: Structure, values: Mapping[str, Value], blocks: Blocks
+) -> npt.NDArray[np.bool_]:
+    """Which tiles give whole vectors in the first and in the last iteration of every loop."""
+    mesh = {"mesh_rows": blocks.rows, "mesh_columns": blocks.columns, "rid": 0, "cid": 0}
+    env = {**values, **mesh}
+    loops = [s for s in walk(structure.staged.body) if isinstance(s, For)]
+    width = max(np.size(v) for v in values.values())
+    fits = np.ones(width, np.bool_)
+    for last in (False, True):
+        at = {f.var: evaluate(f.extent, env) - 1 if last else 0 for f in loops}
+        for count in structure.aligned:
+            fits &= evaluate(count, {**env, **at}) % blocks.lanes == 0
+    return fits
 
 
 def _reduces_outside(p: Plan) -> bool:
@@ -114,13 +136,17 @@ def _copies(tensors: tuple[str, ...], doubled: tuple[str, ...]) -> Columns:
 
 
 @cache
-def _tiles(axes: tuple[SplitAxis, ...], vector: str, limits: Limits, blocks: Blocks) -> Columns:
+def _tiles(
+    axes: tuple[SplitAxis, ...], vector: str, limits: Limits, blocks: Blocks, packs: bool
+) -> Columns:
     names = [a.factor for a in axes] + [f"{a.name}_granule" for a in axes if a.over]
     rows: list[tuple[int, ...]] = []
     whole = [a for a in axes if not a.over]
     for sizes in product(*(divisors(a.extent, limits.most) for a in whole)):
         fixed = dict(zip((a.name for a in whole), sizes, strict=True))
-        granules = {a.name: granule_of(a, axes, fixed, vector, blocks) for a in axes if a.over}
+        granules = {
+            a.name: granule_of(a, axes, fixed, vector, blocks, packs) for a in axes if a.over
+        }
         choices = [
             balanced_tiles(a.extent, granules[a.name], limits) if a.over else (fixed[a.name],)
             for a in axes
@@ -131,19 +157,26 @@ def _tiles(axes: tuple[SplitAxis, ...], vector: str, limits: Limits, blocks: Blo
 
 
 def granule_of(
-    a: SplitAxis, axes: Sequence[SplitAxis], fixed: Mapping[str, int], vector: str, blocks: Blocks
+    a: SplitAxis,
+    axes: Sequence[SplitAxis],
+    fixed: Mapping[str, int],
+    vector: str,
+    blocks: Blocks,
+    packs: bool,
 ) -> int:
-    """Smallest extent of a spread axis such that every core's part is whole register blocks."""
-    mesh = {
-        "rows": blocks.rows,
-        "columns": blocks.columns,
-        "both": lcm(blocks.rows, blocks.columns),
-    }
-    if a.letter not in ("m", "n") or not vector:
-        return mesh[a.over]
+    """Smallest extent of a spread axis such that every core's part is whole register blocks.
+
+    An operand that the primitive `packs` is contiguous along k, read by vectors.
+    """
+    both = lcm(blocks.rows, blocks.columns)
+    mesh = {"rows": blocks.rows, "columns": blocks.columns, "both": both}[a.over]
+    if not vector:
+        return mesh
+    if a.letter == "k":
+        return mesh * blocks.lanes if packs else mesh
     others = prod(fixed[o.name] for o in axes if o.letter == a.letter and o.name in fixed)
     block = blocks.vector if a.letter == vector else blocks.scalar
-    return mesh[a.over] * (block // gcd(block, others))
+    return mesh * (block // gcd(block, others))
 
 
 def balanced_tiles(extent: int, granule: int, limits: Limits) -> tuple[int, ...]:

@@ -125,7 +125,7 @@ def lower(nest: Nest, steps: tuple[Step, ...], dtype: str) -> Program:
     """The seed-stage program of one nest under one schedule."""
     p = plan(nest, steps)
     tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in _all_uses(nest))
-    body = _innermost(p)
+    body = _innermost(p, dtype)
     for name in reversed(p.order):
         axis = nest.axis(name)
         body = (For(name, ceil_div(axis.extent, _tile(p, axis)), body),)
@@ -151,13 +151,13 @@ def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str
     return Tensor(spec.name, dtype, spec.kind, dims, tuple(extents[d] for d in dims), spec.storage)
 
 
-def _innermost(p: Plan) -> tuple[Stmt, ...]:
+def _innermost(p: Plan, dtype: str) -> tuple[Stmt, ...]:
     """The call, with the output's initialisation before it and its epilogue after it."""
     nest = p.nest
     operands = tuple(tile(p, use, i) for i, use in enumerate(nest.uses))
     attributes = nest.attributes
     if p.vector:
-        attributes = (*attributes, ("vector", p.vector))
+        attributes = (*attributes, ("vector", p.vector), ("dtype", dtype))
     call = Call(nest.primitive, operands, attributes)
     if not PRIMITIVES[nest.primitive].reads_first:
         return (call,)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from tilewright.common.errors import ProgramError, ScheduleError
-from tilewright.ir.matrix import matrix_form
+from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitute
+from tilewright.ir.matrix import Matrix, matrix_form
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.visit import walk
 from tilewright.schedule.lower import Plan, lower, plan
@@ -28,13 +29,17 @@ _GEMM_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """One set of discrete choices for one nest, with its parametric program."""
+    """One set of discrete choices for one nest, with its parametric program.
+
+    `aligned`: element counts that must be whole vectors, so that vector accesses are aligned.
+    """
 
     space: Space
     steps: tuple[Step, ...]
     plan: Plan
     staged: Program
     layouts: frozenset[Layout]
+    aligned: tuple[Expr, ...] = ()
 
 
 def structures(seed: Seed, space: Space, dtype: str, stager: Stager) -> tuple[Structure, ...]:
@@ -72,11 +77,11 @@ def build(space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager) -> 
     p = plan(space.nest, steps)
     try:
         staged = stager(lower(space.nest, steps, dtype), dict(p.stages))
-        check_structure(p, staged)
+        aligned = check_structure(p, staged)
     except (ScheduleError, ProgramError):
         return None
     chosen = frozenset(s for s in steps if isinstance(s, Layout))
-    return Structure(space, steps, p, staged, chosen)
+    return Structure(space, steps, p, staged, chosen, aligned)
 
 
 def _repeats(structure: Structure, found: list[Structure]) -> bool:
@@ -86,19 +91,27 @@ def _repeats(structure: Structure, found: list[Structure]) -> bool:
     )
 
 
-def check_structure(p: Plan, staged: Program) -> None:
-    """Raise where the primitive cannot take the staged views."""
+def check_structure(p: Plan, staged: Program) -> tuple[Expr, ...]:
+    """Raise where the primitive cannot take the staged views; say what must be whole vectors."""
     if p.nest.primitive != "gemm":
-        return
+        return ()
     call = next(s for s in walk(staged.body) if isinstance(s, Call) and s.primitive == "gemm")
-    forms = [
-        matrix_form(view, rows, columns)
-        for view, (rows, columns) in zip(call.operands, _GEMM_ROLES, strict=True)
-        if isinstance(view, View)
-    ]
+    views = [view for view in call.operands if isinstance(view, View)]
+    forms = [matrix_form(view, *roles) for view, roles in zip(views, _GEMM_ROLES, strict=True)]
     contiguous = "n" if forms[0].order == "row" else "m"
     if p.vector != contiguous:
         raise ScheduleError(
             f"vectorize({p.vector}): the result is contiguous along {contiguous}",
             fix=f"vectorize({contiguous}) or another layout of the result",
         )
+    operand = 1 if p.vector == "m" else 2
+    return _whole_vectors(views[operand], forms[operand])
+
+
+def _whole_vectors(view: View, form: Matrix) -> tuple[Expr, ...]:
+    """Leading dimension and offsets of the operand that is accessed by vectors."""
+    moving = sorted(frozenset().union(*(free_vars(r.start) for r in view.ranges)))
+    offsets = [coefficient(form.offset_elements, v) for v in moving]
+    start = substitute(form.offset_elements, dict.fromkeys(moving, Const(0)))
+    counts = (form.leading_dimension, start, *offsets)
+    return tuple(e for e in dict.fromkeys(counts) if e != Const(0))

@@ -30,15 +30,18 @@ from tilewright.seeds.steps import Layout, Spread, Stage
 
 Pair = tuple[int, int]
 
+_FEW_IMAGES = 32
+"""Below this a core may hold less than a vector of images of one pixel."""
+
 
 @seed("conv2d", name="implicit")
 def implicit_gemm(op: Conv2d) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    return _implicit_gemm(op.kernel, op.stride, op.dilation)
+    return _implicit_gemm(op.kernel, op.stride, op.dilation, op.batch < _FEW_IMAGES)
 
 
 @cache
-def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
+def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair, few_images: bool) -> Seed:
     x, w, y = images(), weights(kernel), results()
     group, image = axis("group", GROUPS), axis("image", BATCH)
     out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
@@ -74,19 +77,21 @@ def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
             (group, out_row, out_col, image, out_channel, *taps),
         )
         .vectorize("m", "n")
-        .choose(*_staging(kernel, stride))
+        .choose(*_staging(kernel, stride, few_images))
         .prefetch(y, w, x)
         .limit(largest=1024, most=5)
     )
     return Seed("implicit", (x, w, y), (space,), _layouts(), ("x", "w"), "y")
 
 
-def _staging(kernel: Pair, stride: Pair) -> tuple[tuple[Stage, ...], ...]:
-    """Fetch what a kernel row needs at once; tap by tap where that may not fit or has gaps."""
+def _staging(kernel: Pair, stride: Pair, few_images: bool) -> tuple[tuple[Stage, ...], ...]:
+    """Fetch what a kernel row needs at once; tap by tap where that may not fit, has gaps, or leaves
+    the images of a tap unaligned.
+    """
     row_of_weights, row_of_images = Stage("w", "kernel_col"), Stage("x", "kernel_col")
     if stride[1] > 1:
         return (row_of_weights,), ()
-    tap_by_tap: tuple[tuple[Stage, ...], ...] = ((),) if kernel[1] > 3 else ()
+    tap_by_tap: tuple[tuple[Stage, ...], ...] = ((),) if kernel[1] > 3 or few_images else ()
     return (row_of_weights, row_of_images), *tap_by_tap
 
 

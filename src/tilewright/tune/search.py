@@ -126,6 +126,7 @@ def blocks_of(machine: Machine) -> Blocks:
         machine.mesh.columns,
         gemm.lanes * gemm.register_block_vectors,
         gemm.register_block_scalars,
+        gemm.lanes,
     )
 
 
