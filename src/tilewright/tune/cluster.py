@@ -1,4 +1,4 @@
-"""Measuring on a Dask cluster, where the package is installed."""
+"""Measuring on a Dask cluster, where its client is installed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ def cluster_executor(address: str) -> Iterator[Executor]:
     try:
         distributed = import_module("distributed")
     except ImportError:
-        raise ToolError(
-            "the Dask client is not installed", fix="pip install distributed"
-        ) from None
+        raise ToolError("the Dask client is not installed", fix="pip install distributed") from None
     try:
         client = distributed.Client(f"tcp://{address}", timeout=10)
     except OSError as error:
