@@ -25,7 +25,8 @@ import numpy.typing as npt
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.chain import Item, Prepared, Values, kind_indices, prepare
-from tilewright.cost.pipeline import CALL, GET, PUT, Chain, play
+from tilewright.cost.pipeline import play
+from tilewright.cost.pipeline_types import CALL, GET, PUT, Chain
 from tilewright.cost.timing import call_cycles, issue_cycles, transfer_cycles, transfer_shape
 from tilewright.ir.nodes import Call, Program, Transfer
 from tilewright.machine import Machine

@@ -5,91 +5,24 @@ level), what each costs for every kind of iteration, and how often each loop run
 every candidate. Each level is played through for a few iterations with the core's clock, the
 engine's queue and the arrival of what was fetched ahead, the loop inside being one opaque step; the
 steady state is extrapolated. So fill, steady state and drain come from the order of the generated
-code, not from a maximum of two sums.
-
-Only `play` allocates. What it calls is compiled without Numba's reference counts (`_nrt=False`):
-an atomic operation for every array of every call, they took three quarters of the time.
+code, not from a maximum of two sums. Only `play` allocates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tilewright.cost.pipeline_types import CALL, GET, PUT, Case, Clock, compiled
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-CALL, GET, PUT = 0, 1, 2
 _PLAYED = 2
 _BACKLOG = 1e15
 _SUMMARY = 6  # elapsed, engine busy, headroom, engine's lead over the clock, compute, last store
 
 
-def _compiled(function: F) -> F:
-    """Compile without Numba's reference counts, an option that its type information lacks."""
-    options: dict[str, Any] = {"cache": True, "_nrt": False}
-    compiled: F = numba.njit(**options)(function)
-    return compiled
-
-
-class Chain(NamedTuple):
-    """A chain of loops as arrays; level d is the body inside d loops.
-
-    `before[d]`, `after[d]`: (first, end) item numbers at level d. Item i: `kind`, `buffer`, and the
-    row of its cost
-    for kinds of iterations k: `base[i] + sum(strides[i, d] * k[d])`. `kinds[d]`: 1 (all alike), 2
-    (last differs) or
-    3 (first and last differ). `counts[d, j]`: iterations of loop d for tile candidate j.
-    """
-
-    before: Ints
-    after: Ints
-    kind: Ints
-    buffer: Ints
-    base: Ints
-    strides: Ints
-    varies: npt.NDArray[np.bool_]
-    kinds: Ints
-    counts: Floats
-    uniform: npt.NDArray[np.bool_]
-    service: Floats
-    issue: Floats
-
-
-class Case(NamedTuple):
-    """One candidate: which buffers are double, which tile column, and the machine's transfer
-    latency.
-    """
-
-    chain: Chain
-    double: Any
-    tile: int
-    latency: float
-
-
-class Clock(NamedTuple):
-    """What plays: `time` is [core clock, engine free, engine busy, compute]; per buffer, when the
-    tile fetched ahead
-    arrives and when the last two stores end; the kind of iteration of every loop; which levels are
-    inside loops; when
-    the stores that each loop left behind end.
-    """
-
-    time: Any
-    arrived: Any
-    stored: Any
-    kinds: Any
-    looped: Any
-    left: Any
-
-
-@_compiled
+@compiled
 def _row(chain: Any, item: int, kinds: Any) -> Any:
     row = chain.base[item]
     if chain.varies[item]:
@@ -98,7 +31,7 @@ def _row(chain: Any, item: int, kinds: Any) -> Any:
     return row
 
 
-@_compiled
+@compiled
 def _mark_looped(case: Any, looped: Any) -> None:
     """Whether any loop around each level runs more than once; if none does there is nothing to
     overlap.
@@ -108,7 +41,7 @@ def _mark_looped(case: Any, looped: Any) -> None:
         looped[d + 1] = looped[d] or case.chain.counts[d, case.tile] > 1.0
 
 
-@_compiled
+@compiled
 def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
     """Play the items of a span."""
     chain, time = case.chain, clock.time
@@ -135,7 +68,7 @@ def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
                 clock.stored[b, 1] = time[1]
 
 
-@_compiled
+@compiled
 def _reuse(case: Any, clock: Any, span: Any) -> None:
     """Wait until the slots that the span's stores leave from may be written again."""
     for item in range(span[0], span[1]):
@@ -145,7 +78,7 @@ def _reuse(case: Any, clock: Any, span: Any) -> None:
             clock.time[0] = max(clock.time[0], due)
 
 
-@_compiled
+@compiled
 def _enter(case: Any, clock: Any, level: int) -> None:
     """Start the body at `level`: wait for the slots that it will write, then what stands before its
     loop.
@@ -156,7 +89,7 @@ def _enter(case: Any, clock: Any, level: int) -> None:
     _items(case, clock, case.chain.before[level], clock.looped[level])
 
 
-@_compiled
+@compiled
 def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
     """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
     inside is opaque.
@@ -173,7 +106,7 @@ def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
         _items(case, clock, case.chain.after[d], clock.looped[d])
 
 
-@_compiled
+@compiled
 def _opaque(clock: Any, loop: int, inner: Any) -> None:
     """Run a summarised loop: not before its last stores have left, late by the backlog it can not
     absorb.
@@ -191,7 +124,7 @@ def _opaque(clock: Any, loop: int, inner: Any) -> None:
     time[3] += inner[4]
 
 
-@_compiled
+@compiled
 def _place(chain: Any, kinds: Any, loops: int) -> int:
     """The number of a combination of kinds of the outermost `loops` loops."""
     place = 0
@@ -200,7 +133,7 @@ def _place(chain: Any, kinds: Any, loops: int) -> int:
     return place
 
 
-@_compiled
+@compiled
 def _times(case: Any, loop: int, kind: int) -> Any:
     """How many iterations of one kind a loop has."""
     kinds, count = case.chain.kinds[loop], case.chain.counts[loop, case.tile]
@@ -213,7 +146,7 @@ def _times(case: Any, loop: int, kind: int) -> Any:
     return 1.0 if kind == 0 or count > 1.0 else 0.0
 
 
-@_compiled
+@compiled
 def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
     """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
 
@@ -243,7 +176,7 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
     return second
 
 
-@_compiled
+@compiled
 def _shift_due(clock: Any, shift: float) -> None:
     """What is under way ends later."""
     for b in range(len(clock.arrived)):
@@ -254,7 +187,7 @@ def _shift_due(clock: Any, shift: float) -> None:
         clock.left[d] += shift
 
 
-@_compiled
+@compiled
 def _reset(clock: Any) -> None:
     for i in range(len(clock.time)):
         clock.time[i] = 0.0
@@ -264,7 +197,7 @@ def _reset(clock: Any) -> None:
         clock.left[d] = 0.0
 
 
-@_compiled
+@compiled
 def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> None:
     """Summarise a loop that starts with its data there and no store under way, and the backlog it
     absorbs.
@@ -280,7 +213,7 @@ def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> No
         out[2] = _BACKLOG - _late(case, clock, loop, summaries, second)
 
 
-@_compiled
+@compiled
 def _leaving(case: Any, clock: Any) -> Any:
     """When the last store from a slot that the next run writes first ends."""
     last = 0.0
@@ -291,7 +224,7 @@ def _leaving(case: Any, clock: Any) -> Any:
     return last
 
 
-@_compiled
+@compiled
 def _late(case: Any, clock: Any, loop: int, summaries: Any, second: float) -> float:
     """How much later two iterations end when the engine has a huge backlog at the start.
 
@@ -302,7 +235,7 @@ def _late(case: Any, clock: Any, loop: int, summaries: Any, second: float) -> fl
     return _second(case, clock, loop, summaries, _BACKLOG) - second
 
 
-@_compiled
+@compiled
 def _second(case: Any, clock: Any, loop: int, summaries: Any, backlog: float) -> float:
     """When the second of two iterations ends that start with a backlog of the engine."""
     _reset(clock)
@@ -312,7 +245,7 @@ def _second(case: Any, clock: Any, loop: int, summaries: Any, backlog: float) ->
     return float(clock.time[0])
 
 
-@_compiled
+@compiled
 def _fill(case: Any, clock: Any) -> float:
     """Engine time of what is fetched before the loops."""
     total = 0.0
@@ -324,7 +257,7 @@ def _fill(case: Any, clock: Any) -> float:
     return total
 
 
-@_compiled
+@compiled
 def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
     """Summaries of every loop, innermost first, for every combination of kinds of the loops around
     it.
@@ -347,7 +280,7 @@ def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
     clock.kinds[:] = 0
 
 
-@_compiled
+@compiled
 def _happens(case: Any, kinds: Any, loops: int) -> bool:
     """Whether the candidate has iterations of these kinds at all."""
     for d in range(loops):
