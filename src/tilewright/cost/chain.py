@@ -23,7 +23,6 @@ from tilewright.common.expr import (
     Expr,
     Value,
     Var,
-    binary,
     free_vars,
 )
 from tilewright.cost.timing import call_dims
@@ -150,11 +149,13 @@ def _kinds(var: str, items: Sequence[Item]) -> int:
 
 def _tests_zero(condition: Expr, var: str) -> bool:
     """Whether `var == 0` is part of the condition."""
-    if condition == binary("==", Var(var), 0):
-        return True
-    if isinstance(condition, Binary):
-        return _tests_zero(condition.a, var) or _tests_zero(condition.b, var)
-    return False
+    match condition:
+        case Binary("==", Var(name), Const(0)):
+            return name == var
+        case Binary(_, a, b):
+            return _tests_zero(a, var) or _tests_zero(b, var)
+        case _:
+            return False
 
 
 def kind_indices(kinds: int, count: Value) -> list[Value]:

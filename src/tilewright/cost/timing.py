@@ -69,6 +69,9 @@ def transfer_shape(
     stride: Value = element_bytes
     some: Value = True
     for size, extent, step in reversed(list(zip(tensor_shape, extents, steps, strict=True))):
+        if isinstance(extent, int) and extent == 1:
+            stride = stride * size
+            continue
         distance = stride * step
         several = np.greater(extent, 1)
         single = np.equal(count, 1)

@@ -110,7 +110,7 @@ def _aligned(
     """Which tiles give whole vectors in the first and in the last iteration of every loop."""
     mesh = {"mesh_rows": blocks.rows, "mesh_columns": blocks.columns, "rid": 0, "cid": 0}
     env = {**values, **mesh}
-    loops = [s for s in walk(structure.staged.body) if isinstance(s, For)]
+    loops = _loops(structure)
     width = max(np.size(v) for v in values.values())
     fits = np.ones(width, np.bool_)
     for last in (False, True):
@@ -118,6 +118,11 @@ def _aligned(
         for count in structure.aligned:
             fits &= evaluate(count, {**env, **at}) % blocks.lanes == 0
     return fits
+
+
+@cache
+def _loops(structure: Structure) -> tuple[For, ...]:
+    return tuple(s for s in walk(structure.staged.body) if isinstance(s, For))
 
 
 def _reduces_outside(p: Plan) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.passes.pipeline import Observer, finish, stage
-from tilewright.schedule.factors import Blocks, FactorGrid, factor_grid
+from tilewright.schedule.factors import Blocks, Columns, FactorGrid, factor_grid
 from tilewright.schedule.lower import declare
 from tilewright.schedule.structures import Structure, structures
 from tilewright.seeds.nest import TensorSpec
@@ -173,20 +174,36 @@ def _price(structure: Structure, ops: list[Op], machine: Machine) -> list[_Price
     """Price the grids of all operators in one walk."""
     blocks = blocks_of(machine)
     values = [parameters(op) for op in ops]
-    grids = [_fitting(structure, factor_grid(structure, v, blocks), v, machine) for v in values]
+    grids = [factor_grid(structure, v, blocks) for v in values]
     counts = [g.tile_count for g in grids]
-    env: dict[str, npt.NDArray[np.int64]] = {
-        name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles
-    }
+    copies = grids[0].copies
+    env = {name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles}
     for name in values[0]:
         env[name] = np.repeat([v[name] for v in values], counts)
-    env |= grids[0].copies
-    shape = (len(next(iter(grids[0].copies.values()))), sum(counts))
-    cycles = _cycles(structure, env, machine, shape)
+    fits = _fits_at_all(structure, env, copies, machine)
+    env = {name: v[fits] for name, v in env.items()}
     bounds = np.cumsum([0, *counts])
+    ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
+    shape = (len(next(iter(copies.values()))), int(ends[-1]))
+    cycles = _cycles(structure, env | copies, machine, shape)
+    parts = [slice(*pair) for pair in pairwise(ends.tolist())]
     return [
-        _Priced(structure, g, cycles[:, bounds[i] : bounds[i + 1]]) for i, g in enumerate(grids)
+        _Priced(
+            structure,
+            FactorGrid({name: env[name][part] for name in grids[0].tiles}, copies),
+            cycles[:, part],
+        )
+        for part in parts
     ]
+
+
+def _fits_at_all(
+    structure: Structure, tiles: Columns, copies: Columns, machine: Machine
+) -> npt.NDArray[np.bool_]:
+    """The tiles that fit the scratchpad with one copy of each buffer."""
+    env = {**tiles, **dict.fromkeys(copies, 1), **_mesh(machine), "rid": 0, "cid": 0}
+    fits = scratchpad_bytes(structure.staged, env) <= machine.spm_available_bytes
+    return np.broadcast_to(fits, (len(next(iter(tiles.values()))),))
 
 
 def _cycles(
@@ -222,17 +239,6 @@ def _undominated(
             if other != i:
                 wanted[i] &= ~fits[other]
     return wanted
-
-
-def _fitting(
-    structure: Structure, grid: FactorGrid, values: Mapping[str, int], machine: Machine
-) -> FactorGrid:
-    """Leave out tiles that do not fit even with one copy of each buffer."""
-    single = dict.fromkeys(grid.copies, 1)
-    env = {**values, **grid.tiles, **single, "rid": 0, "cid": 0, **_mesh(machine)}
-    fits = scratchpad_bytes(structure.staged, env) <= machine.spm_available_bytes
-    fits = np.broadcast_to(fits, (grid.tile_count,))
-    return FactorGrid({name: v[fits] for name, v in grid.tiles.items()}, grid.copies)
 
 
 def _mesh(machine: Machine) -> dict[str, int]:
