@@ -139,10 +139,10 @@ def shared():
 
 
 def gemm_variant(a: str, b: str, c: str, vector: str, dtype: str) -> Program:
-    """One product of 64 x 40 and 40 x 96 with operands stored as `a` ("mk" or "km"), `b` and `c`
+    """One product of 128 x 64 and 64 x 256 with operands stored as `a` ("mk" or "km"), `b` and `c`
     say.
     """
-    extents = {"m": 8, "n": 12, "k": 5}
+    extents = {"m": 16, "n": 32, "k": 8}
     lines = ["def product():"]
     for name, kind, letters in (("x", "input", a), ("w", "input", b), ("y", "output", c)):
         dims = ", ".join(f"{letter}={8 * extents[letter]}" for letter in letters)
@@ -152,6 +152,10 @@ def gemm_variant(a: str, b: str, c: str, vector: str, dtype: str) -> Program:
         size = extents[letters[0]] * extents[letters[1]]
         lines.append(f'    {name}: buffer("{dtype}", {size}, offset_bytes={offset})')
         offset += size * 8
+    packs = (a if vector == "m" else b)[-1] != vector
+    if packs:
+        size = extents[vector] * extents["k"]
+        lines.append(f'    space: buffer("{dtype}", {size}, offset_bytes={offset})')
     blocks = {
         "x": dict(zip("mk", ("rid", "cid"), strict=True)),
         "w": dict(zip("kn", ("rid", "cid"), strict=True)),
@@ -169,6 +173,7 @@ def gemm_variant(a: str, b: str, c: str, vector: str, dtype: str) -> Program:
     lines += [f"    get({region('x', a)}, x_tile[0])", f"    get({region('w', b)}, w_tile[0])"]
     lines += [f"    fill({view('y', c)}, value=2.0)", "    wait(x_tile[0])", "    wait(w_tile[0])"]
     call = ", ".join((view("y", c), view("x", a), view("w", b), f'vector="{vector}"'))
+    call += ', workspace="space"' if packs else ""
     lines += [f"    gemm({call})", f"    put(y_tile[0], {region('y', c)})", "    wait(y_tile[0])"]
     return parse("\n".join(lines) + "\n")
 

@@ -25,7 +25,9 @@ def test_slave(name, golden):
     golden(f"{name}_slave.c", artifact.files[f"{name}_slave.c"])
 
 
-@pytest.mark.parametrize("name", ["gemm.h", "gemm_host.c", "spm_gemm.h", "Makefile"])
+@pytest.mark.parametrize(
+    "name", ["gemm.h", "gemm_host.c", "spm_gemm.h", "spm_gemm.c", "gemm_gemm.S", "Makefile"]
+)
 def test_other_files(name, golden):
     golden(name, TARGET.emit(PROGRAMS["gemm"], MACHINE).files[name])
 

@@ -113,8 +113,6 @@ def _gemm(call: Call, views: tuple[View, ...], context: CallContext) -> None:
     m, n, k = _extent(c, "m"), _extent(c, "n"), _extent(a, "k")
     forms = (matrix_form(a, "m", "k"), matrix_form(b, "k", "n"), matrix_form(c, "m", "n"))
     vector = str(call.attribute("vector", "m"))
-    if vector not in _VECTOR_DIMENSIONS:
-        raise ProgramError(f"gemm: vector is {vector!r}", fix="use 'm' or 'n'")
     arguments = [context.c(e) for e in (m, n, k)]
     for scalar, view, form in zip(("1.0", "", "1.0"), (a, b, c), forms, strict=True):
         arguments += [scalar] if scalar else []
@@ -122,6 +120,8 @@ def _gemm(call: Call, views: tuple[View, ...], context: CallContext) -> None:
         arguments.append(context.c(form.leading_dimension))
     arguments.append(_VECTOR_DIMENSIONS[vector])
     arguments += [_ORDERS[form.order] for form in forms]
+    workspace = str(call.attribute("workspace", ""))
+    arguments.append(context.naming.buffers[workspace] if workspace else "0")
     context.writer.call(_function("spm_gemm", c, context), arguments)
 
 

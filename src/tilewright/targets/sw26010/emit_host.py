@@ -15,6 +15,7 @@ from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.targets.base import TensorInfo
 from tilewright.targets.c_writer import CWriter
+from tilewright.targets.sw26010.emit_gemm import gemm_prototype
 from tilewright.targets.sw26010.names import Naming, tensor_infos
 
 
@@ -98,7 +99,7 @@ def _prototype(infos: tuple[TensorInfo, ...], naming: Naming) -> str:
 
 def gemm_header() -> str:
     """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores together."""
-    return "\n".join([_GEMM_HEAD, *(_gemm_prototype(k.name, k.c_name) for k in DTYPES), "#endif\n"])
+    return "\n".join([_GEMM_HEAD, *(f"{gemm_prototype(k)};\n" for k in DTYPES), "#endif\n"])
 
 
 _GEMM_HEAD = """\
@@ -107,18 +108,14 @@ _GEMM_HEAD = """\
  * All cores call together with equal extents and leading dimensions. Core (r, c) holds in its LDM
  * block (r, c) of each matrix, M x K of A, K x N of B and M x N of C: M, N and K are the extents of
  * one core's block. A row-major matrix has element (i, j) at i * LD + j, a column-major one at
- * j * LD + i. The eight variants are the orders of A and B and the dimension of the vectors. */
+ * j * LD + i. The eight variants are the orders of A and B and the dimension of the vectors.
+ *
+ * The variants whose vectorised operand (A for VECTOR_M, B for VECTOR_N) is not contiguous along
+ * the vectorised dimension pack it into `workspace`, which holds as many elements as that block
+ * and overlaps no operand; the others take a null pointer. */
 #ifndef SPM_GEMM_H
 #define SPM_GEMM_H
 
 typedef enum { VECTOR_M = 0, VECTOR_N = 1 } swVecDim;
 typedef enum { COLUMN_MAJOR = 0, ROW_MAJOR = 1 } swOrder;
-"""
-
-
-def _gemm_prototype(suffix: str, kind: str) -> str:
-    return f"""\
-void spm_gemm_{suffix}(int M, int N, int K, {kind} ALPHA, const {kind} *A, int LDA,
-        const {kind} *B, int LDB, {kind} BETA, {kind} *C, int LDC,
-        swVecDim vd, swOrder order_a, swOrder order_b, swOrder order_c);
 """

@@ -14,7 +14,7 @@ from typing import assert_never
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Expr
 from tilewright.ir.nodes import CORE_SYMBOLS, Barrier, Call, For, If, Program, Stmt, Transfer, Wait
-from tilewright.ir.visit import used_symbols
+from tilewright.ir.visit import used_symbols, walk
 from tilewright.machine import Machine
 from tilewright.targets.base import BufferInfo
 from tilewright.targets.c_expression import Scope, bounds_of, c_expression
@@ -113,6 +113,7 @@ def _declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
         writer.line(f"{const}{dtype(t.dtype).c_name} *const {name} = parameters->{memory};")
     if infos:
         _buffer_declarations(context, infos)
+        _reply_declarations(context, infos)
     if naming.variables:
         writer.line(f"long {', '.join(naming.variables.values())};")
     writer.line()
@@ -127,8 +128,18 @@ def _buffer_declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> No
     writer.line(f"char *const ldm = (char *)({up});")
     for info in infos:
         name, kind = context.naming.buffers[info.name], dtype(info.dtype).c_name
-        zeros = ", ".join(["0"] * info.copies)
         writer.line(f"{kind} *const {name} = ({kind} *)(ldm + {info.offset_bytes});")
+
+
+def _reply_declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
+    """Reply words of the buffers that are moved."""
+    body = walk(context.program.body)
+    moved = {stmt.buffer for stmt in body if isinstance(stmt, Transfer | Wait)}
+    writer = context.writer
+    for info in infos:
+        if info.name not in moved:
+            continue
+        name, zeros = context.naming.buffers[info.name], ", ".join(["0"] * info.copies)
         writer.line(f"volatile int {name}_reply[{info.copies}] = {{{zeros}}};")
         writer.line(f"int {name}_issued[{info.copies}] = {{{zeros}}};")
 

@@ -284,7 +284,7 @@ def _ranks(values: Iterable[int]) -> dict[int, int]:
 
 
 def _signature(code: Sequence[Instruction]) -> Hashable:
-    """What the order of a straight code depends on: equal for codes that differ in strides alone."""
+    """What the order of a straight code depends on: not its strides."""
     accesses = [o for i in code if i.mnemonic != "ldi" for o in i.operands]
     rank = _ranks(
         o.displacement

@@ -113,8 +113,8 @@ class GemmKernel:
         return "\n".join(lines) + "\n"
 
 
-def gemm_kernel(variant: GemmVariant, shape: GemmShape) -> GemmKernel:
-    """The program of one variant for one shape per core.
+def gemm_kernel(variant: GemmVariant, shape: GemmShape, name: str = "") -> GemmKernel:
+    """The program of one variant for one shape per core; `name` is its entry, or the variant's.
 
     Errors: ScheduleError for a shape that breaks a rule (multiples of 16 and 4, k >= 1, 32-byte
     alignment), CapacityError for one that does not fit the local memory or a displacement.
@@ -127,9 +127,10 @@ def gemm_kernel(variant: GemmVariant, shape: GemmShape) -> GemmKernel:
         code += [*loop_block(plan, role), *start_block(plan, role), *drain_block(plan, role)]
     for now, then in PAIRS:
         code += [*step_block(plan, now, then), *block_block(plan, now, then)]
-    named = [_prefixed(i, variant.name) for i in _resolved(code)]
-    named[0] = replace(named[0], labels=(variant.name, *named[0].labels))
-    return GemmKernel(plan, tuple(named), variant.name)
+    entry = name or variant.name
+    named = [_prefixed(i, entry) for i in _resolved(code)]
+    named[0] = replace(named[0], labels=(entry, *named[0].labels))
+    return GemmKernel(plan, tuple(named), entry)
 
 
 def _number(role: Role) -> int:

@@ -24,8 +24,8 @@ LOW_PAIRS, HIGH_PAIRS, EVEN_LANES, ODD_LANES = 0x44, 0xEE, 0x88, 0xDD
 
 
 def pack_code(plan: GemmPlan, operand: int) -> list[Instruction]:
-    """Copies the vector operand at the address in register `operand` to the workspace, whose address
-    comes in register `DESTINATION`.
+    """Copies the vector operand, whose address is in register `operand`, to the workspace, whose
+    address is in `DESTINATION`.
     """
     vector = plan.vector_blocks * 16
     whole, rest = divmod(plan.shape.k, VECTOR_LANES)

@@ -12,9 +12,11 @@ from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.targets.base import Artifact
 from tilewright.targets.sw26010.emit_build import build_plan, emit_makefile
+from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit_primitives import primitives_header, primitives_source
 from tilewright.targets.sw26010.emit_slave import emit_slave
+from tilewright.targets.sw26010.gemm_instances import gemm_instances
 from tilewright.targets.sw26010.names import (
     buffer_infos,
     mesh_bindings,
@@ -33,7 +35,8 @@ class Sw26010Target:
         """Generate the sources of an explicit program without parameters.
 
         Raises ProgramError for a program of another stage, CapacityError where buffers do not fit
-        the scratchpad or a transfer exceeds the DMA descriptor.
+        the scratchpad or a transfer exceeds the DMA descriptor, ScheduleError for a matrix product
+        that the primitive cannot do.
         """
         if program.parameters:
             unbound = ", ".join(program.parameters)
@@ -43,7 +46,8 @@ class Sw26010Target:
             )
         program = instantiate(program, mesh_bindings(machine))
         naming = name_program(program)
-        plan = build_plan(naming)
+        instances = gemm_instances(program, machine)
+        plan = build_plan(naming, has_gemm=bool(instances))
         files = {
             f"{naming.artifact}.h": emit_header(program, naming),
             f"{naming.artifact}_host.c": emit_host(program, machine, naming),
@@ -51,8 +55,11 @@ class Sw26010Target:
             "spm_gemm.h": gemm_header(),
             "tw_primitives.h": primitives_header(),
             "tw_primitives.c": primitives_source(),
-            "Makefile": emit_makefile(naming, plan),
+            "Makefile": emit_makefile(plan),
         }
+        if instances:
+            files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)
+            files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances)
         tensors, buffers = tensor_infos(program, naming), buffer_infos(program, machine)
         spm = machine.memory.spm
         return Artifact(

@@ -28,12 +28,12 @@ void gemm_kernel(void *argument) {
     char *const region = (char *)ldm_malloc(ldm_bytes);
     char *const ldm = (char *)(((unsigned long)region + 31) / 32 * 32);
     double *const a_tile = (double *)(ldm + 0);
+    double *const b_tile = (double *)(ldm + 1024);
+    double *const c_tile = (double *)(ldm + 2048);
     volatile int a_tile_reply[2] = {0, 0};
     int a_tile_issued[2] = {0, 0};
-    double *const b_tile = (double *)(ldm + 1024);
     volatile int b_tile_reply[2] = {0, 0};
     int b_tile_issued[2] = {0, 0};
-    double *const c_tile = (double *)(ldm + 2048);
     volatile int c_tile_reply[1] = {0};
     int c_tile_issued[1] = {0};
     long i, j, k;
@@ -85,7 +85,7 @@ void gemm_kernel(void *argument) {
                 dma_wait(&a_tile_reply[k % 2], a_tile_issued[k % 2]);
                 dma_wait(&b_tile_reply[k % 2], b_tile_issued[k % 2]);
                 spm_gemm_f64(16, 16, 4, 1.0, a_tile + k % 2 * 64, 4, b_tile + k % 2 * 64, 16, 1.0,
-                        c_tile, 16, VECTOR_N, ROW_MAJOR, ROW_MAJOR, ROW_MAJOR);
+                        c_tile, 16, VECTOR_N, ROW_MAJOR, ROW_MAJOR, ROW_MAJOR, 0);
             }
             /* put c_tile[0] to c[at(i * 128 + rid * 16, 16), at(j * 128 + cid * 16, 16)]: 2048
                bytes in blocks of 128 */

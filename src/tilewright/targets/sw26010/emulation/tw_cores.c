@@ -221,9 +221,10 @@ void tw_synchronise(const char *file, int line, int scope, int mask)
 }
 
 void tw_gemm(const char *file, int line, int element_bytes, int m, int n, int k, double alpha,
-        double beta, int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c)
+        double beta, int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c,
+        void *workspace)
 {
-    struct tw_gemm_call call = {element_bytes, m, n, k, vector, alpha, beta, a, b, c};
+    struct tw_gemm_call call = {element_bytes, m, n, k, vector, alpha, beta, a, b, c, workspace};
     tw_at(file, line, element_bytes == 8 ? "spm_gemm_f64" : "spm_gemm_f32");
     tw_current->gemm = call;
     if (!release_group(TW_MULTIPLYING, ARRAY_SCOPE))

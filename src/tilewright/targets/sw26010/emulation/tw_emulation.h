@@ -64,6 +64,7 @@ struct tw_matrix {
 };
 
 void tw_gemm(const char *file, int line, int element_bytes, int m, int n, int k, double alpha,
-        double beta, int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c);
+        double beta, int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c,
+        void *workspace);
 
 #endif

@@ -64,6 +64,37 @@ static void check_operands(const struct tw_gemm_call *call)
     tw_touch(call->c.start, matrix_bytes(&call->c, call->m, call->n, call->element_bytes), 1);
 }
 
+static int overlap(const void *x, long x_bytes, const void *y, long y_bytes)
+{
+    return (const char *)x < (const char *)y + y_bytes
+        && (const char *)y < (const char *)x + x_bytes;
+}
+
+/* The operand that is read by vectors is packed where its vectorised dimension is strided; the
+ * workspace is memory of its own, whose former contents are lost. */
+static void check_workspace(const struct tw_gemm_call *call)
+{
+    const struct tw_matrix *const packed = call->vector == 0 ? &call->a : &call->b;
+    const int packs = packed->order == (call->vector == 0 ? 1 : 0);
+    const long elements = call->k * (long)(call->vector == 0 ? call->m : call->n);
+    const long bytes = elements * call->element_bytes;
+    const long a = matrix_bytes(&call->a, call->m, call->k, call->element_bytes);
+    const long b = matrix_bytes(&call->b, call->k, call->n, call->element_bytes);
+    const long c = matrix_bytes(&call->c, call->m, call->n, call->element_bytes);
+    if (!packs || bytes <= 0)
+        return;
+    if (!call->workspace)
+        tw_report_at("%s packs %s, but is handed no workspace of %ld bytes",
+                tw_current->primitive, packed == &call->a ? "A" : "B", bytes);
+    tw_touch(call->workspace, bytes, 1);
+    if (overlap(call->workspace, bytes, call->a.start, a)
+            || overlap(call->workspace, bytes, call->b.start, b)
+            || overlap(call->workspace, bytes, call->c.start, c))
+        tw_report_at("%s: the workspace of %ld bytes overlaps an operand",
+                tw_current->primitive, bytes);
+    memset(call->workspace, 0xff, bytes);
+}
+
 static int same_call(const struct tw_gemm_call *x, const struct tw_gemm_call *y)
 {
     return x->element_bytes == y->element_bytes && x->m == y->m && x->n == y->n && x->k == y->k
@@ -86,6 +117,7 @@ void tw_multiply(void)
                     "or with other orders", tw_current->primitive, call->m, call->n, call->k,
                     first->m, first->n, first->k);
         check_operands(call);
+        check_workspace(call);
     }
     tw_current = last;
     if (first->m <= 0 || first->n <= 0 || first->k <= 0)

@@ -30,6 +30,7 @@ struct tw_gemm_call {
     int element_bytes, m, n, k, vector;
     double alpha, beta;
     struct tw_matrix a, b, c;
+    void *workspace;
 };
 
 struct tw_core {

@@ -62,10 +62,12 @@ static inline long tw_product(int rank, const long *shape)
 #define tw_winograd_output_4_f64(...) tw_watch_winograd(tw_winograd_output_4_f64, 4, 6, __VA_ARGS__)
 #define tw_winograd_output_4_f32(...) tw_watch_winograd(tw_winograd_output_4_f32, 4, 6, __VA_ARGS__)
 
-#define tw_watch_gemm(bytes, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, vd, oa, ob, oc) \
+#define tw_watch_gemm(bytes, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, vd, oa, ob, oc, \
+        workspace) \
     do { \
         struct tw_matrix tw_a = {a, lda, oa}, tw_b = {b, ldb, ob}, tw_c = {c, ldc, oc}; \
-        tw_gemm(__FILE__, __LINE__, bytes, m, n, k, alpha, beta, vd, tw_a, tw_b, tw_c); \
+        tw_gemm(__FILE__, __LINE__, bytes, m, n, k, alpha, beta, vd, tw_a, tw_b, tw_c, \
+                workspace); \
     } while (0)
 #define spm_gemm_f64(...) tw_watch_gemm(8, __VA_ARGS__)
 #define spm_gemm_f32(...) tw_watch_gemm(4, __VA_ARGS__)
