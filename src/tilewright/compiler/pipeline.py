@@ -6,6 +6,7 @@ instantiate -> simulate -> emit -> check (if asked).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -33,6 +34,8 @@ Progress = Callable[[str, int, int], None]
 """Called with (stage, how many are done, of how many)."""
 
 DEFAULT_BATCH = 1
+_OPERATIONS_PER_ELEMENT = 500
+"""The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
 _CHECKS_AT_A_TIME = 2
 """Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 
@@ -243,12 +246,18 @@ def _check_results(cases: Sequence[Kernel], progress: Progress) -> list[CheckRes
 
 
 def smallest_by_algorithm(kernels: dict[Op, Kernel]) -> dict[str, tuple[Kernel, Option]]:
-    """For each algorithm the layer of fewest operations that it applies to, and its best option."""
+    """For each algorithm the layer that is least work to run on the host, and its best option."""
     found: dict[str, tuple[Kernel, Option]] = {}
-    for kernel in sorted(kernels.values(), key=lambda k: k.op.flops):
+    for kernel in sorted(kernels.values(), key=_host_work):
         for option in kernel.choice.options:
             found.setdefault(option.algorithm, (kernel, option))
     return found
+
+
+def _host_work(kernel: Kernel) -> int:
+    """Operations, and elements that are made, moved and compared, in operations' worth."""
+    shapes = (*kernel.op.input_shapes, kernel.op.out_shape)
+    return kernel.op.flops + _OPERATIONS_PER_ELEMENT * sum(math.prod(s) for s in shapes)
 
 
 def with_option(kernel: Kernel, option: Option) -> Kernel:
