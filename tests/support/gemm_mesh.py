@@ -47,11 +47,11 @@ def run_gemm(
     )
     element = f"f{variant.precision.element_bytes}"
     memory = np.full((MESH * MESH, 65536 // variant.precision.element_bytes), np.nan, element)
-    places, tables = _addresses(kernel)
+    places, tables = addresses(kernel.plan)
     workspace = tables + TABLE_BYTES
     for core in range(MESH * MESH):
-        for whole, view in zip((a, b, c), _views(kernel, memory[core]), strict=True):
-            view[:] = _tile(whole, core, view.shape)
+        for whole, view in zip((a, b, c), views(kernel.plan, memory[core]), strict=True):
+            view[:] = tile(whole, core, view.shape)
     given = {"$16": places[0], "$17": places[1], "$18": places[2], "$19": tables, "$20": workspace}
     program = encode_program(kernel.instructions, kernel.table)
     mesh = simulate_mesh(
@@ -63,27 +63,27 @@ def run_gemm(
     result = mesh.local_memory().view(element)
     expected = a @ b + c
     exact = all(
-        np.array_equal(list(_views(kernel, result[core]))[2], _tile(expected, core, (m, n)))
+        np.array_equal(list(views(kernel.plan, result[core]))[2], tile(expected, core, (m, n)))
         for core in range(MESH * MESH)
     )
     return GemmRun(kernel, mesh, exact)
 
 
-def _addresses(kernel):
+def addresses(plan):
     """Addresses of A, B, C and of the tables, which the workspace follows: each 32-byte aligned."""
-    ends = np.cumsum([-(-size // 32) * 32 for size in kernel.plan.operand_bytes])
+    ends = np.cumsum([-(-size // 32) * 32 for size in plan.operand_bytes])
     return (0, int(ends[0]), int(ends[1])), int(ends[2])
 
 
-def _views(kernel, words):
+def views(plan, words):
     """A, B and C as matrices in a core's local memory."""
-    shape, variant = kernel.plan.shape, kernel.plan.variant
+    shape, variant = plan.shape, plan.variant
     by_column = (
         (shape.m, shape.k, shape.lda, variant.a_layout == "column"),
         (shape.k, shape.n, shape.ldb, variant.b_layout == "column"),
         (shape.m, shape.n, shape.ldc, variant.vectorised == "m"),
     )
-    places, _ = _addresses(kernel)
+    places, _ = addresses(plan)
     for address, (rows, columns, leading, column_major) in zip(places, by_column, strict=True):
         leading = leading or -(-(rows if column_major else columns) // 4) * 4
         size = words.itemsize
@@ -91,7 +91,7 @@ def _views(kernel, words):
         yield as_strided(words[address // size :], (rows, columns), strides)
 
 
-def _tile(whole, core, extents):
+def tile(whole, core, extents):
     row, column = divmod(core, MESH)
     rows, columns = extents
     return whole[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns]
