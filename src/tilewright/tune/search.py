@@ -132,20 +132,19 @@ def blocks_of(machine: Machine) -> Blocks:
 
 
 def rank(cases: Sequence[tuple[Op, Seed]], machine: Machine, *, keep: int = 4) -> list[Ranking]:
-    """Rank each (operator, seed) pair; pairs that share a seed are priced together.
+    """Rank each (operator, seed) pair.
 
-    A pair whose every candidate overflows the scratchpad has an empty `best`.
+    Pairs that share a seed are priced together, equal ones once. A pair whose every candidate overflows the scratchpad has an empty `best`.
     """
-    results: list[Ranking | None] = [None] * len(cases)
-    groups: dict[tuple[int, str], list[int]] = {}
-    for i, (op, seed) in enumerate(cases):
-        groups.setdefault((id(seed), op.dtype), []).append(i)
-    for indices in groups.values():
-        seed = cases[indices[0]][1]
-        ops = [cases[i][0] for i in indices]
-        for i, ranking in zip(indices, _rank_seed(ops, seed, machine, keep), strict=True):
-            results[i] = ranking
-    return [r for r in results if r is not None]
+    groups: dict[tuple[int, str], dict[Op, Seed]] = {}
+    for op, seed in cases:
+        groups.setdefault((id(seed), op.dtype), {})[op] = seed
+    found: dict[tuple[int, Op], Ranking] = {}
+    for (number, _), ops in groups.items():
+        seed = next(iter(ops.values()))
+        for op, ranking in zip(ops, _rank_seed(list(ops), seed, machine, keep), strict=True):
+            found[number, op] = ranking
+    return [found[id(seed), op] for op, seed in cases]
 
 
 def _rank_seed(ops: list[Op], seed: Seed, machine: Machine, keep: int) -> list[Ranking]:
