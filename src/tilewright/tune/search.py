@@ -134,7 +134,8 @@ def blocks_of(machine: Machine) -> Blocks:
 def rank(cases: Sequence[tuple[Op, Seed]], machine: Machine, *, keep: int = 4) -> list[Ranking]:
     """Rank each (operator, seed) pair.
 
-    Pairs that share a seed are priced together, equal ones once. A pair whose every candidate overflows the scratchpad has an empty `best`.
+    Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
+    overflows the scratchpad has an empty `best`.
     """
     groups: dict[tuple[int, str], dict[Op, Seed]] = {}
     for op, seed in cases:
