@@ -1,0 +1,148 @@
+"""The cost of a matrix product by simulating its routine instruction by instruction.
+
+In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
+frame included, as a `CallCost`: `simulate(program, machine, costs={**CALL_COSTS, "gemm": cost})`.
+It takes the place of the calibrated form of swATOP Eq. 2. Cycles do not depend on the data, and on
+leading dimensions only where a pointer step needs several instructions (beyond 32 KB); the smallest
+legal ones are simulated. Each shape is simulated once per process, and once at all with `records`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from importlib import resources
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.asm import assemble, link
+from tilewright.common.errors import ProgramError, RecordError
+from tilewright.common.expr import Value
+from tilewright.cost.primitives import Attributes, CallCost, Dims
+from tilewright.isa import InstructionTable, load_table
+from tilewright.machine import Machine
+from tilewright.simulate import Mesh, load_image, simulate_mesh
+from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, routine_name
+from tilewright.targets.sw26010.gemm_instances import PRECISIONS, GemmInstance
+from tilewright.targets.sw26010.gemm_parts import TABLE_NAME
+from tilewright.targets.sw26010.gemm_shape import (
+    MESH_STEPS,
+    VECTOR_LANES,
+    GemmShape,
+    GemmVariant,
+    Layout,
+)
+from tilewright.tune.records import Records, Subject, tool_version
+
+KIND = "gemm routine, instruction level"
+_ARTIFACT = "measured"
+_VECTOR_BYTES = 32
+_SOURCES = ("tilewright.targets.sw26010", "tilewright.isa", "tilewright.simulate")
+
+
+def exact_gemm_cost(records: Records | None = None) -> CallCost:
+    """A cost function for `gemm` calls; `records` keeps cycles for other processes.
+
+    The function takes one shape at a time. It raises ProgramError for a machine with other cores
+    than the routines are written for, ScheduleError and CapacityError for shapes that they refuse.
+    """
+
+    def cost(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+        _check_machine(machine)
+        if any(np.ndim(dims[axis]) for axis in "mnk"):
+            raise ProgramError(
+                "exact cycles of a gemm are simulated one shape at a time",
+                fix="price many shapes with the calibrated form, CALL_COSTS",
+            )
+        extents = [int(dims[axis]) for axis in "mnk"]
+        return _known_cycles(_instance(extents, attributes), records)
+
+    return cost
+
+
+def open_gemm_records(folder: Path | None = None) -> Records:
+    """The store of simulated cycles in `folder`, or the user's cache. Errors: RecordError."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    place = folder or (Path(base) if base else Path.home() / ".cache") / "tilewright"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"cannot make the folder {place}: {error.strerror}") from error
+    return Records(place / "gemm_cycles.sqlite")
+
+
+def _check_machine(machine: Machine) -> None:
+    mesh = (machine.mesh.rows, machine.mesh.columns)
+    if machine.core.instruction_table != TABLE_NAME or mesh != (MESH_STEPS, MESH_STEPS):
+        raise ProgramError(
+            f"machine {machine.name!r} has {mesh[0]} x {mesh[1]} cores of "
+            f"{machine.core.instruction_table!r}, the routines are for {MESH_STEPS} x {MESH_STEPS} "
+            f"of {TABLE_NAME!r}",
+            fix="use the calibrated form, CALL_COSTS",
+        )
+
+
+def _instance(extents: list[int], attributes: Attributes) -> GemmInstance:
+    """The routine of a call, with the smallest leading dimensions."""
+    m, n, k = extents
+    by_m = attributes.get("vector", "m") == "m"
+    packs = "workspace" in attributes
+    orders: tuple[Layout, Layout] = ("row", "column") if packs else ("column", "row")
+    a: Layout = orders[0] if by_m else "column"
+    b: Layout = "row" if by_m else orders[1]
+    precision = PRECISIONS[str(attributes.get("dtype", "f64"))]
+    variant = GemmVariant("m" if by_m else "n", a, b, precision)
+    leading = (m if a == "column" else k, n if b == "row" else k, m if by_m else n)
+    return GemmInstance(variant, GemmShape(m, n, k, *map(_whole_vectors, leading)))
+
+
+def _whole_vectors(extent: int) -> int:
+    return -(-extent // VECTOR_LANES) * VECTOR_LANES
+
+
+def _known_cycles(instance: GemmInstance, records: Records | None) -> int:
+    if records is None:
+        return routine_cycles(instance)
+    subject = Subject(instance.symbol, _sources_digest(), "", KIND, tool_version())
+    found = records.get(subject)
+    if found is None:
+        found = routine_cycles(instance)
+        records.put(subject, found)
+    return found
+
+
+@cache
+def _sources_digest() -> str:
+    """Everything that decides the cycles: instruction table, code generator and simulator."""
+    digest = hashlib.sha256()
+    table = resources.files("tilewright.isa.data") / f"{TABLE_NAME}.toml"
+    digest.update(table.read_bytes())
+    for package in _SOURCES:
+        files = resources.files(package)
+        for entry in sorted(files.iterdir(), key=lambda e: e.name):
+            if entry.name.endswith(".py"):
+                digest.update(entry.name.encode() + entry.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def routine_cycles(instance: GemmInstance) -> int:
+    """Cycles from the call of the emitted routine to the return of the last core."""
+    table = load_table(TABLE_NAME)
+    symbol = routine_name(_ARTIFACT, instance)
+    text = emit_gemm_assembly(_ARTIFACT, [instance])
+    program = load_image(link([assemble(text, table)], table), table).program
+    registers = _arguments(instance, table)
+    mesh = Mesh(MESH_STEPS, MESH_STEPS)
+    return simulate_mesh(program, mesh, entries=symbol, registers=registers).cycles
+
+
+def _arguments(instance: GemmInstance, table: InstructionTable) -> dict[str, int]:
+    """Addresses of A, B, C and the workspace, one behind the other, and the stack pointer."""
+    sizes = (-(-size // _VECTOR_BYTES) * _VECTOR_BYTES for size in instance.plan.operand_bytes)
+    places = list(accumulate(sizes, initial=0))
+    registers = {f"${16 + i}": place for i, place in enumerate(places)}
+    return {**registers, "$30": table.local_memory_bytes}

@@ -1,0 +1,78 @@
+"""Instruction-level cycles of matrix products against the calibrated form of the machine data."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tilewright import ops
+from tilewright.common.errors import ProgramError
+from tilewright.cost.primitives import CALL_COSTS
+from tilewright.machine import load_machine
+from tilewright.simulate.kernel_level import simulate
+from tilewright.tune import exact_gemm
+from tilewright.tune.choose import seeds_for
+from tilewright.tune.exact_gemm import exact_gemm_cost, open_gemm_records
+from tilewright.tune.search import rank
+
+MACHINE = load_machine("sw26010_cg")
+HELD_OUT = ((16, 16, 9), (32, 12, 13), (48, 20, 7), (16, 40, 22))
+"""Vectorised extent, other extent and k; none is in the grids of benchmarks/gemm_primitive.py."""
+
+
+def attributes(vector, dtype, packs):
+    return {"vector": vector, "dtype": dtype} | ({"workspace": "space"} if packs else {})
+
+
+def extents(vector, shape):
+    v, s, k = shape
+    return {"m": v, "n": s, "k": k} if vector == "m" else {"m": s, "n": v, "k": k}
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_the_calibrated_form_agrees_with_the_instructions(dtype):
+    errors = []
+    for (vector, packs), shape in product((("n", False), ("m", True)), HELD_OUT):
+        case = MACHINE, extents(vector, shape), attributes(vector, dtype, packs)
+        errors.append(abs(CALL_COSTS["gemm"](*case) / exact_gemm_cost()(*case) - 1))
+    assert np.mean(errors) <= 0.01
+    assert max(errors) <= 0.03
+
+
+def test_a_program_is_simulated_with_exact_products():
+    op = ops.Gemm(m=128, n=128, k=64)
+    (ranking,) = rank([(op, seeds_for(op, "gemm")[0])], MACHINE, keep=1)
+    program = ranking.best[0].program(MACHINE)
+    calibrated = simulate(program, MACHINE)
+    exact = simulate(program, MACHINE, costs={**CALL_COSTS, "gemm": exact_gemm_cost()})
+    assert exact.cycles != calibrated.cycles
+    assert exact.cycles == pytest.approx(calibrated.cycles, rel=0.03)
+
+
+def test_a_shape_is_simulated_once(tmp_path, monkeypatch):
+    case = MACHINE, extents("n", (16, 4, 2)), attributes("n", "f64", False)
+    with open_gemm_records(tmp_path) as records:
+        first = exact_gemm_cost(records)(*case)
+        assert len(records) == 1
+    monkeypatch.setattr(exact_gemm, "routine_cycles", None)
+    with open_gemm_records(tmp_path) as records:
+        assert exact_gemm_cost(records)(*case) == first
+
+
+def test_many_shapes_at_once_are_refused():
+    with pytest.raises(ProgramError) as error:
+        exact_gemm_cost()(MACHINE, {"m": np.array([16, 32]), "n": 16, "k": 4}, {})
+    assert str(error.value) == (
+        "exact cycles of a gemm are simulated one shape at a time; price many shapes with the "
+        "calibrated form, CALL_COSTS"
+    )
+
+
+def test_other_cores_are_refused():
+    small = load_machine("sw26010", {"mesh.rows": "4", "mesh.columns": "4"})
+    with pytest.raises(ProgramError) as error:
+        exact_gemm_cost()(small, {"m": 16, "n": 16, "k": 4}, {})
+    assert str(error.value) == (
+        "machine 'sw26010' has 4 x 4 cores of 'sw26010_cpe', the routines are for 8 x 8 of "
+        "'sw26010_cpe'; use the calibrated form, CALL_COSTS"
+    )
