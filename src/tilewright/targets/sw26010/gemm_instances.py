@@ -73,26 +73,20 @@ class _Place:
 def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ...]:
     """The distinct instances of all gemm calls, in the order of the calls.
 
+    None on a machine with another mesh than the primitive is written for: its programs are
+    estimated, simulated and emitted, but the primitive is left to whoever builds that machine.
     Extents that are not positive are left out: such a call computes nothing. Errors: ProgramError
     for operands that are no matrices or differ between cores and for a missing workspace,
     ScheduleError and CapacityError for what the primitive cannot do.
     """
+    if (machine.mesh.rows, machine.mesh.columns) != (MESH_STEPS, MESH_STEPS):
+        return ()
     found: dict[GemmInstance, None] = {}
     for place in _calls(program.body, (), ()):
-        _check_mesh(machine)
-        own = dict.fromkeys(_instances(program, place))
+        own = dict.fromkeys(_instances(program, place, machine.memory.spm.capacity_bytes))
         _check_workspace(program, place.call, own)
         found.update(own)
     return tuple(found)
-
-
-def _check_mesh(machine: Machine) -> None:
-    mesh = (machine.mesh.rows, machine.mesh.columns)
-    if mesh != (MESH_STEPS, MESH_STEPS):
-        raise ProgramError(
-            f"the matrix primitive of target sw26010 is for a mesh of {MESH_STEPS} x {MESH_STEPS} "
-            f"cores, machine {machine.name!r} has {mesh[0]} x {mesh[1]}"
-        )
 
 
 def _check_workspace(program: Program, call: Call, instances: Iterable[GemmInstance]) -> None:
@@ -129,7 +123,7 @@ def _calls(
                 pass
 
 
-def _instances(program: Program, place: _Place) -> Iterator[GemmInstance]:
+def _instances(program: Program, place: _Place, capacity_bytes: int) -> Iterator[GemmInstance]:
     views = [_view(operand) for operand in place.call.operands]
     c, a, b = (matrix_form(v, *roles) for v, roles in zip(views, ROLES, strict=True))
     kind = dtype(program.buffer(views[0].buffer).dtype).name
@@ -148,7 +142,7 @@ def _instances(program: Program, place: _Place) -> Iterator[GemmInstance]:
     leading = tuple(form.leading_dimension for form in (a, b, c))
     for values in _distinct((*extents, *leading), place).tolist():
         if min(values[:3]) > 0:
-            yield GemmInstance(variant, GemmShape(*values))
+            yield GemmInstance(variant, GemmShape(*values, local_memory_bytes=capacity_bytes))
     aligned = (c, *((a,) if by_m else (b,)))
     for form, view in zip(aligned, (views[0], views[1 if by_m else 2]), strict=True):
         _check_alignment(program, view, form, place)

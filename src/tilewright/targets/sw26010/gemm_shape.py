@@ -81,7 +81,8 @@ class GemmShape:
     """Extents per core: A is m x k, B is k x n, C is m x n elements; leading dimensions in
     elements.
 
-    A leading dimension of 0 stands for the smallest legal one.
+    A leading dimension of 0 stands for the smallest legal one. Operands, tables and workspace must
+    fit `local_memory_bytes`.
     """
 
     m: int
@@ -90,6 +91,7 @@ class GemmShape:
     lda: int = 0
     ldb: int = 0
     ldc: int = 0
+    local_memory_bytes: int = LOCAL_MEMORY_BYTES
 
     @property
     def multiply_adds(self) -> int:
@@ -211,12 +213,12 @@ def _check_aligned(name: str, leading: int, element_bytes: int) -> None:
 
 def _check_limits(plan: GemmPlan) -> None:
     total = plan.local_memory_bytes
-    if total > LOCAL_MEMORY_BYTES:
+    if total > plan.shape.local_memory_bytes:
         a, b, c = plan.operand_bytes
         raise CapacityError(
             f"A {a} + B {b} + C {c} + workspace {plan.workspace_bytes} + tables {TABLE_BYTES} = "
             f"{total} bytes "
-            f"exceed the {LOCAL_MEMORY_BYTES} bytes of local memory",
+            f"exceed the {plan.shape.local_memory_bytes} bytes of local memory",
             fix="use smaller extents per core",
         )
     last = SCALAR_BLOCK - 1
