@@ -142,7 +142,8 @@ def _instances(program: Program, place: _Place, capacity_bytes: int) -> Iterator
     leading = tuple(form.leading_dimension for form in (a, b, c))
     for values in _distinct((*extents, *leading), place).tolist():
         if min(values[:3]) > 0:
-            yield GemmInstance(variant, GemmShape(*values, local_memory_bytes=capacity_bytes))
+            m, n, k, lda, ldb, ldc = values
+            yield GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, capacity_bytes))
     aligned = (c, *((a,) if by_m else (b,)))
     for form, view in zip(aligned, (views[0], views[1 if by_m else 2]), strict=True):
         _check_alignment(program, view, form, place)
