@@ -203,7 +203,12 @@ def test_vector_primitives_by_hand() -> None:
 def test_repack_costs_loads_of_the_old_and_stores_of_the_new_tile() -> None:
     new, old = _view((8, 16), (8, 16), "ab"), _view((6, 10), (6, 10), "ab")
     assert _cycles(Call("repack", (new, old))) == 6 * 3 * 1 + 8 * 4 * (1 + 2)
-    assert _cycles(Call("repack", (new, new))) == 0
+
+
+def test_repack_costs_a_core_whose_own_tile_is_whole_as_much_as_the_others() -> None:
+    """Cores run in lockstep: the tile of the last core is the one that has a boundary."""
+    whole = _view((8, 16), (8, 16), "ab")
+    assert _cycles(Call("repack", (whole, whole))) == 8 * 4 * 1 + 8 * 4 * (1 + 2)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,8 @@ def call_dims(call: Call) -> dict[str, Expr]:
     first operand that has it. Besides, with names longer than a letter: `elements` of the first
     operand, the contiguous `run` of it in the slot, the number of `operands`; for `repack`
     `elements` and `run` are those of the whole new tile, `source_elements` and `source_run` those
-    of the old one, and `changes` is 0 where both shapes are equal.
+    of the old one. Extents are those of core (0, 0), whose tile may be whole where another core
+    re-packs: the cores run in lockstep, so a re-packing that is executed costs all of them.
     """
     first = call.operands[0]
     dims: dict[str, Expr] = {}
@@ -167,8 +168,6 @@ def call_cycles(
     empty: Value = False
     for extent in dims.values():
         empty = empty | np.less_equal(extent, 0)
-    if primitive == "repack":
-        empty = np.equal(dims["changes"], 0)
     return _plain(np.where(empty, 0, costs[primitive](machine, dims, attributes)))
 
 
@@ -212,15 +211,11 @@ def _repack_dims(call: Call) -> dict[str, Expr]:
     target, source = call.operands
     if not (isinstance(target, View) and isinstance(source, View)):
         raise ProgramError("repack works on views")
-    same: Expr = Const(1)
-    for new, old in zip(target.shape, source.shape, strict=True):
-        same = binary("and", same, Const(1) if new == old else binary("==", new, old))
     return {
         "elements": product(target.shape),
         "run": target.shape[-1] if target.shape else Const(1),
         "source_elements": product(source.shape),
         "source_run": source.shape[-1] if source.shape else Const(1),
-        "changes": 1 - same,
     }
 
 
