@@ -40,7 +40,9 @@ from tilewright.tune.records import Records, Subject, tool_version
 KIND = "gemm routine, instruction level"
 _ARTIFACT = "measured"
 _VECTOR_BYTES = 32
-_SOURCES = ("tilewright.targets.sw26010", "tilewright.isa", "tilewright.simulate")
+_SOURCES = tuple(
+    f"tilewright.{name}" for name in ("targets.sw26010", "isa", "simulate", "simulate.units")
+)
 
 
 def exact_gemm_cost(records: Records | None = None) -> CallCost:
