@@ -163,7 +163,12 @@ class Executor:
         return sum(self._plan.buffers[buffer].bytes for buffer, _ in self.state.contents)
 
     def _hold(self, slot: Slot, content: int) -> None:
-        self.state.contents[slot] = content
+        """Fill a slot; what other buffers kept at its addresses is gone."""
+        contents, sharing = self.state.contents, self._plan.buffers[slot[0]].sharing
+        if sharing:
+            for other in [o for o in contents if o[0] in sharing]:
+                del contents[other]
+        contents[slot] = content
         self.peak_bytes = max(self.peak_bytes, self._used_bytes())
 
     def _move(self, move: Move, env: Env) -> None:

@@ -15,6 +15,7 @@ from tilewright.cost.timing import call_dims
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     Barrier,
+    Buffer,
     Call,
     For,
     If,
@@ -97,7 +98,20 @@ class _Builder:
         buffer = self._program.buffer(name)
         elements = int(evaluate(buffer.elements, self.mesh))
         copies = int(evaluate(buffer.copies, self.mesh))
-        return SlotSize(copies, elements, elements * dtype(buffer.dtype).size_bytes)
+        size = elements * dtype(buffer.dtype).size_bytes
+        return SlotSize(copies, elements, size, self._sharing(buffer))
+
+    def _sharing(self, buffer: Buffer) -> frozenset[str]:
+        start, end = self._addresses(buffer)
+        others = ((b.name, *self._addresses(b)) for b in self._program.buffers if b != buffer)
+        return frozenset(name for name, low, high in others if low < end and start < high)
+
+    def _addresses(self, buffer: Buffer) -> tuple[int, int]:
+        """First byte and end; an empty range before the allocation pass."""
+        if buffer.offset_bytes is None:
+            return 0, 0
+        size = int(evaluate(buffer.elements * buffer.copies, self.mesh))
+        return buffer.offset_bytes, buffer.offset_bytes + size * dtype(buffer.dtype).size_bytes
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Step, ...]:
         return tuple(self._step(stmt) for stmt in body)

@@ -112,11 +112,12 @@ Step: TypeAlias = Loop | Branch | Move | Pause | Sync | Work
 
 @dataclass(frozen=True)
 class SlotSize:
-    """The slots of one buffer."""
+    """The slots of one buffer; `sharing` names the buffers that lie at the same addresses."""
 
     copies: int
     elements: int
     bytes: int
+    sharing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
