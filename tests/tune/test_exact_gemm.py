@@ -40,7 +40,7 @@ def test_the_calibrated_form_agrees_with_the_instructions(dtype):
 
 
 def test_a_program_is_simulated_with_exact_products():
-    op = ops.Gemm(m=128, n=128, k=64)
+    op = ops.Gemm(m=128, n=128, k=64, transpose_b=True)
     (ranking,) = rank([(op, seeds_for(op, "gemm")[0])], MACHINE, keep=1)
     program = ranking.best[0].program(MACHINE)
     calibrated = simulate(program, MACHINE)

@@ -52,9 +52,6 @@ SLOT_ELEMENTS = 8
 dtypes.
 """
 
-ROLE_TABLE_ELEMENTS = 160
-"""What the matrix primitive keeps in front of the packed operand: 640 bytes of either dtype."""
-
 
 @dataclass(frozen=True)
 class _Staged:
@@ -266,6 +263,6 @@ def _workspace(
     operand = staged[1] if vector == "m" else staged[2]
     if operand.tile.roles.rstrip(".").endswith(vector):
         return None
-    elements = _largest(operand.view.ranges, loops) + ROLE_TABLE_ELEMENTS
+    elements = _largest(operand.view.ranges, loops)
     dtype = program.tensor(operand.tile.tensor).dtype
     return Buffer("gemm_workspace", dtype, round_up(elements, SLOT_ELEMENTS))
