@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz bench clean
+.PHONY: help setup demo test check fuzz bench bench-tuning bench-quality bench-boundary clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/installed-dev ## create .venv with everything for development
 
@@ -29,8 +29,19 @@ check: $(VENV)/installed-dev ## lint, format, types, layers, size budgets
 fuzz: $(VENV)/installed-dev ## run the property tests with many more examples
 	$(BIN)/pytest -n 2 -m hypothesis --hypothesis-profile=fuzz
 
-bench: $(VENV)/installed-bench ## run every script in benchmarks/
-	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where it has --quick
+	set -e; for script in benchmarks/*.py; do echo "== $$script"; \
+	  quick=$$(grep -q -e '"--quick"' $$script && echo --quick || true); \
+	  PYTHONPATH=tests $(BIN)/python $$script $$quick; done
+
+bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-16
+	$(BIN)/python benchmarks/tuning_speed.py
+
+bench-quality: $(VENV)/installed-bench ## what trusting the model loses, 225 convolutions (an hour)
+	$(BIN)/python benchmarks/search_quality.py
+
+bench-boundary: $(VENV)/installed-bench ## what boundaries cost, 216 matrix products
+	$(BIN)/python benchmarks/boundary.py
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) out build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""What several benchmark scripts share: the papers' parameter lists, tables, progress."""

@@ -1,0 +1,56 @@
+"""Plain tables on stdout, progress on stderr, and which code made a result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tilewright
+
+_DECIDING = ("ir", "ops", "seeds", "partition", "schedule", "passes", "cost", "simulate", "tune")
+"""The packages whose code can change what a candidate's estimate or simulated time is."""
+
+
+def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns aligned: the first to the left, the others to the right."""
+    cells = [[str(c) for c in row] for row in (headers, *rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
+    lines = []
+    for row in cells:
+        first, rest = row[0].ljust(widths[0]), zip(row[1:], widths[1:], strict=True)
+        lines.append("  ".join([first, *(c.rjust(w) for c, w in rest)]).rstrip())
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def note(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def show(result: dict[str, Any], text: str, as_json: bool) -> None:
+    """The result, in the form that was asked for."""
+    print(json.dumps(result, indent=2) if as_json else text)
+
+
+def processor() -> str:
+    """The kind of processor that ran the benchmark."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def code_digest() -> str:
+    """Digest of the sources that decide estimates and simulated times."""
+    root = Path(tilewright.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(p for package in _DECIDING for p in (root / package).rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
