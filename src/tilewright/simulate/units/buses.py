@@ -61,9 +61,10 @@ def peer(m: MachineState, core: CoreState, bus: int, place: int) -> int:
 
 @piece
 def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
-    """Look at a core again at `cycle` if it waits for an event."""
-    if core.wake == NEVER and core.status == RUNNING:
-        core.wake = cycle
+    """Look at a core again at `cycle` if it waits for an event, or for one that comes later."""
+    waits = core.wake == NEVER or core.woken != 0
+    if waits and cycle < core.wake and core.status == RUNNING:
+        core.wake, core.woken = cycle, 1
         m.next = min(m.next, cycle)
 
 

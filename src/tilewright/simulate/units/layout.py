@@ -95,6 +95,7 @@ class CoreState(Protocol):
     base: int  # row of the program's first instruction, which lies at `code_address`
     code_address: int
     wake: int  # cycle to look at the core again, NEVER while it waits for an event
+    woken: int  # whether an event set `wake`, which an earlier one may still lower
     status: int
     slot: int  # instructions already issued in cycle `wake`, before others had to catch up
     cause: int  # of the stall that goes on since `since`, at instruction `cause_instruction`

@@ -55,6 +55,7 @@ def _make_in_order(sources: int) -> Callable[[Arrays], int]:
             for c in range(cores):
                 core = at(s.cores, c)
                 if core.wake <= m.now:
+                    core.woken = 0
                     step_in_order(s, m, core)
                 note_core(m, core)
         settle_all(s, cores)
@@ -72,6 +73,7 @@ def _make_decoupled(sources: int) -> Callable[[Arrays], int]:
             for c in range(cores):
                 core = at(s.cores, c)
                 if core.wake <= m.now:
+                    core.woken = 0
                     step_decoupled(s, m, core)
                 note_core(m, core)
         settle_all(s, cores)
