@@ -37,6 +37,7 @@ def test_the_public_api_is_small_and_there():
 
 def test_tests_mirror_the_sources():
     """Each folder of tests/ is a package of the sources, or one of the few that cut across."""
-    across = {"architecture", "docs", "examples", "papers", "plugin_example", "support"}
+    across = {"architecture", "docs", "end_to_end", "examples", "papers"}
+    across |= {"plugin_example", "support"}
     tests = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
     assert tests - {"__pycache__"} - across <= folders()
