@@ -1,0 +1,216 @@
+"""Random operators, and for each a random candidate of an algorithm: any legal structure of every
+nest under one joint layout, any factors and copies that fit.
+
+Sizes are small, so that boundaries and spaces of one tile or many all occur; loops run few times
+(`MOST_ITERATIONS`), so that a candidate is interpreted in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf, prod
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import reject, settings
+from hypothesis import strategies as st
+
+from tilewright import ops
+from tilewright.common.expr import evaluate
+from tilewright.cost.estimate import scratchpad_bytes
+from tilewright.ir.nodes import For
+from tilewright.ir.visit import walk
+from tilewright.machine import Machine, load_machine
+from tilewright.passes.pipeline import stage
+from tilewright.schedule.factors import FactorGrid, factor_grid
+from tilewright.schedule.structures import Structure, build
+from tilewright.seeds.space import Space, parameters, seeds_for
+from tilewright.seeds.steps import Layout, Step
+from tilewright.tune.search import Candidate, NestChoice, blocks_of
+
+Conv2d, Gemm = ops.Conv2d, ops.Gemm
+Op: TypeAlias = Conv2d | Gemm
+
+ALGORITHMS = ("gemm", "padded", "implicit", "explicit", "winograd2", "winograd4")
+SW26010 = load_machine("sw26010")
+WHOLE_MESHES = (SW26010, load_machine("sw26010", {"memory.spm.capacity_bytes": "16384"}))
+"""The machine, and one with a quarter of its scratchpad."""
+
+SMALL_MESHES = tuple(
+    load_machine("sw26010", {"mesh.rows": str(rows), "mesh.columns": str(columns)})
+    for rows, columns in ((2, 2), (4, 2), (1, 3))
+)
+"""Machines on which interpreting is fast."""
+
+SQUARE_MESHES = (*WHOLE_MESHES, SMALL_MESHES[0])
+MACHINES = WHOLE_MESHES + SMALL_MESHES
+
+MOST_ITERATIONS = 96
+"""Of all loops of all nests together, where some tiles have as few."""
+
+DTYPES = ("f64", "f32")
+
+
+def examples(quick: int) -> settings:
+    """`quick` examples in every run; with `make fuzz` as many times more as other tests draw."""
+    count = max(1, quick * settings.default.max_examples // 1000)
+    return settings(max_examples=count, derandomize=settings.default.max_examples == 100)
+
+
+def gemms(algorithm: str = "gemm", dtypes: Sequence[str] = DTYPES) -> st.SearchStrategy[Gemm]:
+    """Products of all transpositions, types and factors; `padded` knows no factors."""
+    plain = algorithm == "padded"
+    most = 150 if plain else 300
+    extents = st.integers(1, 60) | st.integers(1, most) | st.sampled_from([8, 32, 64, 128, 129])
+    return st.builds(
+        Gemm,
+        m=extents,
+        n=extents,
+        k=extents,
+        transpose_a=st.booleans(),
+        transpose_b=st.booleans(),
+        alpha=st.just(1.0) if plain else st.sampled_from([1.0, 1.0, 2.0, -0.5]),
+        beta=st.just(0.0) if plain else st.sampled_from([0.0, 0.0, 1.0, -3.0]),
+        dtype=st.sampled_from(dtypes),
+    )
+
+
+@st.composite
+def convolutions(
+    draw: st.DrawFn, algorithm: str = "implicit", dtypes: Sequence[str] = DTYPES
+) -> Conv2d:
+    """Convolutions of every kernel up to 7 x 7, stride, border, dilation and number of groups;
+    3 x 3 without stride for Winograd.
+    """
+    winograd = algorithm.startswith("winograd")
+    pairs = st.tuples(*[st.sampled_from([1, 1, 1, 2, 3])] * 2)
+    extents = st.sampled_from([1, 3, 3]) | st.integers(1, 7)
+    kernel = (3, 3) if winograd else draw(st.tuples(extents, extents))
+    stride = (1, 1) if winograd else draw(pairs)
+    dilation = (1, 1) if winograd else draw(pairs)
+    taps = kernel[0] * kernel[1]
+    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    rows = draw(st.integers(1, max(1, 60 // (taps * groups))))
+    out = (min(rows, 13), draw(st.integers(1, 14)))
+    span = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    border = [draw(st.tuples(*[st.integers(0, min(4, s))] * 2)) for s in span]
+    image = [
+        max(1, (o - 1) * s + n + draw(st.integers(0, s - 1)) - sum(b))
+        for o, s, n, b in zip(out, stride, span, border, strict=True)
+    ]
+    channels = st.integers(1, 60 // groups)
+    return Conv2d(
+        batch=draw(st.sampled_from([1, 1, 2, 8]) | st.integers(1, 40)),
+        in_channels=groups * draw(channels),
+        out_channels=groups * draw(channels),
+        height=image[0],
+        width=image[1],
+        kernel=kernel,
+        stride=stride,
+        padding=(border[0][0], border[1][0], border[0][1], border[1][1]),
+        dilation=dilation,
+        groups=groups,
+        dtype=draw(st.sampled_from(dtypes)),
+    )
+
+
+def operators(algorithm: str, dtypes: Sequence[str] = DTYPES) -> st.SearchStrategy[Op]:
+    """Operators that the algorithm computes."""
+    if algorithm in ("gemm", "padded"):
+        return gemms(algorithm, dtypes)
+    return convolutions(algorithm, dtypes)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A candidate and the machine that it fits, shown as what is needed to build it again."""
+
+    machine: Machine
+    candidate: Candidate
+
+    def __repr__(self) -> str:
+        mesh, spm = self.machine.mesh, self.machine.memory.spm.capacity_bytes
+        head = f"{self.candidate.op} on {mesh.rows} x {mesh.columns} cores of {spm} bytes"
+        return "\n".join([head, *(str(n.schedule) for n in self.candidate.nests)])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What Hypothesis shows, instead of every field of every value inside."""
+        printer.text(repr(self))
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn,
+    algorithm: str,
+    machines: Sequence[Machine],
+    dtypes: Sequence[str] = DTYPES,
+) -> Case:
+    """A random operator and a random way to compute it by the algorithm on one of the machines."""
+    machine = draw(st.sampled_from(machines))
+    op = draw(operators(algorithm, dtypes))
+    (seed,) = seeds_for(op, algorithm)
+    joint = draw(st.sampled_from(list(seed.layout_combinations())))
+    most = MOST_ITERATIONS // len(seed.spaces)
+    nests = tuple(draw(choices(op, space, joint, machine, most)) for space in seed.spaces)
+    return Case(machine, Candidate(op, seed, nests))
+
+
+@st.composite
+def choices(
+    draw: st.DrawFn,
+    op: Op,
+    space: Space,
+    joint: tuple[Layout, ...],
+    machine: Machine,
+    most_iterations: int,
+) -> NestChoice:
+    """One nest's structure, factors and copies; those that do not fit are not drawn, nor those of
+    more iterations unless all have more.
+    """
+    combinations = step_lists(space, joint)
+    first = draw(st.integers(0, len(combinations) - 1))
+    values = parameters(op)
+    for steps in (*combinations[first:], *combinations[:first]):
+        structure = _built(space, steps, op.dtype)
+        if structure is None:
+            continue
+        grid = factor_grid(structure, values, blocks_of(machine))
+        iterations, fits = sizes(structure, grid, values, machine)
+        if fits.any():
+            few = iterations <= max(most_iterations, iterations[fits].min())
+            copies, tiles = np.nonzero(few & fits)
+            chosen = draw(st.integers(0, len(tiles) - 1))
+            factors = grid.chosen(int(copies[chosen]), int(tiles[chosen]))
+            return NestChoice(structure, factors, inf)
+    return reject()
+
+
+def step_lists(space: Space, joint: tuple[Layout, ...]) -> tuple[tuple[Step, ...], ...]:
+    """Every combination of a nest's steps, legal or not, under a joint layout."""
+    nest = space.nest
+    addend = nest.epilogue.addend if nest.epilogue else None
+    used = {u.tensor.name for u in (*nest.uses, *((addend,) if addend else ()))}
+    own = tuple(x for x in joint if x.tensor in used)
+    return tuple((*own, *steps) for steps in space.combinations())
+
+
+@cache
+def _built(space: Space, steps: tuple[Step, ...], dtype: str) -> Structure | None:
+    return build(space, steps, dtype, stage)
+
+
+def sizes(
+    structure: Structure, grid: FactorGrid, values: Mapping[str, int], machine: Machine
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """(iterations of all loops together, whether it fits the scratchpad), each (copies, tiles)."""
+    mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
+    env = {**values, **grid.tiles, **grid.copies, **mesh, "rid": 0, "cid": 0}
+    size = scratchpad_bytes(structure.staged, env)
+    loops = (s for s in walk(structure.staged.body) if isinstance(s, For))
+    iterations = prod((evaluate(f.extent, env) for f in loops), start=np.int64(1))
+    shape = (len(next(iter(grid.copies.values()))), grid.tile_count)
+    fits = np.broadcast_to(np.less_equal(size, machine.spm_available_bytes), shape)
+    return np.broadcast_to(iterations, shape), fits
