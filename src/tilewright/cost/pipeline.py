@@ -164,16 +164,47 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
             played += 1.0
         if kind == 0 and played == _PLAYED:
             second = time[0]
+        period = 1.0
+        if times > _PLAYED and _stores_twice(case, loop + 1):
+            now, busy, compute = time[0], time[2], time[3]
+            period = min(2.0, times - played)
+            for _ in range(int(period)):
+                _iteration(case, clock, loop + 1, summaries)
+            played += period
         rest = times - played
         if rest > 0.0:
-            shift = (time[0] - now) * rest
-            time[0] += shift
-            time[1] += shift
-            time[2] += (time[2] - busy) * rest
-            time[3] += (time[3] - compute) * rest
-            _shift_due(clock, shift)
+            _extrapolate(clock, now, busy, compute, rest / period)
     clock.kinds[loop] = 0
     return second
+
+
+@compiled
+def _extrapolate(clock: Any, now: float, busy: float, compute: float, times: float) -> None:
+    """Repeat what happened since the clock stood at `now`."""
+    time = clock.time
+    shift = (time[0] - now) * times
+    time[0] += shift
+    time[1] += shift
+    time[2] += (time[2] - busy) * times
+    time[3] += (time[3] - compute) * times
+    _shift_due(clock, shift)
+
+
+@compiled
+def _stores_twice(case: Any, level: int) -> bool:
+    """Whether the body at `level` stores from two slots: its steady state takes two iterations,
+    from the third on, when both have been stored from.
+    """
+    chain = case.chain
+    for item in range(chain.after[level, 0], chain.after[level, 1]):
+        if chain.kind[item] == PUT and case.double[chain.buffer[item]]:
+            return True
+    for item in range(chain.before[level, 0], chain.before[level, 1]):
+        if chain.kind[item] == PUT and case.double[chain.buffer[item]]:
+            return True
+    if level < len(chain.kinds) and case.chain.counts[level, case.tile] == 1.0:
+        return _stores_twice(case, level + 1)
+    return False
 
 
 @compiled
