@@ -10,12 +10,14 @@ parameters minimise the squared logarithm of fitted / measured over the sizes of
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from tilewright.machine.load import DATA_DIRECTORY, load_machine
+from tilewright.machine.load import load_machine
+from tilewright.papers.published import read_published
+from tilewright.papers.swdnn.table2 import Bandwidth
 
-TABLE = DATA_DIRECTORY / "published" / "swdnn_table2.csv"
 TRANSACTION_BYTES = 128
 SMALLEST_FITTED_BYTES = 64
 
@@ -64,7 +66,8 @@ def report(direction: str, sizes_bytes: Floats, measured: Floats) -> None:
 
 def main() -> None:
     """Fit both directions."""
-    rows = np.genfromtxt(TABLE, delimiter=",", comments="#", skip_header=3)
+    table = read_published("swdnn", "table2", Bandwidth)
+    rows = np.array([astuple(row) for row in table.rows])
     report("get", rows[:, 0], rows[:, 1] * 1e9)
     report("put", rows[:, 0], rows[:, 2] * 1e9)
 

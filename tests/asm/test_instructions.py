@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from tilewright.asm import assemble, decode, disassemble, encode
 from tilewright.asm.encode import decode_word, encode_word, word_bytes
 from tilewright.isa import (
@@ -97,13 +98,13 @@ def instructions(draw: st.DrawFn) -> Instruction:
 
 
 @given(instructions())
-@settings(max_examples=600)
+@examples(600)
 def test_decoding_inverts_encoding(instruction: Instruction) -> None:
     assert decode(encode(instruction), CPE) == instruction
 
 
 @given(st.lists(instructions().map(Instruction.text), max_size=8))
-@settings(max_examples=60)
+@examples(60)
 def test_text_to_bytes_to_text_to_bytes(program: list[str]) -> None:
     data = assemble("\n".join(program), CPE).section(".text").data
     text = disassemble(data, CPE)
@@ -112,14 +113,14 @@ def test_text_to_bytes_to_text_to_bytes(program: list[str]) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=600)
+@examples(600)
 def test_encoding_inverts_decoding(word: int) -> None:
     instruction = decode_word(word, CPE)
     assert instruction is None or encode_word(instruction) == word
 
 
 @given(st.binary(max_size=64))
-@settings(max_examples=200)
+@examples(200)
 def test_any_bytes_survive_disassembly(data: bytes) -> None:
     assert assemble(disassemble(data, CPE), CPE).section(".text").data == data
 

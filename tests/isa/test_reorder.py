@@ -1,8 +1,9 @@
 """List scheduling and the in-order issue rule."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from tilewright.isa.dependence import Operation
 from tilewright.isa.reorder import issue_cycles, list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
@@ -62,7 +63,7 @@ def straight_code(draw):
 
 
 @given(straight_code(), st.sampled_from(["same_cycle", "next_cycle"]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_prediction_is_the_time_of_the_order_and_never_worse(body, overwrite):
     rules = IssueRules(width=2, write_after_read=overwrite)
     schedule = list_schedule(body, rules)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib import resources
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from tilewright.asm import assemble, link, read_object, write_object
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa import Label, Memory, Operand, Register, load_table, make_instruction
-from tilewright.isa.load import parse_table, table_names
+from tilewright.isa.load import parse_table, read_table, table_names
 from tilewright.isa.table import fixed_bits
 
 CPE = load_table("sw26010_cpe")
@@ -156,6 +159,119 @@ def test_contradictory_tables_are_refused(old: str, new: str, message: str) -> N
     assert old in TEXT
     with pytest.raises(MachineError) as error:
         parse_table(TEXT.replace(old, new).encode(), where="t.toml")
+    assert str(error.value) == message
+
+
+VARIANT = """
+base = "sw26010_cpe"
+name = "slow_branches"
+[issue]
+taken_branch_penalty_cycles = 3
+source = "guess"
+[[instructions]]
+mnemonic = "vmad"
+latency_cycles = 8
+source = "guess"
+[sources.guess]
+evidence = "assumption"
+text = "a thought experiment"
+"""
+
+
+def test_a_variant_says_what_differs_and_inherits_the_rest() -> None:
+    table = parse_table(VARIANT.encode(), where="t.toml")
+    issue = msgspec.structs.replace(CPE.issue, taken_branch_penalty_cycles=3, source="guess")
+    vmad = msgspec.structs.replace(CPE.by_mnemonic["vmad"], latency_cycles=8, source="guess")
+    assert (table.name, table.instruction_set) == ("slow_branches", "sw26010_cpe")
+    assert table.issue == issue
+    assert table.by_mnemonic == {**CPE.by_mnemonic, "vmad": vmad}
+    assert set(table.sources) == {*CPE.sources, "guess"}
+    assert (table.forms, table.aliases) == (CPE.forms, CPE.aliases)
+
+
+def test_the_measured_core_differs_in_its_taken_branches_alone() -> None:
+    measured = load_table("sw26010_cpe_measured")
+    issue = measured.issue
+    assert (CPE.issue.taken_branch_penalty_cycles, issue.taken_branch_penalty_cycles) == (0, 6)
+    assert measured.sources[issue.source].evidence == "fitted"
+    published = msgspec.structs.replace(
+        issue, taken_branch_penalty_cycles=0, source=CPE.issue.source
+    )
+    assert published == CPE.issue
+    assert measured.instructions == CPE.instructions
+
+
+def test_programs_and_objects_serve_every_table_of_the_instruction_set(tmp_path: Path) -> None:
+    variant = parse_table(VARIANT.encode(), where="t.toml")
+    write_object(assemble("vmad $1, $2, $3, $3\n", CPE), tmp_path / "a.o")
+    (placed,) = read_object(tmp_path / "a.o", variant).instructions
+    image = link([read_object(tmp_path / "a.o", variant)], variant)
+    assert image.instruction_set == "sw26010_cpe"
+    assert placed.instruction.latency_cycles == 8
+    assert placed.instruction.on(CPE).latency_cycles == 7
+    assert placed.instruction.on(CPE).on(variant) == placed.instruction
+
+
+def test_a_variant_may_build_on_a_file_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "slow_branches.toml").write_text(VARIANT)
+    (tmp_path / "named.toml").write_text('base = "slow_branches"\nname = "named"')
+    table = read_table(tmp_path / "named.toml")
+    assert (table.name, table.instruction_set) == ("named", "sw26010_cpe")
+    assert table.issue.taken_branch_penalty_cycles == 3
+
+
+def test_variants_that_build_on_each_other_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('base = "b"')
+    (tmp_path / "b.toml").write_text('base = "a"')
+    with pytest.raises(MachineError) as error:
+        read_table(tmp_path / "a.toml")
+    assert str(error.value) == "a.toml: base: the files build on each other: a -> b -> a"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'source = "guess"\n[[',
+            "[[",
+            "t.toml: issue sets taken_branch_penalty_cycles without a source; "
+            'add source = "KEY" and describe it under [sources.KEY]',
+        ),
+        (
+            'source = "guess"\n[[',
+            'source = "hearsay"\n[[',
+            "t.toml: issue: no source 'hearsay'",
+        ),
+        (
+            'source = "guess"\n[sources',
+            "[sources",
+            "t.toml: instruction 'vmad' sets latency_cycles without a source; "
+            'add source = "KEY" and describe it under [sources.KEY]',
+        ),
+        ('"vmad"', '"vmax"', "t.toml: instruction 'vmax': the base has none"),
+        (
+            "latency_cycles = 8",
+            "fixed = { opcode = 1 }",
+            "t.toml: instruction 'vmad': a table built on another changes its timing alone, "
+            "not 'fixed'; it may set mnemonic, units, latency_cycles, occupancy_cycles, source",
+        ),
+        (
+            "[issue]",
+            "word_bits = 64\n[issue]",
+            "t.toml: a table built on another changes its timing alone, not 'word_bits'; it may "
+            "set base, name, description, issue, communication, sources, instructions",
+        ),
+        (
+            '"sw26010_cpe"',
+            '"../secrets"',
+            f"no instruction table '../secrets'; use one of: {', '.join(table_names())}",
+        ),
+    ],
+)
+def test_contradictory_variants_are_refused(old: str, new: str, message: str) -> None:
+    assert old in VARIANT
+    with pytest.raises(MachineError) as error:
+        parse_table(VARIANT.replace(old, new).encode(), where="t.toml")
     assert str(error.value) == message
 
 

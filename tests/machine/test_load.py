@@ -55,7 +55,8 @@ def test_one_core_group_is_a_quarter_of_the_chip():
 
 @pytest.mark.parametrize("name", list_machines())
 def test_every_number_has_a_source(name):
-    numbers = [row for row in describe(load_machine(name)) if not isinstance(row[1], str)]
+    rows = describe(load_machine(name))
+    numbers = [row for row in rows if not isinstance(row[1], str | bool)]
     assert len(numbers) >= 25
     assert all(source.strip() for _, _, source in numbers)
 
@@ -85,6 +86,8 @@ def test_the_content_hash_follows_numbers_and_ignores_prose(tmp_path):
         ("clock_hz", "2.25e9", 2_250_000_000),
         ("dma.get.peak_bytes_per_second", "51", 51.0),
         ("core.instruction_table", "other", "other"),
+        ("memory.spm.capacity_bytes", 131072, 131072),
+        ("dma.get.peak_bytes_per_second", 51.5, 51.5),
     ],
 )
 def test_an_override_sets_one_leaf_and_says_so(key, text, value):
@@ -234,6 +237,64 @@ def test_a_wrong_line_is_refused_with_key_expectation_and_finding(tmp_path, old,
     assert refusal(path) == f"{path}: {message}"
 
 
+NAMED = "expected a name of letters, digits, - and _, found"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("name", "../../x", f"name: {NAMED} '../../x'"),
+        ("name", "*/ int x;", f"name: {NAMED} '*/ int x;'"),
+        ("name", "größe", f"name: {NAMED} 'größe'"),
+        ("name", "x" * 10_000, f"name: {NAMED} '{'x' * 56}..."),
+        ("target", "$(rm)", f"target: {NAMED} '$(rm)'"),
+        ("core.instruction_table", "../x", f"core.instruction_table: {NAMED} '../x'"),
+        (
+            "description",
+            "red \x1b[31m",
+            "description: expected a line of at most 200 characters, found 'red \\x1b[31m'",
+        ),
+        (
+            "description",
+            "two\nlines",
+            "description: expected a line of at most 200 characters, found 'two\\nlines'",
+        ),
+        (
+            "memory.main.capacity_bytes",
+            10**30,
+            f"memory.main.capacity_bytes: expected 0 or 1e-12 to 1e+15, found {10**30}",
+        ),
+        (
+            "dma.put.peak_bytes_per_second",
+            1e-300,
+            "dma.put.peak_bytes_per_second: expected 0 or 1e-12 to 1e+15, found 1e-300",
+        ),
+        ("mesh.rows", 1025, "mesh.rows: expected an integer <= 1024, found 1025"),
+        ("mesh.columns", 2**62, f"mesh.columns: expected an integer <= 1024, found {2**62}"),
+    ],
+)
+def test_what_no_machine_has(key, value, message):
+    assert refusal("sw26010", {key: value}) == f"sw26010.toml: {message}"
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 10_000, "x = " + "{a = " * 5000])
+def test_a_file_that_is_nested_too_deeply(tmp_path, text):
+    path = write(tmp_path, "m.toml", text)
+    assert refusal(path) == f"{path}: is not TOML: it is nested too deeply"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = 1\nx = 2\n", "Cannot overwrite a value (at line 2, column 6)"),
+        ("[a]\n[a]", "Cannot declare ('a',) twice (at line 2, column 3)"),
+    ],
+)
+def test_a_key_that_is_given_twice(tmp_path, text, reason):
+    path = write(tmp_path, "m.toml", text)
+    assert refusal(path) == f"{path}: is not TOML: {reason}"
+
+
 def test_a_number_without_source(tmp_path):
     lines = [line for line in SHIPPED.splitlines() if not line.startswith('"mesh.rows"')]
     path = write(tmp_path, "m.toml", "\n".join(lines))
@@ -274,7 +335,14 @@ def test_unknown_override_key():
     )
 
 
-@pytest.mark.parametrize("text", ["64KB", "", "nan", "1e999", "0.5"])
+def test_an_override_of_a_whole_table():
+    assert refusal("sw26010", {"memory.spm": "128"}) == (
+        "--set: memory.spm is a table; keys: memory.spm.alignment_bytes, "
+        "memory.spm.capacity_bytes, memory.spm.reserved_bytes"
+    )
+
+
+@pytest.mark.parametrize("text", ["64KB", "", "nan", "1e999", "0.5", "١٢٣"])
 def test_unparsable_override_value(text):
     assert refusal("sw26010", {"memory.spm.capacity_bytes": text}) == (
         f"--set: memory.spm.capacity_bytes: expected an integer, found {text!r}"

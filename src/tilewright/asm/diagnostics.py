@@ -118,6 +118,10 @@ class SourceErrors(AssemblyError):
             rows.append(f"{count} errors")
         return "\n".join(rows)
 
+    def render(self) -> str:
+        """All errors, each with its line."""
+        return str(self)
+
 
 @dataclass(slots=True)
 class Reporter:

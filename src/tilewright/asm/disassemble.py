@@ -32,7 +32,7 @@ def disassemble(source: bytes | Object, table: InstructionTable) -> str:
     if isinstance(source, bytes):
         step = table.word_bits // 8
         code = Section(".text", "ax", source, len(source), step)
-        source = Object(table.name, table.byte_order, step, "", (code,), ())
+        source = Object(table.instruction_set, table.byte_order, step, "", (code,), ())
     rows = list(_declarations(source))
     for section in source.sections:
         rows += _SectionText(source, section, table).rows()

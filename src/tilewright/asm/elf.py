@@ -56,7 +56,7 @@ def elf_bytes(source: Object) -> bytes:
     relocated = [
         s.name for s in source.sections if any(r.section == s.name for r in source.relocations)
     ]
-    extra = {fmt.TABLE_SECTION: source.table_name.encode() + b"\0", **debug_sections(source)}
+    extra = {fmt.TABLE_SECTION: source.instruction_set.encode() + b"\0", **debug_sections(source)}
     symtab_index = count + len(relocated) + len(extra)
     strings = _Strings()
     symbols, first_global, numbers = _symbols(source, strings)

@@ -74,7 +74,7 @@ class _Reader:
         relocations = self._relocations(names)
         _check_names(sections, symbols, relocations)
         return Object(
-            self.table.name,
+            self.table.instruction_set,
             self.order,
             self.table.word_bits // 8,
             file_name,
@@ -111,9 +111,10 @@ class _Reader:
     def _check_table(self) -> None:
         found = [h for h in self.headers if h.name == fmt.TABLE_SECTION]
         name = _string(self._content_of(found[0]), 0) if found else "an unknown table"
-        if name != self.table.name:
+        if name != self.table.instruction_set:
             raise AssemblyError(
-                f"the object is for {name}, not for {self.table.name}", fix="load its own table"
+                f"the object is for {name}, not for {self.table.instruction_set}",
+                fix="load its own table",
             )
 
     def _section(self, header: _Header) -> Section:

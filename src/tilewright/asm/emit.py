@@ -190,7 +190,7 @@ def emit_object(layout: Layout) -> Object:
     layout.reporter.raise_if_any()
     kept = {place.section for place in layout.symbols.labels.values()}
     return Object(
-        layout.table.name,
+        layout.table.instruction_set,
         layout.table.byte_order,
         layout.word_bytes,
         layout.file_name,

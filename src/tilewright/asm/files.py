@@ -53,7 +53,7 @@ def read_object(path: Path, table: InstructionTable) -> Object:
 def object_summary(source: Object) -> str:
     """Sections, symbols and relocations as text."""
     kind = "image" if source.is_linked else "object"
-    rows = [f"{source.file_name}: {kind} for {source.table_name}", "", "sections"]
+    rows = [f"{source.file_name}: {kind} for {source.instruction_set}", "", "sections"]
     rows += [_section_row(section) for section in source.sections]
     rows += ["", "symbols"] + [_symbol_row(source, symbol) for symbol in source.symbols]
     if source.relocations:

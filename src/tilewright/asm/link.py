@@ -178,9 +178,9 @@ def _check_tables(objects: Sequence[Object], table: InstructionTable) -> None:
     if not objects:
         raise AssemblyError("nothing to link", fix="give at least one object")
     for source in objects:
-        if source.table_name != table.name:
+        if source.instruction_set != table.instruction_set:
             raise AssemblyError(
-                f"the object is for {source.table_name}, not for {table.name}",
+                f"the object is for {source.instruction_set}, not for {table.instruction_set}",
                 where=source.file_name,
             )
         if source.is_linked:
@@ -218,7 +218,7 @@ def _image(linker: _Linker) -> Object:
     first = linker.objects[0]
     sections = tuple(_section(joined) for joined in linker.sections.values())
     return Object(
-        first.table_name,
+        first.instruction_set,
         first.byte_order,
         first.word_bytes,
         first.file_name,

@@ -24,7 +24,7 @@ def listing(source: Object, cycles: Mapping[int, int] | None = None) -> str:
     """
     index_of = {(p.section, p.offset): i for i, p in enumerate(source.instructions)}
     lines = source.lines or tuple(_decoded_lines(source))
-    rows = [f"{source.file_name}: {source.table_name}", _heading(cycles is not None)]
+    rows = [f"{source.file_name}: {source.instruction_set}", _heading(cycles is not None)]
     section = ""
     for entry in lines:
         if entry.section != section and entry.size_bytes:

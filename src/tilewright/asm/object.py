@@ -104,11 +104,11 @@ class PlacedInstruction:
 class Object:
     """An assembled source, or (`is_linked`) an image with addresses and without relocations.
 
-    `table_name`, `byte_order` and `word_bytes` (an instruction's size) are the instruction table's;
-    `file_name` names the source.
+    `instruction_set`, `byte_order` and `word_bytes` (an instruction's size) are the instruction
+    table's; `file_name` names the source.
     """
 
-    table_name: str
+    instruction_set: str
     byte_order: Literal["little", "big"]
     word_bytes: int
     file_name: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tilewright.common.errors import AssemblyError
+from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa.effects import Branch, Traits
 from tilewright.isa.table import InstructionSpec, InstructionTable, OperandSpec
 
@@ -97,6 +97,19 @@ class Instruction:
     def writes(self) -> tuple[int, ...]:
         """Numbers of the registers it writes, each once, without zero registers."""
         return self._registers(("write", "read_write"), bases=False)
+
+    def on(self, table: InstructionTable) -> Instruction:
+        """The same instruction with the timing of another table of its instruction set.
+
+        Errors: MachineError for a table of another one.
+        """
+        if self.table is table:
+            return self
+        if self.table.instruction_set != table.instruction_set:
+            raise MachineError(
+                f"an instruction of {self.table.instruction_set} has no timing in {table.name}"
+            )
+        return replace(self, table=table, spec=table.by_mnemonic[self.mnemonic])
 
     def _registers(self, accesses: tuple[str, ...], *, bases: bool) -> tuple[int, ...]:
         found: dict[int, None] = {}

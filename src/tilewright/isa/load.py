@@ -1,10 +1,13 @@
 """Reading instruction tables: TOML in, a checked `InstructionTable` out.
 
-Shipped tables lie in `data/*.toml` and are found by name; a user's own is read from its path.
+Shipped tables lie in `data/*.toml` and are found by name; a user's own is read from its path. A
+file may say `base = "NAME"` and give only the timing that differs (`variant`).
 """
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,6 +16,9 @@ import msgspec
 
 from tilewright.common.errors import MachineError
 from tilewright.isa.table import Form, InstructionSpec, InstructionTable, fixed_bits
+from tilewright.isa.variant import built_on
+
+FindTable = Callable[[str], InstructionTable]
 
 
 def table_names() -> tuple[str, ...]:
@@ -32,19 +38,45 @@ def load_table(name: str) -> InstructionTable:
 
 
 def read_table(path: Path) -> InstructionTable:
-    """A table from a user's own file. Errors: MachineError naming file and key."""
+    """A table from a user's own file; its base is a file of the same folder, or a shipped table.
+
+    Errors: MachineError naming file and key.
+    """
+    return _read_table(path, ())
+
+
+def _read_table(path: Path, derived: tuple[Path, ...]) -> InstructionTable:
+    """`derived` are the files that build on this one."""
+    chain = (*derived, path.resolve())
+    if path.resolve() in derived:
+        names = " -> ".join(file.stem for file in chain)
+        raise MachineError(f"base: the files build on each other: {names}", where=path.name)
+
+    def find(name: str) -> InstructionTable:
+        sibling = path.parent / f"{name}.toml"
+        if name.isidentifier() and sibling.exists() and sibling.resolve() != path.resolve():
+            return _read_table(sibling, chain)
+        return load_table(name)
+
     try:
-        return parse_table(path.read_bytes(), where=path.name)
+        text = path.read_bytes()
     except OSError as error:
         raise MachineError(f"cannot read it: {error.strerror}", where=str(path)) from error
+    return parse_table(text, where=path.name, find_base=find)
 
 
-def parse_table(text: bytes, *, where: str) -> InstructionTable:
-    """A table from TOML text, checked."""
+def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) -> InstructionTable:
+    """A table from TOML text, checked; `find_base` looks its base up, `load_table` by default."""
     try:
-        table = msgspec.toml.decode(text, type=InstructionTable)
-    except msgspec.DecodeError as error:
+        tree = tomllib.loads(text.decode())
+        base = (find_base or load_table)(str(tree["base"])) if "base" in tree else None
+        if base is not None:
+            tree = built_on(base, tree, where=where)
+        table = msgspec.convert(tree, InstructionTable)
+    except (ValueError, msgspec.ValidationError) as error:
         raise MachineError(str(error), where=where) from error
+    if base is None:
+        table = msgspec.structs.replace(table, instruction_set=table.name)
     check_table(table, where=where)
     return table
 
@@ -53,6 +85,9 @@ def check_table(table: InstructionTable, *, where: str) -> None:
     """Refuse a table that contradicts itself: unknown names, clashing encodings, wrong roles."""
     for name, form in table.forms.items():
         _check_form(table, name, form, where)
+    for name, part in (("issue", table.issue), ("communication", table.communication)):
+        if part is not None and part.source and part.source not in table.sources:
+            raise MachineError(f"{name}: no source '{part.source}'", where=where)
     for spec in table.instructions:
         _check_instruction(table, spec, where)
     _check_distinct(table, where)

@@ -17,7 +17,7 @@ from math import ceil
 from tilewright.common.errors import CapacityError
 from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
 from tilewright.isa.modulo_bounds import IntervalBounds, control_operations, interval_bounds
-from tilewright.isa.modulo_solver import Effort, Placement, Verdict, place, shorten
+from tilewright.isa.placement import Effort, Placement, Verdict
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
 
@@ -132,6 +132,8 @@ def search_interval(
     effort: Effort,
 ) -> ModuloSchedule | NothingFound:
     """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
+    from tilewright.isa.modulo_solver import place, shorten  # heavy: OR-Tools
+
     # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
     limit = replace(effort, deterministic_units=effort.deterministic_units / 4)
     refuted: list[int] = []

@@ -11,49 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from math import ceil
 
 from ortools.sat.python import cp_model
 
 from tilewright.isa.dependence import AddressUse, DependenceGraph
+from tilewright.isa.placement import Effort, Placement, Verdict
 from tilewright.isa.table import IssueRules
-
-
-class Verdict(Enum):
-    """What the solver found out."""
-
-    FOUND = "found"
-    INFEASIBLE = "infeasible"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Limit of a whole search. `deterministic_units` is CP-SAT's machine-independent measure of
-    work.
-
-    One unit takes one to two seconds. With one worker the result depends on the input alone, never
-    on the machine's speed.
-    """
-
-    deterministic_units: float = 20.0
-    workers: int = 1
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Issue time of each operation (cycles, kernel coordinates) when `verdict` is FOUND.
-
-    `span_cycles` is one more than the distance from the first to the last issue of an iteration,
-    without the control operations; `span_bound_cycles` is what the solver proved it cannot be
-    below.
-    """
-
-    verdict: Verdict
-    times: tuple[int, ...] = ()
-    span_cycles: int = 0
-    span_bound_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,6 +51,20 @@ def place(
         if verdict is Verdict.FOUND:
             return replace(placement, times=tuple(solver.value(t) for t in variables.times))
     return placement
+
+
+def is_schedule(
+    graph: DependenceGraph, rules: IssueRules, interval: int, times: Sequence[int]
+) -> bool:
+    """Whether the operations may issue at these times, by the same constraints as a search."""
+    if len(times) != len(graph.operations):
+        return False
+    model = cp_model.CpModel()
+    variables = _build(model, graph, rules, interval, max(times) // interval + 1)
+    for slot, stage, time in zip(variables.slots, variables.stages, times, strict=True):
+        model.add(slot == time % interval)
+        model.add(stage == time // interval)
+    return _solve(model, Effort())[1] is Verdict.FOUND
 
 
 def shorten(

@@ -130,14 +130,18 @@ class Communication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a number comes from."""
+    """Where a number comes from; "fitted" to published measurements of whole programs."""
 
-    evidence: Literal["published", "compiler", "secondary", "assumption"]
+    evidence: Literal["published", "compiler", "secondary", "fitted", "assumption"]
     text: str
 
 
 class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """An instruction set with its issue rules. See the fields' own types."""
+    """An instruction set with its issue rules. See the fields' own types.
+
+    Tables that differ in timing alone share their `instruction_set`, the name of the table that
+    they are built on, and with it programs and objects.
+    """
 
     name: str
     description: str
@@ -153,6 +157,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     special_registers: dict[str, int] = msgspec.field(default_factory=dict)
     local_memory_bytes: int = 0
     communication: Communication | None = None
+    instruction_set: str = ""
 
     @cached_property
     def by_mnemonic(self) -> dict[str, InstructionSpec]:

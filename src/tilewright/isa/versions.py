@@ -22,7 +22,7 @@ from tilewright.isa.dependence import (
 )
 from tilewright.isa.modulo import Effort, ModuloSchedule, pipelined_schedule
 from tilewright.isa.modulo_bounds import interval_bounds
-from tilewright.isa.modulo_solver import Verdict, place
+from tilewright.isa.placement import Verdict
 from tilewright.isa.table import IssueRules
 
 
@@ -65,6 +65,8 @@ def schedule_versions(
     With a `stage_limit` only schedules of so many stages count, also for the proof. Errors:
     ScheduleError when none up to `longest_interval` was found within the effort for each interval.
     """
+    from tilewright.isa.modulo_solver import place  # heavy: OR-Tools
+
     bounds = interval_bounds(graph, rules)
     refuted: list[int] = []
     undecided: list[int] = []

@@ -10,7 +10,8 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from types import UnionType
+from typing import cast, get_args
 
 import msgspec
 
@@ -19,11 +20,24 @@ from tilewright.machine.model import Leaf, Machine, leaves
 
 Tree = Mapping[str, object]
 
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What may name a machine, a target or a table: names are keys and never paths."""
+
+LONGEST_DESCRIPTION = 200
+SMALLEST_NUMBER, LARGEST_NUMBER = 1e-12, 1e15
+"""Beyond, no number describes a machine, and products of some would leave 64 bits."""
+
 _AT_PATH = re.compile(r"^(?P<what>.*) - at `\$\.?(?P<path>[^`]*)`$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<key>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<key>.*)`$", re.DOTALL)
 _EXPECTED = re.compile(r"^Expected (?P<what>.*?)(?:, got `[^`]*`)?$", re.DOTALL)
-_TYPE_WORDS = {"int": "an integer", "float": "a number", "str": "a text", "object": "a table"}
+_TYPE_WORDS = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a text",
+    "object": "a table",
+    "bool": "true or false",
+}
 
 
 def refuse(where: str, error: msgspec.ValidationError, tree: Tree) -> MachineError:
@@ -46,9 +60,13 @@ def refuse(where: str, error: msgspec.ValidationError, tree: Tree) -> MachineErr
 
 
 def unknown_key(where: str, path: str, known: Iterable[str]) -> MachineError:
-    """Refuse the key at `path`, suggesting the nearest of the `known` full paths or names."""
-    choices = list(known)
-    last = path.rpartition(".")[2]
+    """Refuse the key at `path`, suggesting the nearest of the `known` full paths or names, or what
+    lies below it.
+    """
+    choices, last = list(known), path.rpartition(".")[2]
+    below = [key for key in choices if key.startswith(f"{path}.")]
+    if below:
+        return MachineError(f"{path} is a table", where=where, fix=f"keys: {', '.join(below)}")
     close = difflib.get_close_matches(path, choices, 1, 0.6) or difflib.get_close_matches(
         last, choices, 1, 0.5
     )
@@ -59,8 +77,9 @@ def unknown_key(where: str, path: str, known: Iterable[str]) -> MachineError:
 def check_machine(where: str, machine: Machine) -> None:
     """Raise MachineError at the first contradiction between the numbers of `machine`."""
     for path, value in leaves(machine):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise MachineError(f"{path}: expected a finite number, found {value}", where=where)
+        wanted = _wanted(path, value)
+        if wanted:
+            raise MachineError(f"{path}: expected {wanted}, found {shown(value)}", where=where)
     spm = machine.memory.spm
     if spm.reserved_bytes >= spm.capacity_bytes:
         raise MachineError(
@@ -72,13 +91,34 @@ def check_machine(where: str, machine: Machine) -> None:
         if number & (number - 1):
             raise MachineError(f"{path}: expected a power of two, found {number}", where=where)
     _check_lanes(where, machine)
+    if machine.primitives.gemm.partial_blocks and machine.cores > 1:
+        raise MachineError(
+            f"primitives.gemm.partial_blocks: expected a mesh of one core, found "
+            f"{machine.mesh.rows} x {machine.mesh.columns}",
+            where=where,
+        )
+
+
+def _wanted(path: str, value: Leaf) -> str:
+    """What `value` should be instead, empty where it is well."""
+    match value:
+        case str() if path == "description":
+            is_line = value.isprintable() and len(value) <= LONGEST_DESCRIPTION
+            return "" if is_line else f"a line of at most {LONGEST_DESCRIPTION} characters"
+        case str():
+            return "" if NAME.fullmatch(value) else "a name of letters, digits, - and _"
+        case float() if not math.isfinite(value):
+            return "a finite number"
+        case _:
+            usual = value == 0 or SMALLEST_NUMBER <= abs(value) <= LARGEST_NUMBER
+            return "" if usual else f"0 or {SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}"
 
 
 def check_sources(where: str, machine: Machine, sources: Mapping[str, object]) -> None:
     """Raise MachineError unless each number has a source text and each source a number."""
     known = dict(leaves(machine))
     for path, value in known.items():
-        if not isinstance(value, str) and path not in sources:
+        if not isinstance(value, str | bool) and path not in sources:
             raise MachineError(
                 f"{path} = {value} has no source",
                 where=where,
@@ -99,7 +139,7 @@ def keys_of_struct(path: str) -> list[str]:
     """The field names of the part of `Machine` at the dotted `path`, empty where it has none."""
     part: object = Machine
     for name in filter(None, path.split(".")):
-        part = next(field.type for field in _fields(part) if field.name == name)
+        part = _given(next(field.type for field in _fields(part) if field.name == name))
     return [field.name for field in _fields(part)]
 
 
@@ -115,6 +155,12 @@ def shown(value: object) -> str:
     """A value for a message: its text, cut to a length that fits a line."""
     text = "a table" if isinstance(value, Mapping) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _given(kind: object) -> object:
+    """The type of an optional part where it is given."""
+    kinds = [one for one in get_args(kind) if one is not type(None)]
+    return kinds[0] if isinstance(kind, UnionType) else kind
 
 
 def _fields(part: object) -> tuple[msgspec.structs.FieldInfo, ...]:

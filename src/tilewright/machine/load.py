@@ -7,7 +7,6 @@ must give one for each number it sets.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from tilewright.common.errors import MachineError
 from tilewright.machine.check import (
+    NAME,
     check_machine,
     check_sources,
     refuse,
@@ -29,8 +29,6 @@ from tilewright.machine.model import Leaf, Machine
 DATA_DIRECTORY = Path(__file__).parent / "data"
 OVERRIDE_SOURCE = "set by the user"
 
-_BASE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
 Table = dict[str, object]
 
 
@@ -39,17 +37,18 @@ def list_machines() -> list[str]:
     return sorted(path.stem for path in DATA_DIRECTORY.glob("*.toml"))
 
 
-def load_machine(name_or_path: str, overrides: Mapping[str, str] | None = None) -> Machine:
+def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None) -> Machine:
     """The machine called `name_or_path`, or described by that `.toml` file, with `overrides` set.
 
-    `overrides` maps dotted paths to texts, as `--set memory.spm.capacity_bytes=131072` gives them.
-    Raises MachineError with file, key, what was expected and what was found.
+    `overrides` maps dotted paths to numbers, or to texts as `--set` gives them:
+    `{"memory.spm.capacity_bytes": 131072}`. Raises MachineError with file, key, what was expected
+    and what was found.
     """
     path = _locate(name_or_path)
     tree = _read_with_bases(path, ())
     sources = cast(Table, tree.pop("sources"))
-    for key, text in (overrides or {}).items():
-        _override(tree, key, text)
+    for key, value in (overrides or {}).items():
+        _override(tree, key, str(value))
         sources[key] = OVERRIDE_SOURCE
     where = str(path) if "/" in name_or_path or name_or_path.endswith(".toml") else path.name
     return _build(where, tree, sources)
@@ -86,6 +85,8 @@ def _read(path: Path) -> Table:
         raise MachineError("is not UTF-8 text", where=str(path)) from None
     except tomllib.TOMLDecodeError as error:
         raise MachineError(f"is not TOML: {error}", where=str(path)) from None
+    except RecursionError:
+        raise MachineError("is not TOML: it is nested too deeply", where=str(path)) from None
 
 
 def _read_with_bases(path: Path, derived: tuple[Path, ...]) -> Table:
@@ -110,7 +111,7 @@ def _read_with_bases(path: Path, derived: tuple[Path, ...]) -> Table:
 
 def _locate_base(path: Path, name: object) -> Path:
     """The sibling file `name`.toml, otherwise the shipped machine of that name."""
-    if not isinstance(name, str) or not _BASE_NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise MachineError(
             f"base: expected the name of a machine, found {shown(name)}", where=path.name
         )
@@ -161,6 +162,9 @@ def _parse(key: str, text: str, current: Leaf) -> Leaf:
     match current:
         case str():
             return text
+        case bool():
+            if text in ("true", "false"):
+                return text == "true"
         case int():
             number = _number(text)
             if number is not None and number == int(number):
@@ -174,7 +178,7 @@ def _parse(key: str, text: str, current: Leaf) -> Leaf:
 
 def _number(text: str) -> int | float | None:
     """`text` as a finite number (131072, 128_000, 0x1000, 1.45e9), None where it is none."""
-    for read in (lambda word: int(word, 0), float):
+    for read in (lambda word: int(word, 0), float) if text.isascii() else ():
         try:
             number: int | float = read(text)
         except ValueError:

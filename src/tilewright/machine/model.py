@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 PositiveInt = Annotated[int, Meta(gt=0)]
+MeshExtent = Annotated[int, Meta(gt=0, le=1024)]
 NonNegativeInt = Annotated[int, Meta(ge=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
@@ -31,18 +32,38 @@ class Groups(Struct, frozen=True, forbid_unknown_fields=True):
 class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
     """The mesh of cores inside one group, joined by row and column buses."""
 
-    rows: PositiveInt
-    columns: PositiveInt
+    rows: MeshExtent
+    columns: MeshExtent
+
+
+class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
+    """The vector unit for one element type."""
+
+    vector_lanes: PositiveInt
+    flops_per_cycle: PositiveInt
 
 
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
-    """One core: its vector unit, its registers and the table that times its instructions."""
+    """One core: its vector unit, its registers and the table that times its instructions.
+
+    `f32` is given where single precision has other lanes and another peak. Cores that are not
+    simulated instruction by instruction have no `instruction_table`.
+    """
 
     vector_lanes: PositiveInt
     flops_per_cycle: PositiveInt
     registers: PositiveInt
     instruction_cache_bytes: PositiveInt
-    instruction_table: Text
+    instruction_table: Text | None = None
+    f32: Arithmetic | None = None
+
+    def lanes(self, dtype: str) -> int:
+        """Elements of one vector."""
+        return self.f32.vector_lanes if self.f32 and dtype == "f32" else self.vector_lanes
+
+    def peak_flops_per_cycle(self, dtype: str) -> int:
+        """Floating-point operations of one core in a cycle."""
+        return self.f32.flops_per_cycle if self.f32 and dtype == "f32" else self.flops_per_cycle
 
 
 class ScratchpadMemory(Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,17 +75,49 @@ class ScratchpadMemory(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MainMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """The main memory of one group; transfers are fastest at `alignment_bytes`."""
+    """The main memory of one group; transfers are fastest at `alignment_bytes`.
+
+    `direct_bytes_per_second` is what the cores of a group together get by loads and stores of their
+    own, without the DMA engine.
+    """
 
     capacity_bytes: PositiveInt
     alignment_bytes: PositiveInt
+    direct_bytes_per_second: PositiveFloat
+
+
+class Cache(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
+    the core beyond what overlaps with computing.
+    """
+
+    capacity_bytes: PositiveInt
+    exposed_cycles_per_byte: NonNegativeFloat
+
+
+class Caches(Struct, frozen=True, forbid_unknown_fields=True):
+    """The caches between a core and main memory, nearest first."""
+
+    l1: Cache
+    l2: Cache
+    l3: Cache
+
+    @property
+    def levels(self) -> tuple[Cache, ...]:
+        """Nearest first."""
+        return self.l1, self.l2, self.l3
 
 
 class Memory(Struct, frozen=True, forbid_unknown_fields=True):
-    """The memory spaces by the names that programs use for them."""
+    """The memory spaces by the names that programs use for them.
+
+    Where there are `caches`, cores address main memory themselves: an operand may be used where it
+    lies.
+    """
 
     spm: ScratchpadMemory
     main: MainMemory
+    caches: Caches | None = None
 
 
 class DmaDirection(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,15 +143,20 @@ class Dma(Struct, frozen=True, forbid_unknown_fields=True):
     """The DMA engine of one group: start-up, cost of issuing, bandwidth rule, descriptor limits.
 
     `latency_cycles` is the time from a request to its first data; `issue_cycles` is what the core
-    itself spends to build and issue one descriptor.
+    itself spends to build and issue one descriptor. `shared_block_overhead_transactions` takes the
+    place of a get's block overhead where all groups read the same data at the same time. Where
+    transfers are `synchronous` the core itself copies: it computes nothing meanwhile, and a second
+    buffer is of no use. Without `limits` a request may have any size.
     """
 
     transaction_bytes: PositiveInt
     latency_cycles: NonNegativeInt
     issue_cycles: NonNegativeInt
+    shared_block_overhead_transactions: NonNegativeFloat
     get: DmaDirection
     put: DmaDirection
-    limits: DmaLimits
+    limits: DmaLimits | None = None
+    synchronous: bool = False
 
 
 class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,8 +180,8 @@ class GemmPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
     """The matrix-multiply primitive that a whole group executes.
 
     Per core the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
-    multiple of `register_block_scalars`. `switch_cycles` is what a change of roles costs beyond
-    what the instruction-level simulation sees.
+    multiple of `register_block_scalars`, unless `partial_blocks` are taken. `switch_cycles` is what
+    a change of roles costs beyond what the instruction-level simulation sees.
     """
 
     lanes: PositiveInt
@@ -132,6 +190,7 @@ class GemmPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
     switch_cycles: NonNegativeFloat
     f64: GemmTiming
     f32: GemmTiming
+    partial_blocks: bool = False
 
     def timing(self, dtype: str) -> GemmTiming:
         """The cycles for one element type."""
@@ -175,8 +234,13 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def peak_flops(self) -> float:
-        """Floating-point operations per second of all groups together."""
-        return float(self.groups.count * self.cores * self.core.flops_per_cycle * self.clock_hz)
+        """Double-precision operations per second of all groups together."""
+        return self.peak_flops_of("f64")
+
+    def peak_flops_of(self, dtype: str) -> float:
+        """Floating-point operations of one element type per second, of all groups together."""
+        per_cycle = self.core.peak_flops_per_cycle(dtype)
+        return float(self.groups.count * self.cores * per_cycle * self.clock_hz)
 
     @property
     def spm_available_bytes(self) -> int:

@@ -1,0 +1,45 @@
+"""What the search for a modulo schedule is given and gives: its effort, its verdict, issue times.
+
+Apart from the solver itself, which takes long to import and is needed by few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Verdict(Enum):
+    """What the solver found out."""
+
+    FOUND = "found"
+    INFEASIBLE = "infeasible"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Limit of a whole search. `deterministic_units` is CP-SAT's machine-independent measure of
+    work.
+
+    One unit takes one to two seconds. With one worker the result depends on the input alone, never
+    on the machine's speed.
+    """
+
+    deterministic_units: float = 20.0
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Issue time of each operation (cycles, kernel coordinates) when `verdict` is FOUND.
+
+    `span_cycles` is one more than the distance from the first to the last issue of an iteration,
+    without the control operations; `span_bound_cycles` is what the solver proved it cannot be
+    below.
+    """
+
+    verdict: Verdict
+    times: tuple[int, ...] = ()
+    span_cycles: int = 0
+    span_bound_cycles: int = 0
