@@ -20,10 +20,10 @@ from tilewright.common.expr import (
     free_vars,
     maximum,
     minimum,
-    parse_expr,
     round_up,
     substitute,
 )
+from tilewright.common.expr_parser import parse_expr
 
 A, B, C = Var("a"), Var("b"), Var("c")
 _OPERATORS = ("+", "-", "*", "//", "%", "ceil_div", "min", "max", "<", "<=", "==", "!=", "and")
@@ -42,7 +42,9 @@ environments = st.fixed_dictionaries({name: st.integers(-50, 50) for name in SYM
         (A // (B * C), "a // (b * c)"),
         (A % B * C, "a % b * c"),
         (A * -3, "a * (-3)"),
-        (A - Const(-3), "a - (-3)"),
+        (A - Const(-3), "a + 3"),
+        (A + B * -2, "a - b * 2"),
+        (A + 3 - 1, "a + 2"),
         (ceil_div(A, B) * B, "ceil_div(a, b) * b"),
         (minimum(A + 1, maximum(B, -1)), "min(a + 1, max(b, -1))"),
         (binary("<", A + 1, -2), "a + 1 < -2"),

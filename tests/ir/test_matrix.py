@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Var, evaluate, expr
-from tilewright.ir.matrix import Matrix, matrix_form
-from tilewright.ir.nodes import Range, View, at
+from tilewright.ir.matrix import Matrix, as_view, matrix_form
+from tilewright.ir.nodes import Call, Range, View, at
+from tilewright.ir.parser import parse
 
 K, M, INDEX = Var("k"), Var("m"), Var("i")
 
@@ -44,6 +45,7 @@ def _whole(shape: tuple[object, ...], roles: str) -> View:
         (_view((K, 3, M), (at(0, K), at(1, 1), at(0, M)), "k.m"), Matrix(M, 3 * M, "column")),
         (_view((M, 8), (at(0, M), at(2, 1)), "mk"), Matrix(Const(2), Const(8), "row")),
         (_view((8, K), (at(2, 1), at(0, K)), "km"), Matrix(2 * K, K, "column")),
+        (_view((M, K), (at(1, 4, 2), at(0, K)), "mk"), Matrix(K, K * 2, "row")),
     ],
 )
 def test_matrix(view: View, expected: Matrix) -> None:
@@ -52,6 +54,19 @@ def test_matrix(view: View, expected: Matrix) -> None:
     assert form.order == expected.order
     assert evaluate(form.offset_elements, env) == evaluate(expected.offset_elements, env)
     assert form.leading_dimension == expected.leading_dimension
+
+
+def test_a_tile_in_place_is_a_view_of_its_tensor() -> None:
+    program = parse("""\
+def p(m):
+    x: tensor("f32", "input", rows=m, cols=20)
+    gemm(x[at(2, 4), at(3, 8)]("mn"), x[at(0, 4), at(0, 5)]("mk"), x[at(0, 5), at(0, 8)]("kn"))
+""")
+    (call,) = program.body
+    assert isinstance(call, Call)
+    view = as_view(call.operands[0], program)
+    assert matrix_form(view, "m", "n") == Matrix(Const(43), Const(20), "row")
+    assert as_view(view, program) is view
 
 
 @pytest.mark.parametrize(
@@ -73,6 +88,11 @@ def test_matrix(view: View, expected: Matrix) -> None:
             _view((4, 8), (at(0, 4), at(0, 4, 2)), "mk"),
             'b[0](at(0, 4), at(0, 4, 2), shape=(4, 8), roles="mk") is not a matrix: '
             "dimension 1: its step is 2; pack the elements with step 1 first",
+        ),
+        (
+            _view((8, 4, 8), (at(0, 4, 2), at(0, 4), at(0, 8)), "mmk"),
+            'b[0](at(0, 4, 2), at(0, 4), at(0, 8), shape=(8, 4, 8), roles="mmk") is not a matrix: '
+            "dimension 0: its step is 2; pack the elements with step 1 first",
         ),
         (
             _whole((4, 2, 8), "m.k"),

@@ -111,7 +111,7 @@ def test_what_is_no_program(text: str, message: str) -> None:
         ),
         (
             'x: tensor("f64", "inout", n=3)',
-            'expected the kind "input" or "output" or "scratch", found "\'inout\'"',
+            'expected the kind "input" or "constant" or "output" or "scratch", found "\'inout\'"',
         ),
         ('x: tensor("f64", "input", n=3, n=4)', "dimension 'n' is given twice"),
         ('x: tensor("f64", "input", n=1.5)', "'1.5' is not an integer expression"),
@@ -241,3 +241,18 @@ def _read_or_refused(text: str) -> None:
     except ProgramError:
         return
     assert parse(print_program(program)) == program
+
+
+def test_a_tensor_may_be_shared_by_all_groups_and_by_another_tensor() -> None:
+    text = (
+        "def p():\n    x: tensor('f64', 'input', rows=8)\n    y: tensor('f64', 'input', %srows=8)"
+    )
+    marks = {"": ("", False), "shared, ": ("", True), "storage(x), shared, ": ("x", True)}
+    for mark, expected in marks.items():
+        program = parse(text % mark)
+        assert (program.tensors[1].storage, program.tensors[1].shared) == expected
+        assert parse(print_program(program)) == program
+    assert _refusal(text % "shared, storage(x), ") == (
+        "line 3: expected tensor(dtype, kind, dimension=extent, ...), found "
+        "\"tensor('f64', 'input', shared, storage(x), rows=8)\""
+    )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.ir_stages import EXPLICIT, SEED, STAGED, changed, refusal
 from support.ir_strategies import programs
-from tilewright.common.errors import CapacityError, TilewrightError
+from tilewright.common.errors import CapacityError, ProgramError, TilewrightError
 from tilewright.common.expr import Var
 from tilewright.ir.nodes import Call, Program
 from tilewright.ir.parser import parse
@@ -25,6 +25,14 @@ from tilewright.ir.verify import Stage, verify
 )
 def test_correct_programs(text: str, stage: Stage) -> None:
     verify(parse(text), stage)
+
+
+def test_operands_in_place_are_for_cores_that_address_main_memory() -> None:
+    view, tile = 'b_tile[1](shape=(4, 8), roles="kn"),', 'b[at(0, 4), at(0, 8)]("kn"),'
+    program = changed(STAGED, view, tile)
+    verify(program, "staged", in_place=True)
+    with pytest.raises(ProgramError, match="is a tile, calls of the staged stage take views"):
+        verify(program, "staged")
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,11 @@ GEMM = (
             "gemm > for m > scale_add(alpha=2.0): scale_add takes at least 1 operand, found 0",
         ),
         (
+            "for m in range(rows // 64):",
+            "for m in range(2147483648):",
+            "gemm > for m in range(2147483648): a loop runs at most 2147483647 times",
+        ),
+        (
             "copies=a_copies",
             "copies=0",
             "gemm: the number of copies of buffer 'a_tile' is 0; it must be at least 1",

@@ -58,6 +58,13 @@ def test_refused_extents(extents, message):
     assert str(refusal.value) == message
 
 
+@pytest.mark.parametrize(("factor", "value"), [("alpha", "nan"), ("beta", "inf"), ("beta", "-inf")])
+def test_refused_factors(factor, value):
+    with pytest.raises(ShapeError) as refusal:
+        gemm(4, 5, 6, **{factor: float(value)})
+    assert str(refusal.value) == f"gemm: {factor} must be finite, found {value}"
+
+
 def test_refused_operands():
     with pytest.raises(ShapeError) as refusal:
         gemm(4, 5, 6).reference(np.ones((4, 6)), np.ones((5, 6)))

@@ -128,3 +128,11 @@ def test_one_group_takes_everything():
 def test_no_groups_is_refused():
     with pytest.raises(ShapeError, match=r"^gemm cannot be divided over 0 core groups$"):
         split(gemm(2, 2, 2), 0)
+
+
+def test_operands_that_every_piece_reads_whole_are_shared():
+    op = conv2d(batch=8, in_channels=4, out_channels=8, height=9, width=9, kernel=3)
+    shared = {part.kind: part.shared_operands for part in split(op, 4)}
+    assert shared == {"batch": (False, True), "rows": (False, True), "out_channels": (True, False)}
+    (whole,) = split(op, 1)
+    assert whole.shared_operands == (False, False)

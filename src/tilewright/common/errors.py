@@ -1,12 +1,13 @@
 """The one error hierarchy: each error says what is wrong, where, and the way out.
 
 An error is part of the product: `message` names the thing, the number and the limit; `where` is a
-file, key or
-line; `fix` is the smallest change that helps. The command line prints all three and exits with
-`exit_code`.
+file, key or line; `fix` is the smallest change that helps. The command line prints all three and
+exits with `exit_code`.
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 
 class TilewrightError(Exception):
@@ -28,6 +29,16 @@ class TilewrightError(Exception):
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text}; {self.fix}" if self.fix else text
+
+    def at(self, where: str) -> Self:
+        """The same error, told of a place."""
+        return type(self)(self.message, where=where, fix=self.fix)
+
+    def render(self) -> str:
+        """The lines that the command line shows."""
+        place = f"{self.where}: " if self.where else ""
+        fix = f"\n  fix: {self.fix}" if self.fix else ""
+        return f"error: {place}{self.message}{fix}"
 
 
 class ShapeError(TilewrightError):

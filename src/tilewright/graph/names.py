@@ -29,10 +29,11 @@ def safe_name(text: str, taken: Collection[str] = ()) -> str:
 
 
 def quoted(text: object) -> str:
-    """`text` for a message: its representation, cut to a length that fits a line.
+    """`text` for a message: its representation, which shows no control characters, cut to a
+    length that fits a line.
 
     >>> quoted("a" * 99)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
     """
-    shown = ascii(text)
+    shown = repr(text)
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."

@@ -1,17 +1,17 @@
 """The meaning of the IR: run a program on NumPy arrays, one mesh of cores in lockstep.
 
 In: an instantiated program of any stage and its input tensors (in the program's storage order).
-Out: its output
-tensors. A transfer takes effect at its wait, never earlier; scratchpads and results start as NaN,
-so a missing wait
-or an uninitialised read shows in the numbers. Generated code and both simulators are judged against
-this module.
+Out: its output tensors. A transfer takes effect at its wait, never earlier; until then a slot that
+is fetched to must not be touched, and one that is stored from must not be written. Scratchpads and
+results start as NaN, so an uninitialised read shows in the numbers. Generated code and both
+simulators are judged against this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, assert_never
 
 import numpy as np
@@ -23,6 +23,7 @@ from tilewright.ir.nodes import (
     Barrier,
     Buffer,
     Call,
+    Direction,
     For,
     If,
     Program,
@@ -41,6 +42,14 @@ Env = dict[str, Any]
 DTYPES: dict[str, Any] = {"f64": np.float64, "f32": np.float32}
 
 
+@dataclass(frozen=True)
+class _Pending:
+    """A transfer that is not waited for yet."""
+
+    direction: Direction
+    deliver: Callable[[], None]
+
+
 @dataclass
 class _State:
     mesh: tuple[int, int]
@@ -49,7 +58,7 @@ class _State:
     owners: dict[str, str]
     scratchpads: dict[str, Array]
     slots: dict[str, tuple[int, int]]
-    pending: dict[tuple[str, int], list[Callable[[], None]]] = field(default_factory=dict)
+    pending: dict[tuple[str, int], list[_Pending]] = field(default_factory=dict)
 
 
 def interpret(
@@ -97,7 +106,7 @@ def _poisoned(buffer: Buffer, mesh: tuple[int, int], slot: tuple[int, int]) -> A
 
 
 def _tensor_data(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> Array:
-    if tensor.kind != "input":
+    if not tensor.is_given:
         return np.full(int(np.prod(shape)), np.nan, DTYPES[tensor.dtype])
     if tensor.name not in inputs:
         raise ProgramError(f"input tensor {tensor.name!r} is missing")
@@ -120,8 +129,8 @@ def _run(body: tuple[Stmt, ...], env: Env, state: _State) -> None:
             case Transfer():
                 _start(stmt, env, state)
             case Wait(buffer, slot):
-                for deliver in state.pending.pop((buffer, int(evaluate(slot, env))), []):
-                    deliver()
+                for transfer in state.pending.pop((buffer, int(evaluate(slot, env))), []):
+                    transfer.deliver()
             case Call():
                 _call(stmt, env, state)
             case Barrier():
@@ -132,43 +141,63 @@ def _run(body: tuple[Stmt, ...], env: Env, state: _State) -> None:
 
 def _start(stmt: Transfer, env: Env, state: _State) -> None:
     slot = int(evaluate(stmt.slot, env))
+    writes = stmt.direction == "get"
+    _check_free(state, (stmt.buffer, slot), f"a {stmt.direction}", writes=writes)
     frozen = dict(env)
     pending = state.pending.setdefault((stmt.buffer, slot), [])
-    pending.append(lambda: _deliver(stmt, slot, frozen, state))
+    pending.append(_Pending(stmt.direction, lambda: _deliver(stmt, slot, frozen, state)))
+
+
+def _check_free(state: _State, slot: tuple[str, int], who: str, *, writes: bool) -> None:
+    """Raise where an outstanding transfer forbids the access; several may read one slot."""
+    for other in state.pending.get(slot, ()):
+        if writes or other.direction == "get":
+            verb = "writes" if writes else "reads"
+            raise ProgramError(
+                f"{who} {verb} {slot[0]}[{slot[1]}] while a {other.direction} on it is outstanding",
+                fix=f"wait for {slot[0]}[{slot[1]}] first",
+            )
 
 
 def _deliver(stmt: Transfer, slot: int, env: Env, state: _State) -> None:
-    extents = [evaluate(r.extent, env) for r in stmt.ranges]
-    if any(isinstance(e, np.ndarray) and np.ptp(e) for e in extents):
-        for core_env, core in _cores(env, state.mesh):
-            _move(stmt, slot, core_env, state, core)
-    else:
-        _move(stmt, slot, env, state, (slice(None), slice(None)))
+    rank = len(stmt.ranges)
+    numbers = [*(r.extent for r in stmt.ranges), *(r.step for r in stmt.ranges)]
+    for values, cores in _alike(numbers, env, state.mesh):
+        _move(stmt, slot, values[:rank], env, state, cores)
 
 
-def _cores(env: Env, mesh: tuple[int, int]) -> list[tuple[Env, tuple[slice, slice]]]:
-    places = [(r, c) for r in range(mesh[0]) for c in range(mesh[1])]
-    return [({**env, "rid": r, "cid": c}, (slice(r, r + 1), slice(c, c + 1))) for r, c in places]
+def _alike(
+    numbers: Sequence[Expr], env: Env, mesh: tuple[int, int]
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """The distinct values of `numbers`, each with a mask of the cores that have them."""
+    values = [evaluate(e, env) for e in numbers]
+    if not any(isinstance(v, np.ndarray) for v in values):
+        yield tuple(int(v) for v in values), np.ones(mesh, bool)
+        return
+    table = np.stack([np.broadcast_to(v, mesh) for v in values], axis=-1)
+    for row in sorted(set(map(tuple, table.reshape(-1, len(values)).tolist()))):
+        yield row, (table == row).all(axis=-1)
 
 
 def _scalar(value: Any) -> int:
     return int(value.flat[0]) if isinstance(value, np.ndarray) else int(value)
 
 
-def _move(stmt: Transfer, slot: int, env: Env, state: _State, core: tuple[slice, slice]) -> None:
+def _move(
+    stmt: Transfer, slot: int, extents: tuple[int, ...], env: Env, state: _State, cores: Array
+) -> None:
     elements, _ = state.slots[stmt.buffer]
-    extents = tuple(_scalar(evaluate(r.extent, env)) for r in stmt.ranges)
-    count = int(np.prod(extents))
+    count = prod(extents)
     if count > elements:
         raise ProgramError(f"a tile of {count} elements does not fit {stmt.buffer} of {elements}")
-    pads = state.scratchpads[stmt.buffer][core]
-    index, inside = _region(state.shapes[stmt.tensor], stmt.ranges, extents, env, pads.shape[:2])
-    local = pads[:, :, slot * elements : slot * elements + count]
+    index, inside = _region(state.shapes[stmt.tensor], stmt.ranges, extents, env, cores)
+    place = slice(slot * elements, slot * elements + count)
     memory = state.tensors[state.owners[stmt.tensor]]
     if stmt.direction == "get":
-        local[...] = np.where(inside, memory[np.where(inside, index, 0)], 0.0)
+        values = np.where(inside, memory[np.where(inside, index, 0)], 0.0)
+        state.scratchpads[stmt.buffer][cores, place] = values
     else:
-        memory[index[inside]] = local[inside]
+        memory[index[inside]] = state.scratchpads[stmt.buffer][cores, place][inside]
 
 
 def _region(
@@ -176,34 +205,26 @@ def _region(
     ranges: tuple[Range, ...],
     extents: tuple[int, ...],
     env: Env,
-    cores: tuple[int, ...],
+    cores: Array,
 ) -> tuple[Array, Array]:
-    """Flat tensor indices (mesh rows, mesh columns, elements) and whether each lies inside the
-    tensor.
-    """
-    rank = len(shape)
-    index: Any = np.zeros((*cores, *([1] * rank)), np.int64)
-    inside: Any = np.ones((*cores, *([1] * rank)), bool)
+    """Flat tensor indices (cores, elements) and whether each lies inside the tensor."""
+    rank, count = len(shape), int(cores.sum())
+    index: Any = np.zeros((count, *([1] * rank)), np.int64)
+    inside: Any = np.ones((count, *([1] * rank)), bool)
     for d, r in enumerate(ranges):
-        start = np.broadcast_to(np.asarray(evaluate(r.start, env)), cores)
-        step = _scalar(evaluate(r.step, env))
-        place = start[..., None] + step * np.arange(extents[d])
-        place = place.reshape(*cores, *(extents[d] if i == d else 1 for i in range(rank)))
+        start = np.broadcast_to(np.asarray(evaluate(r.start, env)), cores.shape)[cores]
+        place = start[:, None] + _scalar(evaluate(r.step, env)) * np.arange(extents[d])
+        place = place.reshape(count, *(extents[d] if i == d else 1 for i in range(rank)))
         index = index * shape[d] + place
-        inside = inside & (place >= 0) & (place < shape[d])
-    count = int(np.prod(extents))
-    return index.reshape(*cores, count), np.broadcast_to(inside, index.shape).reshape(*cores, count)
+        inside = inside & ((place >= 0) & (place < shape[d]))
+    return index.reshape(count, -1), inside.reshape(count, -1)
 
 
 def _call(call: Call, env: Env, state: _State) -> None:
-    for operand in call.operands:
+    for i, operand in enumerate(call.operands):
         if isinstance(operand, View):
-            key = (operand.buffer, int(evaluate(operand.slot, env)))
-            if key in state.pending:
-                slot = f"{key[0]}[{key[1]}]"
-                raise ProgramError(
-                    f"{call.primitive} touches {slot} while a transfer on it is outstanding"
-                )
+            slot = (operand.buffer, int(evaluate(operand.slot, env)))
+            _check_free(state, slot, call.primitive, writes=i == 0)
     if call.primitive == "repack":
         _repack(call, env, state)
         return
@@ -263,7 +284,8 @@ def _store(
 
 def _tile_region(tile: Tile, env: Env, state: _State) -> tuple[Array, Array, tuple[int, ...]]:
     extents = tuple(_scalar(evaluate(r.extent, env)) for r in tile.ranges)
-    index, inside = _region(state.shapes[tile.tensor], tile.ranges, extents, env, state.mesh)
+    everyone = np.ones(state.mesh, bool)
+    index, inside = _region(state.shapes[tile.tensor], tile.ranges, extents, env, everyone)
     return index, inside, extents
 
 
@@ -303,10 +325,11 @@ def _repack(call: Call, env: Env, state: _State) -> None:
         raise ProgramError("repack works on views")
     elements, _ = state.slots[target.buffer]
     base = int(evaluate(target.slot, env)) * elements
-    for core_env, (row, column) in _cores(env, state.mesh):
-        new, old = _shape(target.shape, core_env), _shape(source.shape, core_env)
-        pad = state.scratchpads[target.buffer][row, column][0, 0]
-        kept = tuple(slice(0, min(a, b)) for a, b in zip(new, old, strict=True))
-        packed = np.zeros(new, pad.dtype)
-        packed[kept] = pad[base : base + int(np.prod(old))].reshape(old)[kept]
-        pad[base : base + packed.size] = packed.reshape(-1)
+    pads, rank = state.scratchpads[target.buffer], len(target.shape)
+    for shapes, cores in _alike((*target.shape, *source.shape), env, state.mesh):
+        new, old = shapes[:rank], shapes[rank:]
+        count = int(cores.sum())
+        kept = (slice(None), *(slice(0, min(a, b)) for a, b in zip(new, old, strict=True)))
+        packed = np.zeros((count, *new), pads.dtype)
+        packed[kept] = pads[cores, base : base + prod(old)].reshape(count, *old)[kept]
+        pads[cores, base : base + prod(new)] = packed.reshape(count, -1)

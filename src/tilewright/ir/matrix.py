@@ -3,7 +3,8 @@ unit stride.
 
 In: a view whose roles say which dimensions are the matrix's rows and columns. Out: where the matrix
 starts in the buffer slot, its leading dimension and its order, as expressions (the program may be
-parametric). This is what the DGEMM primitive of swATOP (4.4 and appendix: base pointer, M, N, K,
+parametric). A tile that is used in place is a view of its whole tensor.
+This is what the DGEMM primitive of swATOP (4.4 and appendix: base pointer, M, N, K,
 leading dimensions) takes.
 """
 
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, product
-from tilewright.ir.nodes import View
+from tilewright.ir.nodes import Operand, Program, Tile, View
 from tilewright.ir.printer import print_operand, print_range
 
 Order = Literal["row", "column"]
@@ -32,6 +33,17 @@ class Matrix:
     offset_elements: Expr
     leading_dimension: Expr
     order: Order
+
+
+def as_view(operand: Operand, program: Program) -> View:
+    """A view as it is; a tile as the view of a slot that holds its tensor."""
+    match operand:
+        case View():
+            return operand
+        case Tile(tensor, ranges, roles):
+            return View(tensor, Const(0), program.tensor(tensor).shape, ranges, roles)
+        case _:
+            assert_never(operand)
 
 
 @dataclass(frozen=True)
@@ -51,9 +63,9 @@ def matrix_form(view: View, role_rows: str, role_columns: str) -> Matrix:
     """The matrix that `view` is, dimensions of extent 1 ignored.
 
     The dimensions of a role must be adjacent and run through as one index: all but its outermost
-    are covered whole. The inner role must have stride 1, all steps must be 1. Where a role is one
-    index wide the order follows the storage order of the dimensions if it can. Raises ProgramError
-    naming the dimension that breaks the form.
+    are covered whole. The inner role must have stride 1; only an outer role of one dimension may
+    have steps. Where a role is one index wide the order follows the storage order of the
+    dimensions if it can. Raises ProgramError naming the dimension that breaks the form.
 
     >>> from tilewright.common.expr import Const, Var
     >>> from tilewright.ir.nodes import at
@@ -73,6 +85,7 @@ def matrix_form(view: View, role_rows: str, role_columns: str) -> Matrix:
         _check_collapsible(dimensions, role)
     order = _order(dimensions, role_rows, role_columns)
     outer, inner = (role_rows, role_columns) if order == "row" else (role_columns, role_rows)
+    _check_steps(dimensions, outer)
     _check_unit_stride(dimensions, inner)
     offset: Expr = Const(0)
     for r, stride in zip(view.ranges, strides, strict=True):
@@ -94,9 +107,15 @@ def _check_dimension(view: View, d: int, roles: tuple[str, str]) -> None:
         why = f"it has role {view.roles[d]!r} and extent {view.ranges[d].extent}"
         fix = f"give it role {roles[0]!r} or {roles[1]!r}, or extent 1"
         raise _not_a_matrix(view, d, why, fix)
-    if view.ranges[d].step != Const(1):
-        why = f"its step is {view.ranges[d].step}"
-        raise _not_a_matrix(view, d, why, "pack the elements with step 1 first")
+
+
+def _check_steps(dimensions: _Dimensions, outer: str) -> None:
+    """Steps lengthen the leading dimension, so only the one dimension of the outer role has one."""
+    view = dimensions.view
+    for d in dimensions.wide:
+        if view.ranges[d].step != Const(1) and dimensions.of(outer) != [d]:
+            why = f"its step is {view.ranges[d].step}"
+            raise _not_a_matrix(view, d, why, "pack the elements with step 1 first")
 
 
 def _check_collapsible(dimensions: _Dimensions, role: str) -> None:
@@ -144,7 +163,7 @@ def _leading_dimension(dimensions: _Dimensions, outer: str, inner: str) -> Expr:
     """The stride of the outer role, or the width of the inner one where the outer has no extent."""
     wide = dimensions.of(outer)
     if wide:
-        return dimensions.strides[wide[-1]]
+        return dimensions.strides[wide[-1]] * dimensions.view.ranges[wide[-1]].step
     return product(dimensions.view.shape[d] for d in dimensions.of(inner))
 
 

@@ -1,4 +1,4 @@
-"""The nodes of the loop IR: seven statements over integer expressions.
+"""The nodes of the loop IR: six statements over integer expressions.
 
 Stages of one program (each verified by `ir.verify`):
 
@@ -7,18 +7,19 @@ Stages of one program (each verified by `ir.verify`):
 * explicit: as staged, with transfers and waits placed where they overlap with compute.
 
 All regions are those of ONE core: they may depend on `rid` and `cid`. Reading outside a tensor
-gives zeros,
-writing outside is dropped; the boundary pass makes both explicit.
+gives zeros, writing outside is dropped; the boundary pass makes both explicit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
+from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, IntLike, expr
 
-TensorKind = Literal["input", "output", "scratch"]
+TensorKind = Literal["input", "constant", "output", "scratch"]
+"""A constant is an input that stays the same from call to call, such as weights."""
 Direction = Literal["get", "put"]
 Attribute: TypeAlias = "str | int | float"
 
@@ -47,6 +48,7 @@ class Tensor:
     """A row-major array in main memory; `dims` names its dimensions in storage order.
 
     `storage` names the tensor whose memory this one shares: the same elements under another shape.
+    `shared` says that every group of cores reads the same elements of it at the same time.
     """
 
     name: str
@@ -55,6 +57,12 @@ class Tensor:
     dims: tuple[str, ...]
     shape: tuple[Expr, ...]
     storage: str = ""
+    shared: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the program reads the tensor and does not make it."""
+        return self.kind in ("input", "constant")
 
     @property
     def memory(self) -> str:
@@ -177,9 +185,22 @@ class Program:
     body: tuple[Stmt, ...]
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of that name."""
-        return next(t for t in self.tensors if t.name == name)
+        """The tensor of that name; ProgramError lists the known ones."""
+        return _named("tensor", name, self.tensors, self.name)
 
     def buffer(self, name: str) -> Buffer:
-        """The buffer of that name."""
-        return next(b for b in self.buffers if b.name == name)
+        """The buffer of that name; ProgramError lists the known ones."""
+        return _named("buffer", name, self.buffers, self.name)
+
+
+_Declared = TypeVar("_Declared", Tensor, Buffer)
+
+
+def _named(what: str, name: str, declared: tuple[_Declared, ...], program: str) -> _Declared:
+    for candidate in declared:
+        if candidate.name == name:
+            return candidate
+    known = ", ".join(d.name for d in declared) or "none"
+    raise ProgramError(
+        f"program {program!r} has no {what} {name[:40]!r}", fix=f"its {what}s are {known}"
+    )

@@ -41,6 +41,7 @@ from tilewright.ir.syntax import (
 )
 
 _KINDS: tuple[TensorKind, ...] = get_args(TensorKind)
+_TENSOR_FORM = "tensor(dtype, kind, dimension=extent, ...)"
 _Statement = Callable[[ast.Call], Stmt]
 
 
@@ -120,24 +121,34 @@ def _declaration(node: ast.stmt) -> Tensor | Buffer:
 
 
 def _tensor(name: str, call: ast.Call) -> Tensor:
-    form = "tensor(dtype, kind, dimension=extent, ...)"
     match call.args:
-        case [ast.Constant(str(dtype)), ast.Constant(str(kind))]:
-            storage = ""
-        case [
-            ast.Constant(str(dtype)),
-            ast.Constant(str(kind)),
-            ast.Call(ast.Name("storage"), [ast.Name(storage)], []),
-        ]:
-            check_name("tensor", storage, where=line_of(call))
+        case [ast.Constant(str(dtype)), ast.Constant(str(kind)), *marks]:
+            storage, shared = _marks(marks, call)
         case _:
-            raise refused(form, call)
+            raise refused(_TENSOR_FORM, call)
     known = next((k for k in _KINDS if k == kind), None)
     if known is None:
         raise refused("the kind " + " or ".join(f'"{k}"' for k in _KINDS), call.args[1])
     shape = parse_keywords(call, "dimension")
     extents = tuple(parse_expression(e) for e in shape.values())
-    return Tensor(name, dtype, known, tuple(shape), extents, storage)
+    return Tensor(name, dtype, known, tuple(shape), extents, storage, shared)
+
+
+def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool]:
+    """(tensor whose storage is used, whether all groups read it together)."""
+    storage = ""
+    match marks:
+        case [ast.Call(ast.Name("storage"), [ast.Name(storage)], []), *rest]:
+            check_name("tensor", storage, where=line_of(call))
+        case _:
+            rest = marks
+    match rest:
+        case []:
+            return storage, False
+        case [ast.Name("shared")]:
+            return storage, True
+        case _:
+            raise refused(_TENSOR_FORM, call)
 
 
 def _buffer(name: str, call: ast.Call) -> Buffer:

@@ -24,7 +24,10 @@ Stage: TypeAlias = Literal["seed", "staged", "explicit"]
 
 @dataclass(frozen=True)
 class Place:
-    """A statement of a program, the loops and conditions around it, and the tables to look up."""
+    """A statement of a program, the loops and conditions around it, and the tables to look up.
+
+    `in_place`: after the seed stage, too, calls may work on tiles of tensors where they lie.
+    """
 
     program: Program
     stage: Stage
@@ -33,6 +36,7 @@ class Place:
     loops: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     stmt: Stmt | None = None
+    in_place: bool = False
 
     def at(self, stmt: Stmt) -> Place:
         """The same place, at one statement."""

@@ -202,8 +202,9 @@ def _tensor(tensor: Tensor) -> _Group:
     named = zip(tensor.dims, tensor.shape, strict=True)
     extents = [f"{check_name('dimension', d)}={_expr(e)}" for d, e in named]
     storage = [f"storage({check_name('tensor', tensor.storage)})"] if tensor.storage else []
+    shared = ["shared"] if tensor.shared else []
     head = f"{check_name('tensor', tensor.name)}: tensor("
-    return _Group(head, (_quoted(tensor.dtype), _quoted(tensor.kind), *storage, *extents))
+    return _Group(head, (_quoted(tensor.dtype), _quoted(tensor.kind), *storage, *shared, *extents))
 
 
 def _buffer(buffer: Buffer) -> _Group:

@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, free_vars, from_ast
+from tilewright.common.expr import Binary, Const, Expr, Var, free_vars
+from tilewright.common.expr_parser import from_ast
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import Attribute, Operand, Range, Tile, View, at
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
+from tilewright.common.expr import Const, Expr
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
@@ -31,13 +32,22 @@ from tilewright.ir.visit import expressions, walk
 
 __all__ = ["Stage", "verify"]
 
+MOST_ITERATIONS = 2**31 - 1
+"""Of one loop: what simulators can count through."""
+
 
 def verify(
-    program: Program, stage: Stage, *, capacity_bytes: int | None = None, part: bool = False
+    program: Program,
+    stage: Stage,
+    *,
+    capacity_bytes: int | None = None,
+    part: bool = False,
+    in_place: bool = False,
 ) -> None:
     """Check every rule of the stage.
 
     A `part` is one nest of several: what owns the storage of its tensors may stand in another.
+    `in_place`: cores address main memory, so calls may work on tensors where they lie.
     Raises ProgramError for a broken rule, and CapacityError for buffers beyond `capacity_bytes` of
     scratchpad per core.
 
@@ -50,7 +60,8 @@ known: n, rid, cid, mesh_rows, mesh_columns
     """
     check_declarations(program, part=part)
     tensors = {t.name: t for t in program.tensors}
-    place = Place(program, stage, tensors, {b.name: b for b in program.buffers})
+    buffers = {b.name: b for b in program.buffers}
+    place = Place(program, stage, tensors, buffers, in_place=in_place)
     _check_body(program.body, place)
     _check_waited(place)
     _check_outputs(place)
@@ -73,6 +84,7 @@ def _check_statement(stmt: Stmt, place: Place) -> None:
         case For(var, extent, body):
             _check_loop_variable(var, place)
             place.check_uniform("extent", extent)
+            _check_extent(extent, place)
             _check_body(body, place.inside(stmt))
         case If(condition, then, orelse):
             place.check_uniform("condition", condition)
@@ -92,6 +104,11 @@ def _check_statement(stmt: Stmt, place: Place) -> None:
             pass
         case _:
             assert_never(stmt)
+
+
+def _check_extent(extent: Expr, place: Place) -> None:
+    if isinstance(extent, Const) and extent.value > MOST_ITERATIONS:
+        raise place.error(f"a loop runs at most {MOST_ITERATIONS} times")
 
 
 def _check_loop_variable(var: str, place: Place) -> None:
@@ -132,7 +149,7 @@ def _check_transfer(stmt: Transfer, place: Place) -> None:
 def _check_writable(name: str, place: Place) -> None:
     tensor = place.tensor(name)
     owner = place.tensors.get(tensor.memory, tensor)
-    if "input" in (tensor.kind, owner.kind):
+    if tensor.is_given or owner.is_given:
         raise place.error(f"tensor {name!r} is an input and cannot be written")
 
 

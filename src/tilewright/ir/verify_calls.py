@@ -9,7 +9,7 @@ from typing import assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, product
-from tilewright.ir.matrix import matrix_form
+from tilewright.ir.matrix import as_view, matrix_form
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import Call, Operand, Range, Tensor, Tile, View
 from tilewright.ir.place import Place
@@ -79,6 +79,8 @@ def _check_attributes(call: Call, place: Place) -> None:
 
 def _check_stage(operand: Operand, place: Place) -> None:
     if isinstance(operand, Tile) == (place.stage == "seed"):
+        return
+    if place.in_place and isinstance(operand, Tile):
         return
     takes = "tiles of tensors" if place.stage == "seed" else "views of buffers"
     what = "tile" if isinstance(operand, Tile) else "view"
@@ -190,9 +192,8 @@ def _axis_extent(operand: Operand, letter: str) -> Expr:
 
 def _check_matrices(call: Call, primitive: Primitive, place: Place) -> None:
     for operand, axes in zip(call.operands, primitive.axes, strict=True):
-        assert isinstance(operand, View)
         try:
-            matrix_form(operand, axes[0], axes[1])
+            matrix_form(as_view(operand, place.program), axes[0], axes[1])
         except ProgramError as error:
             raise place.error(error.message, error.fix) from error
 

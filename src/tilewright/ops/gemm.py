@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.common.dtypes import dtype as find_dtype
+from tilewright.common.errors import ShapeError
 from tilewright.ops.op import Array, Shape, in_double, require_positive, rounded
 
 
@@ -28,6 +30,9 @@ class Gemm:
 
     def __post_init__(self) -> None:
         require_positive(self.kind, m=self.m, n=self.n, k=self.k)
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not math.isfinite(value):
+                raise ShapeError(f"gemm: {name} must be finite, found {value}")
         find_dtype(self.dtype)
 
     @property

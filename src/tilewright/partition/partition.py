@@ -41,6 +41,15 @@ class Partition:
         """The operator of the first piece; the others have the same extents."""
         return self.pieces[0].op
 
+    @property
+    def shared_operands(self) -> tuple[bool, ...]:
+        """For each operand whether all of several pieces read the same of it."""
+        several, first = len(self.pieces) > 1, self.pieces[0].operands
+        return tuple(
+            several and all(piece.operands[i] == region for piece in self.pieces)
+            for i, region in enumerate(first)
+        )
+
     def assemble(self, results: Sequence[Array]) -> Array:
         """The whole result from those of the pieces, in their order."""
         whole = np.full(self.op.out_shape, np.nan, dtype=results[0].dtype)

@@ -317,3 +317,25 @@ def test_a_node_of_any_attributes_loads_or_is_refused_in_words(
         return
     assert refused.where == str(path)
     assert len(refused.message) < 400
+
+
+@pytest.mark.parametrize("name", ["node_name", "image_x", "weight_w", "result_y", "strides"])
+def test_names_that_are_no_text(tmp_path, name):
+    """Each name of the file in turn, with a byte in it that is no UTF-8."""
+    proto = model(
+        [node("Conv", ["image_x", "weight_w"], ["result_y"], name="node_name", strides=[1, 1])],
+        {"image_x": (2, 4, 9, 8)},
+        {"weight_w": floats(6, 4, 3, 3)},
+        outputs=("result_y",),
+    )
+    path = saved(tmp_path, proto)
+    data = path.read_bytes()
+    assert name.encode() in data
+    path.write_bytes(data.replace(name.encode(), b"\xff" + name.encode()[1:]))
+    assert refusal(path) == f"{path}: is not an ONNX model: a name is not UTF-8 text"
+
+
+def test_texts_are_shown_without_control_characters(tmp_path):
+    proto = model([node("größe\x1b[31m\u202e", ["x"], ["y"])], IMAGE)
+    shown = "operator 'größe\\x1b[31m\\u202e' is not supported (node 'y' (größe\\x1b[31m\\u202e))"
+    assert refusal(saved(tmp_path, proto)).split(";")[0].endswith(shown)

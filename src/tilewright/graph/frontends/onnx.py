@@ -66,16 +66,28 @@ def _parse(path: Path) -> onnx.ModelProto:
 def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
     """`model` without protocol buffers, its numbers read."""
     try:
-        constants = {tensor.name: _numbers(tensor, folder) for tensor in model.graph.initializer}
+        stored = model.graph.initializer
+        constants = {_text(tensor.name): _numbers(tensor, folder) for tensor in stored}
         return OnnxModel(
             opset=_opset(model),
             inputs=[_declaration(value) for value in model.graph.input],
             constants=constants,
             nodes=[_node(node, folder) for node in model.graph.node],
-            outputs=[value.name for value in model.graph.output],
+            outputs=[_text(value.name) for value in model.graph.output],
         )
     except UnicodeDecodeError:
-        raise GraphError("is not an ONNX model: a name is not UTF-8 text") from None
+        raise _not_text() from None
+
+
+def _not_text() -> GraphError:
+    return GraphError("is not an ONNX model: a name is not UTF-8 text")
+
+
+def _text(name: str | bytes) -> str:
+    """A name of the file; the decoder hands over as bytes what is no text."""
+    if isinstance(name, str):
+        return name
+    raise _not_text()
 
 
 def _opset(model: onnx.ModelProto) -> int:
@@ -90,11 +102,11 @@ def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
     if not value.type.HasField("tensor_type"):
         raise GraphError(f"input {quoted(value.name)} is not a tensor")
     extents = tuple(
-        int(dimension.dim_value) if dimension.HasField("dim_value") else str(dimension.dim_param)
+        int(dimension.dim_value) if dimension.HasField("dim_value") else _text(dimension.dim_param)
         for dimension in tensor.shape.dim
     )
     return InputDeclaration(
-        value.name, extents, _element_type(tensor.elem_type, f"input {quoted(value.name)}")
+        _text(value.name), extents, _element_type(tensor.elem_type, f"input {quoted(value.name)}")
     )
 
 
@@ -109,13 +121,13 @@ def _element_type(code: int, what: str) -> str:
 
 
 def _node(node: onnx.NodeProto, folder: Path) -> OnnxNode:
-    attributes = {item.name: _attribute(item, folder) for item in node.attribute}
+    attributes = {_text(item.name): _attribute(item, folder) for item in node.attribute}
     return OnnxNode(
-        kind=node.op_type,
-        domain="" if node.domain == "ai.onnx" else node.domain,
-        name=node.name,
-        inputs=tuple(node.input),
-        outputs=tuple(node.output),
+        kind=_text(node.op_type),
+        domain="" if node.domain == "ai.onnx" else _text(node.domain),
+        name=_text(node.name),
+        inputs=tuple(map(_text, node.input)),
+        outputs=tuple(map(_text, node.output)),
         attributes=attributes,
     )
 

@@ -1,0 +1,13 @@
+"""The version of tilewright: part of the key of every stored result."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def tool_version() -> str:
+    """The installed version of tilewright; "uninstalled" when run from plain sources."""
+    try:
+        return version("tilewright")
+    except PackageNotFoundError:
+        return "uninstalled"

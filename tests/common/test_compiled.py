@@ -1,0 +1,54 @@
+"""The disk cache of compiled functions follows every source that they are compiled from."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BOX = """
+from typing import NamedTuple
+class Box(NamedTuple):
+    width: float
+    height: float
+FACTOR = {factor}
+"""
+AREA = """
+from tilewright.common.compiled import entry_point
+import {home}
+from {home} import FACTOR
+@entry_point({home})
+def area(box):
+    return FACTOR * box.width * box.height
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return tmp_path
+
+
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, home: str, factor: int) -> tuple[float, int]:
+    """(result, hits of the disk cache) of the function with its class in the module `home`."""
+    for name, text in ((home, BOX), ("tilewright_area", AREA)):
+        (folder / f"{name}.py").write_text(text.format(home=home, factor=factor))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.invalidate_caches()
+    area: Any = importlib.import_module("tilewright_area").area
+    result = area(sys.modules[home].Box(2.0, 3.0))
+    return result, sum(area.stats.cache_hits.values())
+
+
+def test_the_cache_follows_the_sources(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = "tilewright_first_home", "tilewright_second_home"
+    assert run(folder, monkeypatch, first, 1) == (6.0, 0)
+    assert run(folder, monkeypatch, first, 1) == (6.0, 1)
+    assert run(folder, monkeypatch, first, 10) == (60.0, 0)
+    (folder / f"{first}.py").write_text("")
+    assert run(folder, monkeypatch, second, 10) == (60.0, 0)
+    assert run(folder, monkeypatch, second, 10) == (60.0, 1)
