@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilewright.common.expr import Const, Expr, Var, binary, evaluate, substitute
+from tilewright.common.expr import Const, Expr, Var, binary, evaluate, product, substitute
 from tilewright.ir.nodes import (
     Call,
     For,
@@ -114,10 +114,16 @@ def _at_indices(stmt: Transfer, indices: dict[str, Expr], slot: Expr) -> Transfe
 
 
 def _slot(loops: Loops, ahead: int) -> Expr:
-    """The slot that the current (or the next) iteration of the loops together uses, of two."""
+    """The slot that the current (or the next) iteration of the loops together uses, of two.
+
+    Iterations are counted through. An inner loop may be shorter in the last iteration of a loop
+    around it; the iterations before that were as long as the first.
+    """
     index: Expr = Const(0)
-    for loop in loops:
-        index = index * loop.extent + Var(loop.var)
+    for depth, loop in enumerate(loops):
+        first = {loop.var: 0}
+        inside = product(substitute(f.extent, first) for f in loops[depth + 1 :])
+        index = index + Var(loop.var) * inside
     return (index + ahead) % 2
 
 

@@ -1,12 +1,11 @@
 """Infer the transfers of a seed-stage program (swATOP 4.5.1).
 
 Each tensor gets a scratchpad buffer and a transfer just inside the innermost loop that its region
-depends on: as far
-out as reuse allows. `stage` moves a tensor's transfer further out, where it fetches the union of
-what the loops
-inside need. A result whose reduction loops all run inside its transfer starts from zero and is put
-once; otherwise
-it is fetched again for every outer reduction step.
+depends on: as far out as reuse allows. `stage` moves a tensor's transfer further out, where it
+fetches the union of what the loops inside need, or leaves it in place: then calls work on the
+tensor itself. Transfers stand outside the condition of a skewed loop. A result whose reduction
+loops all run inside its transfer starts from zero and is put once; otherwise it is fetched again
+for every outer reduction step.
 
 before:  for i: for k: gemm(c[i], a[i, k], b[k])
 after:   for i: fill(c_tile)
@@ -37,6 +36,7 @@ from tilewright.ir.nodes import (
     Call,
     For,
     If,
+    Operand,
     Program,
     Range,
     Stmt,
@@ -46,6 +46,7 @@ from tilewright.ir.nodes import (
     Wait,
 )
 from tilewright.ir.primitives import PRIMITIVES
+from tilewright.seeds.steps import IN_PLACE
 
 SLOT_ELEMENTS = 8
 """Slots start at multiples of this many elements, so that every slot is aligned for vectors of both
@@ -56,13 +57,13 @@ dtypes.
 @dataclass(frozen=True)
 class _Staged:
     """Where one tensor is transferred: inside `depth` loops, as `region`; `view` is a call's part
-    of it.
+    of it, or the tile itself where the tensor stays in place.
     """
 
     tile: Tile
     depth: int
     region: tuple[Range, ...]
-    view: View
+    view: Operand
     written: bool
 
 
@@ -71,27 +72,31 @@ def copies(tensor: str) -> Var:
     return Var(f"{tensor}_copies")
 
 
-def infer_dma(program: Program, stages: Mapping[str, str]) -> Program:
+def infer_dma(program: Program, stages: Mapping[str, str], *, workspace: bool = True) -> Program:
     """Staged-stage program: each transfer is followed by its wait, calls work on buffer views.
 
-    `stages` maps a tensor to the loop outside which its transfer stands.
+    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`.
     """
-    loops, inner = _chain(program.body)
+    loops, body = _chain(program.body)
+    guard, inner = _unguarded(body)
     main = _main_call(inner)
     staged = [_stage(o, loops, stages, i == 0) for i, o in enumerate(_tiles(inner, main))]
     output = staged[0]
     views = {s.tile.tensor: s.view for s in staged}
-    workspace = _workspace(main, staged, program, loops)
-    if workspace:
-        main = replace(main, attributes=(*main.attributes, ("workspace", workspace.name)))
-    body: tuple[Stmt, ...] = (_on_views(main, views),)
+    packing = _workspace(main, staged, program, loops) if workspace else None
+    if packing:
+        main = replace(main, attributes=(*main.attributes, ("workspace", packing.name)))
+    body = (_on_views(main, views),)
+    if guard is not None:
+        body = (If(guard, body),)
     for depth in range(len(loops), -1, -1):
         body = _at_depth(depth, body, loops, staged, inner, output)
         if depth:
             body = (replace(loops[depth - 1], body=body),)
-    buffers = tuple(_buffer(s, program, loops) for s in staged)
-    buffers = (*buffers, workspace) if workspace else buffers
-    parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in staged)}
+    copied = [s for s in staged if isinstance(s.view, View)]
+    buffers = tuple(_buffer(s, program, loops) for s in copied)
+    buffers = (*buffers, packing) if packing else buffers
+    parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in copied)}
     return Program(program.name, tuple(sorted(parameters)), program.tensors, buffers, body)
 
 
@@ -101,6 +106,15 @@ def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
         loops.append(body[0])
         body = body[0].body
     return loops, body
+
+
+def _unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
+    """What stands innermost, and the condition of a skewed loop that it stands under as a whole."""
+    match body:
+        case (If(condition, then, ()),):
+            return condition, then
+        case _:
+            return None, body
 
 
 def _main_call(inner: tuple[Stmt, ...]) -> Call:
@@ -126,6 +140,8 @@ def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: boo
     names = [f.var for f in loops]
     used = frozenset().union(*(_range_symbols(r) for r in tile.ranges))
     depth = max((i + 1 for i, name in enumerate(names) if name in used), default=0)
+    if stages.get(tile.tensor) == IN_PLACE:
+        return _Staged(tile, depth, tile.ranges, tile, written)
     if tile.tensor in stages:
         if stages[tile.tensor] not in names:
             raise ScheduleError(
@@ -135,13 +151,17 @@ def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: boo
     pairs = [_union(r, loops[depth:], tile.tensor) for r in tile.ranges]
     region = tuple(r for r, _ in pairs)
     view = View(
-        f"{tile.tensor}_tile",
+        _buffer_name(tile.tensor),
         Const(0),
         tuple(r.extent for r in region),
         tuple(v for _, v in pairs),
         tile.roles,
     )
     return _Staged(tile, depth, region, view, written)
+
+
+def _buffer_name(tensor: str) -> str:
+    return f"{tensor}_tile"
 
 
 def _range_symbols(r: Range) -> frozenset[str]:
@@ -192,15 +212,19 @@ def _at_depth(
 
 
 def _moved(s: _Staged, direction: str) -> list[Stmt]:
+    if not isinstance(s.view, View):
+        return []
     transfer = Transfer(
         "put" if direction == "put" else "get", s.tile.tensor, s.region, s.view.buffer, Const(0)
     )
     return [transfer, Wait(s.view.buffer, Const(0))]
 
 
-def _whole(s: _Staged) -> View:
+def _whole(s: _Staged) -> Operand:
+    letters = "".join(chr(ord("a") + i) for i in range(len(s.region)))
+    if not isinstance(s.view, View):
+        return replace(s.view, roles=letters)
     ranges = tuple(Range(Const(0), r.extent) for r in s.region)
-    letters = "".join(chr(ord("a") + i) for i in range(len(ranges)))
     return replace(s.view, ranges=ranges, roles=letters)
 
 
@@ -235,7 +259,7 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
     return result
 
 
-def _on_views(call: Call, views: Mapping[str, View]) -> Call:
+def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
     return replace(
         call, operands=tuple(views[o.tensor] if isinstance(o, Tile) else o for o in call.operands)
     )
@@ -244,7 +268,8 @@ def _on_views(call: Call, views: Mapping[str, View]) -> Call:
 def _buffer(s: _Staged, program: Program, loops: list[For]) -> Buffer:
     elements = _largest(s.region, loops)
     dtype = program.tensor(s.tile.tensor).dtype
-    return Buffer(s.view.buffer, dtype, round_up(elements, SLOT_ELEMENTS), copies(s.tile.tensor))
+    name, count = _buffer_name(s.tile.tensor), copies(s.tile.tensor)
+    return Buffer(name, dtype, round_up(elements, SLOT_ELEMENTS), count)
 
 
 def _largest(ranges: tuple[Range, ...], loops: list[For]) -> Expr:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tilewright.ir.nodes import Barrier, Buffer, Call, Program, Stmt, Tensor, Transfer, View, Wait
 from tilewright.ir.visit import instantiate, rewrite
@@ -28,13 +29,27 @@ def _nothing(_: str, __: Program) -> None:
     return None
 
 
-def stage(seed: Program, stages: Mapping[str, str], observer: Observer = _nothing) -> Program:
-    """Seed stage to staged: transfers inferred, boundaries explicit, all still parametric."""
-    staged = infer_dma(seed, stages)
+def stage(
+    seed: Program,
+    stages: Mapping[str, str],
+    observer: Observer = _nothing,
+    *,
+    workspace: bool = True,
+) -> Program:
+    """Seed stage to staged: transfers inferred, boundaries explicit, all still parametric.
+
+    A strided operand of a matrix product that is read by vectors gets a `workspace` to be packed
+    into.
+    """
+    staged = infer_dma(seed, stages, workspace=workspace)
     observer("infer_dma", staged)
     bounded = handle_boundary(staged)
     observer("handle_boundary", bounded)
     return bounded
+
+
+stage_packing = partial(stage, workspace=False)
+"""For machines whose copies bring tiles into any layout."""
 
 
 def finish(

@@ -1,10 +1,9 @@
 """The integer part of a space: every value of the tile factors and buffer copies of a structure.
 
 A spread axis takes multiples of its granule, the smallest extent the primitive accepts: the
-register block of the
-matrix product times the mesh. Its tiles are balanced: for each number of tiles, the smallest that
-covers the axis.
-Other axes inside the primitive take divisors of their extent, since they are never padded.
+register block of the matrix product times the mesh. Its tiles are balanced: for each number of
+tiles, the smallest that covers the axis. Other axes inside the primitive take divisors of their
+extent, since they are never padded.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from math import gcd, lcm, prod
+from math import gcd, isqrt, lcm, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,8 @@ import numpy.typing as npt
 from tilewright.common.expr import Const, Value, evaluate
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
-from tilewright.schedule.lower import Plan
+from tilewright.machine import Machine
+from tilewright.schedule.plan import Plan
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Limits
 
@@ -32,24 +32,57 @@ _TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 @dataclass(frozen=True)
 class Blocks:
-    """What the machine's primitives ask of extents: mesh size and register block."""
+    """What the machine's primitives ask of extents: mesh size and register block.
+
+    `partial`: blocks need not be full; tiles are multiples of them all the same, or whole axes.
+    `overlap`: transfers overlap with computing, so that a second copy of a buffer is of use.
+    """
 
     rows: int
     columns: int
     vector: int
     scalar: int
     lanes: int = 4
+    partial: bool = False
+    overlap: bool = True
+
+
+def blocks_of(machine: Machine, dtype: str) -> Blocks:
+    """What the machine's matrix primitive asks of extents."""
+    gemm, lanes = machine.primitives.gemm, machine.core.lanes(dtype)
+    return Blocks(
+        machine.mesh.rows,
+        machine.mesh.columns,
+        lanes * gemm.register_block_vectors,
+        gemm.register_block_scalars,
+        1 if gemm.partial_blocks else lanes,
+        partial=gemm.partial_blocks,
+        overlap=not machine.dma.synchronous,
+    )
 
 
 @dataclass(frozen=True)
 class SplitAxis:
-    """One split axis: `letter` its role, `over` its spread ("" for none), `extent` its length."""
+    """One split axis: `letter` its role, `over` its spread ("" for none), `extent` its length.
+
+    `beside`: indices of axes that are not split in the same dimension of the primitive, at each of
+    its own. A `padded` axis is rounded up in every core, an `uneven` one may have a shorter last
+    tile.
+    """
 
     name: str
     factor: str
     letter: str
     over: str
     extent: int
+    beside: int = 1
+    padded: bool = False
+    uneven: bool = False
+
+    @property
+    def rounded(self) -> bool:
+        """Whether its last tile is rounded up to a granule."""
+        return self.padded or self.over != ""
 
 
 def split_axes(p: Plan, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
@@ -61,9 +94,18 @@ def split_axes(p: Plan, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
             p.roles.get(name, ""),
             p.spreads.get(name, ""),
             int(evaluate(p.nest.axis(name).extent, parameters)),
+            _beside(p, p.roles.get(name, ""), parameters),
+            name in p.pads,
+            name in p.skews,
         )
         for name, factor in p.splits.items()
     )
+
+
+def _beside(p: Plan, letter: str, parameters: Mapping[str, int]) -> int:
+    """Indices that the primitive takes whole in its dimension `letter`."""
+    axes = (a for a in p.nest.axes if a.name not in p.splits and p.roles.get(a.name) == letter)
+    return prod(int(evaluate(a.extent, parameters)) for a in axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +125,11 @@ class FactorGrid:
         """Number of combinations of tile factors."""
         return len(next(iter(self.tiles.values())))
 
+    @property
+    def copy_count(self) -> int:
+        """Number of combinations of buffer copies; 1 where nothing is copied."""
+        return len(next(iter(self.copies.values()), (1,)))
+
     def chosen(self, copy_index: int, tile_index: int) -> dict[str, int]:
         """The values of one candidate."""
         copies = {name: int(v[copy_index, 0]) for name, v in self.copies.items()}
@@ -92,16 +139,17 @@ class FactorGrid:
 def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blocks) -> FactorGrid:
     """Every value of the factors, granules and copies of a structure for one operator."""
     p = structure.plan
-    doubled = structure.space.doubled
+    doubled = structure.space.doubled if blocks.overlap else ()
     if p.nest.reductions() and _reduces_outside(p):
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
     buffers = [b for b in structure.staged.buffers if not isinstance(b.copies, Const)]
     tensors = tuple(b.name.removesuffix("_tile") for b in buffers)
     packs = len(buffers) < len(structure.staged.buffers)
     tiles = _tiles(split_axes(p, parameters), p.vector, structure.space.limits, blocks, packs)
-    aligned = _aligned(structure, {**parameters, **tiles}, blocks)
-    kept = {name: v[aligned] for name, v in tiles.items()}
-    return FactorGrid(kept, _copies(tensors, doubled))
+    if not blocks.partial:
+        aligned = _aligned(structure, {**parameters, **tiles}, blocks)
+        tiles = {name: v[aligned] for name, v in tiles.items()}
+    return FactorGrid(tiles, _copies(tensors, doubled))
 
 
 def _aligned(
@@ -114,7 +162,9 @@ def _aligned(
     width = max(np.size(v) for v in values.values())
     fits = np.ones(width, np.bool_)
     for last in (False, True):
-        at = {f.var: evaluate(f.extent, env) - 1 if last else 0 for f in loops}
+        at: dict[str, Value] = {}
+        for f in loops:
+            at[f.var] = evaluate(f.extent, {**env, **at}) - 1 if last else 0
         for count in structure.aligned:
             fits &= evaluate(count, {**env, **at}) % blocks.lanes == 0
     return fits
@@ -128,7 +178,8 @@ def _loops(structure: Structure) -> tuple[For, ...]:
 def _reduces_outside(p: Plan) -> bool:
     """Whether a reduction loop runs outside a loop of the result: it is fetched again then."""
     reductions = p.nest.reductions()
-    own = [i for i, name in enumerate(p.order) if name not in reductions]
+    skewed = {s.over for s in p.skews.values()}
+    own = [i for i, name in enumerate(p.order) if name not in reductions | skewed]
     looped = [i for i in own if p.nest.axis(p.order[i]).extent != Const(1)]
     first = min((i for i, name in enumerate(p.order) if name in reductions), default=len(p.order))
     return any(i > first for i in looped)
@@ -144,21 +195,41 @@ def _copies(tensors: tuple[str, ...], doubled: tuple[str, ...]) -> Columns:
 def _tiles(
     axes: tuple[SplitAxis, ...], vector: str, limits: Limits, blocks: Blocks, packs: bool
 ) -> Columns:
-    names = [a.factor for a in axes] + [f"{a.name}_granule" for a in axes if a.over]
+    rounded = [a for a in axes if a.rounded and not blocks.partial]
+    names = [a.factor for a in axes] + [f"{a.name}_granule" for a in rounded]
     rows: list[tuple[int, ...]] = []
-    whole = [a for a in axes if not a.over]
+    whole = [a for a in axes if not a.rounded and not a.uneven]
     for sizes in product(*(divisors(a.extent, limits.most) for a in whole)):
         fixed = dict(zip((a.name for a in whole), sizes, strict=True))
-        granules = {
-            a.name: granule_of(a, axes, fixed, vector, blocks, packs) for a in axes if a.over
-        }
+        granules = _granules(axes, fixed, vector, blocks, packs)
         choices = [
-            balanced_tiles(a.extent, granules[a.name], limits) if a.over else (fixed[a.name],)
+            (fixed[a.name],)
+            if a.name in fixed
+            else balanced_tiles(a.extent, granules.get(a.name, 1), limits)
             for a in axes
         ]
-        rows += [(*tiles, *granules.values()) for tiles in product(*choices)]
+        if blocks.partial:
+            choices = [within(a.extent, tiles) for a, tiles in zip(axes, choices, strict=True)]
+        own = [granules[a.name] for a in rounded]
+        rows += [(*tiles, *own) for tiles in product(*choices)]
     table = np.array(rows, np.int64).reshape(len(rows), -1)
     return {name: table[:, i] for i, name in enumerate(names)}
+
+
+def _granules(
+    axes: Sequence[SplitAxis],
+    fixed: Mapping[str, int],
+    vector: str,
+    blocks: Blocks,
+    packs: bool,
+) -> dict[str, int]:
+    """The granules of the axes that are rounded: what every core pads is part of what is spread."""
+    known = dict(fixed)
+    for a in axes:
+        if a.padded:
+            known[a.name] = granule_of(a, axes, known, vector, blocks, packs)
+    found = {a.name: granule_of(a, axes, known, vector, blocks, packs) for a in axes if a.over}
+    return {a.name: found.get(a.name, known.get(a.name, 1)) for a in axes if a.rounded}
 
 
 def granule_of(
@@ -169,17 +240,18 @@ def granule_of(
     blocks: Blocks,
     packs: bool,
 ) -> int:
-    """Smallest extent of a spread axis such that every core's part is whole register blocks.
+    """Smallest extent of a rounded axis such that every core's part is whole register blocks.
 
     An operand that the primitive `packs` is contiguous along k, read by vectors.
     """
     both = lcm(blocks.rows, blocks.columns)
-    mesh = {"rows": blocks.rows, "columns": blocks.columns, "both": both}[a.over]
+    mesh = {"": 1, "rows": blocks.rows, "columns": blocks.columns, "both": both}[a.over]
     if not vector:
         return mesh
     if a.letter == "k":
         return mesh * blocks.lanes if packs else mesh
-    others = prod(fixed[o.name] for o in axes if o.letter == a.letter and o.name in fixed)
+    known = (fixed[o.name] for o in axes if o.letter == a.letter and o.name in fixed)
+    others = a.beside * prod(known)
     block = blocks.vector if a.letter == vector else blocks.scalar
     return mesh * (block // gcd(block, others))
 
@@ -200,14 +272,24 @@ def balanced_tiles(extent: int, granule: int, limits: Limits) -> tuple[int, ...]
     return tuple(found)[: limits.most]
 
 
+def within(extent: int, tiles: Sequence[int]) -> tuple[int, ...]:
+    """Tiles that are no longer than their axis.
+
+    >>> within(100, (128, 64, 32))
+    (100, 64, 32)
+    """
+    return tuple(dict.fromkeys(min(extent, tile) for tile in tiles))
+
+
 def divisors(extent: int, most: int) -> tuple[int, ...]:
     """A few divisors of the extent: the extent itself, 1, and some between.
 
     >>> divisors(56, 5)
     (56, 14, 7, 4, 1)
     """
-    every = [d for d in range(extent, 0, -1) if extent % d == 0]
-    if len(every) <= most:
-        return tuple(every)
-    places = np.linspace(0, len(every) - 1, most).round().astype(int)
-    return tuple(every[i] for i in places)
+    small = np.arange(1, isqrt(extent) + 1)
+    small = small[extent % small == 0]
+    every = np.unique(np.concatenate([small, extent // small]))[::-1]
+    if len(every) > most:
+        every = every[np.linspace(0, len(every) - 1, most).round().astype(int)]
+    return tuple(every.tolist())

@@ -1,20 +1,15 @@
 """Lower one nest under one schedule to the seed stage of the IR (swATOP Fig. 4, middle).
 
 In: a nest and its steps, factors still symbols. Out: a program of loops around one call on tiles,
-parametric in the
-operator's extents, the tile factors and the granules. Tiles are those of one core: the inner part
-of a spread axis
-is cut into equal chunks over the mesh. The last tile of a spread axis is rounded up to its granule,
-the smallest
-extent the primitive takes: a primitive of other parameters where that suffices, zero padding for
-what is left
-(swATOP 4.5.3).
+parametric in the operator's extents, the tile factors and the granules. Tiles are those of one
+core: the inner part of a spread axis is cut into equal chunks over the mesh. The last tile of a
+spread axis is rounded up to its granule, the smallest extent the primitive takes: a primitive of
+other parameters where that suffices, zero padding for what is left (swATOP 4.5.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
@@ -45,43 +40,9 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import PRIMITIVES
 from tilewright.ir.visit import used_symbols
+from tilewright.schedule.plan import STRICT, Plan, Rules, plan
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, Use
-from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Stage, Step, Vectorize
-
-Direction = str
-"""Which way a dimension is cut over the mesh: "rows", "columns", or "" for not at all."""
-
-_GEMM_SPREAD = (
-    {"m": "rows", "n": "columns"},
-    {"m": "rows", "k": "columns"},
-    {"k": "rows", "n": "columns"},
-)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the steps say, in a form to look things up in; one per (nest, steps)."""
-
-    nest: Nest
-    splits: Mapping[str, str]
-    roles: Mapping[str, str]
-    order: tuple[str, ...]
-    layouts: Mapping[str, tuple[str, ...]]
-    vector: str
-    spreads: Mapping[str, Direction]
-    stages: Mapping[str, str]
-
-    def direction(self, operand: int, axis: str) -> Direction:
-        """How `axis` is cut over the mesh in one operand (0 is the output)."""
-        if axis not in self.spreads:
-            return ""
-        if self.nest.primitive == "gemm":
-            return _GEMM_SPREAD[operand].get(self.roles[axis], "")
-        return self.spreads[axis]
-
-    def looped(self, axis: Axis) -> bool:
-        """Whether a loop runs over the axis."""
-        return not axis.inner and (axis.name in self.splits or axis.name not in self.roles)
+from tilewright.seeds.steps import Skew, Step, print_step
 
 
 def granule(axis: str) -> Var:
@@ -89,65 +50,41 @@ def granule(axis: str) -> Var:
     return Var(f"{axis}_granule")
 
 
-def plan(nest: Nest, steps: tuple[Step, ...]) -> Plan:
-    """Collect the steps; ScheduleError on an unknown axis or an order that is not the loops."""
-    splits: dict[str, str] = {}
-    roles = dict(nest.roles)
-    layouts: dict[str, tuple[str, ...]] = {}
-    spreads: dict[str, Direction] = {}
-    stages: dict[str, str] = {}
-    order: tuple[str, ...] = ()
-    vector = ""
-    for step in steps:
-        match step:
-            case Split(axis, factor):
-                splits[nest.axis(axis).name] = factor
-            case Fuse(axis, into):
-                roles[nest.axis(axis).name] = into
-            case Reorder(loops):
-                order = loops
-            case Layout(tensor, dims):
-                layouts[tensor] = dims
-            case Vectorize(letter):
-                vector = letter
-            case Spread(axis, over):
-                spreads[nest.axis(axis).name] = over
-            case Stage(tensor, at):
-                stages[tensor] = at
-    result = Plan(nest, splits, roles, order, layouts, vector, spreads, stages)
-    loops = tuple(a.name for a in nest.axes if result.looped(a))
-    if order and sorted(order) != sorted(loops):
-        raise ScheduleError(f"reorder names {list(order)}, the loops are {list(loops)}")
-    return Plan(nest, splits, roles, order or loops, layouts, vector, spreads, stages)
-
-
-def lower(nest: Nest, steps: tuple[Step, ...], dtype: str) -> Program:
+def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT) -> Program:
     """The seed-stage program of one nest under one schedule."""
-    p = plan(nest, steps)
-    tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in _all_uses(nest))
+    p = plan(nest, steps, rules)
+    tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in nest.every_use)
     body = _innermost(p, dtype)
+    if p.skews:
+        body = (If(all_of(_inside(p, s) for s in p.skews.values()), body),)
     for name in reversed(p.order):
-        axis = nest.axis(name)
-        body = (For(name, ceil_div(axis.extent, _tile(p, axis)), body),)
+        body = (For(name, _iterations(p, name), body),)
     loops, known = set(p.order), {*CORE_SYMBOLS, *MESH_SYMBOLS}
     shapes = frozenset().union(*(free_vars(e) for t in tensors for e in t.shape))
     parameters = (used_symbols(body) | shapes) - loops - known
     return Program(nest.name, tuple(sorted(parameters)), tensors, (), body)
 
 
-def _all_uses(nest: Nest) -> tuple[Use, ...]:
-    addend = nest.epilogue.addend if nest.epilogue else None
-    return (*nest.uses, *((addend,) if addend else ()))
+def _iterations(p: Plan, loop: str) -> Expr:
+    """How often a loop runs: once per tile of its axis; a skewed one for every sum of its two."""
+    for s in p.skews.values():
+        if s.over == loop:
+            return _padded(p, p.nest.axis(s.axis)) + (p.nest.axis(s.by).extent - 1)
+    axis = p.nest.axis(loop)
+    return ceil_div(axis.extent, _tile(p, axis))
+
+
+def _inside(p: Plan, s: Skew) -> Expr:
+    """Whether the sum at hand, less the index of `by`, is an index of the current tile."""
+    tile = _padded(p, p.nest.axis(s.axis))
+    from_first = binary("<=", Var(s.by), Var(s.over))
+    return all_of((from_first, binary("<", Var(s.over), Var(s.by) + tile)))
 
 
 def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str) -> Tensor:
     """The tensor in its layout's storage order."""
     extents = dict(spec.dims)
     dims = layouts.get(spec.name, tuple(extents))
-    if sorted(dims) != sorted(extents):
-        raise ScheduleError(
-            f"layout of {spec.name!r} names {list(dims)}, its dimensions are {list(extents)}"
-        )
     return Tensor(spec.name, dtype, spec.kind, dims, tuple(extents[d] for d in dims), spec.storage)
 
 
@@ -155,6 +92,8 @@ def _innermost(p: Plan, dtype: str) -> tuple[Stmt, ...]:
     """The call, with the output's initialisation before it and its epilogue after it."""
     nest = p.nest
     operands = tuple(tile(p, use, i) for i, use in enumerate(nest.uses))
+    for s in p.skews.values():
+        _check_transfers(p, s, operands)
     attributes = nest.attributes
     if p.vector:
         attributes = (*attributes, ("vector", p.vector), ("dtype", dtype))
@@ -169,6 +108,20 @@ def _innermost(p: Plan, dtype: str) -> tuple[Stmt, ...]:
         last = all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions)
         body = (*body, If(last, (_epilogue(p, output),)))
     return body
+
+
+def _check_transfers(p: Plan, s: Skew, operands: tuple[Tile, ...]) -> None:
+    """A transfer runs where the indices are outside the tile too, so it must not move with both."""
+    if p.nest.axis(s.by).extent == Const(1):
+        return
+    for use, operand in zip(p.nest.uses, operands, strict=True):
+        place = p.order.index(p.stages.get(use.tensor.name, s.by))
+        moves = any({s.over, s.by} <= free_vars(r.start) for r in operand.ranges)
+        if moves and place > p.order.index(s.over):
+            raise ScheduleError(
+                f"{print_step(s)}: the tile of {use.tensor.name!r} moves with {s.over} and {s.by}",
+                fix=f"stage({use.tensor.name}, {s.over}), or a loop further out",
+            )
 
 
 def _epilogue(p: Plan, output: Tile) -> Call:
@@ -191,16 +144,21 @@ def _tile(p: Plan, axis: Axis) -> Expr:
 def _padded(p: Plan, axis: Axis) -> Expr:
     """The extent of the current tile, rounded up to what the primitive takes."""
     size = _tile(p, axis)
-    if axis.name not in p.spreads:
+    if axis.name in p.skews:
+        return minimum(size, axis.extent - axis.var * size)
+    if axis.name not in p.spreads and axis.name not in p.pads:
         return size
-    if axis.name not in p.splits:
-        return round_up(axis.extent, granule(axis.name))
+    if p.rules.partial_blocks:
+        return minimum(size, axis.extent - axis.var * size)
     return minimum(size, round_up(axis.extent - axis.var * size, granule(axis.name)))
 
 
 def _local(p: Plan, operand: int, axis: Axis) -> tuple[Expr, Expr]:
     """(start, extent) of one core's part of the axis in one operand."""
     start = axis.var * _tile(p, axis) if p.looped(axis) else Const(0)
+    if axis.name in p.skews:
+        skew = p.skews[axis.name]
+        return start + (Var(skew.over) - Var(skew.by)), Const(1)
     extent = _padded(p, axis)
     match p.direction(operand, axis.name):
         case "rows":
@@ -233,11 +191,19 @@ def _range(p: Plan, operand: int, index: Expr) -> Range:
         start = start + step * first
         if extent != Const(1):
             spans.append((step, extent))
+    for skew in (p.skews[a.name] for a in axes if a.name in p.skews):
+        start = _gathered(start, (skew.over, skew.by))
     if not spans:
         return Range(start, Const(1))
     if len(spans) == 1:
         return Range(start, spans[0][1], spans[0][0])
     return Range(start, total((size - 1) * step for step, size in spans) + 1)
+
+
+def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
+    """The same sum with one term for each name: what cancels is gone."""
+    terms = (Var(name) * coefficient(e, name) for name in names)
+    return total((substitute(e, dict.fromkeys(names, 0)), *terms))
 
 
 def _letter(p: Plan, index: Expr) -> str:

@@ -1,25 +1,24 @@
 """The discrete part of a space: every legal combination of steps, lowered once.
 
 In: a seed. Out: per nest, its legal structures: step lists with their parametric staged programs. A
-combination is
-illegal, and left out, where a staged view is no matrix, where the vectorised dimension is not the
-contiguous one of
-the result, or where a tile has no fixed union to be staged. Results are kept: layers of a network
-share them.
+combination is illegal, and left out, where a staged view is no matrix, where the vectorised
+dimension is not the contiguous one of the result, or where a tile has no fixed union to be staged.
+Results are kept: layers of a network share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from tilewright.common.errors import ProgramError, ScheduleError
+from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitute
-from tilewright.ir.matrix import Matrix, matrix_form
-from tilewright.ir.nodes import Call, Program, View
+from tilewright.ir.matrix import Matrix, as_view, matrix_form
+from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.visit import walk
-from tilewright.schedule.lower import Plan, lower, plan
+from tilewright.schedule.lower import lower
+from tilewright.schedule.plan import STRICT, Plan, Rules, plan
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Step
 
@@ -42,46 +41,84 @@ class Structure:
     aligned: tuple[Expr, ...] = ()
 
 
-def structures(seed: Seed, space: Space, dtype: str, stager: Stager) -> tuple[Structure, ...]:
+def structures(
+    seed: Seed, space: Space, dtype: str, stager: Stager, rules: Rules = STRICT
+) -> tuple[Structure, ...]:
     """Legal structures of one nest under every layout of the tensors it uses.
 
     `stager` turns a seed-stage program into a staged one (the passes, handed in).
     """
-    return _structures(space, _own_layouts(seed, space), dtype, stager)
+    return _structures(space, _own_layouts(seed, space), dtype, stager, rules)
 
 
 def _own_layouts(seed: Seed, space: Space) -> tuple[tuple[Layout, ...], ...]:
     """The distinct layouts of the tensors of one nest, in the order the seed lists them."""
-    used = {u.tensor.name for u in space.nest.uses}
-    if space.nest.epilogue and space.nest.epilogue.addend:
-        used.add(space.nest.epilogue.addend.tensor.name)
+    used = {u.tensor.name for u in space.nest.every_use}
     kept = (tuple(x for x in chosen if x.tensor in used) for chosen in seed.layout_combinations())
     return tuple(dict.fromkeys(kept))
 
 
 @cache
 def _structures(
-    space: Space, layouts: tuple[tuple[Layout, ...], ...], dtype: str, stager: Stager
+    space: Space,
+    layouts: tuple[tuple[Layout, ...], ...],
+    dtype: str,
+    stager: Stager,
+    rules: Rules,
 ) -> tuple[Structure, ...]:
     found: list[Structure] = []
+    refused: list[TilewrightError] = []
     for chosen in layouts:
-        for steps in space.combinations():
-            structure = build(space, (*chosen, *steps), dtype, stager)
-            if structure is not None and not _repeats(structure, found):
-                found.append(structure)
+        for steps in space.combinations(in_place=rules.in_place):
+            made = _attempt(space, (*chosen, *steps), dtype, stager, rules)
+            if not isinstance(made, Structure):
+                refused.append(made)
+            elif not _repeats(made, found):
+                found.append(made)
+    if not found:
+        raise _none_is_legal(space.nest.name, refused)
     return tuple(found)
 
 
-def build(space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager) -> Structure | None:
-    """Lower one combination; None where it is illegal."""
-    p = plan(space.nest, steps)
+def _none_is_legal(nest: str, refused: Sequence[TilewrightError]) -> ScheduleError:
+    if not refused:
+        return ScheduleError(
+            f"nest {nest!r} has no schedule", fix="give each choice an alternative"
+        )
+    return ScheduleError(
+        f"none of the {len(refused)} schedules of nest {nest!r} is legal; the first: "
+        f"{refused[0].message}",
+        fix=refused[0].fix,
+    )
+
+
+def build(
+    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules = STRICT
+) -> Structure | None:
+    """Lower one combination; None where it is illegal. Raises ScheduleError as `plan` does."""
+    made = _attempt(space, steps, dtype, stager, rules)
+    return made if isinstance(made, Structure) else None
+
+
+def _attempt(
+    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules
+) -> Structure | TilewrightError:
+    """The structure, or why the combination is illegal."""
+    plan(space.nest, steps)
     try:
-        staged = stager(lower(space.nest, steps, dtype), dict(p.stages))
-        aligned = check_structure(p, staged)
-    except (ScheduleError, ProgramError):
-        return None
+        return legal(space, steps, dtype, stager, rules)
+    except (ScheduleError, ProgramError) as error:
+        return error
+
+
+def legal(
+    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules = STRICT
+) -> Structure:
+    """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
+    p = plan(space.nest, steps, rules)
+    staged = stager(lower(space.nest, steps, dtype, rules), dict(p.stages))
     chosen = frozenset(s for s in steps if isinstance(s, Layout))
-    return Structure(space, steps, p, staged, chosen, aligned)
+    return Structure(space, steps, p, staged, chosen, check_structure(p, staged))
 
 
 def _repeats(structure: Structure, found: list[Structure]) -> bool:
@@ -93,18 +130,33 @@ def _repeats(structure: Structure, found: list[Structure]) -> bool:
 
 def check_structure(p: Plan, staged: Program) -> tuple[Expr, ...]:
     """Raise where the primitive cannot take the staged views; say what must be whole vectors."""
+    if not p.splits:
+        raise ScheduleError(
+            f"nest {p.nest.name!r} splits no axis, so that a core holds whole tensors",
+            fix="split the axes inside the primitive",
+        )
     if p.nest.primitive != "gemm":
         return ()
+    spread = {p.roles[axis] for axis in p.spreads}
+    for letter in (letter for letter in "mnk" if letter not in spread):
+        raise ScheduleError(f"the whole mesh computes a matrix product, but no {letter} is spread")
     call = next(s for s in walk(staged.body) if isinstance(s, Call) and s.primitive == "gemm")
-    views = [view for view in call.operands if isinstance(view, View)]
+    views = [as_view(operand, staged) for operand in call.operands]
     forms = [matrix_form(view, *roles) for view, roles in zip(views, _GEMM_ROLES, strict=True)]
     contiguous = "n" if forms[0].order == "row" else "m"
     if p.vector != contiguous:
+        chosen = f"vectorize({p.vector})" if p.vector else "no vectorize"
         raise ScheduleError(
-            f"vectorize({p.vector}): the result is contiguous along {contiguous}",
+            f"{chosen}: the result is contiguous along {contiguous}",
             fix=f"vectorize({contiguous}) or another layout of the result",
         )
     operand = 1 if p.vector == "m" else 2
+    loaded = "column" if p.vector == "m" else "row"
+    if isinstance(call.operands[operand], Tile) and forms[operand].order != loaded:
+        raise ScheduleError(
+            f"{views[operand].buffer!r} is used in place and not contiguous along {p.vector}",
+            fix="another layout of it, or a copy that packs it",
+        )
     return _whole_vectors(views[operand], forms[operand])
 
 

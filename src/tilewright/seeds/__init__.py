@@ -4,7 +4,14 @@
 Importing the package registers the seeds that ship with it.
 """
 
-from tilewright.seeds import conv2d_explicit, conv2d_implicit, conv2d_winograd, gemm
+from tilewright.seeds import (
+    conv2d_explicit,
+    conv2d_implicit,
+    conv2d_swdnn,
+    conv2d_winograd,
+    gemm,
+    gemm_padded,
+)
 from tilewright.seeds.space import Seed, Space, seed, seeds_for
 
 __all__ = [
@@ -12,8 +19,10 @@ __all__ = [
     "Space",
     "conv2d_explicit",
     "conv2d_implicit",
+    "conv2d_swdnn",
     "conv2d_winograd",
     "gemm",
+    "gemm_padded",
     "seed",
     "seeds_for",
 ]

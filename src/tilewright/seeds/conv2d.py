@@ -25,6 +25,8 @@ PIXELS_INNER = ("group", "rows", "channels", "cols", "batch")
 """Storage order of images with the pixels of a row contiguous, image by image."""
 CHANNELS_INNER = ("group", "rows", "cols", "batch", "channels")
 """Storage order of images with the channels of a pixel contiguous."""
+CHANNELS_OUTER = ("group", "channels", "rows", "cols", "batch")
+"""Storage order of images with the pixels of a channel contiguous, row by row."""
 
 
 def images() -> TensorSpec:
@@ -38,7 +40,7 @@ def weights(kernel: tuple[int, int]) -> TensorSpec:
     """The kernels."""
     return tensor(
         "w",
-        "input",
+        "constant",
         group=GROUPS,
         out_channels=OUT_CHANNELS,
         in_channels=IN_CHANNELS,
@@ -83,7 +85,8 @@ def _arrange(op: Conv2d, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _restore(op: Conv2d, y: Any) -> Any:
-    return y.transpose(4, 0, 1, 2, 3).reshape(op.out_shape)
+    by_image = y.reshape(op.groups, -1, op.out_height, op.out_width, op.batch)
+    return by_image.transpose(4, 0, 1, 2, 3).reshape(op.out_shape)
 
 
 FAMILIES["conv2d"] = Family("conv2d", _parameters, _arrange, _restore)

@@ -1,9 +1,9 @@
 """Convolution by implicit GEMM: the direct loops with a matrix product innermost (swATOP Fig. 4,
 Alg. 2).
 
-For each output row and kernel tap the output channels x pixels block is a product of weights
-(out x in channels) and images (in channels x pixels). Pixels are those of several images, of
-several columns, or both.
+For each kernel tap the output channels x pixels block is a product of weights (out x in channels)
+and images (in channels x pixels). Pixels are those of several images, of several columns, or both;
+of several rows too where images are few.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tilewright.ops import Conv2d
 from tilewright.seeds.conv2d import (
     BATCH,
     CHANNELS_INNER,
+    CHANNELS_OUTER,
     GROUPS,
     IN_CHANNELS,
     OUT_CHANNELS,
@@ -24,14 +25,20 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.nest import axis, nest
-from tilewright.seeds.space import Seed, Space, seed
-from tilewright.seeds.steps import Layout, Spread, Stage
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest
+from tilewright.seeds.space import Seed, Space, seed, tile_factor
+from tilewright.seeds.steps import Fuse, Layout, Split, Spread, Stage, Step
 
 Pair = tuple[int, int]
+Window = tuple[Pair, Pair, Pair]
+"""Kernel size, stride and dilation, each rows then columns."""
+
+TAPS = ("in_channel", "kernel_row", "kernel_col")
+"""The reduction loops."""
 
 _FEW_IMAGES = 32
-"""Below this a core may hold less than a vector of images of one pixel."""
+"""Below this a core may hold less than a vector of images of one pixel, and the pixels of one row
+may be too few to pay for the weights."""
 
 
 @seed("conv2d", name="implicit")
@@ -43,35 +50,19 @@ def implicit_gemm(op: Conv2d) -> Seed:
 @cache
 def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair, few_images: bool) -> Seed:
     x, w, y = images(), weights(kernel), results()
-    group, image = axis("group", GROUPS), axis("image", BATCH)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
-    row = out_row.var * stride[0] + kernel_row.var * dilation[0]
-    col = out_col.var * stride[1] + kernel_col.var * dilation[1]
-    taps = (in_channel, kernel_row, kernel_col)
-    conv = nest(
-        "implicit",
-        "gemm",
-        (group, out_row, out_col, image, out_channel, *taps),
-        {"m": out_channel, "n": image, "k": in_channel},
-        y.at(group=group, channels=out_channel, rows=out_row, cols=out_col, batch=image),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
-        ),
-        x.at(group=group, channels=in_channel, rows=row, cols=col, batch=image),
+    image = axis("image", BATCH)
+    conv = direct_nest("implicit", (kernel, stride, dilation), x, w, y, batch=image)
+    group, out_row, out_col, out_channel = (
+        conv.axis(name) for name in ("group", "out_row", "out_col", "out_channel")
     )
+    in_channel, *_ = taps = tuple(conv.axis(name) for name in TAPS)
     space = (
         Space(conv)
         .split(out_channel, image, in_channel, out_col)
         .fuse(out_col, into="n")
         .spread(out_channel, "rows")
         .spread(in_channel, "both")
-        .choose((Spread("image", "columns"),), (Spread("out_col", "columns"),))
+        .choose(*_pixels(few_images))
         .reorder(
             (group, out_channel, out_row, out_col, image, *taps),
             (group, out_row, out_col, image, out_channel, *taps),
@@ -81,7 +72,49 @@ def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair, few_images: bool)
         .prefetch(y, w, x)
         .limit(largest=1024, most=5)
     )
-    return Seed("implicit", (x, w, y), (space,), _layouts(), ("x", "w"), "y")
+    return Seed("implicit", (x, w, y), (space,), _layouts(few_images), ("x", "w"), "y")
+
+
+def direct_nest(
+    name: str, window: Window, x: TensorSpec, w: TensorSpec, y: TensorSpec, **images: Axis
+) -> Nest:
+    """The seven loops of a convolution (swATOP Alg. 1) around a matrix product of one tap.
+
+    `images` gives the axis of each dimension of `x` and `y` that counts images: the product's n.
+    """
+    kernel, stride, dilation = window
+    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
+    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
+    in_channel = axis("in_channel", IN_CHANNELS)
+    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    row = out_row.var * stride[0] + kernel_row.var * dilation[0]
+    col = out_col.var * stride[1] + kernel_col.var * dilation[1]
+    pixels = (out_row, out_col, *images.values())
+    return nest(
+        name,
+        "gemm",
+        (group, *pixels, out_channel, in_channel, kernel_row, kernel_col),
+        {"m": out_channel, "n": tuple(images.values()), "k": in_channel},
+        y.at(group=group, channels=out_channel, rows=out_row, cols=out_col, **images),
+        w.at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+        ),
+        x.at(group=group, channels=in_channel, rows=row, cols=col, **images),
+    )
+
+
+def _pixels(few_images: bool) -> tuple[tuple[Step, ...], ...]:
+    """Whose pixels one product takes, and which of them are spread over the cores: few images may
+    join several rows."""
+    by_image, by_col = (Spread("image", "columns"),), (Spread("out_col", "columns"),)
+    if not few_images:
+        return by_image, by_col
+    rows = Split("out_row", tile_factor("out_row")), Fuse("out_row", "n")
+    return by_image, by_col, (*rows, *by_col), (*rows, Spread("out_row", "columns"))
 
 
 def _staging(kernel: Pair, stride: Pair, few_images: bool) -> tuple[tuple[Stage, ...], ...]:
@@ -95,11 +128,12 @@ def _staging(kernel: Pair, stride: Pair, few_images: bool) -> tuple[tuple[Stage,
     return (row_of_weights, row_of_images), *tap_by_tap
 
 
-def _layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+def _layouts(few_images: bool) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     """Pixels or channels contiguous, in images and results alike; weights either way."""
     taps = ("kernel_rows", "kernel_cols")
+    orders = (PIXELS_INNER, CHANNELS_INNER, *((CHANNELS_OUTER,) if few_images else ()))
     return (
-        tuple((Layout("x", order), Layout("y", order)) for order in (PIXELS_INNER, CHANNELS_INNER)),
+        tuple((Layout("x", order), Layout("y", order)) for order in orders),
         (
             (Layout("w", ("group", *taps, "in_channels", "out_channels")),),
             (Layout("w", ("group", *taps, "out_channels", "in_channels")),),

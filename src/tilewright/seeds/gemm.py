@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tilewright.common.expr import Expr, Var, round_up
+from tilewright.common.expr import Var
 from tilewright.ops import Gemm
-from tilewright.seeds.nest import Epilogue, Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Epilogue, Nest, axis, nest, tensor
 from tilewright.seeds.space import FAMILIES, Family, Seed, Space, layout, seed
 
 M, N, K = Var("m"), Var("n"), Var("k")
@@ -62,80 +62,6 @@ def _gemm(transpose_a: bool, transpose_b: bool, alpha: float, beta: float) -> Se
     return Seed("gemm", tensors, (space,), fixed, operands, "c")
 
 
-@seed("gemm", name="padded", baseline=True)
-def padded_gemm(op: Gemm) -> Seed | None:
-    """The classic boundary handling to compare with: copy whole operands to padded ones, multiply,
-    crop.
-    """
-    if (op.alpha, op.beta) != (1.0, 0.0):
-        return None
-    return _padded_gemm(op.transpose_a, op.transpose_b)
-
-
-_PADDING = 128
-"""What every extent is padded to: the largest granule of the primitive, so that any vectorisation
-fits.
-"""
-
-
-@cache
-def _padded_gemm(transpose_a: bool, transpose_b: bool) -> Seed:
-    m, n, k = (round_up(e, _PADDING) for e in (M, N, K))
-    a, b = tensor("a", "input", rows=M, depth=K), tensor("b", "input", depth=K, cols=N)
-    c = tensor("c", "output", rows=M, cols=N)
-    wide_a = tensor("padded_a", "scratch", rows=m, depth=k)
-    wide_b = tensor("padded_b", "scratch", depth=k, cols=n)
-    wide_c = tensor("padded_c", "scratch", rows=m, cols=n)
-    row, col, depth = axis("row", m), axis("col", n), axis("depth", k)
-    product = nest(
-        "product",
-        "gemm",
-        (row, col, depth),
-        {"m": row, "n": col, "k": depth},
-        wide_c.at(rows=row, cols=col),
-        wide_a.at(rows=row, depth=depth),
-        wide_b.at(depth=depth, cols=col),
-    )
-    spaces = (
-        _copy_space("pad_a", a, wide_a, m, k),
-        _copy_space("pad_b", b, wide_b, k, n),
-        gemm_space(product, "row", "col", "depth"),
-        _copy_space("crop_c", wide_c, c, M, N),
-    )
-    order_a = ("depth", "rows") if transpose_a else ("rows", "depth")
-    order_b = ("cols", "depth") if transpose_b else ("depth", "cols")
-    fixed = (*(layout(t, order_a) for t in (a, wide_a)), *(layout(t, order_b) for t in (b, wide_b)))
-    return Seed("padded", (a, b, c, wide_a, wide_b, wide_c), spaces, fixed, ("a", "b"), "c")
-
-
-def _copy_space(
-    name: str, source: TensorSpec, target: TensorSpec, outer: Expr, inner: Expr
-) -> Space:
-    """Copy a matrix of outer x inner into one of another size: zeros beyond the source, nothing
-    beyond the target.
-    """
-    first, second = axis("first", outer), axis("second", inner)
-    dims = [d for d, _ in source.dims]
-    indices = dict(zip(dims, (first, second), strict=True))
-    copy = nest(
-        name,
-        "copy",
-        (first, second),
-        {"p": first, "q": second},
-        target.at(**indices),
-        source.at(**indices),
-    )
-    return (
-        Space(copy)
-        .split(first, second)
-        .spread(first, "rows")
-        .spread(second, "columns")
-        .reorder((first, second))
-        .prefetch(source, target)
-        .limit(largest=1024, most=6)
-    )
-
-
 def gemm_space(
     product: Nest, m: str, n: str, k: str, *, inner_only: bool = False, most: int = 8
 ) -> Space:
@@ -154,5 +80,6 @@ def gemm_space(
         .reorder(*orders)
         .vectorize("m", "n")
         .prefetch(*(u.tensor for u in product.uses))
+        .in_place(*(u.tensor for u in product.uses))
         .limit(largest=1024, most=most)
     )

@@ -1,11 +1,9 @@
 """Schedule seeds as values: one tensorised loop nest over named axes (swATOP 4.2).
 
 A `Nest` says WHAT is computed: which axes there are, which primitive stands innermost, and which
-element of each
-tensor an iteration touches, as index expressions over the axes. How the axes are split, ordered,
-laid out and staged
-is the schedule's business. A seed is one nest or several that run one after the other over shared
-tensors.
+element of each tensor an iteration touches, as index expressions over the axes. How the axes are
+split, ordered, laid out and staged is the schedule's business. A seed is one nest or several that
+run one after the other over shared tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +13,9 @@ from dataclasses import dataclass
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import Expr, IntLike, Var, expr, free_vars
+from tilewright.ir.names import check_name
 from tilewright.ir.nodes import Attribute, TensorKind
+from tilewright.ir.primitives import PRIMITIVES
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,9 @@ class Axis:
     name: str
     extent: Expr
     inner: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("axis", self.name)
 
     @property
     def var(self) -> Var:
@@ -48,12 +51,18 @@ class TensorSpec:
     dims: tuple[tuple[str, Expr], ...]
     storage: str = ""
 
+    def __post_init__(self) -> None:
+        check_name("tensor", self.name)
+        for name, _ in self.dims:
+            check_name("dimension", name)
+
     def at(self, **indices: Axis | IntLike) -> Use:
         """The element touched by one iteration, one index per dimension."""
         names = [name for name, _ in self.dims]
         if sorted(names) != sorted(indices):
             raise ScheduleError(
-                f"tensor {self.name!r} has dimensions {names}, indexed by {list(indices)}"
+                f"tensor {self.name!r} has dimensions {', '.join(names)}, "
+                f"indexed by {', '.join(indices) or 'none'}"
             )
         return Use(self, tuple(_index(indices[name]) for name in names))
 
@@ -84,8 +93,8 @@ class Nest:
     """One tensorised loop nest.
 
     `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm).
-    Axes without a role
-    are loops. `output` is written (accumulated for gemm) from `inputs`.
+    Axes without a role are loops. `output` is written (accumulated for gemm) from `inputs`. Raises
+    ScheduleError where these are not what the primitive takes.
     """
 
     name: str
@@ -97,10 +106,36 @@ class Nest:
     attributes: tuple[tuple[str, Attribute], ...] = ()
     epilogue: Epilogue | None = None
 
+    def __post_init__(self) -> None:
+        check_name("nest", self.name)
+        primitive = PRIMITIVES.get(self.primitive)
+        if primitive is None:
+            known = ", ".join(PRIMITIVES)
+            raise self._refusal(f"unknown primitive {self.primitive!r}", f"primitives are {known}")
+        if len(self.uses) != len(primitive.axes):
+            takes = f"{self.primitive} takes {len(primitive.axes)} operands"
+            raise self._refusal(f"{takes}, found {len(self.uses)}")
+        for name, letter in self.roles:
+            if name not in (a.name for a in self.axes):
+                raise self._refusal(f"{letter} is given to {name!r}, which is not among the axes")
+        letters = {letter for _, letter in self.roles}
+        missing = [x for x in dict.fromkeys("".join(primitive.axes)) if x not in letters]
+        if missing:
+            raise self._refusal(f"no axis feeds {', '.join(missing)} of {self.primitive}")
+
+    def _refusal(self, why: str, fix: str = "") -> ScheduleError:
+        return ScheduleError(f"nest {self.name!r}: {why}", fix=fix)
+
     @property
     def uses(self) -> tuple[Use, ...]:
         """Output first, then the inputs: the order of the call's operands."""
         return (self.output, *self.inputs)
+
+    @property
+    def every_use(self) -> tuple[Use, ...]:
+        """`uses`, and the addend of the epilogue."""
+        addend = self.epilogue.addend if self.epilogue else None
+        return (*self.uses, *((addend,) if addend else ()))
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ScheduleError lists the known ones."""
@@ -129,12 +164,13 @@ def nest(
     name: str,
     primitive: str,
     axes: tuple[Axis, ...],
-    roles: Mapping[str, Axis],
+    roles: Mapping[str, Axis | tuple[Axis, ...]],
     output: Use,
     *inputs: Use,
     epilogue: Epilogue | None = None,
     **attributes: Attribute,
 ) -> Nest:
-    """Build a nest; `roles` maps each letter of the primitive to its axis."""
-    letters = tuple((a.name, letter) for letter, a in roles.items())
+    """Build a nest; `roles` maps each letter of the primitive to its axis, or to its axes."""
+    every = ((letter, a if isinstance(a, tuple) else (a,)) for letter, a in roles.items())
+    letters = tuple((a.name, letter) for letter, axes in every for a in axes)
     return Nest(name, primitive, axes, letters, output, inputs, tuple(attributes.items()), epilogue)

@@ -1,10 +1,8 @@
 """Schedule spaces as values, and the registry of seeds (swATOP 4.2, 4.3).
 
 A `Space` lists, choice by choice, the schedule steps a nest may take; their product is the discrete
-part of the
-space. Split factors and copies are variables: the tuner prices all their values at once. A `Seed`
-joins the spaces
-of its nests with the layouts of the tensors they share.
+part of the space. Split factors and copies are variables: the tuner prices all values at once. A
+`Seed` joins the spaces of its nests with the layouts of the tensors they share.
 
 >>> from tilewright.seeds.nest import axis, nest, tensor
 >>> row, col = axis("row", 64), axis("col", 64)
@@ -20,21 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, combinations, product
 from typing import Any, Protocol
 
 from tilewright.common.errors import ScheduleError
 from tilewright.ops import Op
 from tilewright.seeds.nest import Axis, Nest, TensorSpec
 from tilewright.seeds.steps import (
+    IN_PLACE,
     Fuse,
     Layout,
+    Pad,
     Reorder,
+    Skew,
     Split,
     Spread,
     Stage,
     Step,
     Vectorize,
+    print_step,
 )
 
 Alternative = tuple[Step, ...]
@@ -60,12 +62,14 @@ class Limits:
 class Space:
     """The schedules of one nest: one alternative of every choice, any value of every factor.
 
-    `doubled` names the tensors whose buffers may have one copy or two.
+    `doubled` names the tensors whose buffers may have one copy or two; `addressed` those that may
+    be used where they lie, where the machine's cores address main memory.
     """
 
     nest: Nest
     choices: tuple[Choice, ...] = ()
     doubled: tuple[str, ...] = ()
+    addressed: tuple[str, ...] = ()
     limits: Limits = Limits()
 
     def choose(self, *alternatives: Alternative) -> Space:
@@ -80,9 +84,17 @@ class Space:
         """Merge the inner part of `axis` into a dimension of the primitive."""
         return self.choose((Fuse(axis.name, into),))
 
-    def reorder(self, *orders: tuple[Axis, ...]) -> Space:
+    def pad(self, axis: Axis) -> Space:
+        """Round the last tile of `axis` up to what the primitive takes."""
+        return self.choose((Pad(axis.name),))
+
+    def skew(self, axis: Axis, by: Axis, over: str) -> Space:
+        """Run the inner part of `axis` as a loop `over` its sum with `by`, outside that loop."""
+        return self.choose((Skew(axis.name, by.name, over),))
+
+    def reorder(self, *orders: tuple[Axis | str, ...]) -> Space:
         """Loop orders to try, outermost first."""
-        return self.choose(*((Reorder(tuple(a.name for a in order)),) for order in orders))
+        return self.choose(*((Reorder(tuple(map(_name, order))),) for order in orders))
 
     def vectorize(self, *letters: str) -> Space:
         """Dimensions of the matrix product to run along the vector lanes."""
@@ -92,23 +104,47 @@ class Space:
         """Distribute the inner part of `axis` over mesh rows or columns (k of gemm: both)."""
         return self.choose((Spread(axis.name, over),))
 
-    def stage(self, tensor: TensorSpec, *places: Axis | None) -> Space:
+    def stage(self, tensor: TensorSpec, *places: Axis | str | None) -> Space:
         """Loops outside which to transfer the tensor; None: as far in as its region changes."""
-        alternatives = ((Stage(tensor.name, p.name),) if p else () for p in places)
+        alternatives = ((Stage(tensor.name, _name(p)),) if p else () for p in places)
         return self.choose(*alternatives)
 
     def prefetch(self, *tensors: TensorSpec) -> Space:
         """Tensors that may be double-buffered, each on its own."""
         return replace(self, doubled=(*self.doubled, *(t.name for t in tensors)))
 
+    def in_place(self, *tensors: TensorSpec) -> Space:
+        """Tensors that may be used where they lie, each on its own."""
+        return replace(self, addressed=(*self.addressed, *(t.name for t in tensors)))
+
     def limit(self, *, largest: int, most: int) -> Space:
         """Bound the split factors."""
         return replace(self, limits=Limits(largest, most))
 
-    def combinations(self) -> Iterator[tuple[Step, ...]]:
-        """Every combination of alternatives, as one step list."""
+    def combinations(self, *, in_place: bool = False) -> Iterator[tuple[Step, ...]]:
+        """Every combination of alternatives, as one step list; `in_place`: with every set of the
+        tensors that may be used where they lie.
+        """
         for chosen in product(*self.choices):
-            yield tuple(step for alternative in chosen for step in alternative)
+            steps = tuple(step for alternative in chosen for step in alternative)
+            for names in _subsets(self.addressed if in_place else ()):
+                yield _placed(steps, names)
+
+
+def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The empty one first."""
+    return chain.from_iterable(combinations(names, n) for n in range(len(names) + 1))
+
+
+def _placed(steps: tuple[Step, ...], tensors: tuple[str, ...]) -> tuple[Step, ...]:
+    """The steps with these tensors used where they lie, instead of being transferred somewhere."""
+    kept = (s for s in steps if not (isinstance(s, Stage) and s.tensor in tensors))
+    return (*kept, *(Stage(tensor, IN_PLACE) for tensor in tensors))
+
+
+def _name(loop: Axis | str) -> str:
+    """The name of a loop: that of its axis, or its own where a step made it."""
+    return loop if isinstance(loop, str) else loop.name
 
 
 @dataclass(frozen=True)
@@ -117,8 +153,8 @@ class Seed:
     tensors.
 
     `layouts` is a product of choices; each alternative fixes the storage order of one tensor or of
-    several that
-    share memory. `operands` and `result` name the tensors of the operator itself.
+    several that share memory. `operands` and `result` name the tensors of the operator itself.
+    Raises ScheduleError where they name tensors or dimensions that are not there.
     """
 
     name: str
@@ -127,6 +163,24 @@ class Seed:
     layouts: tuple[tuple[tuple[Layout, ...], ...], ...]
     operands: tuple[str, ...]
     result: str
+
+    def __post_init__(self) -> None:
+        dims = {t.name: tuple(d for d, _ in t.dims) for t in self.tensors}
+        used = [use.tensor.name for space in self.spaces for use in space.nest.every_use]
+        layouts = [x for choice in self.layouts for chosen in choice for x in chosen]
+        named = (*used, *self.operands, self.result, *(x.tensor for x in layouts))
+        for name in named:
+            if name not in dims:
+                known = ", ".join(dims)
+                raise ScheduleError(
+                    f"seed {self.name!r} has no tensor {name!r}", fix=f"its tensors are {known}"
+                )
+        for x in layouts:
+            if sorted(x.dims) != sorted(dims[x.tensor]):
+                raise ScheduleError(
+                    f"seed {self.name!r}: {print_step(x)}: the dimensions of {x.tensor!r} are "
+                    f"{', '.join(dims[x.tensor])}"
+                )
 
     def layout_combinations(self) -> Iterator[tuple[Layout, ...]]:
         """Every joint layout of all tensors."""
@@ -178,7 +232,9 @@ def seed(kind: str, *, name: str, baseline: bool = False) -> Callable[[SeedRule]
     """Register a function from operator to `Seed` under an algorithm name.
 
     A `baseline` is there to be measured against: it takes part only where it is asked for by name.
+    Raises ScheduleError for a kind of operator without a family, and for a name that is taken.
     """
+    family(kind)
 
     def register(rule: SeedRule) -> SeedRule:
         known = _RULES.get((kind, name))
@@ -207,8 +263,11 @@ def seeds_for(op: Op, only: str | None = None) -> list[Seed]:
             f"{op.kind} has no algorithm {only!r}", fix=f"choose one of {', '.join(names)}"
         )
     wanted = [only] if only else [n for n in names if (op.kind, n) not in _BASELINES]
-    found = [_RULES[op.kind, name](op) for name in wanted]
-    applicable = [s for s in found if s is not None]
+    found = {name: _RULES[op.kind, name](op) for name in wanted}
+    applicable = [s for s in found.values() if s is not None]
+    for name, s in found.items():
+        if s is not None and s.name != name:
+            raise ScheduleError(f"the seed registered as {name!r} calls itself {s.name!r}")
     if not applicable:
         raise ScheduleError(f"{only or 'no algorithm'} does not apply to {op.describe()}")
     return applicable

@@ -65,22 +65,51 @@ class Spread:
     over: str
 
 
+IN_PLACE = "in_place"
+"""The place of a tensor that is not transferred at all."""
+
+
 @dataclass(frozen=True)
 class Stage:
-    """Transfer the tensor outside loop `at`: all that the loops from `at` inwards need, at once."""
+    """Transfer the tensor outside loop `at`: all that the loops from `at` inwards need, at once;
+    or use it where it lies (`IN_PLACE`).
+    """
 
     tensor: str
     at: str
 
 
-Step: TypeAlias = Split | Fuse | Reorder | Layout | Vectorize | Spread | Stage
+@dataclass(frozen=True)
+class Pad:
+    """Round the last tile of a split axis that is not spread up to what the primitive takes."""
 
-_STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage]] = {
+    axis: str
+
+
+@dataclass(frozen=True)
+class Skew:
+    """Run the inner part of a split axis as a loop over the sum of its index and that of `by`.
+
+    The new loop `over` stands outside the loop `by`: what depends on the sum alone, as the input
+    column of a convolution does on output column + kernel column, is transferred once for both
+    (swDNN Algorithm 2).
+    """
+
+    axis: str
+    by: str
+    over: str
+
+
+Step: TypeAlias = Split | Fuse | Reorder | Layout | Vectorize | Spread | Stage | Pad | Skew
+
+_STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage | Pad | Skew]] = {
     "split": Split,
     "fuse": Fuse,
     "vectorize": Vectorize,
     "spread": Spread,
     "stage": Stage,
+    "pad": Pad,
+    "skew": Skew,
 }
 
 
@@ -117,50 +146,77 @@ def parse_schedule(text: str) -> Schedule:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        name, arguments, keywords = _call(line, number)
-        if name == "factors":
-            factors = tuple(_factor(k, number) for k in keywords)
+        where = f"line {number}"
+        call = _call(line, where)
+        if call.name != "factors":
+            steps.append(_step(call, where))
+        elif factors:
+            raise ScheduleError("factors stand in one line, a second one follows", where=where)
         else:
-            steps.append(_step(name, arguments, number))
+            factors = _factors(call, where)
     return Schedule(tuple(steps), factors)
 
 
-def _call(line: str, number: int) -> tuple[str, list[str], list[ast.keyword]]:
-    """The function, the names and the keywords of a line."""
+@dataclass(frozen=True)
+class _Call:
+    """The function, the arguments and the keywords of a line."""
+
+    name: str
+    arguments: tuple[str, ...]
+    keywords: tuple[ast.keyword, ...]
+
+
+def _call(line: str, where: str) -> _Call:
     try:
         node = ast.parse(line.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         node = None
     match node:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            names = [a.id for a in args if isinstance(a, ast.Name)]
+            names = tuple(a.id for a in args if isinstance(a, ast.Name))
             if len(names) == len(args):
-                return name, names, keywords
-    raise ScheduleError(f"{line.strip()[:60]!r} is not a step", where=f"line {number}")
+                return _Call(name, names, tuple(keywords))
+    raise ScheduleError(f"{line.strip()[:60]!r} is not a step", where=where)
 
 
-def _factor(keyword: ast.keyword, number: int) -> tuple[str, int]:
-    match keyword:
-        case ast.keyword(arg=str(name), value=ast.Constant(value=int(value))):
-            return name, value
-    raise ScheduleError("a factor is name=integer", where=f"line {number}")
+def _factors(call: _Call, where: str) -> tuple[tuple[str, int], ...]:
+    wrong = list(call.arguments)
+    values: list[tuple[str, int]] = []
+    for keyword in call.keywords:
+        match keyword:
+            case ast.keyword(arg=str(name), value=ast.Constant(value=value)) if (
+                type(value) is int and value > 0
+            ):
+                if name in dict(values):
+                    raise ScheduleError(f"factor {name!r} is given twice", where=where)
+                values.append((name, value))
+            case _:
+                wrong.append(ast.unparse(keyword))
+    if wrong:
+        raise ScheduleError(
+            f"factors takes name=integer, 1 or more, found {wrong[0][:60]!r}", where=where
+        )
+    return tuple(values)
 
 
-def _step(name: str, arguments: list[str], number: int) -> Step:
+def _step(call: _Call, where: str) -> Step:
+    name, arguments = call.name, call.arguments
+    if call.keywords:
+        raise ScheduleError(f"{name} takes names, found {call.keywords[0].arg}=", where=where)
     if name == "reorder":
-        return Reorder(tuple(arguments))
-    if name == "layout" and arguments:
-        return Layout(arguments[0], tuple(arguments[1:]))
+        return Reorder(arguments)
+    if name == "layout":
+        if not arguments:
+            raise ScheduleError("layout takes a tensor and its dimensions", where=where)
+        return Layout(arguments[0], arguments[1:])
     kind = _STEPS.get(name)
     if kind is None:
         known = ", ".join(sorted([*_STEPS, "reorder", "layout", "factors"]))
-        raise ScheduleError(
-            f"unknown step {name!r}", where=f"line {number}", fix=f"the steps are {known}"
-        )
+        raise ScheduleError(f"unknown step {name!r}", where=where, fix=f"the steps are {known}")
     fields = list(kind.__dataclass_fields__)
     if len(arguments) != len(fields):
         raise ScheduleError(
             f"{name} takes {len(fields)} names ({', '.join(fields)}), found {len(arguments)}",
-            where=f"line {number}",
+            where=where,
         )
     return kind(*arguments)

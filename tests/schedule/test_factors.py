@@ -1,0 +1,208 @@
+"""The integers of a structure: which tiles, granules and copies are tried, and their limits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.nests import PRODUCT, WINDOWS
+from tilewright.ops import conv2d
+from tilewright.passes.pipeline import stage
+from tilewright.schedule.factors import (
+    Blocks,
+    FactorGrid,
+    SplitAxis,
+    balanced_tiles,
+    divisors,
+    factor_grid,
+    granule_of,
+)
+from tilewright.schedule.structures import Structure, legal, structures
+from tilewright.seeds.space import Limits, Space, parameters, seeds_for
+from tilewright.seeds.steps import parse_schedule
+
+SW26010 = Blocks(rows=8, columns=8, vector=16, scalar=4)
+"""The mesh of a core group and the primitive's block: four vectors of four by four scalars."""
+
+LIMITS = Limits()
+
+SPREAD = """\
+split(row, row_tile)
+split(col, col_tile)
+split(depth, depth_tile)
+spread(row, rows)
+spread(col, columns)
+spread(depth, both)
+"""
+
+
+def product(text: str = "vectorize(n)", limits: Limits = LIMITS, *doubled: str) -> Structure:
+    space = Space(PRODUCT, doubled=doubled, limits=limits)
+    return legal(space, parse_schedule(SPREAD + text).steps, "f64", stage)
+
+
+def grid(structure: Structure, blocks: Blocks = SW26010, **extents: int) -> FactorGrid:
+    return factor_grid(structure, {"m": 512, "n": 512, "k": 512, **extents}, blocks)
+
+
+def rows(found: FactorGrid, *names: str) -> list[tuple[int, ...]]:
+    """The combinations of tile factors, one tuple each."""
+    return [
+        tuple(int(v) for v in row) for row in zip(*(found.tiles[n] for n in names), strict=True)
+    ]
+
+
+def test_the_grid_of_a_matrix_product() -> None:
+    """Multiples of 32 rows (8 x 4), 128 columns (8 x 16, vectorised), 8 of the depth."""
+    found = grid(product(limits=Limits(largest=256, most=2)), m=300, n=384, k=40)
+    assert rows(found, "row_granule", "col_granule", "depth_granule") == [(32, 128, 8)] * 8
+    assert rows(found, "row_tile", "col_tile", "depth_tile") == [
+        (160, 256, 40), (160, 256, 24), (160, 128, 40), (160, 128, 24),
+        (96, 256, 40), (96, 256, 24), (96, 128, 40), (96, 128, 24),
+    ]  # fmt: skip
+    assert found.tile_count == 8
+
+
+def test_vectorising_moves_the_larger_block() -> None:
+    tall = product("vectorize(m)\nlayout(c, cols, rows)\nlayout(a, depth, rows)")
+    found = grid(tall)
+    assert rows(found, "row_granule", "col_granule", "depth_granule")[0] == (128, 32, 8)
+
+
+def test_an_operand_that_is_packed_is_read_by_vectors_along_the_depth() -> None:
+    """B with its columns outside has no contiguous n: it is packed, four of the depth at a time."""
+    found = grid(product("vectorize(n)\nlayout(b, cols, depth)"))
+    assert rows(found, "depth_granule")[0] == (32,)
+
+
+def test_an_extent_below_the_granule_has_one_tile() -> None:
+    found = grid(product(), m=1, n=1, k=1)
+    assert rows(found, "row_tile", "col_tile", "depth_tile") == [(32, 128, 8)]
+
+
+def test_what_is_not_spread_is_divided_without_rest() -> None:
+    text = "split(row, row_tile)\nsplit(col, col_tile)\nspread(col, rows)"
+    structure = legal(
+        Space(WINDOWS, limits=Limits(most=3)), parse_schedule(text).steps, "f64", stage
+    )
+    found = factor_grid(structure, {"m": 28, "n": 20}, SW26010)
+    assert sorted(set(rows(found, "row_tile"))) == [(1,), (7,), (28,)]
+    assert sorted(set(rows(found, "col_tile", "col_granule"))) == [(8, 8), (16, 8), (24, 8)]
+
+
+def test_a_skewed_axis_may_have_a_shorter_last_tile() -> None:
+    """13 output columns in one, two, three, four, six, eight and 16 blocks."""
+    found = swdnn_grid("swdnn_batch", 128, 13)
+    assert sorted({tile for (tile,) in rows(found, "out_col_tile")}) == [1, 2, 3, 4, 5, 7, 13]
+    assert set(rows(found, "image_granule")) == {(128,)}
+
+
+def test_what_every_core_pads_counts_in_the_granule_of_what_is_spread() -> None:
+    """A column of four images in a core is a vector: four columns fill the register block."""
+    found = swdnn_grid("swdnn_image", 32, 13)
+    assert set(rows(found, "out_col_granule", "image_block_granule")) == {(4, 8)}
+    assert sorted({tile for (tile,) in rows(found, "out_col_tile")}) == [4, 8, 16]
+
+
+def swdnn_grid(algorithm: str, batch: int, cols: int) -> FactorGrid:
+    op = conv2d(batch=batch, in_channels=8, out_channels=8, height=3, width=cols + 2, kernel=3)
+    (seed,) = seeds_for(op, algorithm)
+    found = structures(seed, seed.spaces[0], "f64", stage)
+    return factor_grid(found[0], parameters(op), SW26010)
+
+
+def test_copies_are_tried_for_the_named_tensors() -> None:
+    found = grid(product("vectorize(n)", Limits(most=1), "a", "b"))
+    copies = {name: column[:, 0].tolist() for name, column in found.copies.items()}
+    assert copies == {"c_copies": [1] * 4, "a_copies": [1, 1, 2, 2], "b_copies": [1, 2, 1, 2]}
+    assert found.chosen(2, 0) == {
+        "row_tile": 512, "col_tile": 512, "depth_tile": 512,
+        "row_granule": 32, "col_granule": 128, "depth_granule": 8,
+        "c_copies": 1, "a_copies": 2, "b_copies": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("order", "most"), [("row, col, depth", 2), ("depth, row, col", 1)])
+def test_a_result_that_is_fetched_again_has_one_copy(order: str, most: int) -> None:
+    """Where the sum runs outside, put and get of the same tile would race."""
+    found = grid(product(f"vectorize(n)\nreorder({order})", LIMITS, "c"))
+    assert found.copies["c_copies"].max() == most
+
+
+def test_tiles_whose_vectors_would_not_be_aligned_are_left_out() -> None:
+    """Rows of images that are staged for three kernel columns: 4 n + 2 columns are no vectors."""
+    op = conv2d(batch=1, in_channels=8, out_channels=8, height=4, width=66, kernel=3)
+    (seed,) = seeds_for(op, "implicit")
+    (space,) = seed.spaces
+    text = """\
+layout(x, group, rows, channels, cols, batch)
+layout(y, group, rows, channels, cols, batch)
+split(out_channel, out_channel_tile)
+split(image, image_tile)
+split(in_channel, in_channel_tile)
+split(out_col, out_col_tile)
+fuse(out_col, n)
+spread(out_channel, rows)
+spread(in_channel, both)
+spread(out_col, columns)
+vectorize(n)
+"""
+    tap_by_tap = legal(space, parse_schedule(text).steps, "f64", stage)
+    assert factor_grid(tap_by_tap, parameters(op), SW26010).tile_count > 0
+    by_row = legal(space, parse_schedule(text + "stage(x, kernel_col)").steps, "f64", stage)
+    assert factor_grid(by_row, parameters(op), SW26010).tile_count == 0
+
+
+extents = st.integers(1, 2000)
+granules = st.sampled_from([1, 4, 8, 32, 48, 128])
+limits = st.builds(Limits, st.integers(1, 1024), st.integers(1, 12))
+
+
+@given(extents, granules, limits)
+def test_balanced_tiles(extent: int, granule: int, limit: Limits) -> None:
+    tiles = balanced_tiles(extent, granule, limit)
+    assert 1 <= len(tiles) <= limit.most
+    assert list(tiles) == sorted(set(tiles), reverse=True)
+    for tile in tiles:
+        assert tile % granule == 0
+        assert tile <= max(granule, -(-limit.largest // granule) * granule)
+        count = -(-extent // tile)
+        smaller = tile - granule
+        assert smaller == 0 or -(-extent // smaller) > count, "the smallest of so many tiles"
+
+
+@given(st.integers(1, 10_000) | st.integers(1, 2**31), st.integers(1, 8))
+def test_divisors(extent: int, most: int) -> None:
+    found = divisors(extent, most)
+    assert 1 <= len(found) <= most
+    assert found[0] == extent
+    assert list(found) == sorted(set(found), reverse=True)
+    assert all(extent % d == 0 for d in found)
+    assert most == 1 or found[-1] == 1
+    if most == 8 and extent <= 20:
+        assert len(found) == sum(extent % d == 0 for d in range(1, extent + 1))
+
+
+blocks = st.builds(
+    Blocks, st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3, 8]), st.just(16), st.just(4)
+)
+
+
+@given(blocks, st.sampled_from(["m", "n"]), st.integers(1, 40), st.booleans())
+def test_granules_give_each_core_whole_register_blocks(
+    mesh: Blocks, vector: str, others: int, packs: bool
+) -> None:
+    """`others` columns of each pixel are inside the product with the spread images."""
+    image = SplitAxis("image", "image_tile", "n", "columns", 99)
+    channel = SplitAxis("channel", "channel_tile", "k", "both", 99)
+    axes = (image, SplitAxis("col", "col_tile", "n", "", 99), channel)
+    images, channels = (
+        granule_of(a, axes, {"col": others}, vector, mesh, packs) for a in (image, channel)
+    )
+    assert images % mesh.columns == 0
+    per_core = images // mesh.columns * others
+    block = mesh.vector if vector == "n" else mesh.scalar
+    assert per_core % block == 0
+    assert channels % mesh.rows == channels % mesh.columns == 0
+    assert channels // max(mesh.rows, mesh.columns) >= (mesh.lanes if packs else 1)

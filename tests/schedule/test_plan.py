@@ -1,0 +1,152 @@
+"""What a nest's steps say together, and which make no sense for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.nests import PRODUCT, WINDOWS
+from tilewright.common.errors import ScheduleError
+from tilewright.ops import conv2d
+from tilewright.schedule.plan import plan
+from tilewright.seeds.space import seeds_for
+from tilewright.seeds.steps import parse_schedule
+
+SPLIT = "split(row, row_tile)\nsplit(col, col_tile)\nsplit(depth, depth_tile)\n"
+
+
+def test_no_step_at_all() -> None:
+    p = plan(PRODUCT, ())
+    assert (p.order, p.splits, p.spreads, p.layouts, p.stages, p.vector) == ((), {}, {}, {}, {}, "")
+    assert plan(WINDOWS, ()).order == ("step",)
+
+
+def test_each_split_axis_is_a_loop_in_the_order_of_the_nest() -> None:
+    steps = parse_schedule("split(depth, depth_tile)\nsplit(row, tile)").steps
+    p = plan(PRODUCT, steps)
+    assert p.order == ("row", "depth")
+    assert p.splits == {"depth": "depth_tile", "row": "tile"}
+
+
+def test_steps_may_come_in_any_order() -> None:
+    text = SPLIT + "spread(row, rows)\nvectorize(m)\nreorder(col, depth, row)\nstage(a, depth)"
+    steps = parse_schedule(text).steps
+    p = plan(PRODUCT, steps)
+    assert plan(PRODUCT, steps[::-1]) == p
+    assert p.order == ("col", "depth", "row")
+    assert (p.spreads, p.stages, p.vector) == ({"row": "rows"}, {"a": "depth"}, "m")
+
+
+def test_how_operands_of_a_matrix_product_are_cut() -> None:
+    """Each core holds blocks of C, A and B (swDNN Fig. 3): k over columns in A, over rows in B."""
+    text = SPLIT + "spread(row, rows)\nspread(col, columns)\nspread(depth, both)"
+    p = plan(PRODUCT, parse_schedule(text).steps)
+    cut = {
+        operand: (p.direction(i, first), p.direction(i, second))
+        for i, (operand, first, second) in enumerate(
+            (("c", "row", "col"), ("a", "row", "depth"), ("b", "depth", "col"))
+        )
+    }
+    assert cut == dict.fromkeys("cab", ("rows", "columns"))
+
+
+def test_what_is_not_spread_is_whole_in_every_core() -> None:
+    p = plan(WINDOWS, parse_schedule("split(row, r)\nsplit(col, c)\nspread(col, rows)").steps)
+    assert [p.direction(0, a) for a in ("row", "col", "tap")] == ["", "rows", ""]
+
+
+REFUSALS = {
+    "split(rows, tile)": "nest 'product' has no axis 'rows'; its axes are row, col, depth",
+    "fuse(rows, n)": "nest 'product' has no axis 'rows'; its axes are row, col, depth",
+    "spread(rows, rows)": "nest 'product' has no axis 'rows'; its axes are row, col, depth",
+    "fuse(row, x)": "nest 'product' has no dimension 'x'; choose one of m, n, k",
+    "layout(w, rows)": "nest 'product' has no tensor 'w'; its tensors are c, a, b",
+    "layout(a, rows, cols)": "the dimensions of 'a' are rows, depth",
+    "layout(a, rows)": "the dimensions of 'a' are rows, depth",
+    "layout(a, rows, rows, depth)": "the dimensions of 'a' are rows, depth",
+    "stage(w, row)": "nest 'product' has no tensor 'w'; its tensors are c, a, b",
+    "stage(a, channel)": "there is no such loop; the loops are row, col, depth",
+    "reorder(row, col)": "these are not the loops; the loops are row, col, depth",
+    "reorder(row, col, depth, row)": "these are not the loops; the loops are row, col, depth",
+    "reorder(row, col, k)": "these are not the loops; the loops are row, col, depth",
+    "vectorize(k)": "a matrix product is vectorised along m or n",
+    "spread(row, columns)": "a matrix product cuts m over rows",
+    "spread(depth, rows)": "a matrix product cuts k over both",
+    "spread(row, sideways)": "a matrix product cuts m over rows",
+    "split(row, other)": "contradicts split(row, row_tile); leave one of them",
+    "split(row, row_tile)": "contradicts split(row, row_tile); leave one of them",
+}
+
+
+@pytest.mark.parametrize(("step", "message"), REFUSALS.items(), ids=REFUSALS)
+def test_refusals_of_a_matrix_product(step: str, message: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        plan(PRODUCT, parse_schedule(SPLIT + step).steps)
+    assert str(caught.value) == f"{step}: {message}"
+
+
+OTHER_REFUSALS = {
+    "split(tap, tile)": "'copy' takes tap whole",
+    "split(step, col)": "the name 'col' is taken; give the factor a name of its own",
+    "split(step, m)": "the name 'm' is taken; give the factor a name of its own",
+    "split(step, rid)": "the name 'rid' is taken; give the factor a name of its own",
+    "split(step, y_copies)": "the name 'y_copies' is taken; give the factor a name of its own",
+    "split(step, x_copies)": "the name 'x_copies' is taken; give the factor a name of its own",
+    "split(step, r)": "the name 'r' is taken; give the factor a name of its own",
+    "spread(step, columns)": "step is not split; add split(step, step_tile)",
+    "spread(col, both)": "'copy' is cut over rows or columns",
+    "spread(col, rows)": "row is cut over rows already",
+    "vectorize(n)": "'copy' is not vectorised by choice",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "message"), OTHER_REFUSALS.items(), ids=OTHER_REFUSALS)
+def test_refusals_of_another_nest(step: str, message: str) -> None:
+    steps = parse_schedule(f"{step}\nsplit(row, r)\nsplit(col, c)\nspread(row, rows)").steps
+    with pytest.raises(ScheduleError) as caught:
+        plan(WINDOWS, steps)
+    assert str(caught.value) == f"{step}: {message}"
+
+
+def test_a_loop_is_no_dimension_of_the_matrix_product() -> None:
+    op = conv2d(batch=1, in_channels=1, out_channels=1, height=3, width=3, kernel=3)
+    (seed,) = seeds_for(op, "implicit")
+    steps = parse_schedule("split(out_row, rows_tile)\nspread(out_row, rows)").steps
+    with pytest.raises(ScheduleError) as caught:
+        plan(seed.spaces[0].nest, steps)
+    assert str(caught.value) == (
+        "spread(out_row, rows): out_row is no dimension of the matrix product"
+    )
+
+
+SKEWED = "split(out_col, cols)\nskew(out_col, kernel_col, in_col)"
+CONVOLUTION = conv2d(batch=1, in_channels=1, out_channels=1, height=3, width=3, kernel=3)
+(IMPLICIT,) = seeds_for(CONVOLUTION, "implicit")
+
+
+def test_a_skewed_loop_stands_outside_the_loop_that_it_meets() -> None:
+    p = plan(IMPLICIT.spaces[0].nest, parse_schedule(SKEWED).steps)
+    assert p.order == ("group", "out_row", "out_col", "kernel_row", "in_col", "kernel_col")
+
+
+SKEW_REFUSALS = {
+    "skew(in_cols, kernel_col, in_col)": "nest 'implicit' has no axis 'in_cols'; its axes are "
+    "group, out_row, out_col, image, out_channel, in_channel, kernel_row, kernel_col",
+    "skew(image, kernel_col, in_col)": "the primitive takes image, it is no loop",
+    "skew(out_row, kernel_row, in_row)": "out_row is not split; split out_row",
+    "skew(out_col, out_row, in_col)": "out_row is split; leave out_row whole",
+    "skew(out_col, kernel_col, cols)": "the name 'cols' is taken; give the loop a name of its own",
+    "skew(out_col, group, in_col)": "its loops are in another order; "
+    "put them in the order out_col, in_col, group",
+    "pad(out_col)": "no part of out_col is inside the primitive; split and fuse out_col",
+    "pad(image)": "image is spread, and padded for that",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "message"), SKEW_REFUSALS.items(), ids=SKEW_REFUSALS)
+def test_refusals_of_skewed_and_padded_axes(step: str, message: str) -> None:
+    others = ["split(out_col, cols)", "split(image, images)", "spread(image, columns)"]
+    if "out_row, in_col" in step:
+        others.append("split(out_row, rows)")
+    with pytest.raises(ScheduleError) as caught:
+        plan(IMPLICIT.spaces[0].nest, parse_schedule("\n".join([step, *others])).steps)
+    assert str(caught.value) == f"{step}: {message}"
