@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tilewright.papers
 from tilewright.isa import (
     InstructionTable,
     Label,
@@ -17,9 +18,9 @@ from tilewright.isa import (
     load_table,
     make_instruction,
 )
-from tilewright.simulate import Program, encode_program
+from tilewright.simulate.program import Program, encode_program
 
-PROGRAMS = Path(__file__).parent / "programs"
+LISTINGS = Path(tilewright.papers.__file__).parent / "swdnn" / "listings"
 Assemble = Callable[..., Program]
 
 
@@ -51,10 +52,10 @@ def parse(text: str, table: InstructionTable) -> Program:
 
 @pytest.fixture(scope="session")
 def assemble() -> Assemble:
-    """Text, or the name of a file in `programs/`, to a program of the CPE (or another table)."""
+    """Text, or the name of one of swDNN's listings, to a program of the CPE (or another table)."""
 
     def assemble_(text: str, table: InstructionTable | None = None) -> Program:
-        source = (PROGRAMS / text).read_text() if text.endswith(".s") else text
+        source = (LISTINGS / text).read_text() if text.endswith(".s") else text
         return parse(source, table or load_table("sw26010_cpe"))
 
     return assemble_

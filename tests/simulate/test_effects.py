@@ -7,10 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.simulate import CoreRun, Program, simulate_core
+from support.examples import examples
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.program import Program
+from tilewright.simulate.runs import CoreRun
 
 Assemble = Callable[..., Program]
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -48,7 +51,7 @@ INTEGER = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(a=int64, b=st.one_of(int64, st.integers(-3, 70)))
 def test_integers_wrap_like_two_complement(assemble: Assemble, a: int, b: int) -> None:
     text = "\n".join(f"{m} $28, $29, ${i}" for i, m in enumerate(INTEGER, 1))

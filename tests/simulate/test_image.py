@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilewright.papers
 from tilewright.asm import assemble as assemble_text
 from tilewright.asm import elf_bytes, link, read_elf
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
-from tilewright.simulate import Program, load_image, simulate_core
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.program import Program
 
 CPE = load_table("sw26010_cpe")
+LISTINGS = Path(tilewright.papers.__file__).parent / "swdnn" / "listings"
 TEXT = """
         .text
         .globl main
@@ -49,11 +53,11 @@ def test_instructions_keep_their_source_lines() -> None:
     assert [i.line for i in loaded.program.instructions] == [4, 5, 6, 7, 8, 9, 10]
 
 
-@pytest.mark.parametrize("name", ["swdnn_figure6_original.s", "swdnn_figure6_reordered.s"])
+@pytest.mark.parametrize("name", ["figure6_original.s", "figure6_reordered.s"])
 def test_the_assembler_reads_the_programs_of_these_tests(
     assemble: Callable[[str], Program], name: str
 ) -> None:
-    source = (Path(__file__).parent / "programs" / name).read_text()
+    source = (LISTINGS / name).read_text()
     loaded = load_image(link([assemble_text(source, CPE)], CPE), CPE)
     assert np.array_equal(loaded.program.code, assemble(name).code)
 

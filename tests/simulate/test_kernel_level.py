@@ -61,7 +61,7 @@ def _causes(run: KernelRun) -> dict[tuple[str, str], int]:
 
 
 def test_one_synchronous_transfer() -> None:
-    """Issue 10, latency 100, service 512."""
+    """10 to issue, latency 100, service 512."""
     run = _run("""
         def p():
             x: tensor("f64", "input", e=16)
@@ -80,7 +80,7 @@ def test_one_synchronous_transfer() -> None:
 
 @pytest.mark.parametrize("skip", [True, False])
 def test_double_buffering_bound_by_bandwidth(skip: bool) -> None:
-    """Fill 622, then per iteration issue 10 + copy 300 + wait 312; the drain is the last copy.
+    """Fill 622, then per iteration 10 to issue + copy 300 + wait 312; the drain is the last copy.
 
     The engine idles for the latency of the next request only while the core copies.
     """

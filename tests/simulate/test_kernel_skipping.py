@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, minimum
 from tilewright.ir.nodes import (
@@ -26,7 +27,7 @@ from tilewright.ir.nodes import (
 )
 from tilewright.machine import load_machine
 from tilewright.simulate.kernel_level import KernelRun, simulate
-from tilewright.simulate.kernel_signature import Periods, Timed, signatures
+from tilewright.simulate.kernel_signature import Periods, Signatures, Timed
 
 MACHINE = load_machine("sw26010_cg", {"mesh.rows": "2", "mesh.columns": "2"})
 
@@ -134,7 +135,7 @@ def _outcome(program: Program, **options: Any) -> KernelRun | str:
         return str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(programs())
 def test_skipping_gives_what_plain_execution_gives(program: Program) -> None:
     plain = _outcome(program, skip=False)
@@ -152,7 +153,7 @@ def test_skipping_gives_what_plain_execution_gives(program: Program) -> None:
     assert sum(cause.cycles for cause in skipped.causes) == skipped.cycles
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(programs(), st.booleans(), st.integers(1, 40))
 def test_the_trace_covers_every_cycle_once(program: Program, skip: bool, limit: int) -> None:
     run = _outcome(program, skip=skip, trace_limit=limit)
@@ -166,7 +167,6 @@ def test_the_trace_covers_every_cycle_once(program: Program, skip: bool, limit: 
     assert cycle == run.cycles
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_equal_signatures_mean_equal_values_inside(data: st.DataObject) -> None:
     """Iterations share a number only if the expression agrees throughout the loops inside."""
@@ -176,7 +176,7 @@ def test_equal_signatures_mean_equal_values_inside(data: st.DataObject) -> None:
     )
     outer, inner, count = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 4)), 9
     timed = Timed(expr).inside("c", Const(inner))
-    numbers = signatures((timed,), "b", count, {"a": outer}, {})
+    numbers = Signatures((timed,), "b")(count, {"a": outer})
     values = [
         tuple(evaluate(expr, {"a": outer, "b": b, "c": c}) for c in range(inner))
         for b in range(count)

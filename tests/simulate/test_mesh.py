@@ -10,14 +10,17 @@ from types import ModuleType
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.isa.table import Communication
-from tilewright.simulate import DeadlockError, Mesh, Program, simulate_mesh
-from tilewright.simulate.launch import UnitOrder
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh, UnitOrder
+from tilewright.simulate.program import Program
+from tilewright.simulate.stopped import DeadlockError
 
 Assemble = Callable[..., Program]
 CPE = load_table("sw26010_cpe")
@@ -67,7 +70,7 @@ def test_two_senders_share_one_bus(assemble: Assemble) -> None:
     assert run.cores[1].stalls == {"bus_busy": 1}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=20),
     st.integers(1, 5),

@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from tilewright.isa import Instruction, load_table
 from tilewright.isa.table import Communication
-from tilewright.simulate import DeadlockError, Mesh, Program, simulate_mesh
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
+from tilewright.simulate.program import Program
+from tilewright.simulate.stopped import DeadlockError
 
 Assemble = Callable[..., Program]
 CPE = load_table("sw26010_cpe")
@@ -109,7 +113,7 @@ programs = st.lists(st.lists(lines, max_size=16), min_size=CORES, max_size=CORES
 @example(
     [[], ["putr $1, {place}"] * 2, ["mull $1, 3, $1", "putr $1, 8", "getr $1"]], 1, 3, 1
 )  # a sender that an arriving transfer wakes late must still see the entry freed before
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(programs, st.integers(1, 4), st.integers(1, 9), st.integers(1, 3))
 def test_cycles_and_deadlocks_equal_the_plain_model(
     assemble: Assemble, texts: list[list[str]], depth: int, latency: int, bus_cycles: int

@@ -7,12 +7,15 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from tilewright.isa import Instruction, InstructionTable, load_table
-from tilewright.simulate import CoreRun, Program, simulate_core
+from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.launch import UnitOrder
+from tilewright.simulate.program import Program
+from tilewright.simulate.runs import CoreRun
 
 Assemble = Callable[..., Program]
 CPE = load_table("sw26010_cpe")
@@ -34,15 +37,15 @@ def _run_figure6(program: Program, n: int, bound: int) -> CoreRun:
 
 
 @pytest.mark.parametrize("n", [2, 8, 16, 32, 48])
-def test_swdnn_figure6_original_takes_26_cycles_per_step(assemble: Assemble, n: int) -> None:
-    run = _run_figure6(assemble("swdnn_figure6_original.s"), n, n)
+def test_figure6_original_takes_26_cycles_per_step(assemble: Assemble, n: int) -> None:
+    run = _run_figure6(assemble("figure6_original.s"), n, n)
     assert run.cycles == 26 * n
     assert np.array_equal(run.registers[[*range(11, 19), *range(20, 28)]], _block(n)[2])
 
 
 @pytest.mark.parametrize("n", [2, 8, 16, 32, 48])
-def test_swdnn_figure6_reordered_takes_17_cycles_per_step(assemble: Assemble, n: int) -> None:
-    run = _run_figure6(assemble("swdnn_figure6_reordered.s"), n, n - 1)
+def test_figure6_reordered_takes_17_cycles_per_step(assemble: Assemble, n: int) -> None:
+    run = _run_figure6(assemble("figure6_reordered.s"), n, n - 1)
     assert run.cycles == 5 + 17 * (n - 1) + 16
     assert run.unit_busy["P0"] == 16 * n + n
     assert np.array_equal(run.registers[[*range(11, 19), *range(20, 28)]], _block(n)[2])
@@ -140,7 +143,7 @@ def _reference_cycles(instructions: tuple[Instruction, ...]) -> int:
     return cycle
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(programs)
 def test_cycles_equal_an_independent_model(assemble: Assemble, text: str) -> None:
     program = assemble(text)
@@ -148,7 +151,7 @@ def test_cycles_equal_an_independent_model(assemble: Assemble, text: str) -> Non
     assert run.cycles == _reference_cycles(program.instructions)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(programs, st.sampled_from(["in_order", "decoupled"]))
 def test_every_cycle_is_accounted_for(assemble: Assemble, text: str, unit_order: UnitOrder) -> None:
     run = simulate_core(assemble(text), registers=VALUES, unit_order=unit_order)
@@ -161,7 +164,7 @@ def test_every_cycle_is_accounted_for(assemble: Assemble, text: str, unit_order:
     assert len(run.issues) == run.instructions == run.executed.sum() == len(text.splitlines())
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(single_unit_lines, min_size=1, max_size=40).map("\n".join))
 def test_decoupled_units_are_never_slower_and_compute_the_same(
     assemble: Assemble, text: str

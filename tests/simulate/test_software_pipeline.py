@@ -7,9 +7,10 @@ import itertools
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from tilewright.common.errors import ScheduleError
 from tilewright.isa import Label, Memory, Register, load_table, make_instruction
 from tilewright.isa.dependence import AliasRules, Dependence, DependenceKind
@@ -200,7 +201,7 @@ def bodies(draw):
 
 
 @given(bodies())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_every_pipeline_computes_what_the_plain_loop_does_and_is_not_slower(body):
     pipelined = pipeline_loop(body, TripCount(COUNTER, minimum=20))
     before, after = _same_result(body, pipelined, 20)

@@ -8,8 +8,7 @@ calls before and after the loop inside at each level, and on which loops each on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,15 +28,14 @@ from tilewright.cost.timing import call_dims
 from tilewright.ir.nodes import Call, For, If, Program, Stmt, Transfer
 
 Ints = npt.NDArray[np.int64]
+Edges = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Item:
     """A call or transfer, the condition it stands under, and where it stands in the chain of loops.
 
-    `dims` are a call's extents; `relevant` the loops that its cost depends on; `buffer` the number
-    of a transfer's
-    buffer.
+    `dims` are a call's extents; `buffer` the number of a transfer's buffer.
     """
 
     stmt: Call | Transfer
@@ -45,7 +43,6 @@ class Item:
     level: int
     after: bool
     dims: tuple[tuple[str, Expr], ...] = ()
-    relevant: tuple[int, ...] = ()
     buffer: int = 0
 
     def symbols(self) -> frozenset[str]:
@@ -59,38 +56,57 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Item numbers at each level before and after its loop, and the cost rows of each item."""
+class Rows:
+    """The rows of a table with one row per kind of iteration that a value depends on.
 
-    before: Ints
-    after: Ints
+    Value i stands, for kinds of iterations k, in row `base[i] + sum(strides[i, d] * k[d])`;
+    `relevant` are the loops it depends on.
+    """
+
+    relevant: tuple[tuple[int, ...], ...]
     base: Ints
     strides: Ints
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Item numbers at each level before and after its loop; the rows of the items' costs and of the
+    loops' numbers of iterations.
+    """
+
+    before: Ints
+    after: Ints
+    costs: Rows
+    counts: Rows
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A nest ready to be priced; `kinds[d]`: how many kinds of iterations loop d has (1 to 3)."""
+    """A nest ready to be priced; `edges[d]`: how many of the first and of the last iterations of
+    loop d may each cost something of their own. The others are one kind.
+    """
 
     program: Program
-    loops: tuple[str, ...]
-    extents: tuple[Expr, ...]
-    kinds: tuple[int, ...]
+    loops: tuple[For, ...]
+    edges: tuple[Edges, ...]
     items: tuple[Item, ...]
     layout: Layout
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """How many kinds of iterations each loop has."""
+        return tuple(front + 1 + back for front, back in self.edges)
 
 
 def prepare(program: Program) -> Prepared:
     """Take a nest apart; ProgramError where its loops are not one chain."""
     loops, found = _chain(program.body)
-    names = [f.var for f in loops]
     buffers = {b.name: i for i, b in enumerate(program.buffers)}
-    kinds = [_kinds(name, found) for name in names]
-    items = [_completed(item, names, kinds, buffers) for item in _ordered(found)]
-    layout = _layout(items, kinds)
-    return Prepared(
-        program, tuple(names), tuple(f.extent for f in loops), tuple(kinds), tuple(items), layout
-    )
+    edges = [_edges(f, loops, found) for f in loops]
+    kinds = [front + 1 + back for front, back in edges]
+    items = [_completed(item, buffers) for item in _ordered(found)]
+    layout = _layout(items, loops, kinds)
+    return Prepared(program, tuple(loops), tuple(edges), tuple(items), layout)
 
 
 def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], list[Item]]:
@@ -130,21 +146,50 @@ def _ordered(items: Sequence[Item]) -> list[Item]:
     return sorted(items, key=lambda i: (i.level, i.after))
 
 
-def _completed(
-    item: Item, names: Sequence[str], kinds: Sequence[int], buffers: Mapping[str, int]
-) -> Item:
-    symbols = item.symbols()
-    relevant = tuple(d for d in range(item.level) if names[d] in symbols and kinds[d] > 1)
+def _completed(item: Item, buffers: Mapping[str, int]) -> Item:
     buffer = buffers[item.stmt.buffer] if isinstance(item.stmt, Transfer) else 0
-    return Item(item.stmt, item.condition, item.level, item.after, item.dims, relevant, buffer)
+    return replace(item, buffer=buffer)
 
 
-def _kinds(var: str, items: Sequence[Item]) -> int:
-    """1: all iterations cost the same, 2: the last may differ, 3: the first may too."""
-    touched = [i for i in items if var in i.symbols()]
-    if any(_tests_zero(i.condition, var) for i in touched):
-        return 3
-    return 2 if touched else 1
+def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:
+    """(0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too.
+
+    A condition on the difference of two loops holds for a window of the one that moves with the
+    other: every iteration of the shorter one is a kind of its own, of the other as many at both
+    ends.
+    """
+    touched = [i for i in items if loop.var in i.symbols()]
+    others = [f for f in loops if any(_meet(i.condition, loop, f) for i in touched if f != loop)]
+    known = [f.extent.value for f in (loop, *others) if isinstance(f.extent, Const)]
+    if others and known:
+        turns = min(known) - 1
+        return (turns, 0) if loop.extent == Const(min(known)) else (turns, turns)
+    if any(_tests_zero(i.condition, loop.var) for i in touched):
+        return 1, 1
+    shortened = any(loop.var in free_vars(f.extent) for f in loops)
+    return (0, 1) if touched or shortened else (0, 0)
+
+
+def _meet(condition: Expr, one: For, other: For) -> bool:
+    """Whether the condition compares sums of which both loops are terms."""
+    match condition:
+        case Binary("<" | "<=", a, b):
+            return {one.var, other.var} <= _terms(a) | _terms(b)
+        case Binary("and" | "*", a, b):
+            return _meet(a, one, other) or _meet(b, one, other)
+        case _:
+            return False
+
+
+def _terms(e: Expr) -> frozenset[str]:
+    """The symbols that are terms of a sum."""
+    match e:
+        case Var(name):
+            return frozenset((name,))
+        case Binary("+" | "-", a, b):
+            return _terms(a) | _terms(b)
+        case _:
+            return frozenset()
 
 
 def _tests_zero(condition: Expr, var: str) -> bool:
@@ -158,30 +203,56 @@ def _tests_zero(condition: Expr, var: str) -> bool:
             return False
 
 
-def kind_indices(kinds: int, count: Value) -> list[Value]:
-    """A loop index that stands for each kind of iteration."""
-    if kinds == 3:
-        return [0, np.minimum(1, count - 1), count - 1]
-    return [0, count - 1] if kinds == 2 else [0]
+def kind_index(edges: Edges, kind: int, count: Value) -> Value:
+    """A loop index that stands for a kind of iteration: of those in front, the others, those at the
+    back.
+    """
+    front, back = edges
+    if kind == 0:
+        return 0
+    if kind <= front:
+        return np.minimum(kind, count - 1)
+    return np.maximum(count - back + (kind - front - 1), 0)
 
 
-def _layout(items: Sequence[Item], kinds: Sequence[int]) -> Layout:
-    base, strides, row = [], [], 0
-    for item in items:
-        base.append(row)
-        steps, step = [0] * max(1, len(kinds)), 1
-        for d in reversed(item.relevant):
-            steps[d] = step
-            step *= kinds[d]
-        strides.append(steps)
-        row += prod(kinds[d] for d in item.relevant)
+def _layout(items: Sequence[Item], loops: Sequence[For], kinds: Sequence[int]) -> Layout:
     spans = [[_span(items, d, after) for d in range(len(kinds) + 1)] for after in (False, True)]
+    costs = [(item.symbols(), item.level) for item in items]
+    counts = [(free_vars(f.extent), d) for d, f in enumerate(loops)]
     return Layout(
         np.array(spans[0], np.int64),
         np.array(spans[1], np.int64),
-        np.array(base, np.int64),
-        np.array(strides, np.int64).reshape(len(items), max(1, len(kinds))),
+        _rows(costs, loops, kinds),
+        _rows(counts, loops, kinds),
     )
+
+
+def _rows(
+    values: Sequence[tuple[frozenset[str], int]], loops: Sequence[For], kinds: Sequence[int]
+) -> Rows:
+    """Rows for values of which the symbols and the level are given."""
+    relevant, base, strides, row = [], [], [], 0
+    for symbols, level in values:
+        used = _with_extents(symbols, loops)
+        own = tuple(d for d in range(level) if loops[d].var in used and kinds[d] > 1)
+        steps, step = [0] * max(1, len(kinds)), 1
+        for d in reversed(own):
+            steps[d] = step
+            step *= kinds[d]
+        relevant.append(own)
+        base.append(row)
+        strides.append(steps)
+        row += step
+    table = np.array(strides, np.int64).reshape(len(values), max(1, len(kinds)))
+    return Rows(tuple(relevant), np.array(base, np.int64), table)
+
+
+def _with_extents(symbols: frozenset[str], loops: Sequence[For]) -> frozenset[str]:
+    """The symbols and those that decide how long their loops are: where the last iteration is."""
+    for f in reversed(loops):
+        if f.var in symbols:
+            symbols |= free_vars(f.extent)
+    return symbols
 
 
 def _span(items: Sequence[Item], level: int, after: bool) -> tuple[int, int]:
@@ -199,28 +270,37 @@ class Values:
 
     prepared: Prepared
     env: Mapping[str, Any]
-    indices: list[list[Value]] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
     memo: dict[tuple[Expr, tuple[int, ...]], Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._number = {name: d for d, name in enumerate(self.prepared.loops)}
+        self._number = {f.var: d for d, f in enumerate(self.prepared.loops)}
+        self._numbers: dict[frozenset[str], tuple[int, ...]] = {}
 
     def __call__(self, e: Expr) -> Value:
         if isinstance(e, Const):
             return e.value
         if isinstance(e, Var):
             return self._symbol(e.name)
-        used = [self._number[v] for v in free_vars(e) if v in self._number]
-        key = (e, tuple(self.place.get(d, 0) for d in sorted(used)))
+        key = (e, tuple(self.place.get(d, 0) for d in self._loops(free_vars(e))))
         if key not in self.memo:
             self.memo[key] = OPERATIONS[e.op](self(e.a), self(e.b))
         return self.memo[key]
 
+    def _loops(self, symbols: frozenset[str]) -> tuple[int, ...]:
+        """The numbers of the loops that decide the symbols."""
+        if symbols not in self._numbers:
+            used = _with_extents(symbols, self.prepared.loops)
+            self._numbers[symbols] = tuple(d for v, d in self._number.items() if v in used)
+        return self._numbers[symbols]
+
     def _symbol(self, name: str) -> Value:
         if name in self._number:
             d = self._number[name]
-            return self.indices[d][self.place[d]] if d in self.place else 0
+            return self._index(d, self.place[d]) if d in self.place else 0
         if name not in self.env:
             raise ProgramError(f"symbol {name!r} has no value")
         return self.env[name]
+
+    def _index(self, d: int, kind: int) -> Value:
+        return kind_index(self.prepared.edges[d], kind, self(self.prepared.loops[d].extent))

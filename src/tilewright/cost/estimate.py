@@ -14,7 +14,7 @@ of its "maximum of two sums").
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as combinations
 from typing import Any
@@ -24,11 +24,18 @@ import numpy.typing as npt
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate
-from tilewright.cost.chain import Item, Prepared, Values, kind_indices, prepare
+from tilewright.cost.caches import exposed_cycles
+from tilewright.cost.chain import Item, Prepared, Rows, Values, prepare
 from tilewright.cost.pipeline import play
-from tilewright.cost.pipeline_types import CALL, GET, PUT, Chain
-from tilewright.cost.timing import call_cycles, issue_cycles, transfer_cycles, transfer_shape
-from tilewright.ir.nodes import Call, Program, Transfer
+from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Chain
+from tilewright.cost.timing import (
+    call_cycles,
+    issue_cycles,
+    shape_of,
+    transfer_cycles,
+    transfer_numbers,
+)
+from tilewright.ir.nodes import Call, Program, Tile, Transfer, View
 from tilewright.machine import Machine
 
 Env = dict[str, Any]
@@ -74,8 +81,9 @@ def estimate(
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
     play(chain, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
-    size = np.broadcast_to(scratchpad_bytes(prepared.program, env), shape)
-    return Estimate(cycles, compute, busy, size)
+    bytes_used = scratchpad_bytes(prepared.program, env)
+    cycles += exposed_cycles(prepared, machine, env, bytes_used)
+    return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 
 def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
@@ -94,53 +102,63 @@ def _width(env: Env) -> int:
 def _doubles(program: Program, env: Env) -> Flags:
     """(copies, buffers): which buffers are double in each combination of copies."""
     columns = [np.asarray(evaluate(b.copies, env)).reshape(-1) == 2 for b in program.buffers]
+    if not columns:
+        return np.zeros((1, 0), np.bool_)
     return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
 def _arrays(prepared: Prepared, env: Env, machine: Machine) -> Chain:
     width = _width(env)
     values = Values(prepared, env)
-    counts = [values(extent) for extent in prepared.extents]
-    indices = [kind_indices(k, n) for k, n in zip(prepared.kinds, counts, strict=True)]
-    values.indices = indices
-    rows: list[tuple[Value, Value]] = []
-    for item in prepared.items:
-        for chosen in combinations(*(range(len(indices[d])) for d in item.relevant)):
-            values.place = dict(zip(item.relevant, chosen, strict=True))
-            rows.append(_cost(item, prepared.program, values, machine))
-    service, issue = _stacked([r[0] for r in rows], width), _stacked([r[1] for r in rows], width)
-    layout = prepared.layout
-    uniform = _uniform(layout.base, layout.strides, prepared.kinds, service)
+    layout, kinds = prepared.layout, prepared.kinds
+    costs: list[tuple[Value, Value]] = []
+    for item, relevant in zip(prepared.items, layout.costs.relevant, strict=True):
+        for _ in _places(values, relevant):
+            costs.append(_cost(item, prepared.program, values, machine))
+    counts: list[Value] = []
+    for loop, relevant in zip(prepared.loops, layout.counts.relevant, strict=True):
+        for _ in _places(values, relevant):
+            counts.append(values(loop.extent))
+    service, issue = _stacked([c[0] for c in costs], width), _stacked([c[1] for c in costs], width)
+    iterations = _stacked(counts, width)
+    alike = _uniform(layout.costs, kinds, service) & _uniform(layout.counts, kinds, iterations)
     return Chain(
         layout.before,
         layout.after,
-        np.array([_kind(i.stmt) for i in prepared.items], np.int64),
+        np.array([_kind(i.stmt, machine) for i in prepared.items], np.int64),
+        np.array([i.level for i in prepared.items], np.int64),
         np.array([i.buffer for i in prepared.items], np.int64),
-        layout.base,
-        layout.strides,
-        np.asarray(layout.strides.any(axis=1)),
-        np.array(prepared.kinds, np.int64),
-        _stacked(counts, width),
-        uniform,
+        layout.costs.base,
+        layout.costs.strides,
+        np.asarray(layout.costs.strides.any(axis=1)),
+        np.array(kinds, np.int64),
+        np.array(prepared.edges, np.int64).reshape(-1, 2),
+        layout.counts.base,
+        layout.counts.strides,
+        np.asarray(layout.counts.strides.any(axis=1)),
+        iterations,
+        alike,
         service,
         issue,
     )
 
 
-def _uniform(
-    base: npt.NDArray[np.int64],
-    strides: npt.NDArray[np.int64],
-    kinds: Sequence[int],
-    service: Floats,
-) -> Flags:
-    """Where no item costs more in one kind of iteration of a loop than in another."""
-    uniform = np.ones((len(kinds), service.shape[1]), np.bool_)
-    ends = [*base[1:], len(service)]
-    for first, end, steps in zip(base, ends, strides, strict=True):
-        rows = np.arange(end - first)
+def _places(values: Values, relevant: tuple[int, ...]) -> Iterator[None]:
+    """Put `values` at every combination of kinds of iterations of the loops."""
+    for chosen in combinations(*(range(values.prepared.kinds[d]) for d in relevant)):
+        values.place = dict(zip(relevant, chosen, strict=True))
+        yield
+
+
+def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
+    """Where no value is another in one kind of iteration of a loop than in its first."""
+    uniform = np.ones((len(kinds), table.shape[1]), np.bool_)
+    ends = [*rows.base[1:], len(table)]
+    for first, end, steps in zip(rows.base, ends, rows.strides, strict=True):
+        numbers = np.arange(end - first)
         for d in (int(i) for i in np.flatnonzero(steps)):
-            same = rows - rows // steps[d] % kinds[d] * steps[d]
-            uniform[d] &= (service[first + rows] == service[first + same]).all(axis=0)
+            same = numbers - numbers // steps[d] % kinds[d] * steps[d]
+            uniform[d] &= (table[first + numbers] == table[first + same]).all(axis=0)
     return uniform
 
 
@@ -151,9 +169,11 @@ def _stacked(rows: Sequence[Value], width: int) -> Floats:
     return result
 
 
-def _kind(stmt: Call | Transfer) -> int:
+def _kind(stmt: Call | Transfer, machine: Machine) -> int:
     if isinstance(stmt, Call):
         return CALL
+    if machine.dma.synchronous:
+        return COPY
     return GET if stmt.direction == "get" else PUT
 
 
@@ -162,14 +182,25 @@ def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tupl
     holds = value(item.condition)
     if isinstance(item.stmt, Call):
         dims = {name: value(e) for name, e in item.dims}
-        cycles = call_cycles(machine, item.stmt.primitive, dims, dict(item.stmt.attributes))
+        attributes = {"dtype": _element_type(item.stmt, program), **dict(item.stmt.attributes)}
+        cycles = call_cycles(machine, item.stmt.primitive, dims, attributes)
         return cycles * holds, 0.0
     tensor = program.tensor(item.stmt.tensor)
-    shape = transfer_shape(
+    shape = shape_of(
         dtype(tensor.dtype).size_bytes,
         [value(e) for e in tensor.shape],
-        [value(r.extent) for r in item.stmt.ranges],
-        [value(r.step) for r in item.stmt.ranges],
+        [value(e) for e in transfer_numbers(item.stmt.ranges)],
     )
-    service = transfer_cycles(machine, item.stmt.direction, shape)
+    service = transfer_cycles(machine, item.stmt.direction, shape, shared=tensor.shared)
+    if machine.dma.synchronous:
+        return (service + issue_cycles(machine, shape)) * holds, 0.0
     return service * holds, issue_cycles(machine, shape) * holds
+
+
+def _element_type(call: Call, program: Program) -> str:
+    """The element type of what the call writes."""
+    match call.operands[0]:
+        case Tile(tensor):
+            return program.tensor(tensor).dtype
+        case View(buffer):
+            return program.buffer(buffer).dtype

@@ -12,63 +12,87 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from tilewright.cost.pipeline_types import CALL, GET, PUT, Case, Clock, compiled
+from tilewright.common.compiled import entry_point, piece
+from tilewright.cost import pipeline_rows, pipeline_types
+from tilewright.cost.pipeline_rows import (
+    cost_row,
+    happens,
+    iterations_of,
+    kind_after,
+    last_kinds,
+    times_of,
+)
+from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Case, Clock
 
 _PLAYED = 2
 _BACKLOG = 1e15
 _SUMMARY = 6  # elapsed, engine busy, headroom, engine's lead over the clock, compute, last store
 
 
-@compiled
-def _row(chain: Any, item: int, kinds: Any) -> Any:
-    row = chain.base[item]
-    if chain.varies[item]:
-        for d in range(len(kinds)):
-            row += chain.strides[item, d] * kinds[d]
-    return row
-
-
-@compiled
-def _mark_looped(case: Any, looped: Any) -> None:
+@piece
+def _mark_looped(case: Any, kinds: Any, looped: Any) -> None:
     """Whether any loop around each level runs more than once; if none does there is nothing to
     overlap.
     """
     looped[0] = False
     for d in range(len(case.chain.kinds)):
-        looped[d + 1] = looped[d] or case.chain.counts[d, case.tile] > 1.0
+        looped[d + 1] = looped[d] or iterations_of(case, kinds, d) > 1.0
 
 
-@compiled
+@piece
+def _fetch_next(case: Any, clock: Any, item: int) -> None:
+    """Fetch the tile of the next iteration, if there is one: the innermost loop that goes on has
+    its next kind of iteration, the loops inside it start again.
+    """
+    chain, time = case.chain, clock.time
+    last = chain.level[item] - 1
+    while last >= 0 and clock.following[last] < 0:
+        last -= 1
+    if last < 0:
+        return
+    row = chain.base[item]
+    if chain.varies[item]:
+        for d in range(last):
+            row += chain.strides[item, d] * clock.kinds[d]
+        row += chain.strides[item, last] * clock.following[last]
+    cost = chain.service[row, case.tile]
+    time[0] += chain.issue[row, case.tile]
+    time[1] = max(time[1], time[0] + case.latency) + cost
+    time[2] += cost
+    clock.arrived[chain.buffer[item]] = time[1]
+
+
+@piece
 def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
     """Play the items of a span."""
     chain, time = case.chain, clock.time
     for item in range(span[0], span[1]):
-        row = _row(chain, item, clock.kinds)
+        row = cost_row(chain, item, clock.kinds)
         cost = chain.service[row, case.tile]
         if chain.kind[item] == CALL:
             time[0] += cost
             time[3] += cost
+        elif chain.kind[item] == COPY:
+            time[0] += cost
         elif cost > 0.0:
             b = chain.buffer[item]
-            ahead = chain.kind[item] == GET and case.double[b] and looped
-            if ahead:
+            if chain.kind[item] == GET and case.double[b] and looped:
                 time[0] = max(time[0], clock.arrived[b])
+                _fetch_next(case, clock, item)
+                continue
             time[0] += chain.issue[row, case.tile]
             time[1] = max(time[1], time[0] + case.latency) + cost
             time[2] += cost
-            if ahead:
-                clock.arrived[b] = time[1]
-            elif chain.kind[item] == GET or not looped:
+            if chain.kind[item] == GET or not looped:
                 time[0] = time[1]
             else:
                 clock.stored[b, 0] = clock.stored[b, 1]
                 clock.stored[b, 1] = time[1]
 
 
-@compiled
+@piece
 def _reuse(case: Any, clock: Any, span: Any) -> None:
     """Wait until the slots that the span's stores leave from may be written again."""
     for item in range(span[0], span[1]):
@@ -78,35 +102,38 @@ def _reuse(case: Any, clock: Any, span: Any) -> None:
             clock.time[0] = max(clock.time[0], due)
 
 
-@compiled
-def _enter(case: Any, clock: Any, level: int) -> None:
-    """Start the body at `level`: wait for the slots that it will write, then what stands before its
-    loop.
-    """
-    if clock.looped[level]:
-        _reuse(case, clock, case.chain.before[level])
-        _reuse(case, clock, case.chain.after[level])
-    _items(case, clock, case.chain.before[level], clock.looped[level])
-
-
-@compiled
+@piece
 def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
     """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
     inside is opaque.
     """
-    loops = len(case.chain.kinds)
-    deep = level
-    _enter(case, clock, deep)
-    while deep < loops and case.chain.counts[deep, case.tile] == 1.0:
+    chain, loops, deep = case.chain, len(case.chain.kinds), level
+    while deep < loops and iterations_of(case, clock.kinds, deep) == 1.0:
         deep += 1
-        _enter(case, clock, deep)
+    if clock.looped[level]:
+        for d in range(level, deep + 1):
+            _reuse(case, clock, chain.before[d])
+            _reuse(case, clock, chain.after[d])
+    for d in range(level, deep + 1):
+        _items(case, clock, chain.before[d], clock.looped[d])
     if deep < loops:
-        _opaque(clock, deep, summaries[deep, _place(case.chain, clock.kinds, deep)])
+        goes_on = _goes_on(clock, deep)
+        place = _place(chain, clock.kinds, deep) if goes_on else summaries.shape[1] - 1
+        _opaque(clock, deep, summaries[deep, place])
     for d in range(deep, level - 1, -1):
-        _items(case, clock, case.chain.after[d], clock.looped[d])
+        _items(case, clock, chain.after[d], clock.looped[d])
 
 
-@compiled
+@piece
+def _goes_on(clock: Any, loops: int) -> bool:
+    """Whether any of the outermost `loops` loops has another iteration."""
+    going_on = False
+    for d in range(loops):
+        going_on = going_on or clock.following[d] >= 0
+    return going_on
+
+
+@piece
 def _opaque(clock: Any, loop: int, inner: Any) -> None:
     """Run a summarised loop: not before its last stores have left, late by the backlog it can not
     absorb.
@@ -124,7 +151,7 @@ def _opaque(clock: Any, loop: int, inner: Any) -> None:
     time[3] += inner[4]
 
 
-@compiled
+@piece
 def _place(chain: Any, kinds: Any, loops: int) -> int:
     """The number of a combination of kinds of the outermost `loops` loops."""
     place = 0
@@ -133,52 +160,44 @@ def _place(chain: Any, kinds: Any, loops: int) -> int:
     return place
 
 
-@compiled
-def _times(case: Any, loop: int, kind: int) -> Any:
-    """How many iterations of one kind a loop has."""
-    kinds, count = case.chain.kinds[loop], case.chain.counts[loop, case.tile]
-    if kinds == 1 or case.chain.uniform[loop, case.tile]:
-        return count if kind == 0 else 0.0
-    if kinds == 2:
-        return count - 1.0 if kind == 0 else 1.0
-    if kind == 1:
-        return max(count - 2.0, 0.0)
-    return 1.0 if kind == 0 or count > 1.0 else 0.0
-
-
-@compiled
+@piece
 def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
     """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
 
-    Returns when the second iteration of the first kind ended, negative where there is but one.
+    The last one of a kind is played apart: what it fetches is of the next kind, or the end. Returns
+    when the second iteration of the first kind ended, negative where there is but one.
     """
     kinds, time, second = case.chain.kinds[loop], clock.time, -1.0
     for kind in range(kinds):
-        clock.kinds[loop] = kind
-        times = _times(case, loop, kind)
+        times = times_of(case, clock.kinds, loop, kind)
+        if times == 0.0:
+            continue
+        clock.kinds[loop] = clock.following[loop] = kind
         played = 0.0
         now, busy, compute = time[0], time[2], time[3]
-        while played < times and played < _PLAYED:
+        while played < times - 1.0 and played < _PLAYED:
             now, busy, compute = time[0], time[2], time[3]
             _iteration(case, clock, loop + 1, summaries)
             played += 1.0
         if kind == 0 and played == _PLAYED:
             second = time[0]
         period = 1.0
-        if times > _PLAYED and _stores_twice(case, loop + 1):
+        if times - 1.0 > _PLAYED and _stores_twice(case, clock.kinds, loop + 1):
             now, busy, compute = time[0], time[2], time[3]
-            period = min(2.0, times - played)
+            period = min(2.0, times - 1.0 - played)
             for _ in range(int(period)):
                 _iteration(case, clock, loop + 1, summaries)
             played += period
-        rest = times - played
+        rest = times - 1.0 - played
         if rest > 0.0:
             _extrapolate(clock, now, busy, compute, rest / period)
+        clock.following[loop] = kind_after(case, clock.kinds, loop, kind)
+        _iteration(case, clock, loop + 1, summaries)
     clock.kinds[loop] = 0
     return second
 
 
-@compiled
+@piece
 def _extrapolate(clock: Any, now: float, busy: float, compute: float, times: float) -> None:
     """Repeat what happened since the clock stood at `now`."""
     time = clock.time
@@ -190,8 +209,8 @@ def _extrapolate(clock: Any, now: float, busy: float, compute: float, times: flo
     _shift_due(clock, shift)
 
 
-@compiled
-def _stores_twice(case: Any, level: int) -> bool:
+@piece
+def _stores_twice(case: Any, kinds: Any, level: int) -> bool:
     """Whether the body at `level` stores from two slots: its steady state takes two iterations,
     from the third on, when both have been stored from.
     """
@@ -202,12 +221,12 @@ def _stores_twice(case: Any, level: int) -> bool:
     for item in range(chain.before[level, 0], chain.before[level, 1]):
         if chain.kind[item] == PUT and case.double[chain.buffer[item]]:
             return True
-    if level < len(chain.kinds) and case.chain.counts[level, case.tile] == 1.0:
-        return _stores_twice(case, level + 1)
+    if level < len(chain.kinds) and iterations_of(case, kinds, level) == 1.0:
+        return _stores_twice(case, kinds, level + 1)
     return False
 
 
-@compiled
+@piece
 def _shift_due(clock: Any, shift: float) -> None:
     """What is under way ends later."""
     for b in range(len(clock.arrived)):
@@ -218,7 +237,7 @@ def _shift_due(clock: Any, shift: float) -> None:
         clock.left[d] += shift
 
 
-@compiled
+@piece
 def _reset(clock: Any) -> None:
     for i in range(len(clock.time)):
         clock.time[i] = 0.0
@@ -228,13 +247,16 @@ def _reset(clock: Any) -> None:
         clock.left[d] = 0.0
 
 
-@compiled
-def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> None:
+@piece
+def _summarise(case: Any, clock: Any, loop: int, ending: bool, summaries: Any, out: Any) -> None:
     """Summarise a loop that starts with its data there and no store under way, and the backlog it
-    absorbs.
+    absorbs. The loops around go on with their like, or are `ending`.
     """
     time = clock.time
     _reset(clock)
+    for d in range(len(clock.following)):
+        goes_on = d < loop and not ending and iterations_of(case, clock.kinds, d) > 1.0
+        clock.following[d] = clock.kinds[d] if goes_on else -1
     second = _loop(case, clock, loop, summaries)
     out[0], out[1], out[2], out[4] = time[0], time[2], _BACKLOG, time[3]
     out[3] = out[5] = 0.0
@@ -244,7 +266,7 @@ def _summarise(case: Any, clock: Any, loop: int, summaries: Any, out: Any) -> No
         out[2] = _BACKLOG - _late(case, clock, loop, summaries, second)
 
 
-@compiled
+@piece
 def _leaving(case: Any, clock: Any) -> Any:
     """When the last store from a slot that the next run writes first ends."""
     last = 0.0
@@ -255,7 +277,7 @@ def _leaving(case: Any, clock: Any) -> Any:
     return last
 
 
-@compiled
+@piece
 def _late(case: Any, clock: Any, loop: int, summaries: Any, second: float) -> float:
     """How much later two iterations end when the engine has a huge backlog at the start.
 
@@ -266,65 +288,55 @@ def _late(case: Any, clock: Any, loop: int, summaries: Any, second: float) -> fl
     return _second(case, clock, loop, summaries, _BACKLOG) - second
 
 
-@compiled
+@piece
 def _second(case: Any, clock: Any, loop: int, summaries: Any, backlog: float) -> float:
     """When the second of two iterations ends that start with a backlog of the engine."""
     _reset(clock)
     clock.time[1] = backlog
+    clock.following[loop] = clock.kinds[loop]
     for _ in range(_PLAYED):
         _iteration(case, clock, loop + 1, summaries)
     return float(clock.time[0])
 
 
-@compiled
-def _fill(case: Any, clock: Any) -> float:
-    """Engine time of what is fetched before the loops."""
-    total = 0.0
-    for level in range(1, len(case.chain.kinds) + 1):
-        span = case.chain.before[level]
-        for item in range(span[0], span[1]):
-            if case.chain.kind[item] == GET and case.double[case.chain.buffer[item]]:
-                total += case.chain.service[_row(case.chain, item, clock.kinds), case.tile]
-    return total
+@piece
+def _fill(case: Any, clock: Any) -> None:
+    """Fetch what is fetched before the loops, and wait for all of it."""
+    chain, time = case.chain, clock.time
+    for level in range(1, len(chain.kinds) + 1):
+        span = chain.before[level]
+        for item in range(span[0], span[1] if clock.looped[level] else span[0]):
+            if chain.kind[item] == GET and case.double[chain.buffer[item]]:
+                time[2] += chain.service[cost_row(chain, item, clock.kinds), case.tile]
+    if time[2] > 0.0:
+        time[0] = time[1] = time[2] + case.latency
 
 
-@compiled
+@piece
 def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
     """Summaries of every loop, innermost first, for every combination of kinds of the loops around
-    it.
+    it, and for its very last run.
     """
     chain = case.chain
     for loop in range(len(chain.kinds) - 1, -1, -1):
-        if chain.counts[loop, case.tile] == 1.0:
-            continue
         combinations = 1
         for d in range(loop):
             combinations *= chain.kinds[d]
-        for place in range(combinations):
+        for place in range(combinations if clock.looped[loop] else 0):
             rest = place
             clock.kinds[:] = 0
             for d in range(loop - 1, -1, -1):
                 clock.kinds[d] = rest % chain.kinds[d]
                 rest //= chain.kinds[d]
-            if _happens(case, clock.kinds, loop):
-                _summarise(case, clock, loop, summaries, summaries[loop, place])
+            if happens(case, clock.kinds, loop) and iterations_of(case, clock.kinds, loop) > 1.0:
+                _summarise(case, clock, loop, False, summaries, summaries[loop, place])
+        last_kinds(case, clock.kinds, loop)
+        if iterations_of(case, clock.kinds, loop) > 1.0:
+            _summarise(case, clock, loop, True, summaries, summaries[loop, -1])
     clock.kinds[:] = 0
 
 
-@compiled
-def _happens(case: Any, kinds: Any, loops: int) -> bool:
-    """Whether the candidate has iterations of these kinds at all."""
-    for d in range(loops):
-        count = case.chain.counts[d, case.tile]
-        if count == 1.0:
-            if kinds[d] != 0:
-                return False
-        elif _times(case, d, kinds[d]) == 0.0:
-            return False
-    return True
-
-
-@numba.njit(cache=True)
+@entry_point(pipeline_types, pipeline_rows)
 def play(
     chain: Any, doubles: Any, wanted: Any, latency: float, cycles: Any, compute: Any, busy: Any
 ) -> None:
@@ -334,13 +346,14 @@ def play(
     loops, combinations = len(chain.kinds), 1
     for d in range(loops):
         combinations *= chain.kinds[d]
-    summaries = np.zeros((loops + 1, combinations, _SUMMARY))
+    summaries = np.zeros((loops + 1, combinations + 1, _SUMMARY))
     buffers = doubles.shape[1]
     clock = Clock(
         np.zeros(4),
         np.zeros(buffers),
         np.zeros((buffers, 2)),
         np.zeros(max(loops, 1), np.int64),
+        np.full(max(loops, 1), -1, np.int64),
         np.zeros(loops + 1, np.bool_),
         np.zeros(loops + 1),
     )
@@ -349,12 +362,10 @@ def play(
             if not wanted[c, j]:
                 continue
             case = Case(chain, doubles[c], j, latency)
-            _mark_looped(case, clock.looped)
+            _mark_looped(case, clock.kinds, clock.looped)
             _all_loops(case, clock, summaries)
             _reset(clock)
-            if clock.looped[loops]:
-                fill = _fill(case, clock)
-                clock.time[0] = clock.time[1] = fill + latency if fill > 0.0 else 0.0
+            _fill(case, clock)
             _iteration(case, clock, 0, summaries)
             cycles[c, j] = max(clock.time[0], clock.time[1])
             compute[c, j] = clock.time[3]

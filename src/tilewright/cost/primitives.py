@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 from tilewright.ir.nodes import Attribute
@@ -30,11 +31,13 @@ def _gemm_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     + per block), and packing where the call has a workspace to pack its vector operand into.
     """
     gemm = machine.primitives.gemm
-    timing = gemm.timing(str(attributes.get("dtype", "f64")))
+    timing = gemm.timing(_dtype(attributes))
     vector = attributes.get("vector", "m")
     if vector not in ("m", "n"):
         raise ProgramError(f"gemm cannot vectorise {vector!r}", fix="use m or n")
     scalar = "n" if vector == "m" else "m"
+    if gemm.partial_blocks:
+        return _partial_gemm_cycles(machine, dims[scalar], dims[str(vector)], dims["k"], attributes)
     rows = _ceil_div(dims[str(vector)], gemm.lanes * gemm.register_block_vectors)
     blocks = rows * _ceil_div(dims[scalar], gemm.register_block_scalars)
     each = dims["k"] * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
@@ -45,10 +48,39 @@ def _gemm_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     return cycles
 
 
-def _vectors(machine: Machine, elements: Value, run: Value) -> Value:
+def _partial_gemm_cycles(
+    machine: Machine, scalars: Value, width: Value, k: Value, attributes: Attributes
+) -> Value:
+    """The same for blocks that need not be full: each step of k takes a multiply-add per vector.
+
+    What the first cache cannot hold comes from the second: the loaded operand, once for each block
+    along the other dimension, and the broadcast one, once for each block along the vectors.
+    """
+    gemm, kind = machine.primitives.gemm, _dtype(attributes)
+    timing, lanes = gemm.timing(kind), machine.core.lanes(kind)
+    rows = _ceil_div(width, lanes * gemm.register_block_vectors)
+    columns = _ceil_div(scalars, gemm.register_block_scalars)
+    full = gemm.register_block_vectors * gemm.register_block_scalars
+    products = k * scalars * _ceil_div(width, lanes) * (timing.cycles_per_k / full)
+    blocks = rows * columns * (timing.block_cycles + gemm.switch_cycles)
+    cycles = timing.call_cycles + rows * timing.row_cycles + blocks + products
+    if machine.memory.caches is None:
+        return cycles
+    l1, size = machine.memory.caches.l1, dtype(kind).size_bytes
+    block = (lanes * gemm.register_block_vectors + gemm.register_block_scalars) * k * size
+    loaded = np.where(block <= l1.capacity_bytes, 1, columns) * width
+    missed = (loaded + rows * scalars) * k * size
+    return cycles + missed * l1.exposed_cycles_per_byte
+
+
+def _dtype(attributes: Attributes) -> str:
+    return str(attributes.get("dtype", "f64"))
+
+
+def _vectors(machine: Machine, elements: Value, run: Value, attributes: Attributes) -> Value:
     """Vectors of `lanes` elements in runs that each start a new vector."""
     run = np.maximum(run, 1)
-    return elements // run * _ceil_div(run, machine.primitives.gemm.lanes)
+    return elements // run * _ceil_div(run, machine.core.lanes(_dtype(attributes)))
 
 
 def _loop_cycles(
@@ -64,26 +96,28 @@ def _loop_cycles(
     return vectors * each
 
 
-def _fill_cycles(machine: Machine, dims: Dims, _: Attributes) -> Value:
-    return _loop_cycles(machine, _vectors(machine, dims["elements"], dims["run"]), memory=1)
+def _fill_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    vectors = _vectors(machine, dims["elements"], dims["run"], attributes)
+    return _loop_cycles(machine, vectors, memory=1)
 
 
-def _copy_cycles(machine: Machine, dims: Dims, _: Attributes) -> Value:
-    return _loop_cycles(machine, _vectors(machine, dims["elements"], dims["run"]), memory=2)
+def _copy_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    vectors = _vectors(machine, dims["elements"], dims["run"], attributes)
+    return _loop_cycles(machine, vectors, memory=2)
 
 
 def _scale_add_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """Load all, scale the first unless alpha is 1, multiply-add the others, store the first."""
-    vectors = _vectors(machine, dims["elements"], dims["run"])
+    vectors = _vectors(machine, dims["elements"], dims["run"], attributes)
     scaling = int(float(attributes.get("alpha", 1.0)) != 1.0)
     others = dims["operands"] - 1
     return _loop_cycles(machine, vectors, memory=others + 2, arithmetic=others + scaling)
 
 
-def _repack_cycles(machine: Machine, dims: Dims, _: Attributes) -> Value:
+def _repack_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """Load the vectors of the old tile, store those of the new one (zeros where it grows)."""
-    loads = _vectors(machine, dims["source_elements"], dims["source_run"])
-    stores = _vectors(machine, dims["elements"], dims["run"])
+    loads = _vectors(machine, dims["source_elements"], dims["source_run"], attributes)
+    stores = _vectors(machine, dims["elements"], dims["run"], attributes)
     vector = machine.primitives.vector
     return (loads + stores) * vector.load_cycles + stores * vector.loop_cycles
 
@@ -103,20 +137,20 @@ def _output_tile(attributes: Attributes) -> int:
     return int(attributes["output_tile"])
 
 
-def _transform_vectors(machine: Machine, dims: Dims) -> Value:
+def _transform_vectors(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """Vectors over the tiles and every axis that the transform leaves alone."""
     lengths = [e for name, e in dims.items() if len(name) == 1 and name not in "xrc"]
     elements: Value = 1
     for extent in lengths:
         elements = elements * extent
-    return _ceil_div(elements, machine.primitives.gemm.lanes)
+    return _ceil_div(elements, machine.core.lanes(_dtype(attributes)))
 
 
 def _winograd_input_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """B^T d B: points columns, then points rows, of points squared values."""
     points = _output_tile(attributes) + 2
     operations = 2 * points * matrix_operations(input_matrix(points - 2))
-    vectors = _transform_vectors(machine, dims)
+    vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=2 * points**2, arithmetic=operations)
 
 
@@ -124,7 +158,7 @@ def _winograd_filter_cycles(machine: Machine, dims: Dims, attributes: Attributes
     """G g G^T: 3 columns, then points rows; 9 values in, points squared out."""
     points = _output_tile(attributes) + 2
     operations = (3 + points) * matrix_operations(filter_matrix(points - 2))
-    vectors = _transform_vectors(machine, dims)
+    vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=9 + points**2, arithmetic=operations)
 
 
@@ -133,7 +167,7 @@ def _winograd_output_cycles(machine: Machine, dims: Dims, attributes: Attributes
     tile = _output_tile(attributes)
     points = tile + 2
     operations = (points + tile) * matrix_operations(output_matrix(tile)[0]) + tile**2
-    vectors = _transform_vectors(machine, dims)
+    vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=points**2 + tile**2, arithmetic=operations)
 
 

@@ -9,16 +9,27 @@ machine data give.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import numpy as np
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, Value, binary, product
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    Value,
+    Var,
+    binary,
+    coefficient,
+    free_vars,
+    product,
+)
 from tilewright.cost.primitives import CALL_COSTS, Attributes, CallCost, Dims
 from tilewright.ir.nodes import Call, Direction, Operand, Range, Tile, View
 from tilewright.machine import Machine
+
+_LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class TransferShape:
     `blocks` contiguous runs of `block_bytes` in all, `pitch_bytes` from the start of one to the
     start of the next within a request (0 where a request has one block), in `requests` DMA
     descriptors. `alignment_bytes` divides the distance between any two block starts (0 where there
-    is one block).
+    is one block). The blocks of `adjoining` cores lie side by side.
     """
 
     block_bytes: Value
@@ -36,6 +47,7 @@ class TransferShape:
     pitch_bytes: Value
     requests: Value
     alignment_bytes: Value
+    adjoining: Value = 1
 
     @property
     def asked_bytes(self) -> Value:
@@ -48,46 +60,99 @@ def transfer_shape(
     tensor_shape: Sequence[Value],
     extents: Sequence[Value],
     steps: Sequence[Value],
+    distances: Sequence[Value] = (),
+    cores: Sequence[Value] = (),
 ) -> TransferShape:
     """Split a region of a row-major tensor into contiguous blocks, a stride and requests.
 
     A DMA descriptor has one block size and one stride, and the scratchpad side is packed in storage
     order (the SW26010 descriptor), so the innermost dimension that does not continue the block
     takes the stride and dimensions further out that do not continue it become requests of their
-    own. A region without elements has no blocks and no requests.
+    own. A region without elements has no blocks and no requests. `distances` and `cores` say for
+    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not).
 
-    >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1])
-    TransferShape(block_bytes=16384, blocks=1, pitch_bytes=0, requests=1, alignment_bytes=0)
-    >>> transfer_shape(8, [64, 16, 32], [4, 2, 8], [1, 1, 1])
-    TransferShape(block_bytes=64, blocks=8, pitch_bytes=256, requests=4, alignment_bytes=256)
+    >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
+    16384
+    >>> transfer_shape(8, [64, 16, 32], [4, 2, 8], [1, 1, 1])  # doctest: +NORMALIZE_WHITESPACE
+    TransferShape(block_bytes=64, blocks=8, pitch_bytes=256, requests=4, alignment_bytes=256,
+                  adjoining=1)
+    >>> transfer_shape(8, [64, 64], [8, 8], [1, 1], [0, 8], [1, 8]).adjoining
+    8
     """
-    block: Value = element_bytes
-    count: Value = 1
-    pitch: Value = 0
-    requests: Value = 1
-    alignment: Value = 0
+    shape = TransferShape(element_bytes, 1, 0, 1, 0)
     stride: Value = element_bytes
     some: Value = True
-    for size, extent, step in reversed(list(zip(tensor_shape, extents, steps, strict=True))):
-        if isinstance(extent, int) and extent == 1:
-            stride = stride * size
-            continue
-        distance = stride * step
-        several = np.greater(extent, 1)
-        single = np.equal(count, 1)
-        grows = several & single & np.equal(distance, block)
-        begins = several & single & ~grows
-        continues = several & ~single & np.equal(requests, 1) & np.equal(distance, pitch * count)
-        repeats = several & ~grows & ~begins & ~continues
-        block = block * np.where(grows, extent, 1)
-        count = count * np.where(begins | continues, extent, 1)
-        pitch = np.where(begins, distance, pitch)
-        requests = requests * np.where(repeats, extent, 1)
-        alignment = np.where(begins | repeats, np.gcd(alignment, distance), alignment)
-        some = some & np.greater(extent, 0)
+    apart = distances or [0] * len(extents), cores or [1] * len(extents)
+    dimensions = list(zip(tensor_shape, extents, steps, *apart, strict=True))
+    for size, extent, step, away, count_apart in reversed(dimensions):
+        if not (isinstance(extent, int) and extent == 1):
+            beside = np.where(np.equal(away, extent), count_apart, 1)
+            shape = _extended(shape, extent, stride * step, beside)
+            some = some & np.greater(extent, 0)
         stride = stride * size
-    blocks, requests = np.where(some, count * requests, 0), np.where(some, requests, 0)
-    return TransferShape(*map(_plain, (block, blocks, pitch, requests, alignment)))
+    return replace(
+        shape,
+        blocks=_plain(np.where(some, shape.blocks * shape.requests, 0)),
+        requests=_plain(np.where(some, shape.requests, 0)),
+    )
+
+
+def _extended(shape: TransferShape, extent: Value, distance: Value, beside: Value) -> TransferShape:
+    """A request's shape with one more dimension outside, `distance` bytes from index to index.
+
+    `blocks` counts those of one request; `beside` cores continue the dimension.
+    """
+    block, count, pitch, requests = (
+        shape.block_bytes,
+        shape.blocks,
+        shape.pitch_bytes,
+        shape.requests,
+    )
+    several = np.greater(extent, 1)
+    single = np.equal(count, 1)
+    grows = several & single & np.equal(distance, block)
+    begins = several & single & ~grows
+    continues = several & ~single & np.equal(requests, 1) & np.equal(distance, pitch * count)
+    repeats = several & ~grows & ~begins & ~continues
+    alignment = np.gcd(shape.alignment_bytes, distance)
+    found = (
+        block * np.where(grows, extent, 1),
+        count * np.where(begins | continues, extent, 1),
+        np.where(begins, distance, pitch),
+        requests * np.where(repeats, extent, 1),
+        np.where(begins | repeats, alignment, shape.alignment_bytes),
+        np.where(grows, beside, shape.adjoining),
+    )
+    return TransferShape(*map(_plain, found))
+
+
+def transfer_numbers(ranges: Sequence[Range]) -> tuple[Expr, ...]:
+    """What the shape of a transfer depends on: extents, steps, distances and cores of all ranges,
+    one after the other.
+    """
+    apart = [_neighbours(r) for r in ranges]
+    groups = ((r.extent for r in ranges), (r.step for r in ranges), *zip(*apart, strict=True))
+    return tuple(e for group in groups for e in group)
+
+
+def _neighbours(r: Range) -> tuple[Expr, Expr]:
+    """(how far apart the starts of neighbouring cores are, how many cores there are in a line)."""
+    found = [(core, line) for core, line in _LINES if core in free_vars(r.start)]
+    if len(found) != 1:
+        return Const(0), Const(1)
+    try:
+        return coefficient(r.start, found[0][0]), Var(found[0][1])
+    except ProgramError:
+        return Const(0), Const(1)
+
+
+def shape_of(
+    element_bytes: int, tensor_shape: Sequence[Value], numbers: Sequence[Value]
+) -> TransferShape:
+    """The shape of a transfer from the values of its `transfer_numbers`."""
+    rank = len(tensor_shape)
+    groups = [numbers[i : i + rank] for i in range(0, 4 * rank, max(1, rank))]
+    return transfer_shape(element_bytes, tensor_shape, *groups)
 
 
 def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:
@@ -95,10 +160,17 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
 
     The first block is aligned; the others start at the multiples of g = gcd(distance, transaction)
     within a transaction, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T
-    transactions: exact over a period (the waste of swATOP Eq. 1).
+    transactions: exact over a period (the waste of swATOP Eq. 1). Where the blocks of neighbouring
+    cores lie side by side and are no smaller than a transaction, the one that two of them touch is
+    moved once: measured swDNN kernels are no slower at blocks of 160 or 224 bytes
+    (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known.
     """
-    g = np.gcd(shape.alignment_bytes, transaction_bytes)
-    return (shape.block_bytes + transaction_bytes - 1) // g * g
+    size = transaction_bytes
+    g = np.gcd(shape.alignment_bytes, size)
+    single = (shape.block_bytes + size - 1) // g * g
+    run = (shape.block_bytes * shape.adjoining + size - 1) // g * g
+    joined = np.greater(shape.adjoining, 1) & np.greater_equal(shape.block_bytes, size)
+    return _plain(np.where(joined, run / shape.adjoining, single))
 
 
 def moved_bytes(machine: Machine, shape: TransferShape) -> Value:
@@ -107,18 +179,34 @@ def moved_bytes(machine: Machine, shape: TransferShape) -> Value:
 
 
 def transfer_cycles(
-    machine: Machine, direction: Direction, shape: TransferShape, cores: int | None = None
+    machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool = False
 ) -> Value:
-    """Cycles that the DMA engine of a group serves this transfer of all its `cores`, not rounded.
+    """Cycles that the DMA engine of a group serves this transfer of all its cores, not rounded.
 
-    The latency (`dma.latency_cycles`) comes on top: it passes before the engine serves a request
-    and overlaps with the service of others. Nothing is asked: nothing is paid.
+    `shared`: the other groups read the same data at the same time. The latency
+    (`dma.latency_cycles`) comes on top: it passes before the engine serves a request and overlaps
+    with the service of others. Nothing is asked: nothing is paid.
     """
-    engine = machine.dma.get if direction == "get" else machine.dma.put
-    size = machine.dma.transaction_bytes
-    block_bytes = moved_bytes_per_block(size, shape) + engine.block_overhead_transactions * size
-    count = machine.cores if cores is None else cores
-    return count * shape.blocks * block_bytes / engine.peak_bytes_per_second * machine.clock_hz
+    dma = machine.dma
+    engine = dma.get if direction == "get" else dma.put
+    together = shared and direction == "get"
+    overhead = (
+        dma.shared_block_overhead_transactions if together else engine.block_overhead_transactions
+    )
+    size = dma.transaction_bytes
+    block_bytes = moved_bytes_per_block(size, shape) + overhead * size
+    return (
+        machine.cores * shape.blocks * block_bytes / engine.peak_bytes_per_second * machine.clock_hz
+    )
+
+
+def stream_bytes_per_second(machine: Machine, direction: Direction, shape: TransferShape) -> Value:
+    """Asked bytes per second of a group whose cores all stream transfers of this shape.
+
+    What swDNN Table II measures, and calls MBW: the engine's service alone, its latency hidden.
+    """
+    cycles = transfer_cycles(machine, direction, shape)
+    return machine.cores * shape.asked_bytes * machine.clock_hz / cycles
 
 
 def issue_cycles(machine: Machine, shape: TransferShape) -> Value:

@@ -23,8 +23,8 @@ from tilewright.cost.timing import (
     issue_cycles,
     matrix_flops,
     moved_bytes,
+    shape_of,
     transfer_cycles,
-    transfer_shape,
 )
 from tilewright.machine import Machine
 from tilewright.simulate.kernel_program import Move, Region, Work
@@ -79,15 +79,16 @@ class KernelCosts:
     def _move(self, move: Move, numbers: Values) -> MoveCost:
         rank, machine = len(move.tensor_shape), self._machine
         extents = [max(e, 0) for e in numbers[:rank]]
-        shape = transfer_shape(move.element_bytes, move.tensor_shape, extents, numbers[rank:])
-        asked = int(shape.asked_bytes)
+        shape = shape_of(move.element_bytes, move.tensor_shape, [*extents, *numbers[rank:]])
+        asked, direction = int(shape.asked_bytes), move.stmt.direction
+        service = transfer_cycles(machine, direction, shape, shared=move.shared)
         return MoveCost(
             elements=asked // move.element_bytes,
             requests=int(shape.requests),
             issue_cycles=ceil(issue_cycles(machine, shape)),
-            service_cycles=ceil(transfer_cycles(machine, move.stmt.direction, shape)),
+            service_cycles=ceil(service),
             asked_bytes=asked * machine.cores,
-            moved_bytes=int(moved_bytes(machine, shape)) * machine.cores,
+            moved_bytes=round(moved_bytes(machine, shape) * machine.cores),
         )
 
     def content(self, region: Region, env: Mapping[str, int]) -> int:

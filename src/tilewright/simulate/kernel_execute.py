@@ -15,7 +15,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.expr import evaluate
+from tilewright.common.expr import Const, Expr, evaluate
 from tilewright.machine import Machine
 from tilewright.simulate.kernel_account import (
     ASKED,
@@ -43,15 +43,12 @@ from tilewright.simulate.kernel_check import (
 )
 from tilewright.simulate.kernel_cost import KernelCosts, MoveCost
 from tilewright.simulate.kernel_program import Branch, Loop, Move, Pause, Plan, Step, Sync, Work
-from tilewright.simulate.kernel_signature import Numbers, Periods, signatures
+from tilewright.simulate.kernel_signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel_state import WHOLE, Pending, Slot, Snapshot, State
 from tilewright.simulate.kernel_timeline import Timeline
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 Env: TypeAlias = dict[str, int]
-
-CACHED_ITERATIONS = 4096
-"""Signatures of longer loops are computed again instead of kept."""
 
 
 class Executor:
@@ -74,8 +71,7 @@ class Executor:
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
         self.peak_bytes = 0
-        self._known: dict[int, dict[object, int]] = {}
-        self._numbers: dict[tuple[int, int, tuple[int, ...]], Numbers] = {}
+        self._alike: dict[int, Signatures] = {}
         self._done: dict[tuple[int, int, Snapshot], tuple[int, Counts, Snapshot]] = {}
 
     def run(self) -> None:
@@ -104,20 +100,15 @@ class Executor:
     def _loop(self, loop: Loop, env: Env) -> None:
         iterations = int(evaluate(loop.extent, env))
         if self._skip and iterations > 0:
-            self._skipping(loop, self._signatures(loop, iterations, env), env)
+            self._skipping(loop, self._signatures(loop)(iterations, env), env)
         else:
             for i in range(iterations):
                 self._body(loop.body, {**env, loop.var: i})
 
-    def _signatures(self, loop: Loop, iterations: int, env: Env) -> Numbers:
-        key = (loop.number, iterations, tuple(env[s] for s in loop.outer_symbols))
-        if key in self._numbers:
-            return self._numbers[key]
-        known = self._known.setdefault(loop.number, {})
-        numbers = signatures(loop.timed, loop.var, iterations, env, known)
-        if iterations <= CACHED_ITERATIONS:
-            self._numbers[key] = numbers
-        return numbers
+    def _signatures(self, loop: Loop) -> Signatures:
+        if loop.number not in self._alike:
+            self._alike[loop.number] = Signatures(loop.timed, loop.var)
+        return self._alike[loop.number]
 
     def _skipping(self, loop: Loop, numbers: Numbers, env: Env) -> None:
         """Run a loop; where a state comes back, multiply the cycle of iterations that led back."""
@@ -175,7 +166,7 @@ class Executor:
         self._count_statement()
         stmt, state = move.stmt, self.state
         slot = (stmt.buffer, int(evaluate(move.slot, env)))
-        cost = self._costs.move(move, tuple(int(evaluate(e, env)) for e in move.numbers))
+        cost = self._costs.move(move, _values(move.numbers, env))
         check_slot(self._plan, slot, move.text, env)
         check_size(self._plan, slot, cost.elements, move.text, env)
         check_move(self._plan, move, slot, state.pending, env)
@@ -222,7 +213,7 @@ class Executor:
 
     def _work(self, work: Work, env: Env) -> None:
         self._count_statement()
-        values = tuple(int(evaluate(e, env)) for e in work.numbers)
+        values = _values(work.numbers, env)
         operands = len(work.buffers)
         slots = list(zip(work.buffers, values[:operands], strict=True))
         for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
@@ -253,3 +244,8 @@ class Executor:
 
 _OVERWRITES = ("copy", "winograd_input", "winograd_filter", "winograd_output")
 """Primitives whose result owes nothing to what a get had delivered."""
+
+
+def _values(expressions: tuple[Expr, ...], env: Env) -> tuple[int, ...]:
+    """Values of a statement's expressions, most of which are constants."""
+    return tuple([e.value if isinstance(e, Const) else int(evaluate(e, env)) for e in expressions])

@@ -28,6 +28,18 @@ from tilewright.simulate.trace import Trace
 
 Array = npt.NDArray[Any]
 
+_BOUNDS = {
+    "compute useful": "compute",
+    "compute padding": "compute",
+    "compute overhead": "compute",
+    "primitive": "primitives",
+    "dma issue": "dma issue",
+    "wait latency": "dma latency",
+    "wait bandwidth": "dma bandwidth",
+    "barrier": "barriers",
+}
+"""What the kinds of causes are called where they are what bounds a run."""
+
 
 @dataclass(frozen=True)
 class KernelRun:
@@ -58,6 +70,13 @@ class KernelRun:
         for cause in self.causes:
             kinds[cause.kind] = kinds.get(cause.kind, 0) + cause.cycles
         return dict(sorted(kinds.items(), key=lambda item: -item[1]))
+
+    def bound(self) -> str:
+        """What takes the largest part of the time."""
+        parts: dict[str, int] = {}
+        for kind, cycles in self.by_kind().items():
+            parts[_BOUNDS[kind]] = parts.get(_BOUNDS[kind], 0) + cycles
+        return max(parts, key=lambda part: parts[part]) if parts else "compute"
 
 
 def simulate(

@@ -11,7 +11,7 @@ from typing import assert_never
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, SimulationError
 from tilewright.common.expr import Const, Expr, evaluate, free_vars, product, substitute
-from tilewright.cost.timing import call_dims
+from tilewright.cost.timing import call_dims, transfer_numbers
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     Barrier,
@@ -60,7 +60,7 @@ def prepare(program: Program, machine: Machine) -> Plan:
     builder = _Builder(program, machine)
     body = builder.body(program.body)
     for timed in _timed(body, builder.mesh):
-        for name in sorted(timed.outer_symbols()):
+        for name in sorted(timed.outer_symbols):
             raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
     buffers = {b.name: builder.slots(b.name) for b in program.buffers}
     allocated = _allocated_bytes(program, machine, buffers)
@@ -141,23 +141,22 @@ class _Builder:
         body = self.body(stmt.body)
         self._scope = self._scope[:-1]
         timed = tuple(dict.fromkeys(_timed(body, self.mesh)))
-        inner = frozenset().union(*(t.outer_symbols() for t in timed)) - {stmt.var}
         self._loops += 1
         extent = self._on_first_core(stmt.extent)
         number, text = self._loops, print_head(stmt)
-        return Loop(number, stmt.var, extent, body, timed, tuple(sorted(inner)), text)
+        return Loop(number, stmt.var, extent, body, timed, text)
 
     def _move(self, stmt: Transfer) -> Move:
         tensor = self._program.tensor(stmt.tensor)
         extents = tuple(r.extent for r in stmt.ranges)
-        numbers = (*extents, *(r.step for r in stmt.ranges))
         move = Move(
             len(self.moves),
             stmt,
             dtype(tensor.dtype).size_bytes,
             tuple(int(evaluate(e, self.mesh)) for e in tensor.shape),
+            tensor.shared,
             self._on_first_core(stmt.slot),
-            tuple(self._on_first_core(e) for e in numbers),
+            tuple(self._on_first_core(e) for e in transfer_numbers(stmt.ranges)),
             self._region(extents, print_head(stmt)),
             print_head(stmt),
         )

@@ -24,7 +24,6 @@ class Loop:
     extent: Expr
     body: tuple[Step, ...]
     timed: tuple[Timed, ...]
-    outer_symbols: tuple[str, ...]
     text: str
 
 
@@ -56,6 +55,7 @@ class Move:
     stmt: Transfer
     element_bytes: int
     tensor_shape: tuple[int, ...]
+    shared: bool
     slot: Expr
     numbers: tuple[Expr, ...]
     region: Region

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
 
@@ -24,6 +25,9 @@ Env: TypeAlias = Mapping[str, int]
 
 TABLE_LIMIT = 1 << 18
 """Most values of one expression over a loop and those inside; beyond, variables stand for them."""
+
+CACHED_ITERATIONS = 4096
+"""Tables of longer loops are computed again instead of kept."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Timed:
                 pass
         return Timed(self.expr, ((var, extent), *self.loops))
 
+    @cached_property
     def outer_symbols(self) -> frozenset[str]:
         """Symbols that the loops outside have to give a value."""
         used = free_vars(self.expr).union(*(free_vars(e) for _, e in self.loops))
@@ -73,16 +78,49 @@ def _without(index: Expr, var: str) -> Expr | None:
             return None if var in free_vars(index) else index
 
 
-def signatures(
-    timed: tuple[Timed, ...], var: str, iterations: int, env: Env, known: dict[Any, int]
-) -> Numbers:
-    """One number per iteration of the loop over `var`; `known` keeps numbers equal between
-    calls."""
-    tables = [_table(t, var, iterations, env) for t in timed]
-    code, first = _classes([_column(t.values) for t in tables if len(t.values) > 1], iterations)
-    rows = [tuple(t.row(i) for t in tables) for i in first]
-    numbers = np.array([known.setdefault(row, len(known)) for row in rows], np.int64)
-    return numbers[code]
+class Signatures:
+    """The signatures of one loop in every round of the loops outside; equal numbers between rounds
+    mean equal behaviour too."""
+
+    def __init__(self, timed: tuple[Timed, ...], var: str) -> None:
+        self._timed, self._var = timed, var
+        self._symbols = [tuple(sorted(t.outer_symbols - {var})) for t in timed]
+        self._known: dict[tuple[tuple[bool, bytes], ...], int] = {}
+        self._tables: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        self._distinct: list[_Table] = []
+        self._places: dict[tuple[bool, tuple[int, ...], bytes], int] = {}
+        self._numbers: dict[tuple[int, tuple[int, ...]], Numbers] = {}
+
+    def __call__(self, iterations: int, env: Env) -> Numbers:
+        """One number per iteration under the values of the variables outside."""
+        if iterations > CACHED_ITERATIONS:
+            fresh = [_table(t, self._var, iterations, env) for t in self._timed]
+            return self._classify(fresh, iterations)
+        tables = tuple(self._table(i, iterations, env) for i in range(len(self._timed)))
+        key = (iterations, tables)
+        if key not in self._numbers:
+            self._numbers[key] = self._classify([self._distinct[t] for t in tables], iterations)
+        return self._numbers[key]
+
+    def _table(self, place: int, iterations: int, env: Env) -> int:
+        """The number of the table of one expression; equal tables have one."""
+        key = (place, iterations, tuple([env[s] for s in self._symbols[place]]))
+        found = self._tables.get(key)
+        if found is None:
+            table = _table(self._timed[place], self._var, iterations, env)
+            content = (table.symbolic, table.values.shape, table.values.tobytes())
+            found = self._places.setdefault(content, len(self._distinct))
+            if found == len(self._distinct):
+                self._distinct.append(table)
+            self._tables[key] = found
+        return found
+
+    def _classify(self, tables: list[_Table], iterations: int) -> Numbers:
+        columns = [_column(t.values) for t in tables if len(t.values) > 1]
+        code, first = _classes(columns, iterations)
+        rows = [tuple(t.row(i) for t in tables) for i in first]
+        known = self._known
+        return np.array([known.setdefault(row, len(known)) for row in rows], np.int64)[code]
 
 
 @dataclass(frozen=True)
@@ -101,7 +139,7 @@ class _Table:
 
 
 def _table(t: Timed, var: str, iterations: int, env: Env) -> _Table:
-    symbols = t.outer_symbols()
+    symbols = t.outer_symbols
     count = iterations if var in symbols else 1
     extents = _extents(t, env)
     if extents is None or (extents and count * prod(extents) > TABLE_LIMIT):

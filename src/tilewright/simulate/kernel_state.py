@@ -81,8 +81,7 @@ class State:
         now = self.now
         intervals = tuple((max(a - now, 0), b - now) for a, b in self.intervals if b > now)
         pending = sorted(
-            (slot, p._replace(ready_cycle=max(p.ready_cycle - now, 0)))
-            for slot, p in self.pending.items()
+            (slot, Pending(max(p.ready_cycle - now, 0), p.move)) for slot, p in self.pending.items()
         )
         return intervals, tuple(pending), tuple(sorted(self.contents.items()))
 
@@ -91,5 +90,5 @@ class State:
         intervals, pending, contents = snapshot
         self.now = now
         self.intervals = [(a + now, b + now) for a, b in intervals]
-        self.pending = {slot: p._replace(ready_cycle=p.ready_cycle + now) for slot, p in pending}
+        self.pending = {slot: Pending(p.ready_cycle + now, p.move) for slot, p in pending}
         self.contents = dict(contents)

@@ -83,9 +83,11 @@ def encode_program(
 ) -> Program:
     """Rows for the simulator; labels are resolved, other names are looked up in `symbols`.
 
-    Errors: AssemblyError for a name that is neither, or defined twice; MachineError for an effect
-    that the table's lanes cannot carry out.
+    The timing is that of `table`. Errors: AssemblyError for a name that is neither, or defined
+    twice; MachineError for instructions of another set, or an effect that the lanes cannot carry
+    out.
     """
+    instructions = [instruction.on(table) for instruction in instructions]
     labels: dict[str, int] = {}
     for number, instruction in enumerate(instructions):
         for label in instruction.labels:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.simulate.compiled import at, piece
+from tilewright.common.compiled import at, piece
 from tilewright.simulate.units.layout import (
     BAD_DESTINATION,
     BUS,

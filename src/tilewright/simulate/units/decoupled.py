@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.simulate.compiled import at, piece
+from tilewright.common.compiled import at, piece
 from tilewright.simulate.units.issue import choose_unit, commit, obstacle, settle, stall
 from tilewright.simulate.units.layout import (
     DONE,

@@ -14,8 +14,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from tilewright.common.compiled import hot_piece, piece
 from tilewright.isa import Effect
-from tilewright.simulate.compiled import hot_piece, piece
 from tilewright.simulate.units.layout import (
     BAD_TARGET,
     EFFECT_CODES,

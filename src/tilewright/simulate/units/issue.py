@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.simulate.compiled import at, hot_piece, piece
+from tilewright.common.compiled import at, hot_piece, piece
 from tilewright.simulate.units.buses import channel_obstacle, communicate
 from tilewright.simulate.units.execute import (
     checked_address,

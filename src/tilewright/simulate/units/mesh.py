@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tilewright.simulate import compiled as compiled_module
-from tilewright.simulate.compiled import at, entry_point, fingerprint, piece
+from tilewright.common.compiled import at, entry_point, piece
 from tilewright.simulate.units import buses, decoupled, execute, issue, layout
 from tilewright.simulate.units.decoupled import step_decoupled
 from tilewright.simulate.units.issue import settle, step_in_order
@@ -46,46 +43,31 @@ def settle_all(s: State, cores: int) -> None:
             settle(s, s.machine, core, s.machine.now)
 
 
-def _make_in_order(sources: int) -> Callable[[Arrays], int]:
-    def run(a: Arrays) -> int:
-        s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
-        m, cores = s.machine, len(a.cores)
-        version = sources  # the closure makes it part of the cache key
-        while begin_cycle(m):
-            for c in range(cores):
-                core = at(s.cores, c)
-                if core.wake <= m.now:
-                    core.woken = 0
-                    step_in_order(s, m, core)
-                note_core(m, core)
-        settle_all(s, cores)
-        return version
-
-    return entry_point(run)
+@entry_point(buses, decoupled, execute, issue, layout)
+def run_in_order(a: Arrays) -> None:
+    """Run until every core is done, one faults, all wait for each other, or time is up."""
+    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
+    m, cores = s.machine, len(a.cores)
+    while begin_cycle(m):
+        for c in range(cores):
+            core = at(s.cores, c)
+            if core.wake <= m.now:
+                core.woken = 0
+                step_in_order(s, m, core)
+            note_core(m, core)
+    settle_all(s, cores)
 
 
-def _make_decoupled(sources: int) -> Callable[[Arrays], int]:
-    def run(a: Arrays) -> int:
-        s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
-        m, cores = s.machine, len(a.cores)
-        version = sources
-        while begin_cycle(m):
-            for c in range(cores):
-                core = at(s.cores, c)
-                if core.wake <= m.now:
-                    core.woken = 0
-                    step_decoupled(s, m, core)
-                note_core(m, core)
-        settle_all(s, cores)
-        return version
-
-    return entry_point(run)
-
-
-_SOURCES = fingerprint(compiled_module, buses, decoupled, execute, issue, layout)
-
-run_in_order = _make_in_order(_SOURCES)
-"""Run until every core is done, one faults, all wait for each other, or time is up."""
-
-run_decoupled = _make_decoupled(_SOURCES)
-"""The same with units out of order relative to each other."""
+@entry_point(buses, decoupled, execute, issue, layout)
+def run_decoupled(a: Arrays) -> None:
+    """The same with units out of order relative to each other."""
+    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
+    m, cores = s.machine, len(a.cores)
+    while begin_cycle(m):
+        for c in range(cores):
+            core = at(s.cores, c)
+            if core.wake <= m.now:
+                core.woken = 0
+                step_decoupled(s, m, core)
+            note_core(m, core)
+    settle_all(s, cores)

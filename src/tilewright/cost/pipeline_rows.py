@@ -1,0 +1,77 @@
+"""Where a chain of loops keeps what depends on the kinds of its iterations: costs and counts.
+
+In: a case, and the kind of iteration of every loop. Out: numbers of rows, iterations, kinds. All of
+it runs inside `pipeline.play`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.common.compiled import piece
+
+
+@piece
+def cost_row(chain: Any, item: int, kinds: Any) -> Any:
+    row = chain.base[item]
+    if chain.varies[item]:
+        for d in range(len(kinds)):
+            row += chain.strides[item, d] * kinds[d]
+    return row
+
+
+@piece
+def iterations_of(case: Any, kinds: Any, loop: int) -> Any:
+    """How often a loop runs in iterations of these kinds of the loops around it."""
+    chain = case.chain
+    row = chain.count_base[loop]
+    if chain.count_varies[loop]:
+        for d in range(loop):
+            row += chain.count_strides[loop, d] * kinds[d]
+    return chain.counts[row, case.tile]
+
+
+@piece
+def times_of(case: Any, kinds: Any, loop: int, kind: int) -> Any:
+    """How many iterations of one kind a loop has."""
+    count = iterations_of(case, kinds, loop)
+    if case.chain.kinds[loop] == 1 or case.chain.uniform[loop, case.tile]:
+        return count if kind == 0 else 0.0
+    front, back = case.chain.edges[loop, 0], case.chain.edges[loop, 1]
+    if kind < front:
+        return 1.0 if kind < count else 0.0
+    if kind == front:
+        return max(count - front - back, 0.0)
+    return 1.0 if count - back + (kind - front - 1) >= front else 0.0
+
+
+@piece
+def kind_after(case: Any, kinds: Any, loop: int, kind: int) -> int:
+    """The kind of the iteration after the last one of a kind, -1 where it is the loop's last."""
+    for other in range(kind + 1, case.chain.kinds[loop]):
+        if times_of(case, kinds, loop, other) > 0.0:
+            return other
+    return -1
+
+
+@piece
+def last_kinds(case: Any, kinds: Any, loops: int) -> None:
+    """The kinds of the last iterations of the outermost `loops` loops."""
+    kinds[:] = 0
+    for d in range(loops):
+        kind = 0
+        while kind >= 0:
+            kinds[d] = kind
+            kind = kind_after(case, kinds, d, kind)
+
+
+@piece
+def happens(case: Any, kinds: Any, loops: int) -> bool:
+    """Whether the candidate has iterations of these kinds at all."""
+    for d in range(loops):
+        if iterations_of(case, kinds, d) == 1.0:
+            if kinds[d] != 0:
+                return False
+        elif times_of(case, kinds, d, kinds[d]) == 0.0:
+            return False
+    return True

@@ -1,0 +1,225 @@
+"""swDNN's three-level model: bandwidth required and available, registers to scratchpad to memory.
+
+In: a staged program, instantiated, and a machine. Out: a `Roofline` of one core group. At each
+level RBW is the bandwidth at which the cores would run at their peak, from the bytes and operations
+that the program's own transfers and calls amount to; MBW is what the machine gives at the program's
+own block sizes; EE is the part of their time in which the primitives compute at the peak. swDNN
+III-D takes peak * EE * min(1, MBW / RBW)^2 for the performance (Fig. 2, Eqs. 1, 2, 4, 5); the plain
+roofline, without the square, stands beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+from tilewright.cost.timing import call_cycles, matrix_flops, moved_bytes, transfer_cycles
+from tilewright.cost.totals import CallGroup, TransferGroup, executed
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+
+MEMORY, REGISTERS, DIRECT = "main <-> scratchpad", "scratchpad <-> registers", "main <-> registers"
+_VECTORS_PER_MULTIPLY_ADD = 3
+"""What a multiply-add without any reuse moves: two factors and the sum (swDNN's 139.2 GB/s)."""
+
+
+class Stream(Struct, frozen=True):
+    """One kind of traffic of all cores of a group.
+
+    Required is RBW, available MBW. `block_bytes` is the mean contiguous block in main memory (0 for
+    registers), and `moved_bytes` counts whole memory transactions.
+    """
+
+    name: str
+    bytes: int
+    moved_bytes: int
+    block_bytes: float
+    required_bytes_per_second: float
+    available_bytes_per_second: float
+
+
+class Level(Struct, frozen=True):
+    """The streams of one level together, which take turns, and the performance that they bound.
+
+    `share` is MBW / RBW. `squared_flops` is swDNN's peak * EE * min(1, share)^2 and
+    `roofline_flops` peak * min(1, share), both in operations per second.
+    """
+
+    name: str
+    streams: tuple[Stream, ...]
+    required_bytes_per_second: float
+    available_bytes_per_second: float
+    share: float
+    squared_flops: float
+    roofline_flops: float
+
+
+class Roofline(Struct, frozen=True):
+    """One program on one core group.
+
+    `flops` are the operations of its matrix products, padding included; `useful_fraction` of them
+    are asked for. The two performances count what is asked for: `squared_flops` is the least of
+    the levels' by swDNN's form, `roofline_flops` the least of peak * EE and the levels' rooflines.
+    The level of direct accesses is not in them: the program does not take that way.
+    """
+
+    machine: str
+    peak_flops: float
+    flops: int
+    useful_fraction: float
+    execution_efficiency: float
+    levels: tuple[Level, ...]
+    direct: Level
+    squared_flops: float
+    roofline_flops: float
+
+    def level(self, name: str, streams: Iterable[Stream]) -> Level:
+        """Some of the streams as a level of their own: swDNN's Eqs. 1 and 2 count gets alone."""
+        return _level(self, name, tuple(streams))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all cores of the group do in matrix products."""
+
+    peak_flops: float
+    flops: int
+    execution_efficiency: float
+
+    def stream(
+        self, name: str, size: int, seconds: float, moved: int = 0, blocks: int = 0
+    ) -> Stream:
+        required = size / self.flops * self.peak_flops
+        block = size / blocks if blocks else 0.0
+        return Stream(name, size, moved or size, block, required, size / seconds)
+
+
+def _level(work: _Work | Roofline, name: str, streams: tuple[Stream, ...]) -> Level:
+    """Streams that share one way: its time is the sum of theirs."""
+    required = sum(s.required_bytes_per_second for s in streams)
+    seconds = sum(s.bytes / s.available_bytes_per_second for s in streams)
+    available = sum(s.bytes for s in streams) / seconds if seconds else math.inf
+    share = available / required if required else math.inf
+    roof = work.peak_flops * min(1.0, share)
+    squared = roof * work.execution_efficiency * min(1.0, share)
+    return Level(name, streams, required, available, share, squared, roof)
+
+
+def roofline(program: Program, machine: Machine, useful_flops: int | None = None) -> Roofline:
+    """The three levels of an instantiated program.
+
+    `useful_flops` are the operations asked for, where tiles are padded. Raises ProgramError for a
+    program without a matrix product, or with free parameters.
+    """
+    transfers, calls = executed(program, machine)
+    work = _work(program, machine, calls)
+    levels = (
+        _level(work, MEMORY, _memory_streams(work, transfers, program, machine)),
+        _level(work, REGISTERS, _register_streams(work, calls, machine)),
+    )
+    useful = 1.0 if useful_flops is None else min(1.0, useful_flops / work.flops)
+    least = min(level.roofline_flops for level in levels)
+    return Roofline(
+        machine=machine.name,
+        peak_flops=work.peak_flops,
+        flops=work.flops,
+        useful_fraction=useful,
+        execution_efficiency=work.execution_efficiency,
+        levels=levels,
+        direct=_level(work, DIRECT, (_direct_stream(work, calls, machine),)),
+        squared_flops=useful * min(level.squared_flops for level in levels),
+        roofline_flops=useful * min(work.peak_flops * work.execution_efficiency, least),
+    )
+
+
+def _work(program: Program, machine: Machine, calls: Iterable[CallGroup]) -> _Work:
+    flops, cycles = 0, 0.0
+    for group in calls:
+        name, dims = group.stmt.primitive, group.dims
+        flops += group.count * machine.cores * int(matrix_flops(name, dims, machine))
+        cycles += group.count * float(call_cycles(machine, name, dims, dict(group.stmt.attributes)))
+    if not flops:
+        raise ProgramError(f"program {program.name!r} has no matrix product to set a roof over")
+    per_cycle = machine.cores * machine.core.flops_per_cycle
+    return _Work(float(per_cycle * machine.clock_hz), flops, flops / per_cycle / cycles)
+
+
+def _memory_streams(
+    work: _Work, transfers: Sequence[TransferGroup], program: Program, machine: Machine
+) -> tuple[Stream, ...]:
+    """One stream per tensor and direction, through the DMA engine at the program's block sizes."""
+    names = dict.fromkeys((g.stmt.tensor, g.stmt.direction) for g in transfers)
+    streams = []
+    for tensor, direction in names:
+        shared = program.tensor(tensor).shared
+        size = moved = blocks = 0
+        cycles = 0.0
+        for group in transfers:
+            if (group.stmt.tensor, group.stmt.direction) == (tensor, direction):
+                count = group.count * machine.cores
+                size += count * int(group.shape.asked_bytes)
+                moved += round(count * float(moved_bytes(machine, group.shape)))
+                blocks += count * int(group.shape.blocks)
+                service = transfer_cycles(machine, direction, group.shape, shared=shared)
+                cycles += group.count * float(service)
+        if size:
+            seconds = cycles / machine.clock_hz
+            streams.append(work.stream(f"{tensor} {direction}", size, seconds, moved, blocks))
+    return tuple(streams)
+
+
+def _register_streams(
+    work: _Work, calls: Iterable[CallGroup], machine: Machine
+) -> tuple[Stream, ...]:
+    """Loads of factors, and loads and stores of results, one vector slot each (swDNN Eq. 5).
+
+    A scalar that is replicated over a vector takes the slot of a vector, and what comes over a bus
+    takes the slot of a load. Results are loaded and stored once per step of the mesh.
+    """
+    factors = results = vector = 0
+    for group in calls:
+        if group.stmt.primitive == "gemm":
+            blocks = group.count * machine.cores * machine.mesh.columns * _blocks(group, machine)
+            gemm = machine.primitives.gemm
+            height, width = gemm.register_block_vectors, gemm.register_block_scalars
+            vector = _vector_bytes(group, machine)
+            factors += blocks * group.dims["k"] * (height + width) * vector
+            results += blocks * 2 * height * width * vector
+    rate = machine.cores * vector * machine.clock_hz / machine.primitives.vector.load_cycles
+    return (
+        work.stream("factors", factors, factors / rate),
+        work.stream("results", results, results / rate),
+    )
+
+
+def _blocks(group: CallGroup, machine: Machine) -> int:
+    """Register blocks of one core's part."""
+    gemm = machine.primitives.gemm
+    by = str(group.stmt.attribute("vector", "m"))
+    along, across = (
+        (group.dims["m"], group.dims["n"])
+        if by == "m"
+        else (
+            group.dims["n"],
+            group.dims["m"],
+        )
+    )
+    rows = -(-along // (gemm.lanes * gemm.register_block_vectors))
+    return rows * -(-across // gemm.register_block_scalars)
+
+
+def _vector_bytes(group: CallGroup, machine: Machine) -> int:
+    return machine.core.vector_lanes * dtype(str(group.stmt.attribute("dtype", "f64"))).size_bytes
+
+
+def _direct_stream(work: _Work, calls: Iterable[CallGroup], machine: Machine) -> Stream:
+    """Every multiply-add fetches its factors and its sum from main memory."""
+    product = next(group for group in calls if group.stmt.primitive == "gemm")
+    multiply_adds = work.flops // (2 * machine.core.vector_lanes)
+    size = multiply_adds * _VECTORS_PER_MULTIPLY_ADD * _vector_bytes(product, machine)
+    return work.stream("multiply-adds", size, size / machine.memory.main.direct_bytes_per_second)

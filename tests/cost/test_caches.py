@@ -1,0 +1,135 @@
+"""Operands in place: bytes by hand, and what that does to estimates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.cost.caches import exposed_cycles
+from tilewright.cost.chain import prepare
+from tilewright.cost.estimate import estimate
+from tilewright.cost.timing import call_cycles
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+
+PRODUCT = """\
+def product(m, n, k, m_tile, n_tile):
+    c: tensor("f32", "output", rows=m, cols=n)
+    a: tensor("f32", "input", rows=m, depth=k)
+    b: tensor("f32", "input", depth=k, cols=n)
+    for row in range(ceil_div(m, m_tile)):
+        for col in range(ceil_div(n, n_tile)):
+            gemm(
+                c[at(row * m_tile, m_tile), at(col * n_tile, n_tile)]("mn"),
+                a[at(row * m_tile, m_tile), at(0, k)]("mk"),
+                b[at(0, k), at(col * n_tile, n_tile)]("kn"),
+                vector="n",
+                dtype="f32",
+            )
+"""
+EXTENTS = {"m": 64, "n": 64, "k": 128}
+A, B, C = 64 * 128 * 4, 128 * 64 * 4, 64 * 64 * 4
+
+
+def machine(l2: int, l3: int = 2**30):
+    return load_machine(
+        "host",
+        {
+            "memory.caches.l2.capacity_bytes": str(l2),
+            "memory.caches.l2.exposed_cycles_per_byte": "1",
+            "memory.caches.l3.capacity_bytes": str(l3),
+            "memory.caches.l3.exposed_cycles_per_byte": "10",
+        },
+    )
+
+
+def waiting(l2: int, l3: int = 2**30, *, buffers: int = 0, tiles=(16, 32)) -> float:
+    values = {**EXTENTS, "m_tile": tiles[0], "n_tile": tiles[1]}
+    return exposed_cycles(prepare(parse(PRODUCT)), machine(l2, l3), values, buffers)
+
+
+def test_nothing_comes_where_everything_fits():
+    assert waiting(A + B + C) == 0
+
+
+def test_buffers_take_room():
+    assert waiting(A + B + C, buffers=1) > 0
+
+
+def test_b_comes_once_for_each_row_of_tiles_where_one_row_fits():
+    """A row: 16 x 128 of a, all of b, 16 x 64 of c. Inside it b is used once, so that all of it
+    comes again for each of the four rows.
+    """
+    row = (A + C) // 4 + B
+    assert waiting(row) == A + C + B
+    tile = A // 4 + B // 2 + C // 8
+    assert waiting(tile) == A + 4 * B + C
+    assert waiting(row - 1) == A + 4 * B + C
+
+
+def test_where_not_even_a_tile_fits_each_tile_comes_anew():
+    assert waiting(1) == A + 4 * B + C
+
+
+def test_what_the_last_cache_cannot_hold_comes_from_memory():
+    everything = A + 4 * B + C
+    assert waiting(1, 1) == everything + 10 * everything
+
+
+def test_arrays_price_every_candidate_at_once():
+    tiles = np.array([[16, 32], [64, 64], [16, 64], [32, 32]])
+    together = waiting(A // 4 + B // 2 + C // 8, tiles=(tiles[:, 0], tiles[:, 1]))
+    alone = [waiting(A // 4 + B // 2 + C // 8, tiles=tuple(t)) for t in tiles.tolist()]
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_an_overlapping_window_is_counted_once():
+    """Three rows of x for each row of y: next to each other they share two."""
+    program = parse(
+        """\
+def conv(rows):
+    y: tensor("f32", "output", rows=rows, cols=32)
+    x: tensor("f32", "input", rows=rows + 2, cols=32)
+    w: tensor("f32", "input", taps=3, depth=32, cols=32)
+    for row in range(rows):
+        for tap in range(3):
+            gemm(
+                y[row, at(0, 32)]("mn"),
+                x[row + tap, at(0, 32)]("mk"),
+                w[tap, at(0, 32), at(0, 32)](".kn"),
+                vector="n",
+                dtype="f32",
+            )
+"""
+    )
+    one_row = 4 * (32 + 3 * 32 + 3 * 32 * 32)
+    found = exposed_cycles(prepare(program), machine(one_row), {"rows": 100}, 0)
+    assert found == 4 * (100 * 32 + 102 * 32 + 3 * 32 * 32)
+
+
+def test_machines_without_caches_wait_for_nothing_in_place():
+    values = {**EXTENTS, "m_tile": 16, "n_tile": 32}
+    assert exposed_cycles(prepare(parse(PRODUCT)), load_machine("sw26010"), values, 0) == 0
+
+
+def test_an_estimate_adds_what_is_waited_for():
+    values = {**EXTENTS, "m_tile": 16, "n_tile": 32}
+    program = parse(PRODUCT)
+    fits, spills = (estimate(program, machine(size), values).cycles.item() for size in (2**30, 1))
+    assert spills - fits == pytest.approx(A + 4 * B + C)
+
+
+def test_a_partial_block_costs_its_part():
+    host = load_machine("host", {"memory.caches.l1.exposed_cycles_per_byte": "0"})
+    timing = host.primitives.gemm.timing("f32")
+    attributes = {"vector": "n", "dtype": "f32"}
+
+    def cycles(m: int, n: int, k: int = 100) -> float:
+        return float(call_cycles(host, "gemm", {"m": m, "n": n, "k": k}, attributes))
+
+    fixed = timing.call_cycles + timing.row_cycles
+    assert cycles(14, 32) == pytest.approx(fixed + timing.block_cycles + 100 * timing.cycles_per_k)
+    assert cycles(7, 32) - fixed - timing.block_cycles == pytest.approx(50 * timing.cycles_per_k)
+    assert cycles(14, 16) == cycles(7, 32)
+    assert cycles(14, 17) == cycles(14, 32)
+    assert cycles(15, 32) > cycles(14, 32) + timing.block_cycles

@@ -1,0 +1,67 @@
+"""Loops whose iterations differ at both ends are priced kind by kind (swDNN Algorithm 2)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
+from tilewright.cost.chain import kind_index, prepare
+from tilewright.cost.estimate import estimate
+from tilewright.machine import load_machine
+from tilewright.ops import conv2d
+from tilewright.passes.pipeline import stage
+from tilewright.schedule.structures import structures
+from tilewright.seeds.space import parameters, seeds_for
+from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.search import Candidate, NestChoice
+
+MACHINE = load_machine("sw26010")
+COPIES = {"x_copies": 2, "w_copies": 2, "y_copies": 1}
+
+
+@cache
+def batch_size_aware(cols: int, kernel: int, tile: int, promoted: bool) -> Candidate:
+    op = conv2d(batch=128, in_channels=8, out_channels=32, height=2, width=cols, kernel=(1, kernel))
+    (seed,) = seeds_for(op, "swdnn_batch")
+    structure = structures(seed, seed.spaces[0], "f64", stage)[promoted]
+    factors = {"image_tile": 128, "image_granule": 128, "out_channel_tile": 32}
+    factors |= {"out_channel_granule": 32, "in_channel_tile": 8, "in_channel_granule": 8}
+    choice = NestChoice(structure, {**factors, **COPIES, "out_col_tile": tile}, 0.0)
+    return Candidate(op, seed, (choice,))
+
+
+@examples(60)
+@given(st.integers(2, 5), st.integers(1, 12), st.integers(1, 12), st.booleans())
+def test_a_last_block_may_be_shorter(kernel: int, cols: int, tile: int, promoted: bool) -> None:
+    """Calls are counted exactly, the composition is within what it is for small operators."""
+    candidate = batch_size_aware(cols + kernel - 1, kernel, min(tile, cols), promoted)
+    (nest,) = candidate.nests
+    values = {**parameters(candidate.op), **nest.factors}
+    found = estimate(nest.structure.staged, MACHINE, values)
+    run = simulate(candidate.program(MACHINE), MACHINE)
+    kinds = run.by_kind()
+    computing = (
+        cycles for kind, cycles in kinds.items() if kind.split()[0] in ("compute", "primitive")
+    )
+    assert found.compute_cycles.item() == sum(computing)
+    assert 0.9 < found.cycles.item() / run.cycles < 1.25
+
+
+def test_kinds_of_the_two_loops() -> None:
+    candidate = batch_size_aware(13, 3, 7, False)
+    prepared = prepare(candidate.nests[0].structure.staged)
+    edges = {f.var: e for f, e in zip(prepared.loops, prepared.edges, strict=True)}
+    assert (edges["in_col"], edges["kernel_col"], edges["out_col"]) == ((2, 2), (2, 0), (0, 1))
+
+
+@given(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.integers(1, 12))
+def test_an_index_for_each_kind(edges: tuple[int, int], count: int) -> None:
+    """The first, one of those between, the last; in a short loop they meet."""
+    front, back = edges
+    found = [int(kind_index(edges, kind, count)) for kind in range(front + 1 + back)]
+    assert all(0 <= i < count for i in found)
+    if count > front + back:
+        assert found == [*range(front), front, *range(count - back, count)]
