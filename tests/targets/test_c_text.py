@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, evaluate, parse_expr
+from tilewright.common.expr import Binary, Const, Expr, Var, evaluate
+from tilewright.common.expr_parser import parse_expr
 from tilewright.targets.c_expression import Scope, bounds_of, c_expression
 from tilewright.targets.c_writer import CWriter, Names, comment_text, identifier
-from tilewright.targets.sw26010.emit_primitives import primitives_header
+from tilewright.targets.elementwise_text import primitives_header
 
 BOUNDS = {"i": (0, 6), "j": (-3, 4)}
 SCOPE = Scope({"i": "i", "j": "j"}, BOUNDS)

@@ -12,11 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy.typing as npt
 
 from tilewright.common.errors import ToolError
-from tilewright.ir.nodes import Program
+from tilewright.ir.nodes import Program, TensorKind
 from tilewright.machine import Machine
+
+Array: TypeAlias = npt.NDArray[Any]
 
 _SAFE_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
@@ -39,14 +43,36 @@ class BuildPlan:
 
 
 @dataclass(frozen=True)
+class Panels:
+    """A matrix in blocks along one dimension: block by block, in each row after row along `depth`,
+    `width` neighbours along `across` in a row, the last block filled up with zeros.
+
+    `across` and `depth` number dimensions of a tensor; the others lie outside, in their order.
+    """
+
+    across: int
+    depth: int
+    width: int
+
+
+@dataclass(frozen=True)
 class TensorInfo:
-    """One tensor of the generated code, in the order of the entry function's arguments."""
+    """One tensor of the generated code, in the order of the entry function's arguments.
+
+    `shape` is its shape; with `panels` the code takes it packed in that way.
+    """
 
     name: str
     identifier: str
     dtype: str
-    kind: Literal["input", "output", "scratch"]
+    kind: TensorKind
     shape: tuple[int, ...]
+    panels: Panels | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the code reads the tensor and does not make it."""
+        return self.kind in ("input", "constant")
 
 
 @dataclass(frozen=True)
@@ -93,6 +119,44 @@ class Target(Protocol):
 
     def emit(self, program: Program, machine: Machine) -> Artifact:
         """Generate code; raises CapacityError where a limit of the machine is exceeded."""
+
+
+@runtime_checkable
+class RunnableTarget(Protocol):
+    """A target whose code this computer can run, natively or by emulation."""
+
+    def run(
+        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """The output tensors, shaped as declared, for inputs in the program's storage order.
+
+        Raises SimulationError where the code does something illegal, ToolError where it cannot run.
+        """
+
+
+class BoundKernel(Protocol):
+    """A kernel of this computer with its arrays."""
+
+    def repeat(self, calls: int) -> None:
+        """Compute the outputs, again and again."""
+
+    def outputs(self) -> dict[str, Array]:
+        """Copies of the output tensors, shaped as declared."""
+
+
+class NativeKernel(Protocol):
+    """Generated code in this process."""
+
+    def bind(self, inputs: Mapping[str, Array]) -> BoundKernel:
+        """Bring inputs to where the kernel runs on them, constants packed; raises ShapeError."""
+
+
+@runtime_checkable
+class NativeTarget(Protocol):
+    """A target whose machine is this computer, so that time is measured and not simulated."""
+
+    def load(self, artifact: Artifact, machine: Machine) -> NativeKernel:
+        """Compile and load; raises ToolError where there is no compiler for it."""
 
 
 def check_file_name(name: str) -> str:

@@ -174,6 +174,10 @@ class CWriter:
         """Add a call statement, broken between arguments where one line would be too long."""
         self._broken(f"{function}(", arguments, ");")
 
+    def head(self, function: str, parameters: list[str]) -> None:
+        """Add the head of a function definition, broken as calls are."""
+        self._broken(f"{function}(", parameters, ")")
+
     def array(self, declaration: str, values: list[str]) -> None:
         """Add the declaration of an initialised array, broken as calls are."""
         self._broken(f"{declaration} = {{", values, "};")
@@ -204,6 +208,13 @@ class CWriter:
         yield
         self._depth -= 1
         self.line(tail)
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One level deeper without braces."""
+        self._depth += 1
+        yield
+        self._depth -= 1
 
     @contextmanager
     def flat(self) -> Iterator[None]:

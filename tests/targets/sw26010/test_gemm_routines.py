@@ -13,12 +13,12 @@ from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate
 from tilewright.isa import load_table
 from tilewright.machine import load_machine
+from tilewright.seeds.space import seeds_for
 from tilewright.targets.sw26010 import TARGET
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, routine_name
 from tilewright.targets.sw26010.emulate import run_emulated
 from tilewright.targets.sw26010.gemm_instances import gemm_instances
 from tilewright.targets.sw26010.names import mesh_bindings
-from tilewright.tune.choose import seeds_for
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
@@ -201,6 +201,24 @@ def test_another_mesh_has_no_primitive():
     program = product(OPERANDS + 'vector="n"')
     assert gemm_instances(program, MACHINE)
     assert gemm_instances(program, small) == ()
+
+
+def test_a_product_without_extent_has_its_function_too():
+    """The code calls it, whether or not it computes anything."""
+    empty = product(
+        'y_tile[0](at(0, min(0, i)), at(0, 32), shape=(16, 32), roles="mn"), '
+        'x_tile[0](at(0, min(0, i)), at(0, 8), shape=(16, 8), roles="mk"), '
+        'w_tile[0](shape=(8, 32), roles="kn"), vector="n"'
+    )
+    assert gemm_instances(empty, MACHINE) == ()
+    artifact = TARGET.emit(empty, MACHINE)
+    assert "spm_gemm_f64(" in artifact.files["product_slave.c"]
+    assert "void spm_gemm_f64(" in artifact.files["spm_gemm.c"]
+    assert "void spm_gemm_f32(" not in artifact.files["spm_gemm.c"]
+    built = {step.inputs[0] for step in artifact.build.steps}
+    assert {"spm_gemm.c", "product_gemm.S"} <= built & set(artifact.files)
+    inputs = {"x": np.ones((1024, 128)), "w": np.ones((128, 1024))}
+    assert (run_emulated(artifact, inputs)["y"][:128, :256] == 0).all()
 
 
 def emulated_report(before, after):

@@ -264,6 +264,6 @@ def test_a_cache_folder_that_cannot_be_made(monkeypatch, tmp_path):
     with pytest.raises(ToolError) as caught:
         run_emulated(TARGET.emit(parse(GEMM), MACHINE), integer_inputs(parse(GEMM)))
     assert str(caught.value) == (
-        f"the emulation cannot keep its runtime in {tmp_path / 'file' / 'tilewright'}: "
+        f"the emulation cannot keep compiled files in {tmp_path / 'file' / 'tilewright'}: "
         "Not a directory; set XDG_CACHE_HOME to a folder that can be written"
     )

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import CapacityError, ProgramError, SimulationError
-from tilewright.common.expr import Const, parse_expr
+from tilewright.common.expr import Const
+from tilewright.common.expr_parser import parse_expr
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, at
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.targets.c_expression import Scope
 from tilewright.targets.sw26010 import TARGET
-from tilewright.targets.sw26010.dma import plan_transfer
 from tilewright.targets.sw26010.emulate import run_emulated_many
 from tilewright.targets.sw26010.names import core_scope
+from tilewright.targets.transfer_plan import plan_transfer
 
 MACHINE = load_machine("sw26010")
 SCOPE = core_scope(MACHINE)

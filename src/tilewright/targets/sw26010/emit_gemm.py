@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from tilewright.common.dtypes import DTYPES, DType
+from tilewright.common.dtypes import DType
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.gemm_instances import GemmInstance
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
@@ -98,8 +98,11 @@ static void tw_refuse(const char *type, long m, long n, long k, long lda, long l
 _ENUMERATORS = {"m": "VECTOR_M", "n": "VECTOR_N", "row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}
 
 
-def emit_gemm_dispatch(artifact: str, instances: Sequence[GemmInstance]) -> str:
-    """The text of `spm_gemm.c`: the functions of `spm_gemm.h`, which call the routine of a shape.
+def emit_gemm_dispatch(
+    artifact: str, instances: Sequence[GemmInstance], kinds: Sequence[DType]
+) -> str:
+    """The text of `spm_gemm.c`: those functions of `spm_gemm.h` that the program calls, for `kinds`
+    of elements, each of which calls the routine of a shape.
 
     Shapes are compared as constants of the code: a table would lie in main memory, where each
     access of a core takes hundreds of cycles.
@@ -113,10 +116,8 @@ def emit_gemm_dispatch(artifact: str, instances: Sequence[GemmInstance]) -> str:
         writer.line(f"void {name}(const void *, const void *, void *, void *);")
     writer.line()
     writer.lines(_REFUSAL)
-    for kind in DTYPES:
+    for kind in kinds:
         own = [i for i in instances if i.variant.precision.name == kind.name]
-        if not own:
-            continue
         writer.line()
         with writer.block(gemm_prototype(kind)):
             _dispatch(writer, artifact, kind, own)

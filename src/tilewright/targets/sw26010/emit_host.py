@@ -88,7 +88,7 @@ def _entry(
 
 
 def _pointer(info: TensorInfo) -> str:
-    const = "const " if info.kind == "input" else ""
+    const = "const " if info.is_given else ""
     return f"{const}{dtype(info.dtype).c_name} *"
 
 

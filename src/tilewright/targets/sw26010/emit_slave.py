@@ -19,7 +19,8 @@ from tilewright.machine import Machine
 from tilewright.targets.base import BufferInfo
 from tilewright.targets.c_expression import Scope, bounds_of, c_expression
 from tilewright.targets.c_writer import CWriter
-from tilewright.targets.sw26010.emit_call import CallContext, emit_call
+from tilewright.targets.elementwise_calls import CallContext
+from tilewright.targets.sw26010.emit_call import emit_call
 from tilewright.targets.sw26010.emit_transfer import emit_transfer
 from tilewright.targets.sw26010.names import Naming, buffer_end, buffer_infos, core_scope
 
@@ -36,7 +37,7 @@ def emit_slave(program: Program, machine: Machine, naming: Naming) -> str:
     """The text of `<name>_slave.c`; raises CapacityError where a hardware limit is exceeded."""
     writer = CWriter()
     context = _Context(program, machine, naming, writer)
-    infos = buffer_infos(program, machine)
+    infos = buffer_infos(program, machine.spm_available_bytes)
     _head(context, infos)
     with writer.block(f"void {naming.kernel}(void *argument)"):
         _declarations(context, infos)
@@ -108,7 +109,7 @@ def _declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
         if symbol in used:
             writer.line(f"const long {symbol} = {value};")
     for t in context.program.tensors:
-        const = "const " if t.kind == "input" else ""
+        const = "const " if t.is_given else ""
         name, memory = naming.tensors[t.name], naming.tensors[t.memory]
         writer.line(f"{const}{dtype(t.dtype).c_name} *const {name} = parameters->{memory};")
     if infos:

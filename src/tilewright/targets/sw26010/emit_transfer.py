@@ -13,8 +13,9 @@ from tilewright.ir.nodes import Program, Range, Transfer
 from tilewright.machine import Machine
 from tilewright.targets.c_expression import Scope, bounds_of, c_expression
 from tilewright.targets.c_writer import CWriter
-from tilewright.targets.sw26010.dma import TransferPlan, check_limits, plan_transfer
+from tilewright.targets.sw26010.dma import check_limits
 from tilewright.targets.sw26010.names import Naming
+from tilewright.targets.transfer_plan import TransferPlan, plan_transfer
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,20 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError, SimulationError, ToolError
-from tilewright.targets.base import Artifact, TensorInfo
+from tilewright.targets.base import Array, Artifact, TensorInfo
 from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.emulation_build import build_cases
 
-Array: TypeAlias = npt.NDArray[Any]
 Outputs: TypeAlias = dict[str, Array]
 Case: TypeAlias = tuple[Artifact, Mapping[str, Array]]
+
+EMULATED_MESH = (8, 8)
 
 _WORD_BYTES = 8
 _ALIGNMENT_BYTES = 128
@@ -136,7 +136,7 @@ class _Data:
 
     def _write(self, i: int, artifact: Artifact, inputs: Mapping[str, Array]) -> None:
         for place, t in zip(self._places[i], _public(artifact), strict=True):
-            self._tensor(place, t)[...] = _given(t, inputs) if t.kind == "input" else np.nan
+            self._tensor(place, t)[...] = _given(t, inputs) if t.is_given else np.nan
 
     def result(self, i: int) -> Outputs | SimulationError:
         """The outputs of case `i`, or why there are none."""

@@ -8,13 +8,6 @@ milliseconds.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -22,26 +15,16 @@ from pathlib import Path
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.targets.base import Artifact, TensorInfo, write_artifact
+from tilewright.targets.c_compiler import compiled, compiler, run_compiler
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES
 
+_USER = "the emulation"
 _RUNTIME_FLAGS = ("-O3", "-march=native", "-U_FORTIFY_SOURCE", "-w")
 _CASE_FLAGS = ("-std=gnu99", "-O0", "-w")
 _CASES_PER_UNIT = 16
 _SHARED_FILES = ("tw_primitives.h", "tw_primitives.c")
-_SHOWN_CHARACTERS = 2000
-
-
-def compiler() -> tuple[str, ...]:
-    """The host's C compiler as an argument list: $CC, or cc; ToolError where there is none."""
-    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
-    if shutil.which(words[0]) is None:
-        raise ToolError(
-            f"the emulation needs a C compiler, {words[0]!r} is not installed",
-            fix="install gcc or clang, or name one in the environment variable CC",
-        )
-    return tuple(words)
 
 
 def build_cases(artifacts: Sequence[Artifact], directory: Path) -> Path:
@@ -63,8 +46,8 @@ def build_cases(artifacts: Sequence[Artifact], directory: Path) -> Path:
         unit.write_text(_unit(numbered, total=len(artifacts), first=start == 0), encoding="utf-8")
         units.append(unit.name)
     runtime = [str(path) for path in runtime_objects(_primitives_of(artifacts))]
-    command = [*compiler(), *_CASE_FLAGS, "-Iemulation", *units, *runtime, "-o", "cases"]
-    _run_compiler(command, directory)
+    command = [*compiler(_USER), *_CASE_FLAGS, "-Iemulation", *units, *runtime, "-o", "cases"]
+    run_compiler(command, directory)
     return directory / "cases"
 
 
@@ -92,68 +75,7 @@ def _primitives_of(artifacts: Sequence[Artifact]) -> dict[str, str]:
 def runtime_objects(primitives: Mapping[str, str]) -> tuple[Path, ...]:
     """The compiled runtime and `primitives`, from the cache or built into it."""
     sources = {**emulation_sources(), **primitives}
-    folder = _cache_folder() / f"sw26010-emulation-{_key(sources)}"
-    if not folder.is_dir():
-        _make_cache_folder(folder.parent)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            _compile_runtime(sources, Path(temporary), folder)
-    return tuple(sorted(folder.glob("*.o")))
-
-
-def _make_cache_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ToolError(
-            f"the emulation cannot keep its runtime in {folder}: {error.strerror}",
-            fix="set XDG_CACHE_HOME to a folder that can be written",
-        ) from error
-
-
-def _compile_runtime(sources: dict[str, str], temporary: Path, folder: Path) -> None:
-    for name, text in sources.items():
-        (temporary / name).write_text(text, encoding="utf-8")
-    units = [name for name in sources if name.endswith(".c")]
-    _run_compiler([*compiler(), *_RUNTIME_FLAGS, "-I.", "-c", *units], temporary)
-    done = temporary / "done"
-    done.mkdir()
-    for path in temporary.glob("*.o"):
-        path.rename(done / path.name)
-    try:
-        done.rename(folder)
-    except OSError:
-        # Another process was faster; its objects are the same.
-        if not folder.is_dir():
-            raise
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
-
-
-def _key(sources: dict[str, str]) -> str:
-    """Everything that decides what the objects are: sources, compiler, flags, processor."""
-    command = [*compiler(), "--version"]
-    version = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    parts = [version, " ".join((*compiler(), *_RUNTIME_FLAGS)), platform.machine(), _processor()]
-    parts += [f"{name}\n{text}" for name, text in sorted(sources.items())]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
-
-
-def _run_compiler(command: list[str], directory: Path) -> None:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    if done.returncode:
-        shown = done.stderr.strip()[:_SHOWN_CHARACTERS]
-        raise ToolError(f"{command[0]} failed on generated code:\n{shown}")
+    return compiled(_USER, "sw26010-emulation", sources, (*_RUNTIME_FLAGS, "-I.", "-c"))
 
 
 def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> str:
@@ -229,7 +151,7 @@ def _tensor_fields(t: TensorInfo) -> str:
         _string(t.name),
         tensor_bytes(t),
         size,
-        int(t.kind != "input"),
+        int(not t.is_given),
         int(t.kind == "output"),
     )
     return ", ".join(map(str, fields))

@@ -34,6 +34,7 @@ from tilewright.targets.sw26010.gemm_parts import (
     result_register,
     strides_of,
 )
+from tilewright.targets.sw26010.gemm_search import Template
 from tilewright.targets.sw26010.gemm_shape import (
     F32,
     F64,
@@ -41,7 +42,7 @@ from tilewright.targets.sw26010.gemm_shape import (
     SCALAR_BLOCK,
     GemmPlan,
 )
-from tilewright.targets.sw26010.gemm_template import Template, gemm_template
+from tilewright.targets.sw26010.gemm_template import gemm_template
 
 ALIASES = AliasRules(
     {

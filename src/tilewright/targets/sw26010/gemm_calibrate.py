@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.common.errors import ScheduleError
+from tilewright.targets.fitting import fit_relative
 from tilewright.targets.sw26010.gemm_shape import (
     SCALAR_BLOCK,
     VECTOR_BLOCK,
@@ -103,18 +103,10 @@ def fit_gemm_model(
     """Least squares of the relative errors. Errors: ScheduleError when the samples do not fix every
     term.
     """
-    cycles = np.array([sample.cycles for sample in samples], dtype=float)
-    matrix = np.array([terms(form, variant, sample.shape) for sample in samples])
-    weighted = matrix / cycles[:, None]
-    scale = np.linalg.norm(weighted, axis=0)
-    solution, _, rank, _ = np.linalg.lstsq(weighted / scale, np.ones(len(samples)), rcond=None)
-    names = term_names(form, variant)
-    if rank < len(names):
-        raise ScheduleError(
-            f"{len(samples)} samples fix {rank} of the {len(names)} terms of '{form}'",
-            fix="vary m, n and k independently",
-        )
-    return GemmTimeModel(variant, form, tuple(float(c) for c in solution / scale))
+    matrix = [terms(form, variant, sample.shape) for sample in samples]
+    cycles = [sample.cycles for sample in samples]
+    found = fit_relative(matrix, cycles, term_names(form, variant), form)
+    return GemmTimeModel(variant, form, tuple(float(c) for c in found))
 
 
 def model_error(model: GemmTimeModel, samples: Sequence[GemmSample]) -> ModelError:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import DTYPES, DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Binary, Const, Expr, Var, evaluate, free_vars, product
 from tilewright.ir.matrix import Matrix, matrix_form
@@ -70,16 +70,27 @@ class _Place:
     conditions: tuple[Expr, ...]
 
 
-def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ...]:
-    """The distinct instances of all gemm calls, in the order of the calls.
+def gemm_types(program: Program, machine: Machine) -> tuple[DType, ...]:
+    """The element types of the matrix products whose primitives come with the code.
 
     None on a machine with another mesh than the primitive is written for: its programs are
     estimated, simulated and emitted, but the primitive is left to whoever builds that machine.
+    """
+    if (machine.mesh.rows, machine.mesh.columns) != (MESH_STEPS, MESH_STEPS):
+        return ()
+    results = [_view(place.call.operands[0]).buffer for place in _calls(program.body, (), ())]
+    used = {program.buffer(name).dtype for name in results}
+    return tuple(kind for kind in DTYPES if kind.name in used)
+
+
+def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ...]:
+    """The distinct instances of all gemm calls of `gemm_types`, in the order of the calls.
+
     Extents that are not positive are left out: such a call computes nothing. Errors: ProgramError
     for operands that are no matrices or differ between cores and for a missing workspace,
     ScheduleError and CapacityError for what the primitive cannot do.
     """
-    if (machine.mesh.rows, machine.mesh.columns) != (MESH_STEPS, MESH_STEPS):
+    if not gemm_types(program, machine):
         return ()
     found: dict[GemmInstance, None] = {}
     for place in _calls(program.body, (), ()):

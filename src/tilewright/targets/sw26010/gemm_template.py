@@ -1,138 +1,103 @@
-"""The slot template of the SW26010 GEMM primitive: one modulo schedule for all four sender roles.
+"""The slot template of the SW26010 GEMM primitive as it is shipped, checked when it is loaded.
 
-In: the precision. Out: the issue slot of every instruction of the inner loop over k, common to the
-versions of the loop in which a core sends or receives each operand (swATOP appendix, swDNN section
-VI). Receivers take an operand as late, and senders send it as early, as the registers allow: the
-difference is what a receiver does not lag behind its sender.
+In: the precision. Out: the template that `gemm_search` finds. A search takes seconds, so its result
+is kept as data; it is used only while the question that it answers is the same to the last
+dependence and issue rule, and its times satisfy all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping
 from functools import cache
+from importlib import resources
+from itertools import starmap
 
-from tilewright.common.errors import ScheduleError
+import msgspec
+
 from tilewright.isa import load_table
-from tilewright.isa.dependence import Dependence, DependenceGraph, DependenceKind
-from tilewright.isa.modulo import Effort, ModuloSchedule
+from tilewright.isa.dependence import DependenceGraph
+from tilewright.isa.modulo import pipelined_schedule
 from tilewright.isa.modulo_bounds import interval_bounds
-from tilewright.isa.operations import operations_of
-from tilewright.isa.versions import build_version_dependences, schedule_versions
-from tilewright.targets.sw26010.gemm_parts import (
-    BLOCK,
-    ROLES,
-    TABLE_NAME,
-    Part,
-    Strides,
-    emit,
-    parts,
+from tilewright.isa.placement import Placement, Verdict
+from tilewright.targets.sw26010.gemm_parts import TABLE_NAME
+from tilewright.targets.sw26010.gemm_search import (
+    LARGEST_EXTRA_INTERVAL,
+    LARGEST_SLACK,
+    SEARCH_UNITS,
+    STAGES,
+    Template,
+    orderings,
+    search_template,
+    template_graph,
+    template_of,
 )
 from tilewright.targets.sw26010.gemm_shape import Precision
 
-LARGEST_SLACK, LARGEST_EXTRA_INTERVAL = 6, 3
-LARGEST_AHEAD = 8  # slots before the loop branch; with fewer the best slacks do not exist
-SEARCH_UNITS, STAGES = 0.7, 2
+TEMPLATES = "gemm_templates.toml"
+SOURCE = "What search_template finds; `pytest tests/targets --update-golden` writes it anew."
 
 
-@dataclass(frozen=True)
-class Template:
-    """Issue time of each part, with the proof of its schedule.
+class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The result of a search as it is shipped; `question` is a digest of all that it depends on."""
 
-    Times of `interval_cycles` and more stand beside the arithmetic of the same iteration, smaller
-    ones run ahead of it, beside the arithmetic of the iteration before. `slack_cycles` says for the
-    vector and the scalar operand how much later than a sender's put a receiver's get stands.
-    """
-
-    times: dict[Part, int]
+    question: str
     interval_cycles: int
     slack_cycles: tuple[int, int]
-    schedule: ModuloSchedule
+    times: tuple[int, ...]
 
 
 @cache
 def gemm_template(precision: Precision) -> Template:
-    """The template with the least interval and then the largest slack. Errors: ScheduleError.
+    """The template of a precision: the shipped one if it answers today's question, else by search.
 
-    A datum passes two buses from the core that sends both operands to one that receives both, so
-    the sum of the two slacks shortens the lag at each change of roles.
+    Errors: ScheduleError.
     """
-    least = interval_bounds(_graph(precision), load_table(TABLE_NAME).issue).minimum_interval
-    # Between a put and its get there is at most what a register's life leaves beside the load.
-    choices = range(LARGEST_SLACK + 1 - (0 if precision.fused else _load_cycles()))
-    pairs = [(vector, scalar) for vector in choices for scalar in choices]
-    pairs.sort(key=lambda pair: (-sum(pair), -pair[0]))
-    for interval in range(least, least + LARGEST_EXTRA_INTERVAL):
-        for slack in pairs:
-            template = _with_slack(precision, interval, slack)
-            if template is not None:
-                return template
-    raise ScheduleError(f"no common schedule of the four roles in {least} to {interval} cycles")
+    found = shipped_templates().get(precision.name)
+    return (found and _accepted(precision, found)) or search_template(precision)
 
 
-def _graph(precision: Precision, also: Iterable[Dependence] = ()) -> DependenceGraph:
-    body = parts(precision)
-    strides = Strides(precision)
-    return build_version_dependences(
-        operations_of([emit(part, strides) for part in body]),
-        [[i for i, part in enumerate(body) if part.belongs_to(role)] for role in ROLES],
-        rules=load_table(TABLE_NAME).issue,
-        also=also,
+def shipped_templates() -> Mapping[str, Found]:
+    """What the search found, by name of the precision."""
+    text = (resources.files(__package__) / TEMPLATES).read_text(encoding="utf-8")
+    return msgspec.toml.decode(text, type=dict[str, Found])
+
+
+def shipped_text(templates: Mapping[str, Template]) -> str:
+    """The file that ships these templates, by name of the precision."""
+    return f"# {SOURCE}\n" + "".join(starmap(_shipped_table, templates.items()))
+
+
+def _shipped_table(name: str, template: Template) -> str:
+    return (
+        f'\n[{name}]\nquestion = "{_question(template.schedule.graph)}"\n'
+        f"interval_cycles = {template.interval_cycles}\n"
+        f"slack_cycles = {list(template.slack_cycles)}\n"
+        f"times = {list(template.schedule.times)}\n"
     )
 
 
-def _with_slack(precision: Precision, interval: int, slack: tuple[int, int]) -> Template | None:
+def _accepted(precision: Precision, found: Found) -> Template | None:
+    """The shipped template, unless something that its search depends on has changed."""
+    from tilewright.isa.modulo_solver import is_schedule  # heavy: OR-Tools
+
     rules = load_table(TABLE_NAME).issue
-    graph = _graph(precision, _orderings(precision, interval, slack))
-    try:
-        found = schedule_versions(
-            graph, rules, longest_interval=interval, effort=Effort(SEARCH_UNITS), stage_limit=STAGES
-        )
-    except ScheduleError:
+    interval, slack = found.interval_cycles, found.slack_cycles
+    graph = template_graph(precision, orderings(precision, interval, slack))
+    bounds = interval_bounds(graph, rules)
+    if (found.question, interval) != (_question(graph), bounds.minimum_interval):
         return None
-    times = dict(zip(parts(precision), found.times, strict=True))
-    return Template(times, interval, slack, found)
+    if not is_schedule(graph, rules, interval, found.times):
+        return None
+    placement = Placement(Verdict.FOUND, found.times)
+    schedule = pipelined_schedule(graph, rules, interval, placement, bounds, (), ())
+    return template_of(precision, slack, schedule)
 
 
-def _orderings(precision: Precision, interval: int, slack: tuple[int, int]) -> Iterator[Dependence]:
-    """What the template needs beyond the dependences of one version."""
-    place = {part: index for index, part in enumerate(parts(precision))}
-    last = BLOCK - 1
-    window = interval - 1 - _transfer_cycles(precision)
-
-    def after(source: Part, target: Part, distance: int, delay: int) -> Dependence:
-        kind = DependenceKind.CHANNEL
-        return Dependence(place[source], place[target], distance, delay, kind, "template")
-
-    for part in place:
-        # Two stages: everything before the end of the arithmetic, which starts behind the branch.
-        # So do the pointer steps: the last iteration may not count on a step of the next one.
-        yield after(part, Part("branch"), 1, interval - 1 if part.kind == "dispatch" else 0)
-        if part.kind in ("multiply_add", "dispatch", "step_vector", "step_scalar"):
-            yield after(Part("branch"), part, 0, 1)
-        elif part.kind != "branch" and precision.fused:
-            # Operands run ahead by little, so that a change of roles has slots for both steps.
-            yield after(Part("branch"), part, 0, -LARGEST_AHEAD)
-    for operand, lag in zip(("vector", "scalar"), slack, strict=True):
-        load, get = f"load_{operand}", f"get_{operand}"
-        put = load if precision.fused else f"send_{operand}"
-        for i in range(BLOCK):
-            # A get may lag more than the others by what the receive buffer can hold.
-            yield after(Part(put, i), Part(get, i), 0, lag)
-            yield after(Part(get, i), Part(put, i), 0, -lag - window)
-        # Where roles change, an operand of one step is complete before the next step's is touched.
-        yield after(Part(get, last), Part(load, 0), 1, 1)
-        yield after(Part(put, last), Part(get, 0), 1, 1)
-
-
-def _transfer_cycles(precision: Precision) -> int:
-    """From the issue of a put to the earliest get; a fused load must first have its datum."""
-    table = load_table(TABLE_NAME)
-    communication = table.communication
-    if communication is None:
-        raise ScheduleError(f"table '{TABLE_NAME}' has no register communication")
-    return communication.transfer_latency_cycles + (_load_cycles() if precision.fused else 0)
-
-
-def _load_cycles() -> int:
-    return load_table(TABLE_NAME).by_mnemonic["vldr"].latency_cycles
+def _question(graph: DependenceGraph) -> str:
+    """Digest of the operations, their orderings, the issue rules and the limits of the search."""
+    limits = (LARGEST_SLACK, LARGEST_EXTRA_INTERVAL, SEARCH_UNITS, STAGES)
+    versions = [sorted(version) for version in graph.versions]
+    parts = (graph.operations, graph.edges, graph.address_uses, versions)
+    text = repr((*parts, load_table(TABLE_NAME).issue, limits))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

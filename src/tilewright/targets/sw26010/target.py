@@ -4,19 +4,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.common.errors import ProgramError
+from tilewright.common.errors import ProgramError, ToolError
 from tilewright.ir.nodes import Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.base import Artifact
+from tilewright.targets.base import Array, Artifact
+from tilewright.targets.elementwise_text import primitives_header, primitives_source
 from tilewright.targets.sw26010.emit_build import build_plan, emit_makefile
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_header
-from tilewright.targets.sw26010.emit_primitives import primitives_header, primitives_source
 from tilewright.targets.sw26010.emit_slave import emit_slave
-from tilewright.targets.sw26010.gemm_instances import gemm_instances
+from tilewright.targets.sw26010.emulate import EMULATED_MESH, run_emulated
+from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
 from tilewright.targets.sw26010.names import (
     buffer_infos,
     mesh_bindings,
@@ -46,8 +48,8 @@ class Sw26010Target:
             )
         program = instantiate(program, mesh_bindings(machine))
         naming = name_program(program)
-        instances = gemm_instances(program, machine)
-        plan = build_plan(naming, has_gemm=bool(instances))
+        instances, kinds = gemm_instances(program, machine), gemm_types(program, machine)
+        plan = build_plan(naming, has_gemm=bool(kinds))
         files = {
             f"{naming.artifact}.h": emit_header(program, naming),
             f"{naming.artifact}_host.c": emit_host(program, machine, naming),
@@ -57,11 +59,11 @@ class Sw26010Target:
             "tw_primitives.c": primitives_source(),
             "Makefile": emit_makefile(plan),
         }
-        if instances:
+        if kinds:
             files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)
-            files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances)
-        tensors, buffers = tensor_infos(program, naming), buffer_infos(program, machine)
-        spm = machine.memory.spm
+            files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances, kinds)
+        spm, available = machine.memory.spm, machine.spm_available_bytes
+        tensors, buffers = tensor_infos(program, naming), buffer_infos(program, available)
         return Artifact(
             naming.artifact,
             self.name,
@@ -72,6 +74,22 @@ class Sw26010Target:
             spm.capacity_bytes,
             spm.alignment_bytes,
         )
+
+    def run(
+        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run the code on the emulated cores.
+
+        Raises SimulationError where it does something illegal, ToolError where it cannot be built.
+        """
+        mesh = (machine.mesh.rows, machine.mesh.columns)
+        if mesh != EMULATED_MESH:
+            raise ToolError(
+                f"the code of a {mesh[0]} x {mesh[1]} mesh cannot be run on the host, the "
+                f"emulation has {EMULATED_MESH[0]} x {EMULATED_MESH[1]} cores",
+                fix="simulate it, or leave --set mesh",
+            )
+        return run_emulated(artifact, inputs)
 
 
 TARGET = Sw26010Target()

@@ -1,5 +1,4 @@
-"""`tw_primitives.h` and `.c`: the elementwise primitives in portable C; the same text for every
-program.
+"""The elementwise primitives in portable C, as `tw_primitives.h` and `.c` or as static functions.
 
 The matrices of Winograd's transforms become straight-line sums over integers (`ir.winograd`);
 elements are widened to double inside a transform, so that single-precision results are rounded
@@ -8,13 +7,16 @@ once.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from tilewright.common.dtypes import DTYPES, DType
-from tilewright.targets.sw26010.emit_winograd import winograd_functions, winograd_prototypes
-from tilewright.targets.sw26010.loop_nest import MAXIMUM_LOOPS
+from tilewright.targets.loop_nest import MAXIMUM_LOOPS
+from tilewright.targets.winograd_text import winograd_functions, winograd_prototypes
 
 _STRIDED = "const long *count,\n        const long *y_stride, const long *x_stride"
+
+_LIMITS = f"enum {{ TW_LOOPS = {MAXIMUM_LOOPS}, TW_RANK = 8 }};"
 
 _ARITHMETIC = """\
 static inline long tw_minimum(long a, long b) { return a < b ? a : b; }
@@ -175,7 +177,7 @@ def primitives_header() -> str:
 #ifndef TW_PRIMITIVES_H
 #define TW_PRIMITIVES_H
 
-enum {{ TW_LOOPS = {MAXIMUM_LOOPS}, TW_RANK = 8 }};
+{_LIMITS}
 
 /* Integer arithmetic that rounds towards minus infinity; the modulus has the sign of b. */
 {_ARITHMETIC}
@@ -196,6 +198,22 @@ def primitives_source() -> str:
         parts.append(_for_type(_ELEMENTWISE, kind))
         parts.append(winograd_functions(kind))
     return "\n".join(parts)
+
+
+def integer_arithmetic() -> str:
+    """The functions that `c_expression` calls."""
+    return _ARITHMETIC
+
+
+@cache
+def static_primitives(kinds: tuple[DType, ...], *, winograd: bool) -> str:
+    """The primitives for some element types as static functions, for a file of its own."""
+    parts = [_LIMITS, _LOOPS]
+    for kind in kinds:
+        functions = [_for_type(_ELEMENTWISE, kind), winograd_functions(kind) if winograd else ""]
+        for text in functions:
+            parts.append(re.sub(r"^void ", "static void ", text, flags=re.MULTILINE))
+    return "\n\n".join(part.rstrip("\n") for part in parts if part)
 
 
 def _for_type(text: str, kind: DType) -> str:

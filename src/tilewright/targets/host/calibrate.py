@@ -1,0 +1,271 @@
+"""Measuring this computer: what the numbers of its machine description are, here and now.
+
+In: the processor as detected and a protocol. Out: `Measurements`. Cycles are those of the clock
+that ran meanwhile: a chain of dependent additions is timed in the same interleaved run.
+The matrix kernel is fitted in the form of `cost.primitives`, with one core as the mesh. What a core
+has for itself is given by medians, what it shares with others (memory) by the best sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import product
+
+import numpy as np
+
+from tilewright.common.dtypes import DTYPES, DType
+from tilewright.targets.fitting import fit_relative
+from tilewright.targets.host.detect import HostDescription
+from tilewright.targets.host.kernel_speed import (
+    Extents,
+    TimedKernel,
+    contender_name,
+    default_kernel,
+    load_kernel,
+)
+from tilewright.targets.host.microkernel import Microkernel
+from tilewright.targets.host.probes import (
+    CHAIN_ADDITIONS,
+    MOST_THREADS,
+    Probes,
+    load_probes,
+    peak_flops_per_call,
+)
+from tilewright.targets.host.sampling import (
+    DEFAULT_PROTOCOL,
+    Contender,
+    Protocol,
+    Timing,
+    interleaved,
+)
+
+_DEPTHS = (16, 64, 144, 256)
+_BLOCK_COUNTS = (1, 2, 4)
+_RUN_BYTES = (64, 128, 256, 512, 1024, 4096)
+_COPIED_BYTES = 65536
+_STREAM_DEPTH = 128
+_WAITING_SECONDS, _WAITING_ROUNDS = 2e-4, 60
+
+
+_STAGE, _PARTS = "measuring", len(DTYPES) + 3
+
+Progress = Callable[[str, int, int], None]
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """What a loop over a working set of `size_bytes` moves, and how far its samples are apart."""
+
+    size_bytes: int
+    bytes_per_cycle: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class CopyRate:
+    """What copying runs of `run_bytes` between main memory and a packed buffer moves."""
+
+    run_bytes: int
+    bytes_per_cycle: float
+
+
+@dataclass(frozen=True)
+class KernelSample:
+    """The cycles of one product."""
+
+    extents: Extents
+    cycles: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class KernelTiming:
+    """The matrix kernel of one element type: the fitted numbers, in cycles, and their errors.
+
+    `exposed_cycles_per_byte`: for each memory level behind the first, what a byte of B that comes
+    from there costs beyond the model, nearest level first.
+    """
+
+    block: str
+    peak_flops_per_cycle: float
+    call_cycles: float
+    row_cycles: float
+    block_cycles: float
+    cycles_per_k: float
+    mean_error: float
+    worst_error: float
+    best_peak_fraction: float
+    exposed_cycles_per_byte: tuple[float, ...]
+    samples: tuple[KernelSample, ...]
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Everything that was measured, with the date and the load of the machine meanwhile."""
+
+    host: HostDescription
+    date: str
+    load: float
+    clock_hz: float
+    kernels: Mapping[str, KernelTiming]
+    reads: tuple[Bandwidth, ...]
+    gets: tuple[CopyRate, ...]
+    puts: tuple[CopyRate, ...]
+    thread_start_seconds: float
+    barrier_seconds: float
+    threads: int
+
+
+class _Run:
+    """Interleaved runs with the clock in each."""
+
+    def __init__(self, probes: Probes, protocol: Protocol) -> None:
+        self.probes, self.protocol = probes, protocol
+        self.clocks: list[float] = []
+
+    def __call__(self, contenders: Sequence[Contender]) -> dict[str, Timing]:
+        """Timings in cycles instead of seconds."""
+        timings = interleaved([self.probes.clock(), *contenders], self.protocol)
+        hertz = CHAIN_ADDITIONS / timings.pop("clock").seconds
+        self.clocks.append(hertz)
+        return {
+            name: replace(t, by_round={i: s * hertz for i, s in t.by_round.items()})
+            for name, t in timings.items()
+        }
+
+
+def measure_host(
+    host: HostDescription, protocol: Protocol = DEFAULT_PROTOCOL, progress: Progress = _silent
+) -> Measurements:
+    """Measure the computer that this runs on; `progress` hears of each part that is done.
+
+    Raises ToolError where there is no C compiler, or the computer is too busy for any good sample.
+    """
+    probes = load_probes(host.instruction_set)
+    run = _Run(probes, protocol)
+    kernels = {}
+    for number, kind in enumerate(DTYPES):
+        progress(_STAGE, number, _PARTS)
+        kernels[kind.name] = _kernel_timing(host, kind, run)
+    progress(_STAGE, len(DTYPES), _PARTS)
+    reads = tuple(_read(run, size) for size in _working_sets(host))
+    progress(_STAGE, len(DTYPES) + 1, _PARTS)
+    gets, puts = _copies(host, run, out=False), _copies(host, run, out=True)
+    progress(_STAGE, len(DTYPES) + 2, _PARTS)
+    threads = min(host.processors, MOST_THREADS)
+    waiting = replace(protocol, share=0.0, sample_seconds=_WAITING_SECONDS, rounds=_WAITING_ROUNDS)
+    start = interleaved([probes.start(threads)], waiting)["start"]
+    barrier = interleaved([probes.barrier(threads)], waiting)["barrier"]
+    return Measurements(
+        host,
+        datetime.now(UTC).date().isoformat(),
+        os.getloadavg()[0],
+        float(np.median(run.clocks)),
+        kernels,
+        reads,
+        gets,
+        puts,
+        start.best_seconds,
+        barrier.best_seconds,
+        threads,
+    )
+
+
+def _working_sets(host: HostDescription) -> list[int]:
+    """One size that each cache holds, and one that none does."""
+    last = max(c.size_bytes for c in host.caches)
+    return [*(c.size_bytes // 2 for c in host.caches), 4 * last]
+
+
+def _read(run: _Run, size_bytes: int) -> Bandwidth:
+    contender = run.probes.read(size_bytes)
+    (timing,) = run([contender]).values()
+    moved = run.probes.read_bytes(size_bytes)
+    return Bandwidth(size_bytes, moved / timing.best_seconds, timing.spread)
+
+
+def _copies(host: HostDescription, run: _Run, *, out: bool) -> tuple[CopyRate, ...]:
+    """Copies from and to a working set in the last cache: where a layer's tensors mostly are."""
+    size = max(c.size_bytes for c in host.caches) // 4
+    contenders = [run.probes.copy(n, _COPIED_BYTES // n, size, out=out) for n in _RUN_BYTES]
+    timings = run(contenders)
+    rates = zip(_RUN_BYTES, contenders, strict=True)
+    return tuple(CopyRate(n, _COPIED_BYTES / timings[c.name].best_seconds) for n, c in rates)
+
+
+def _grid(kernel: Microkernel) -> list[Extents]:
+    """Full register blocks in both directions, in different numbers, over different k."""
+    counts = product(_BLOCK_COUNTS, _BLOCK_COUNTS, _DEPTHS)
+    return [Extents(s * kernel.scalars, v * kernel.width, k) for s, v, k in counts]
+
+
+def _kernel_timing(host: HostDescription, kind: DType, run: _Run) -> KernelTiming:
+    kernel = default_kernel(host.instruction_set, kind)
+    grid = _grid(kernel)
+    timed = load_kernel(kernel, {e.m for e in grid})
+    peak = run.probes.peak(kind)
+    timings = run([peak, *(timed.contender(e) for e in grid)])
+    peak_flops = peak_flops_per_call(kernel.isa, kind) / timings[peak.name].seconds
+    found = [(e, timings[contender_name(kind, e)]) for e in grid]
+    samples = tuple(KernelSample(e, t.seconds, t.spread) for e, t in found)
+    coefficients = _fitted(kernel, samples)
+    predicted = _terms(kernel, grid) @ coefficients
+    errors = np.abs(predicted / np.array([s.cycles for s in samples]) - 1)
+    call, row, block, rate = (float(c) for c in coefficients)
+    return KernelTiming(
+        f"{kernel.scalars} x {kernel.width}",
+        peak_flops,
+        call,
+        row,
+        block,
+        rate,
+        float(errors.mean()),
+        float(errors.max()),
+        max(s.extents.flops / s.cycles for s in samples) / peak_flops,
+        _exposed(host, timed, run),
+        samples,
+    )
+
+
+def _terms(kernel: Microkernel, grid: Sequence[Extents]) -> np.ndarray[tuple[int, int]]:
+    """1, rows of blocks, blocks, and blocks times k, as `cost.primitives` multiplies them."""
+    rows = np.array([e.n // kernel.width for e in grid])
+    blocks = rows * np.array([e.m // kernel.scalars for e in grid])
+    depths = np.array([e.k for e in grid])
+    return np.stack([np.ones(len(grid)), rows, blocks, blocks * depths], axis=1)
+
+
+def _fitted(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[tuple[int]]:
+    """Coefficients of the terms; one that comes out negative is left out of the model."""
+    matrix = _terms(kernel, [s.extents for s in samples])
+    names = ("1", "V", "V S", "V S K")
+    cycles = [s.cycles for s in samples]
+    kept = [True] * len(names)
+    while True:
+        used = [i for i, keep in enumerate(kept) if keep]
+        found = fit_relative(matrix[:, used], cycles, [names[i] for i in used], "blocks")
+        if found.min() >= 0:
+            break
+        kept[used[int(found.argmin())]] = False
+    full = np.zeros(len(names))
+    full[used] = found
+    return full
+
+
+def _exposed(host: HostDescription, timed: TimedKernel, run: _Run) -> tuple[float, ...]:
+    """Cycles per byte of B from each level behind the first, beyond the same product near by."""
+    kernel, kind = timed.kernel, timed.kernel.dtype
+    extents = Extents(kernel.scalars, kernel.width, _STREAM_DEPTH)
+    sizes = _working_sets(host)[1:]
+    timings = run([timed.contender(extents), *(timed.contender(extents, s) for s in sizes)])
+    near = timings[contender_name(kind, extents)].best_seconds
+    moved = kernel.width * extents.k * kind.size_bytes
+    far = [timings[contender_name(kind, extents, s)].best_seconds for s in sizes]
+    return tuple(max(0.0, (cycles - near) / moved) for cycles in far)

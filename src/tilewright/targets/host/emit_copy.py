@@ -1,0 +1,139 @@
+"""Transfers as copies that the core makes: plain ones row by row, or into panels on the way.
+
+In: a transfer and, where its buffer is packed, the panels. Out: loops around calls of the functions
+of `packing`. A copy is done when its call returns, so waits are nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.common.dtypes import DType, dtype
+from tilewright.common.expr import Const, Expr, Var, evaluate, product
+from tilewright.ir.nodes import Range, Transfer
+from tilewright.targets.base import Panels
+from tilewright.targets.c_expression import bounds_of
+from tilewright.targets.elementwise_calls import CallContext
+from tilewright.targets.host.products import packed_shape
+from tilewright.targets.transfer_plan import TransferPlan, plan_transfer
+
+
+def copy_function(kind: DType) -> str:
+    """The name of the plain copy."""
+    return f"tw_copy_rows_{kind}"
+
+
+def pack_function(kind: DType, width: int) -> str:
+    """The name of the copy into panels."""
+    return f"tw_pack_{kind}_{width}"
+
+
+def emit_copy_call(stmt: Transfer, panels: Panels | None, context: CallContext) -> None:
+    """Write one transfer."""
+    if panels is not None:
+        tensor = context.program.tensor(stmt.tensor)
+        strides = [product(tensor.shape[d + 1 :]) for d in range(len(tensor.shape))]
+        names = context.naming.tensors[stmt.tensor], context.naming.buffers[stmt.buffer]
+        start = stmt.slot * int(evaluate(context.program.buffer(stmt.buffer).elements, {}))
+        packing = Packing(stmt.ranges, tuple(strides), panels, dtype(tensor.dtype), *names, start)
+        emit_packing(packing, context)
+        return
+    tensor, buffer = context.program.tensor(stmt.tensor), context.program.buffer(stmt.buffer)
+    plan = plan_transfer(stmt, tensor, buffer, context.scope)
+    start = stmt.slot * int(evaluate(buffer.elements, {}))
+    with context.writer.block():
+        _nested(stmt, plan, start, dtype(tensor.dtype), context)
+
+
+def _nested(
+    stmt: Transfer, plan: TransferPlan, start: Expr, kind: DType, context: CallContext
+) -> None:
+    """Loops over what one stride cannot say, around a copy of `count` rows."""
+    counts = [level.count for level in plan.outer]
+    inner = _with_counters(context, counts)
+    at: Expr = plan.offset
+    packed: Expr = Const(0)
+    for number, level in enumerate(plan.outer):
+        at = at + Var(_counter(number)) * level.stride
+        packed = packed * level.count + Var(_counter(number))
+    local = start + packed * (plan.count * plan.block)
+    memory = _plus(context.naming.tensors[stmt.tensor], at, inner)
+    buffer = _plus(context.naming.buffers[stmt.buffer], local, inner)
+    block, count, stride = (inner.c(e) for e in (plan.block, plan.count, plan.stride))
+    rows = [count, block, block]
+    if stmt.direction == "get":
+        arguments = [*rows, memory, stride, buffer, block]
+    else:
+        arguments = [*rows, buffer, block, memory, stride]
+    with context.writer.block(_loops(counts, context)) if counts else context.writer.flat():
+        context.writer.call(copy_function(kind), arguments)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A region of the tensor that C calls `source`, with the tensor's strides, and where its panels
+    go: `start` elements into `target`.
+    """
+
+    ranges: tuple[Range, ...]
+    strides: tuple[Expr, ...]
+    panels: Panels
+    kind: DType
+    source: str
+    target: str
+    start: Expr
+
+
+def emit_packing(packing: Packing, context: CallContext) -> None:
+    """Write the copy of a region into panels."""
+    ranges, strides, panels = packing.ranges, packing.strides, packing.panels
+    outside = [d for d in range(len(ranges)) if d not in (panels.across, panels.depth)]
+    looped = [d for d in outside if ranges[d].extent != Const(1)]
+    counts = [ranges[d].extent for d in looped]
+    inner = _with_counters(context, counts)
+    at: Expr = Const(0)
+    packed: Expr = Const(0)
+    for d, (r, stride) in enumerate(zip(ranges, strides, strict=True)):
+        at = at + r.start * stride
+        if d in looped:
+            at = at + Var(_counter(looped.index(d))) * r.step * stride
+            packed = packed * r.extent + Var(_counter(looped.index(d)))
+    _, matrix = packed_shape(tuple(r.extent for r in ranges), panels)
+    across, depth = ranges[panels.across], ranges[panels.depth]
+    arguments = [
+        inner.c(across.extent),
+        inner.c(depth.extent),
+        _plus(packing.source, at, inner),
+        inner.c(across.step * strides[panels.across]),
+        inner.c(depth.step * strides[panels.depth]),
+        _plus(packing.target, packing.start + packed * matrix, inner),
+    ]
+    with context.writer.block(_loops(counts, context)) if counts else context.writer.flat():
+        context.writer.call(pack_function(packing.kind, panels.width), arguments)
+
+
+def _counter(number: int) -> str:
+    return f"block{number}"
+
+
+def _with_counters(context: CallContext, counts: Sequence[Expr]) -> CallContext:
+    """The context inside the loops."""
+    scope = context.scope
+    for number, count in enumerate(counts):
+        name = _counter(number)
+        last = max(bounds_of(count, context.scope)[1] - 1, 0)
+        scope = scope.with_symbol(name, name, (0, last))
+    return CallContext(context.program, context.naming, scope, context.writer)
+
+
+def _loops(counts: Sequence[Expr], context: CallContext) -> str:
+    names = [_counter(number) for number in range(len(counts))]
+    return " ".join(
+        f"for (long {name} = 0; {name} < {context.c(count)}; {name}++)"
+        for name, count in zip(names, counts, strict=True)
+    )
+
+
+def _plus(base: str, offset: Expr, context: CallContext) -> str:
+    return base if offset == Const(0) else f"{base} + {context.c(offset)}"

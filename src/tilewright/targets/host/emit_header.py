@@ -1,0 +1,94 @@
+"""The header of one kernel: its entry point, the functions that pack constants, the workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.common.dtypes import dtype
+from tilewright.targets.base import TensorInfo
+from tilewright.targets.c_names import Naming
+from tilewright.targets.c_writer import CWriter
+
+PACKED = "packed"
+"""The parameter that a packing function writes to."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Memory that the caller gives to a kernel: buffers first, then scratch tensors.
+
+    `scratch` pairs tensors with their offsets; `size_bytes` leaves room to align the start.
+    """
+
+    size_bytes: int
+    alignment_bytes: int
+    scratch: tuple[tuple[str, int], ...] = ()
+
+
+def stored_shape(info: TensorInfo) -> tuple[int, ...]:
+    """The shape of what the kernel is given: that of the panels where there are any."""
+    if info.panels is None:
+        return info.shape
+    across, depth, width = info.panels.across, info.panels.depth, info.panels.width
+    outside = (e for d, e in enumerate(info.shape) if d not in (across, depth))
+    return (*outside, -(-info.shape[across] // width), info.shape[depth], width)
+
+
+def stored_elements(info: TensorInfo) -> int:
+    """Elements of what the kernel is given."""
+    return prod(stored_shape(info))
+
+
+def emit_header(
+    naming: Naming, tensors: tuple[TensorInfo, ...], workspace: Workspace, compiled_with: str
+) -> str:
+    """The text of `<name>.h`."""
+    writer = CWriter()
+    writer.comment(f"{naming.artifact}.h: the entry point of one kernel. Generated.")
+    writer.comment(f"{compiled_with}")
+    writer.lines(f"#ifndef {naming.guard}\n#define {naming.guard}")
+    writer.line()
+    public = [info for info in tensors if info.kind != "scratch"]
+    for info in public:
+        shape = " x ".join(map(str, stored_shape(info))) or "1"
+        packed = f", packed by {_pack_name(naming, info)}" if info.panels else ""
+        writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major{packed}")
+    for info in public:
+        if info.panels:
+            shape = " x ".join(map(str, info.shape))
+            writer.comment(f"{info.identifier}: {shape} {info.dtype}, row-major, into its panels")
+            _declare(writer, *pack_prototype(naming, info))
+    writer.comment("Bytes of `workspace`, which the kernel overwrites.")
+    writer.line(f"#define {naming.guard[:-2]}_WORKSPACE_BYTES {workspace.size_bytes}UL")
+    _declare(writer, *prototype(naming, tensors))
+    writer.line()
+    writer.line("#endif")
+    return writer.text()
+
+
+def prototype(naming: Naming, tensors: tuple[TensorInfo, ...]) -> tuple[str, list[str]]:
+    """The entry point: its name with the type, and its parameters."""
+    public = [_parameter(info) for info in tensors if info.kind != "scratch"]
+    return f"void {naming.artifact}", [*public, "void *workspace"]
+
+
+def pack_prototype(naming: Naming, info: TensorInfo) -> tuple[str, list[str]]:
+    """The function that packs one constant."""
+    return f"void {_pack_name(naming, info)}", [
+        _parameter(info),
+        f"{dtype(info.dtype).c_name} *{PACKED}",
+    ]
+
+
+def _pack_name(naming: Naming, info: TensorInfo) -> str:
+    return f"{naming.artifact}_pack_{info.identifier}"
+
+
+def _parameter(info: TensorInfo) -> str:
+    const = "const " if info.is_given else ""
+    return f"{const}{dtype(info.dtype).c_name} *{info.identifier}"
+
+
+def _declare(writer: CWriter, function: str, parameters: list[str]) -> None:
+    writer.call(function, parameters)

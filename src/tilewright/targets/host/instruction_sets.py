@@ -1,0 +1,212 @@
+"""Vector instruction sets of host processors, each as a few C functions on one vector type.
+
+In: an instruction set and an element type. Out: C text of `tw_vector_f32` (or `_f64`) and of the
+operations on it that the micro-kernels are written in. AVX-512 and AVX2 use intrinsics, everything
+else GCC's vector extensions on vectors of 16 bytes, which every processor has a register for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from tilewright.common.dtypes import DType
+from tilewright.common.errors import ToolError
+
+
+@dataclass(frozen=True)
+class InstructionSet:
+    """One way to compute with vectors.
+
+    `cpu_flags` are the words of /proc/cpuinfo that a processor needs, `compiler_flags` make gcc and
+    clang accept the text. `registers` counts vector registers.
+    """
+
+    name: str
+    vector_bytes: int
+    registers: int
+    cpu_flags: tuple[str, ...] = ()
+    compiler_flags: tuple[str, ...] = ()
+
+    def lanes(self, kind: DType) -> int:
+        """Elements of one vector."""
+        return self.vector_bytes // kind.size_bytes
+
+
+AVX512 = InstructionSet("avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma"))
+AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"))
+PORTABLE = InstructionSet("portable", 16, 16)
+INSTRUCTION_SETS: tuple[InstructionSet, ...] = (AVX512, AVX2, PORTABLE)
+"""Best first."""
+
+
+def instruction_set(name: str) -> InstructionSet:
+    """The instruction set called `name`; raises ToolError where there is none.
+
+    >>> instruction_set("avx2").registers
+    16
+    """
+    for candidate in INSTRUCTION_SETS:
+        if candidate.name == name:
+            return candidate
+    known = ", ".join(candidate.name for candidate in INSTRUCTION_SETS)
+    raise ToolError(f"unknown instruction set {name!r}", fix=f"use one of {known}")
+
+
+def best_instruction_set(cpu_flags: Iterable[str]) -> InstructionSet:
+    """The first of `INSTRUCTION_SETS` that a processor with these flags can execute.
+
+    >>> best_instruction_set(["fpu", "avx2", "fma"]).name
+    'avx2'
+    """
+    there = frozenset(cpu_flags)
+    return next(one for one in INSTRUCTION_SETS if there.issuperset(one.cpu_flags))
+
+
+_AVX512 = """\
+typedef __m512SUFFIX tw_vector_NAME;
+static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return _mm512_loadu_PS(p); }
+static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { _mm512_storeu_PS(p, v); }
+static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
+{
+    return _mm512_maskz_loadu_PS((__mmaskLANES)((1u << n) - 1), p);
+}
+static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
+{
+    _mm512_mask_storeu_PS(p, (__mmaskLANES)((1u << n) - 1), v);
+}
+static inline tw_vector_NAME tw_broadcast_NAME(TYPE x) { return _mm512_set1_PS(x); }
+static inline tw_vector_NAME tw_add_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return _mm512_add_PS(a, b);
+}
+static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return _mm512_mul_PS(a, b);
+}
+static inline tw_vector_NAME tw_multiply_add_NAME(
+        tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
+{
+    return _mm512_fmadd_PS(a, b, c);
+}
+static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return _mm512_max_PS(a, b);
+}
+"""
+
+_AVX2_MASKS = {
+    "f32": """\
+static inline __m256i tw_mask_f32(long n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+""",
+    "f64": """\
+static inline __m256i tw_mask_f64(long n)
+{
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+""",
+}
+
+_AVX2 = """\
+typedef __m256SUFFIX tw_vector_NAME;
+static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return _mm256_loadu_PS(p); }
+static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { _mm256_storeu_PS(p, v); }
+static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
+{
+    return _mm256_maskload_PS(p, tw_mask_NAME(n));
+}
+static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
+{
+    _mm256_maskstore_PS(p, tw_mask_NAME(n), v);
+}
+static inline tw_vector_NAME tw_broadcast_NAME(TYPE x) { return _mm256_set1_PS(x); }
+static inline tw_vector_NAME tw_add_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return _mm256_add_PS(a, b);
+}
+static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return _mm256_mul_PS(a, b);
+}
+static inline tw_vector_NAME tw_multiply_add_NAME(
+        tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
+{
+    return _mm256_fmadd_PS(a, b, c);
+}
+static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return _mm256_max_PS(a, b);
+}
+"""
+
+_PORTABLE = """\
+typedef TYPE tw_vector_NAME __attribute__((vector_size(BYTES)));
+static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
+{
+    tw_vector_NAME v = {0};
+    memcpy(&v, p, (unsigned long)n * sizeof *p);
+    return v;
+}
+static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
+{
+    memcpy(p, &v, (unsigned long)n * sizeof *p);
+}
+static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return tw_load_first_NAME(p, LANES); }
+static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { tw_store_first_NAME(p, LANES, v); }
+static inline tw_vector_NAME tw_broadcast_NAME(TYPE x)
+{
+    return (tw_vector_NAME){COPIES};
+}
+static inline tw_vector_NAME tw_add_NAME(tw_vector_NAME a, tw_vector_NAME b) { return a + b; }
+static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b) { return a * b; }
+static inline tw_vector_NAME tw_multiply_add_NAME(
+        tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
+{
+    return a * b + c;
+}
+static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    tw_vector_NAME v;
+    for (long i = 0; i < LANES; i++)
+        v[i] = a[i] > b[i] ? a[i] : b[i];
+    return v;
+}
+"""
+
+_HEADERS = {"avx512": "#include <immintrin.h>\n", "avx2": "#include <immintrin.h>\n"}
+_TEXTS = {"avx512": _AVX512, "avx2": _AVX2, "portable": _PORTABLE}
+
+
+@cache
+def vector_text(isa: InstructionSet, kinds: tuple[DType, ...]) -> str:
+    """C text of the vector types and operations for the element types `kinds`.
+
+    A translation unit includes it once, before the kernels, and is compiled with the instruction
+    set's `compiler_flags`.
+    """
+    parts = [_HEADERS.get(isa.name, "#include <string.h>\n")]
+    for kind in kinds:
+        if isa.name == "avx2":
+            parts.append(_AVX2_MASKS[kind.name])
+        parts.append(_for_type(_TEXTS[isa.name], isa, kind))
+    return "\n".join(parts)
+
+
+def _for_type(text: str, isa: InstructionSet, kind: DType) -> str:
+    lanes, double = isa.lanes(kind), kind.size_bytes == 8
+    words = {
+        "SUFFIX": "d" if double else "",
+        "NAME": kind.name,
+        "TYPE": kind.c_name,
+        "PS": "pd" if double else "ps",
+        "BYTES": str(isa.vector_bytes),
+        "LANES": str(lanes),
+        "COPIES": ", ".join(["x"] * lanes),
+    }
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text

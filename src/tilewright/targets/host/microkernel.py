@@ -1,0 +1,121 @@
+"""Which GEMM micro-kernel: its block, layouts, start and epilogue as one value that is checked.
+
+A register block of `scalars` x `vectors` sums stays in registers while k runs; each step loads the
+vectors of one operand and multiplies them by broadcast elements of the other (Goto and van de Geijn
+2008; Van Zee and van de Geijn 2015). `microkernel_text` writes the C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.common.dtypes import DType
+from tilewright.common.errors import ScheduleError
+from tilewright.targets.host.epilogue import Along, Step
+from tilewright.targets.host.instruction_sets import InstructionSet
+
+Layout = Literal["row", "column", "panels"]
+Start = Literal["accumulate", "overwrite", "either"]
+
+
+@dataclass(frozen=True)
+class Microkernel:
+    """What one micro-kernel is.
+
+    `vectors` x `scalars` is the register block; `vectorised` says which dimension of C lies along
+    the vectors: n with C stored by rows, m with C stored by columns. The vectorised operand must be
+    contiguous along the vectors or packed.
+
+    Layouts and leading dimensions (in elements): `row` and `column` as in BLAS; `panels` are blocks
+    of `scalars` or `vectors * lanes` along m or n, stored one after the other, k outside, and the
+    leading dimension is the distance of two panels. C may be in panels of `c_panel` elements along
+    the vectors (a multiple of the lanes), as nChw16c is; 0: it is not.
+
+    `start` says whether C is added to, overwritten, or either by the argument `first`. `offsets`
+    sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
+    argument `last` says whether C is complete. Blocks along `inner` run inside those along the
+    other dimension.
+    """
+
+    isa: InstructionSet
+    dtype: DType
+    vectors: int
+    scalars: int
+    vectorised: Along = "n"
+    a_layout: Layout = "row"
+    b_layout: Layout = "row"
+    c_panel: int = 0
+    start: Start = "accumulate"
+    epilogue: tuple[Step, ...] = ()
+    offsets: bool = False
+    inner: Along = "m"
+    unroll: int = 4
+    prefetch: bool = True
+
+    def __post_init__(self) -> None:
+        needed = self.vectors * self.scalars + self.vectors + 1
+        if self.vectors < 1 or self.scalars < 1 or self.unroll < 1:
+            raise ScheduleError("the extents of a register block and the unrolling are at least 1")
+        if needed > self.isa.registers:
+            raise ScheduleError(
+                f"a block of {self.scalars} x {self.vectors} vectors needs {needed} registers, "
+                f"{self.isa.name} has {self.isa.registers}",
+                fix="take fewer scalars or vectors",
+            )
+        operand, wrong = ("b", "column") if self.vectorised == "n" else ("a", "row")
+        if self.vector_layout == wrong:
+            raise ScheduleError(
+                f"{operand} in {wrong} layout is not contiguous along {self.vectorised}",
+                fix="pack it into panels",
+            )
+        panel, width = self.c_panel, self.width
+        if panel % self.lanes or (panel and panel % width and width % panel):
+            raise ScheduleError(
+                f"panels of {panel} elements of C and blocks of {width} do not divide each other "
+                f"in whole vectors of {self.lanes}"
+            )
+
+    @property
+    def lanes(self) -> int:
+        """Elements of one vector."""
+        return self.isa.lanes(self.dtype)
+
+    @property
+    def width(self) -> int:
+        """Elements of the register block along the vectors."""
+        return self.vectors * self.lanes
+
+    @property
+    def vector_layout(self) -> Layout:
+        """The layout of the operand that is loaded by vectors."""
+        return self.b_layout if self.vectorised == "n" else self.a_layout
+
+    @property
+    def scalar_layout(self) -> Layout:
+        """The layout of the operand that is broadcast."""
+        return self.a_layout if self.vectorised == "n" else self.b_layout
+
+    @property
+    def scalar_runs_along_k(self) -> bool:
+        """Whether neighbours of the broadcast operand in memory are neighbours along k."""
+        return self.scalar_layout == ("row" if self.vectorised == "n" else "column")
+
+
+DEFAULT_BLOCKS = {"avx512": (2, 14), "avx2": (2, 6), "portable": (2, 6)}
+"""Vectors and scalars that fill the registers with the fewest loads for each multiplication."""
+
+
+def row_counts(kernel: Microkernel, extent: int | None) -> frozenset[int]:
+    """The heights of register blocks that a call needs whose scalar dimension has `extent`.
+
+    Blocks of unpacked operands are as equal as possible; panels are full except the last. None
+    stands for any extent.
+    """
+    if extent is None:
+        return frozenset(range(1, kernel.scalars + 1))
+    if kernel.scalar_layout == "panels":
+        full = {kernel.scalars} if extent >= kernel.scalars else set()
+        return frozenset(full | {extent % kernel.scalars} - {0})
+    blocks = -(-extent // kernel.scalars)
+    return frozenset({extent // blocks, -(-extent // blocks)}) if blocks else frozenset()

@@ -1,0 +1,35 @@
+"""Compiling generated C for this computer: sources in, a loaded shared library out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from tilewright.targets.c_compiler import compiled, processor_flags
+from tilewright.targets.host.instruction_sets import (
+    INSTRUCTION_SETS,
+    InstructionSet,
+    best_instruction_set,
+)
+
+USER = "the host target"
+FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")
+
+
+@cache
+def native_instruction_sets() -> tuple[InstructionSet, ...]:
+    """Those that this processor can execute, best first."""
+    best = best_instruction_set(processor_flags())
+    return INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
+
+
+def load_library(sources: Mapping[str, str], flags: Sequence[str] = ()) -> ctypes.CDLL:
+    """Compile `sources` (file name -> text) into a shared library, or take it from the cache, and
+    load it.
+
+    `flags` are added to those for all generated code: an instruction set's, `-fopenmp`. Raises
+    ToolError where there is no compiler or the sources do not compile.
+    """
+    (path,) = compiled(USER, "host", sources, (*FLAGS, *flags))
+    return ctypes.CDLL(str(path))

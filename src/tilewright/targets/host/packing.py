@@ -1,0 +1,70 @@
+"""Packing copies as C text: a strided matrix in, panels for a micro-kernel out, padded with zeros.
+
+Panels are blocks of an operand's rows (its extent along m or n), stored one after the other with k
+outside, as `Microkernel` reads them. The loops are plain C: the inner one runs over a constant
+count of neighbours in both memories wherever the source has them.
+"""
+
+from __future__ import annotations
+
+from tilewright.common.dtypes import DType
+
+_PACK = """\
+/* Packs `extent` x k elements of x into panels of BLOCK: to[i / BLOCK][p][i % BLOCK]. Neighbours
+   along the extent are `step` elements apart, those along k `k_step`; new elements are zero. */
+static void NAME(long extent, long k, const TYPE *restrict x, long step, long k_step,
+        TYPE *restrict to)
+{
+    for (long i = 0; i < extent; i += BLOCK, x += BLOCK * step, to += BLOCK * k) {
+        const long height = extent - i < BLOCK ? extent - i : BLOCK;
+        if (height == BLOCK && step == 1) {
+            for (long p = 0; p < k; p++)
+                for (long r = 0; r < BLOCK; r++)
+                    to[p * BLOCK + r] = x[p * k_step + r];
+        } else if (height == BLOCK && k_step == 1) {
+            for (long p = 0; p < k; p++)
+                for (long r = 0; r < BLOCK; r++)
+                    to[p * BLOCK + r] = x[r * step + p];
+        } else {
+            for (long p = 0; p < k; p++) {
+                for (long r = 0; r < height; r++)
+                    to[p * BLOCK + r] = x[r * step + p * k_step];
+                for (long r = height; r < BLOCK; r++)
+                    to[p * BLOCK + r] = 0;
+            }
+        }
+    }
+}
+"""
+
+_COPY = """\
+/* Copies rows of `columns` elements; zeros follow them up to `padded` elements. */
+static void NAME(long rows, long columns, long padded, const TYPE *restrict x, long x_stride,
+        TYPE *restrict to, long to_stride)
+{
+    for (long i = 0; i < rows; i++, x += x_stride, to += to_stride) {
+        for (long j = 0; j < columns; j++)
+            to[j] = x[j];
+        for (long j = columns; j < padded; j++)
+            to[j] = 0;
+    }
+}
+"""
+
+
+def emit_pack(name: str, kind: DType, block: int) -> str:
+    """C text of `static void name(extent, k, x, step, k_step, to)`, which packs into panels.
+
+    `to` holds ceil(extent / block) * block * k elements; the leading dimension of the panels is
+    block * k.
+    """
+    return _named(_PACK, name, kind).replace("BLOCK", str(block))
+
+
+def emit_copy(name: str, kind: DType) -> str:
+    """C text of `static void name(rows, columns, padded, x, x_stride, to, to_stride)`."""
+    return _named(_COPY, name, kind)
+
+
+def _named(text: str, name: str, kind: DType) -> str:
+    return text.replace("NAME", name).replace("TYPE", kind.c_name)

@@ -1,0 +1,268 @@
+"""Small C loops whose cost is known beforehand: what the processor can do at best, right now.
+
+In: an instruction set. Out: functions to time (`Probes`). A chain of additions takes one cycle each
+and so tells the clock; independent multiply-adds tell the peak; sums and copies over a working set
+tell what the memory level that holds it delivers. Threads are started and joined, and meet at
+barriers, as generated code has them do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from collections.abc import Callable
+from ctypes import c_long
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.common.dtypes import DTYPES, F32, DType
+from tilewright.common.errors import ToolError
+from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.native import load_library
+from tilewright.targets.host.sampling import Contender
+
+CHAIN_ADDITIONS = 1024
+"""Cycles of one call of the clock probe: each addition waits for the one before."""
+PEAK_STEPS = 64
+MOST_THREADS = 64
+_PAGE_BYTES = 4096
+_SUMS = 12
+"""Independent sums of the peak probe: more than the latency times the units of any processor."""
+
+_CHAIN = """\
+/* The empty statements keep the compiler from adding up the additions. */
+void tw_chain(long calls)
+{
+    long x = calls;
+    for (long i = 0; i < calls * (CHAIN / 8); i++) {
+        STEP STEP STEP STEP
+        STEP STEP STEP STEP
+    }
+}
+"""
+_CHAIN_STEP = 'x += 1; __asm__ volatile("" : "+r"(x));'
+
+_PEAK = """\
+void tw_peak_NAME(long calls, TYPE *out)
+{
+    const tw_vector_NAME a = tw_broadcast_NAME((TYPE)0.5), b = tw_broadcast_NAME((TYPE)0.25);
+    tw_vector_NAME SUMS;
+    for (long i = 0; i < calls * STEPS; i++) {
+BODY
+    }
+    tw_store_NAME(out, TOTAL);
+}
+"""
+
+_MEMORY = """\
+/* Reads n floats, a multiple of 4 vectors, `calls` times. */
+void tw_read(long calls, const float *x, long n, float *out)
+{
+    tw_vector_f32 s0 = tw_broadcast_f32(0), s1 = s0, s2 = s0, s3 = s0;
+    for (long call = 0; call < calls; call++) {
+        for (long i = 0; i < n; i += 4 * LANES) {
+            s0 = tw_add_f32(s0, tw_load_f32(x + i));
+            s1 = tw_add_f32(s1, tw_load_f32(x + i + LANES));
+            s2 = tw_add_f32(s2, tw_load_f32(x + i + 2 * LANES));
+            s3 = tw_add_f32(s3, tw_load_f32(x + i + 3 * LANES));
+        }
+    }
+    tw_store_f32(out, tw_add_f32(tw_add_f32(s0, s1), tw_add_f32(s2, s3)));
+}
+
+/* Copies `blocks` blocks of n floats, `stride` apart, into a packed buffer, or back (`out`). The
+   next call goes on where this one ended, so that the strided side stays as far away as it is. */
+void tw_copy(long calls, float *packed, float *strided, long blocks, long n, long stride,
+        long size, int out)
+{
+    long start = 0;
+    for (long call = 0; call < calls; call++) {
+        if (start + blocks * stride > size)
+            start = 0;
+        for (long b = 0; b < blocks; b++) {
+            float *const to = out ? strided + start + b * stride : packed + b * n;
+            const float *const from = out ? packed + b * n : strided + start + b * stride;
+            long i = 0;
+            for (; i + LANES <= n; i += LANES)
+                tw_store_f32(to + i, tw_load_f32(from + i));
+            if (i < n)
+                tw_store_first_f32(to + i, n - i, tw_load_first_f32(from + i, n - i));
+        }
+        start += blocks * stride;
+    }
+}
+"""
+
+_THREADS = """\
+#include <pthread.h>
+static void *tw_idle(void *x) { return x; }
+/* Starts and joins `threads` - 1 threads. */
+int tw_start(long calls, int threads)
+{
+    pthread_t started[64];
+    for (long call = 0; call < calls; call++) {
+        for (int i = 1; i < threads; i++)
+            if (pthread_create(&started[i], 0, tw_idle, 0))
+                return 1;
+        for (int i = 1; i < threads; i++)
+            pthread_join(started[i], 0);
+    }
+    return 0;
+}
+
+struct tw_meeting { long calls; int threads, arrived, round; };
+/* A barrier that spins: the last to arrive lets the others go on. */
+static void tw_meet(struct tw_meeting *m)
+{
+    const int round = __atomic_load_n(&m->round, __ATOMIC_ACQUIRE);
+    if (__atomic_add_fetch(&m->arrived, 1, __ATOMIC_ACQ_REL) == m->threads) {
+        __atomic_store_n(&m->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&m->round, round + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    while (__atomic_load_n(&m->round, __ATOMIC_ACQUIRE) == round)
+        PAUSE;
+}
+static void *tw_member(void *x)
+{
+    struct tw_meeting *const m = x;
+    for (long call = 0; call < m->calls; call++)
+        tw_meet(m);
+    return 0;
+}
+/* `threads` threads meet `calls` times. */
+int tw_barrier(long calls, int threads)
+{
+    struct tw_meeting m = {calls, threads, 0, 0};
+    pthread_t started[64];
+    for (int i = 1; i < threads; i++)
+        if (pthread_create(&started[i], 0, tw_member, &m))
+            return 1;
+    tw_member(&m);
+    for (int i = 1; i < threads; i++)
+        pthread_join(started[i], 0);
+    return 0;
+}
+"""
+
+_PAUSES = {"x86_64": "__builtin_ia32_pause()"}
+
+
+def probe_source(isa: InstructionSet) -> str:
+    """The C of all probes."""
+    chain = _CHAIN.replace("CHAIN", str(CHAIN_ADDITIONS)).replace("STEP", _CHAIN_STEP)
+    peaks = [_peak(kind) for kind in DTYPES]
+    memory = _MEMORY.replace("LANES", str(isa.lanes(F32)))
+    threads = _THREADS.replace("PAUSE", _PAUSES.get(platform.machine(), ""))
+    return "\n".join([vector_text(isa, DTYPES), chain, *peaks, memory, threads])
+
+
+def _peak(kind: DType) -> str:
+    sums = [f"s{i}" for i in range(_SUMS)]
+    total = sums[0]
+    for name in sums[1:]:
+        total = f"tw_add_{kind}({total}, {name})"
+    words = {
+        "SUMS": ", ".join(f"{s} = tw_broadcast_{kind}({i})" for i, s in enumerate(sums)),
+        "BODY": "\n".join(f"        {s} = tw_multiply_add_{kind}({s}, a, b);" for s in sums),
+        "TOTAL": total,
+        "STEPS": str(PEAK_STEPS),
+        "NAME": kind.name,
+        "TYPE": kind.c_name,
+    }
+    text = _PEAK
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def peak_flops_per_call(isa: InstructionSet, kind: DType) -> int:
+    """Floating-point operations of one call of the peak probe."""
+    return 2 * isa.lanes(kind) * _SUMS * PEAK_STEPS
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The compiled probes as contenders."""
+
+    isa: InstructionSet
+    library: ctypes.CDLL
+
+    def clock(self) -> Contender:
+        """A call takes `CHAIN_ADDITIONS` cycles."""
+        return Contender("clock", lambda calls: self.library.tw_chain(c_long(calls)))
+
+    def peak(self, kind: DType) -> Contender:
+        """A call makes `peak_flops_per_call` operations."""
+        function = getattr(self.library, f"tw_peak_{kind}")
+        out = aligned(self.isa.lanes(kind), kind)
+        return Contender(f"peak {kind}", lambda calls: function(c_long(calls), address(out)))
+
+    def read(self, size_bytes: int) -> Contender:
+        """A call reads `read_bytes(size_bytes)` bytes that the call before read too."""
+        x, out = aligned(self.read_bytes(size_bytes) // 4, F32), aligned(self.isa.lanes(F32), F32)
+        function, n = self.library.tw_read, c_long(len(x))
+        name = f"read {size_bytes}"
+        return Contender(name, lambda calls: function(c_long(calls), address(x), n, address(out)))
+
+    def read_bytes(self, size_bytes: int) -> int:
+        """The nearest size below that the reading loop can take."""
+        step = 4 * self.isa.vector_bytes
+        return max(step, size_bytes // step * step)
+
+    def copy(self, run_bytes: int, runs: int, size_bytes: int, *, out: bool) -> Contender:
+        """A call copies `runs` runs, twice their length apart, between a working set of
+        `size_bytes` and a packed buffer: into the buffer, or `out` of it.
+        """
+        n, name = run_bytes // 4, f"{'put' if out else 'get'} {run_bytes}"
+        packed, strided = aligned(n * runs, F32), aligned(size_bytes // 4, F32)
+        sizes = [c_long(x) for x in (runs, n, 2 * n, len(strided))]
+        function, direction = self.library.tw_copy, ctypes.c_int(out)
+        memory = address(packed), address(strided)
+        kept = packed, strided
+
+        def run(calls: int) -> object:
+            assert kept
+            return function(c_long(calls), *memory, *sizes, direction)
+
+        return Contender(name, run)
+
+    def start(self, threads: int) -> Contender:
+        """A call starts and joins all threads but the first."""
+        return self._threaded("start", self.library.tw_start, threads)
+
+    def barrier(self, threads: int) -> Contender:
+        """In a call all threads meet once."""
+        return self._threaded("barrier", self.library.tw_barrier, threads)
+
+    def _threaded(self, name: str, function: Callable[..., int], threads: int) -> Contender:
+        def run(calls: int) -> None:
+            if function(c_long(calls), ctypes.c_int(threads)):
+                raise ToolError(f"{threads} threads cannot be started")
+
+        return Contender(name, run)
+
+
+@cache
+def load_probes(isa: InstructionSet) -> Probes:
+    """Compile and load the probes; raises ToolError where there is no compiler."""
+    flags = (*isa.compiler_flags, "-pthread")
+    return Probes(isa, load_library({"probes.c": probe_source(isa)}, flags))
+
+
+def aligned(elements: int, kind: DType) -> NDArray[Any]:
+    """Zeros that begin on a page, touched once so that every page is there."""
+    memory = np.empty(elements * kind.size_bytes + _PAGE_BYTES, np.uint8)
+    start = -memory.ctypes.data % _PAGE_BYTES
+    array = memory[start : start + elements * kind.size_bytes].view(kind.numpy)
+    array[...] = 0
+    return array
+
+
+def address(array: NDArray[Any]) -> ctypes.c_void_p:
+    """Where the array's first element is, as a C argument."""
+    return ctypes.c_void_p(array.ctypes.data)

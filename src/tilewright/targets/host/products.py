@@ -1,0 +1,252 @@
+"""How each matrix product of a program is computed: its micro-kernel, and what that takes packed.
+
+In: an explicit program without parameters. Out: a `Product` per call of the matrix primitive, and
+the packed form of the buffers and of the constants that are read by vectors. Copies into buffers
+pack them on the way; a constant that is used in place is packed once, before the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.common.dtypes import DType, dtype
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, product, round_up
+from tilewright.ir.matrix import Matrix, as_view, matrix_form
+from tilewright.ir.nodes import Call, For, If, Operand, Program, Stmt, Tile, Transfer, View
+from tilewright.machine import Machine
+from tilewright.targets.base import Panels
+from tilewright.targets.c_expression import Scope, bounds_of
+from tilewright.targets.host.epilogue import Along
+from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
+from tilewright.targets.host.microkernel import Microkernel, row_counts
+
+_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
+_MOST_ITERATIONS = 4096
+"""Of a loop whose every iteration is looked at to know the heights of register blocks."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand of a product: its view, and how it is walked: `panels`, or `form`."""
+
+    view: View
+    form: Matrix
+    panels: Panels | None = None
+
+
+@dataclass(frozen=True)
+class Product:
+    """One call of the matrix primitive; `heights` of register blocks that it needs."""
+
+    c: Side
+    a: Side
+    b: Side
+    kernel: Microkernel
+    heights: frozenset[int]
+
+    @property
+    def extents(self) -> tuple[Expr, Expr, Expr]:
+        """m, n and k."""
+        return _extent(self.c.view, "m"), _extent(self.c.view, "n"), _extent(self.a.view, "k")
+
+
+@dataclass(frozen=True)
+class Products:
+    """All products of a program in order, and what is packed: buffers and constants by name.
+
+    `buffer_elements` are those of a slot of each packed buffer.
+    """
+
+    calls: tuple[tuple[Call, Product], ...]
+    packed: Mapping[str, Panels]
+    buffer_elements: Mapping[str, int]
+
+    def of(self, call: Call) -> Product:
+        """How one call is computed."""
+        return next(found for known, found in self.calls if known is call)
+
+
+def instruction_set_of(machine: Machine) -> InstructionSet:
+    """The instruction set with the machine's vectors; ProgramError where there is none."""
+    wanted = machine.core.lanes("f64") * 8
+    for isa in INSTRUCTION_SETS:
+        if isa.vector_bytes == wanted:
+            return isa
+    sizes = ", ".join(str(isa.vector_bytes // 8) for isa in INSTRUCTION_SETS)
+    raise ProgramError(
+        f"machine {machine.name!r} has vectors of {machine.core.vector_lanes} doubles",
+        fix=f"the host's instruction sets have {sizes}: --set core.vector_lanes",
+    )
+
+
+def plan_products(program: Program, machine: Machine) -> Products:
+    """Choose micro-kernels and packed forms; ProgramError for operands that none can take."""
+    found = list(scoped(program.body, Scope()))
+    calls = [(s, scope) for s, scope in found if isinstance(s, Call) and s.primitive == "gemm"]
+    others = [s for s, _ in found]
+    packed: dict[str, Panels] = {}
+    elements: dict[str, int] = {}
+    products = []
+    for call, scope in calls:
+        one = _product(call, scope, program, others, machine)
+        products.append((call, one))
+        side = one.b if one.kernel.vectorised == "n" else one.a
+        if side.panels:
+            packed[side.view.buffer] = side.panels
+            outside, matrix = packed_shape(side.view.shape, side.panels)
+            elements[side.view.buffer] = bounds_of(product(outside) * matrix, scope)[1]
+    return Products(tuple(products), packed, elements)
+
+
+def scoped(body: tuple[Stmt, ...], scope: Scope) -> Iterator[tuple[Stmt, Scope]]:
+    """Every statement with the loop variables in sight."""
+    for stmt in body:
+        yield stmt, scope
+        match stmt:
+            case For(var, extent, inner):
+                last = max(bounds_of(extent, scope)[1] - 1, 0)
+                yield from scoped(inner, scope.with_symbol(var, var, (0, last)))
+            case If(_, then, orelse):
+                yield from scoped(then, scope)
+                yield from scoped(orelse, scope)
+            case _:
+                pass
+
+
+def _product(
+    call: Call, scope: Scope, program: Program, others: list[Stmt], machine: Machine
+) -> Product:
+    isa = instruction_set_of(machine)
+    views = [as_view(operand, program) for operand in call.operands]
+    c, a, b = (Side(v, matrix_form(v, *r)) for v, r in zip(views, _ROLES, strict=True))
+    vectorised: Along = "n" if call.attribute("vector", "n") == "n" else "m"
+    kind = _element_type(call.operands[0], program)
+    gemm = machine.primitives.gemm
+    vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
+    width = vectors * isa.lanes(kind)
+    index = 2 if vectorised == "n" else 1
+    loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, others)
+    a, b = (a, loaded) if vectorised == "n" else (loaded, b)
+    kernel = Microkernel(
+        isa,
+        kind,
+        vectors,
+        scalars,
+        vectorised,
+        a_layout="panels" if a.panels else a.form.order,
+        b_layout="panels" if b.panels else b.form.order,
+        inner="m" if vectorised == "n" else "n",
+    )
+    rows = _extent(c.view, "m" if vectorised == "n" else "n")
+    return Product(c, a, b, kernel, _heights(kernel, rows, scope))
+
+
+def _element_type(operand: Operand, program: Program) -> DType:
+    match operand:
+        case Tile(tensor):
+            return dtype(program.tensor(tensor).dtype)
+        case View(buffer):
+            return dtype(program.buffer(buffer).dtype)
+
+
+def _heights(kernel: Microkernel, rows: Expr, scope: Scope) -> frozenset[int]:
+    """The heights of blocks in any iteration of the loops."""
+    names = sorted(free_vars(rows))
+    if len(names) > 1 or (names and scope.bounds[names[0]][1] >= _MOST_ITERATIONS):
+        return row_counts(kernel, None)
+    values = range(scope.bounds[names[0]][1] + 1) if names else (0,)
+    extents = {int(evaluate(rows, dict.fromkeys(names, i))) for i in values}
+    return frozenset().union(*(row_counts(kernel, e) for e in extents if e > 0))
+
+
+def _loaded(
+    operand: Operand,
+    side: Side,
+    vectorised: Along,
+    width: int,
+    program: Program,
+    others: list[Stmt],
+) -> Side:
+    """The operand that is read by vectors: in panels where it can be, otherwise contiguous."""
+    if isinstance(operand, Tile):
+        panels = _panels_of_constant(operand, vectorised, width, program, others)
+    else:
+        panels = _panels_of_buffer(operand, vectorised, width, others)
+    contiguous = "row" if vectorised == "n" else "column"
+    if panels is None and side.form.order != contiguous:
+        raise ProgramError(
+            f"operand {side.view.buffer!r} of a matrix product is not contiguous along "
+            f"{vectorised} and cannot be packed",
+            fix="another layout of it, or vectors along the other dimension",
+        )
+    return Side(side.view, side.form, panels)
+
+
+def _dimensions(view: View, across: str) -> tuple[int, int] | None:
+    """The one dimension of each role, None where one has several."""
+    found = []
+    for role in (across, "k"):
+        mine = [d for d, letter in enumerate(view.roles) if letter == role]
+        wide = [d for d in mine if view.ranges[d].extent != Const(1)] or mine[-1:]
+        if len(wide) != 1:
+            return None
+        found.append(wide[0])
+    return found[0], found[1]
+
+
+def _panels_of_buffer(view: View, across: Along, width: int, others: list[Stmt]) -> Panels | None:
+    """Possible where the product reads the whole matrix, and nothing but copies touches it."""
+    dims = _dimensions(view, across)
+    if dims is None:
+        return None
+    for d in dims:
+        r = view.ranges[d]
+        if r.start != Const(0) or r.extent != view.shape[d] or r.step != Const(1):
+            return None
+    for stmt in others:
+        if isinstance(stmt, Transfer) and stmt.buffer == view.buffer and stmt.direction == "put":
+            return None
+        if isinstance(stmt, Call) and any(
+            isinstance(o, View) and o.buffer == view.buffer and o is not view for o in stmt.operands
+        ):
+            return None
+    return Panels(*dims, width)
+
+
+def _panels_of_constant(
+    tile: Tile, across: Along, width: int, program: Program, others: list[Stmt]
+) -> Panels | None:
+    """Possible where products alone use the constant and their tiles begin at whole panels."""
+    tensor = program.tensor(tile.tensor)
+    if tensor.kind != "constant" or tensor.storage:
+        return None
+    dims = _dimensions(as_view(tile, program), across)
+    if dims is None or any(tile.ranges[d].step != Const(1) for d in dims):
+        return None
+    start = tile.ranges[dims[0]].start
+    steps = [coefficient(start, v) for v in sorted(free_vars(start))]
+    first = int(evaluate(start, dict.fromkeys(free_vars(start), 0)))
+    if first % width or any(not isinstance(s, Const) or s.value % width for s in steps):
+        return None
+    for stmt in others:
+        if isinstance(stmt, Transfer) and stmt.tensor == tile.tensor:
+            return None
+        if isinstance(stmt, Call) and any(
+            isinstance(o, Tile) and o.tensor == tile.tensor and o is not tile for o in stmt.operands
+        ):
+            return None
+    return Panels(*dims, width)
+
+
+def _extent(view: View, role: str) -> Expr:
+    pairs = zip(view.roles, view.ranges, strict=True)
+    return product(r.extent for letter, r in pairs if letter == role)
+
+
+def packed_shape(shape: tuple[Expr, ...], panels: Panels) -> tuple[tuple[Expr, ...], Expr]:
+    """(extents of the dimensions outside, elements of one packed matrix)."""
+    inside = (panels.across, panels.depth)
+    outside = tuple(e for d, e in enumerate(shape) if d not in inside)
+    return outside, round_up(shape[panels.across], panels.width) * shape[panels.depth]

@@ -1,0 +1,138 @@
+"""Running generated kernels in this process: artifact and inputs in, outputs out.
+
+The sources are compiled into a shared library (kept under a digest of their contents) and called on
+arrays that begin on pages of their own. Constants are packed when they are bound, once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ShapeError, ToolError
+from tilewright.machine import Machine
+from tilewright.targets.base import Array, Artifact, TensorInfo
+from tilewright.targets.host.emit_header import stored_elements
+from tilewright.targets.host.native import load_library, native_instruction_sets
+from tilewright.targets.host.products import instruction_set_of
+
+_PAGE_BYTES = 4096
+_MOST_ARGUMENTS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedKernel:
+    """A compiled kernel in this process."""
+
+    artifact: Artifact
+    library: ctypes.CDLL
+
+    def bind(self, inputs: Mapping[str, Array]) -> BoundKernel:
+        """Copy `inputs`, one array per input and constant in the program's storage order, to where
+        the kernel runs on them; raises ShapeError where they do not fit.
+        """
+        arrays: dict[str, Array] = {}
+        for info in self.artifact.tensors:
+            if info.kind == "scratch":
+                continue
+            arrays[info.name] = _aligned(stored_elements(info), info.dtype)
+            if info.is_given:
+                self._give(info, _given(info, inputs), arrays[info.name])
+            else:
+                arrays[info.name].fill(np.nan)
+        workspace = _aligned(self.artifact.scratchpad_bytes // 4 + 1, "f32")
+        return BoundKernel(self, arrays, workspace)
+
+    def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
+        """Put an input in its place, packed if the kernel wants it so."""
+        if info.panels is None:
+            place[...] = given.reshape(-1)
+            return
+        plain = _aligned(given.size, info.dtype)
+        plain[...] = given.reshape(-1)
+        pack = self.library[f"{self.artifact.name}_pack_{info.identifier}"]
+        pack(_address(plain), _address(place))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundKernel:
+    """A kernel with its arrays."""
+
+    kernel: LoadedKernel
+    arrays: Mapping[str, Array]
+    workspace: Array
+
+    def repeat(self, calls: int) -> None:
+        """Compute the outputs, again and again."""
+        pointers = [array.ctypes.data for array in (*self.arrays.values(), self.workspace)]
+        arguments = (ctypes.c_void_p * len(pointers))(*pointers)
+        entry = self.kernel.library[self.kernel.artifact.name]
+        _repeater()(ctypes.c_long(calls), entry, len(pointers), arguments)
+
+    def outputs(self) -> dict[str, Array]:
+        """Copies of the output tensors, shaped as declared."""
+        infos = (t for t in self.kernel.artifact.tensors if t.kind == "output")
+        return {t.name: self.arrays[t.name].reshape(t.shape).copy() for t in infos}
+
+
+def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
+    """Compile and load an artifact of the host target.
+
+    Raises ToolError where there is no compiler, or where this processor lacks the instructions.
+    """
+    isa = instruction_set_of(machine)
+    native = native_instruction_sets()
+    if isa not in native:
+        lanes = native[0].vector_bytes // 8
+        raise ToolError(
+            f"the code of {machine.name!r} needs {isa.name}, this processor has {native[0].name}",
+            fix=f"a machine with core.vector_lanes = {lanes}",
+        )
+    sources = {name: text for name, text in artifact.files.items() if name.endswith((".c", ".h"))}
+    return LoadedKernel(artifact, load_library(sources, isa.compiler_flags))
+
+
+@cache
+def _repeater() -> Any:
+    """The C function that calls a kernel so that the time between calls is nothing."""
+    cases = []
+    for count in range(1, _MOST_ARGUMENTS + 1):
+        kinds = ", ".join(["void *"] * count)
+        given = ", ".join(f"p[{i}]" for i in range(count))
+        call = f"((void (*)({kinds}))kernel)({given})"
+        cases.append(f"case {count}: for (i = 0; i < calls; i++) {call}; return;")
+    head = "void tw_repeat(long calls, void (*kernel)(void), int count, void **p)"
+    body = "\n    ".join(cases)
+    text = f"{head}\n{{\n    long i;\n    switch (count) {{\n    {body}\n    }}\n}}\n"
+    return load_library({"repeat.c": text}).tw_repeat
+
+
+def _given(info: TensorInfo, inputs: Mapping[str, Array]) -> Array:
+    if info.name not in inputs:
+        raise ShapeError(f"input tensor {info.name!r} is missing")
+    given = inputs[info.name]
+    if given.shape != info.shape:
+        raise ShapeError(
+            f"input tensor {info.name!r} has shape {given.shape}, expected {info.shape}"
+        )
+    return given
+
+
+def _aligned(elements: int, kind: str) -> Array:
+    """Memory that begins on a page, every page touched."""
+    element = dtype(kind)
+    memory = np.zeros(elements * element.size_bytes + _PAGE_BYTES, np.uint8)
+    start = -memory.ctypes.data % _PAGE_BYTES
+    array: Array = memory[start : start + elements * element.size_bytes].view(element.numpy)
+    array.fill(0)
+    return array
+
+
+def _address(array: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)

@@ -1,0 +1,213 @@
+"""Timing on a computer that others use too: contenders in turn, spoilt samples thrown away.
+
+In: contenders, functions that repeat one piece of work. Out: for each its seconds per call, sample
+by sample. In each round every contender runs once, in random order, for some milliseconds. A sample
+counts only if the process had its processors for nearly all of the time. Clocks drift by several
+per cent within a minute, so only numbers of one interleaved run may be compared, round by round.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tilewright.common.errors import ToolError
+
+_LARGEST_REPEATS = 1 << 30
+_MOST_WAITING = 16
+_LEAST_SHARE_OF_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How samples are taken.
+
+    `rounds` good samples of each contender are wanted; at most `patience` times as many rounds are
+    run. A sample is good if the process was given `share` of the wall time, times its threads.
+    Before each sample nothing runs for `pause_seconds`, until the workers of others stop spinning.
+    """
+
+    rounds: int = 15
+    sample_seconds: float = 4e-3
+    share: float = 0.97
+    patience: int = 20
+    pause_seconds: float = 0.0
+    seed: int = 0
+
+    def hurried(self, rounds: int, sample_seconds: float | None = None) -> Protocol:
+        """The same with fewer rounds, and shorter samples if asked for."""
+        return replace(self, rounds=rounds, sample_seconds=sample_seconds or self.sample_seconds)
+
+
+DEFAULT_PROTOCOL = Protocol()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One stretch of running one contender."""
+
+    wall_seconds: float
+    cpu_seconds: float
+    calls: int
+
+    def is_undisturbed(self, share: float, threads: int = 1) -> bool:
+        """Whether the process had its processors for that share of the time."""
+        return self.cpu_seconds >= share * threads * self.wall_seconds
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something that can be timed: `run(n)` does the same work n times, on `threads` threads.
+
+    >>> contender = Contender("sum", lambda n: sum(range(n)))
+    """
+
+    name: str
+    run: Callable[[int], object]
+    threads: int = 1
+
+    def sample(self, calls: int) -> Sample:
+        """Run `calls` times and take wall and processor time: of all threads, or, where there is
+        one, of the calling thread alone (other contenders' idle workers may be spinning).
+        """
+        clock = time.thread_time if self.threads == 1 else time.process_time
+        cpu, wall = clock(), time.perf_counter()
+        self.run(calls)
+        wall, cpu = time.perf_counter() - wall, clock() - cpu
+        return Sample(wall, cpu, calls)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The samples of one contender that count, seconds per call by round.
+
+    `clock` says of which: undisturbed samples by the wall's clock, or, where there were none, all
+    by the processor time that the contender was given. `disturbed` counts those that others
+    disturbed.
+    """
+
+    by_round: Mapping[int, float] = field(default_factory=dict)
+    disturbed: int = 0
+    clock: Literal["wall", "processor"] = "wall"
+
+    @property
+    def seconds(self) -> float:
+        """The median; nan where no sample was good."""
+        return statistics.median(self.by_round.values()) if self.by_round else float("nan")
+
+    @property
+    def best_seconds(self) -> float:
+        """The least: for work that waits, and for memory that is shared, where processor time does
+        not tell disturbed samples from others.
+        """
+        return min(self.by_round.values(), default=float("nan"))
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the quartiles, as a fraction of the median."""
+        return quartile_spread(list(self.by_round.values()))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How one contender compares with another, from rounds in which both have a good sample."""
+
+    median: float
+    spread: float
+    rounds: int
+
+
+def ratio_of_speeds(contender: Timing, other: Timing) -> Ratio:
+    """Above 1: `contender` is the faster one."""
+    both = sorted(contender.by_round.keys() & other.by_round.keys())
+    ratios = [other.by_round[i] / contender.by_round[i] for i in both]
+    median = statistics.median(ratios) if ratios else float("nan")
+    return Ratio(median, quartile_spread(ratios), len(ratios))
+
+
+def quartile_spread(values: Sequence[float]) -> float:
+    """Half the distance of the quartiles as a fraction of the median; nan below two values.
+
+    >>> quartile_spread([1.0, 2.0, 3.0, 4.0, 5.0])
+    0.5
+    """
+    if len(values) < 2:
+        return float("nan")
+    low, middle, high = statistics.quantiles(values, n=4)
+    return (high - low) / 2 / middle
+
+
+def calls_for(contender: Contender, seconds: float) -> int:
+    """How many calls fill a sample, from runs of growing length; the runs are the warm-up too.
+
+    Processor time counts: wall time passes while others run. Work that mostly waits is bounded by
+    both.
+    """
+    calls = 1
+    while True:
+        taken = contender.sample(calls)
+        used, waited = taken.cpu_seconds / contender.threads, taken.wall_seconds
+        if used >= seconds / 4 or waited >= _MOST_WAITING * seconds or calls >= _LARGEST_REPEATS:
+            return max(1, round(calls * seconds / max(used, waited / _MOST_WAITING)))
+        calls *= 2
+
+
+def interleaved(
+    contenders: Sequence[Contender], protocol: Protocol = DEFAULT_PROTOCOL
+) -> dict[str, Timing]:
+    """Time all contenders in one interleaved run.
+
+    Where the machine is so busy that some contender has no undisturbed sample after twice the
+    wanted rounds, or less than a third of the wanted ones in the end, processor time stands in for
+    wall time, in all samples of all contenders (`Timing.clock`): others still spoil the caches, but
+    each contender's alike. Raises ToolError if such a contender has several threads: their waiting
+    for each other is not processor time.
+    """
+    chance = random.Random(protocol.seed)
+    calls = {c.name: calls_for(c, protocol.sample_seconds) for c in contenders}
+    taken: dict[str, list[Sample]] = {c.name: [] for c in contenders}
+    good = dict.fromkeys(taken, 0)
+    for number in range(protocol.rounds * protocol.patience):
+        least = min(good.values())
+        if least >= protocol.rounds or (not least and number >= 2 * protocol.rounds):
+            break
+        for contender in chance.sample(list(contenders), len(contenders)):
+            time.sleep(protocol.pause_seconds)
+            sample = contender.sample(calls[contender.name])
+            taken[contender.name].append(sample)
+            good[contender.name] += sample.is_undisturbed(protocol.share, contender.threads)
+    if min(good.values()) < max(1, protocol.rounds // _LEAST_SHARE_OF_ROUNDS):
+        _check_single(contenders, good)
+        return {name: _by_processor_time(samples) for name, samples in taken.items()}
+    return {c.name: _undisturbed(taken[c.name], protocol.share, c.threads) for c in contenders}
+
+
+def _undisturbed(samples: Sequence[Sample], share: float, threads: int) -> Timing:
+    kept = {
+        i: sample.wall_seconds / sample.calls
+        for i, sample in enumerate(samples)
+        if sample.is_undisturbed(share, threads)
+    }
+    return Timing(kept, len(samples) - len(kept))
+
+
+def _by_processor_time(samples: Sequence[Sample]) -> Timing:
+    times = {i: sample.cpu_seconds / sample.calls for i, sample in enumerate(samples)}
+    return Timing(times, len(samples), "processor")
+
+
+def _check_single(contenders: Sequence[Contender], good: Mapping[str, int]) -> None:
+    """Refuse to take the processor time of several threads."""
+    for contender in contenders:
+        if contender.threads > 1:
+            load = f"the load is {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+            raise ToolError(
+                f"{good[contender.name]} undisturbed samples of {contender.name!r} on "
+                f"{contender.threads} threads: {load}",
+                fix="measure while the computer is less busy",
+            )

@@ -1,0 +1,164 @@
+"""The host target: an explicit program in, one C function with its micro-kernels out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const
+from tilewright.ir.nodes import Program
+from tilewright.ir.visit import instantiate
+from tilewright.machine import Machine
+from tilewright.passes.allocate_buffers import allocate_buffers
+from tilewright.targets.base import (
+    Array,
+    Artifact,
+    BufferInfo,
+    BuildPlan,
+    BuildStep,
+    TensorInfo,
+)
+from tilewright.targets.c_names import Naming, buffer_end, buffer_infos, name_program, tensor_infos
+from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
+from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
+from tilewright.targets.host.instruction_sets import InstructionSet
+from tilewright.targets.host.native import FLAGS
+from tilewright.targets.host.products import Products, instruction_set_of, plan_products
+from tilewright.targets.host.run import LoadedKernel, load_kernel
+
+_SUFFIXES = ("", "_pack")
+_NO_LIMIT = 2**62
+_ONE_CORE = {"mesh_rows": 1, "mesh_columns": 1, "rid": 0, "cid": 0}
+
+
+@dataclass(frozen=True)
+class HostTarget:
+    """Generates C for the computer that tilewright runs on."""
+
+    name: str = "host"
+
+    def emit(self, program: Program, machine: Machine) -> Artifact:
+        """Generate the sources of an explicit program without parameters.
+
+        Raises ProgramError for a program of another stage, a mesh of several cores, vectors that no
+        instruction set of the host has, or a product of operands that cannot be walked.
+        """
+        if program.parameters:
+            unbound = ", ".join(program.parameters)
+            raise ProgramError(
+                f"program {program.name!r} still has parameters: {unbound}",
+                fix="instantiate it before code is generated",
+            )
+        if machine.cores > 1:
+            raise ProgramError(
+                f"machine {machine.name!r} has a mesh of {machine.cores} cores, a thread is one",
+                fix="--set mesh.rows=1 --set mesh.columns=1",
+            )
+        if machine.groups.count > 1:
+            raise ProgramError(
+                f"machine {machine.name!r} has {machine.groups.count} groups, the host's kernels "
+                "run on one thread",
+                fix="--set groups.count=1",
+            )
+        program = instantiate(program, _ONE_CORE)
+        products = plan_products(program, machine)
+        program = _with_packed_buffers(program, products, machine)
+        return _artifact(self.name, program, products, machine)
+
+    def load(self, artifact: Artifact, machine: Machine) -> LoadedKernel:
+        """Compile and load a kernel.
+
+        Raises ToolError where there is no compiler, or this processor lacks the instructions.
+        """
+        return load_kernel(artifact, machine)
+
+    def run(
+        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run a kernel once; raises as `load` does, and ShapeError for inputs that do not fit."""
+        bound = self.load(artifact, machine).bind(inputs)
+        bound.repeat(1)
+        return bound.outputs()
+
+
+def _with_packed_buffers(program: Program, products: Products, machine: Machine) -> Program:
+    """The buffers with room for the panels' padding, placed anew."""
+    buffers = tuple(
+        replace(b, elements=Const(products.buffer_elements[b.name]))
+        if b.name in products.buffer_elements
+        else b
+        for b in program.buffers
+    )
+    alignment = machine.memory.spm.alignment_bytes
+    return allocate_buffers(replace(program, buffers=buffers), _NO_LIMIT, alignment)
+
+
+def _artifact(target: str, program: Program, products: Products, machine: Machine) -> Artifact:
+    naming = name_program(program, _SUFFIXES)
+    tensors = tuple(
+        replace(info, panels=products.packed.get(info.name))
+        for info in tensor_infos(program, naming)
+    )
+    buffers = buffer_infos(program, _NO_LIMIT)
+    workspace = _workspace(tensors, buffers, machine.memory.spm.alignment_bytes)
+    text = KernelText(program, naming, products, tensors, buffers, workspace)
+    plan = _build_plan(naming, instruction_set_of(machine))
+    command = " ".join(plan.steps[0].command)
+    files = {
+        f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),
+        f"{naming.artifact}.c": emit_kernel(text),
+        "Makefile": _makefile(plan),
+    }
+    return Artifact(
+        naming.artifact,
+        target,
+        files,
+        plan,
+        tensors,
+        buffers,
+        workspace.size_bytes,
+        workspace.alignment_bytes,
+    )
+
+
+def _workspace(
+    tensors: tuple[TensorInfo, ...], buffers: tuple[BufferInfo, ...], alignment: int
+) -> Workspace:
+    """Buffers first, then the tensors between nests."""
+    end = max((buffer_end(info) for info in buffers), default=0)
+    scratch = []
+    for info in tensors:
+        if info.kind == "scratch":
+            end = -(-end // alignment) * alignment
+            scratch.append((info.name, end))
+            end += stored_elements(info) * dtype(info.dtype).size_bytes
+    return Workspace(end + alignment if end else 0, alignment, tuple(scratch))
+
+
+def _build_plan(naming: Naming, isa: InstructionSet) -> BuildPlan:
+    """A shared library `lib<name>.so`, by the system's C compiler."""
+    source, library = f"{naming.artifact}.c", f"lib{naming.artifact}.so"
+    flags = [flag for flag in FLAGS if flag not in ("-o", "library.so")]
+    command = ("cc", *flags, *isa.compiler_flags, source, "-o", library)
+    return BuildPlan((BuildStep(library, (source, f"{naming.artifact}.h"), command),))
+
+
+def _makefile(plan: BuildPlan) -> str:
+    (step,) = plan.steps
+    lines = [
+        "# Generated.",
+        f"{step.output}: {' '.join(step.inputs)}",
+        f"\t{' '.join(step.command)}",
+        "",
+        "clean:",
+        f"\trm -f {step.output}",
+        "",
+        ".PHONY: clean",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+TARGET = HostTarget()

@@ -1,0 +1,107 @@
+"""Probes do what they are timed for, fits find what is there, a calibration is complete."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.common.dtypes import DTYPES, F32
+from tilewright.common.errors import ScheduleError
+from tilewright.targets.fitting import fit_relative
+from tilewright.targets.host import calibrate
+from tilewright.targets.host.calibrate import KernelSample, measure_host
+from tilewright.targets.host.detect import detect_host
+from tilewright.targets.host.instruction_sets import AVX512
+from tilewright.targets.host.kernel_speed import default_kernel
+from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.probes import (
+    address,
+    aligned,
+    load_probes,
+    peak_flops_per_call,
+)
+from tilewright.targets.host.sampling import Protocol
+
+HURRIED = Protocol(rounds=1, sample_seconds=2e-5, share=0.0, patience=1)
+
+
+def predicted(kernel, extents, coefficients):
+    rows, columns = extents.n // kernel.width, extents.m // kernel.scalars
+    call, row, block, rate = coefficients
+    return call + rows * row + rows * columns * (block + extents.k * rate)
+
+
+@given(st.tuples(st.floats(0, 100), st.floats(0, 100), st.floats(0, 100), st.floats(1, 100)))
+def test_the_fit_finds_the_numbers_of_the_model(coefficients):
+    kernel = default_kernel(AVX512, F32)
+    samples = [
+        KernelSample(e, predicted(kernel, e, coefficients), 0.0) for e in calibrate._grid(kernel)
+    ]
+    fitted = calibrate._fitted(kernel, samples)
+    assert np.allclose(fitted, coefficients, atol=1e-6 * max(coefficients))
+
+
+def test_a_negative_term_is_left_out():
+    kernel = default_kernel(AVX512, F32)
+    samples = [
+        KernelSample(e, predicted(kernel, e, (0, -40, 100, 28)), 0.0)
+        for e in calibrate._grid(kernel)
+    ]
+    fitted = calibrate._fitted(kernel, samples)
+    assert fitted[1] == 0
+    assert min(fitted) >= 0
+
+
+def test_samples_that_fix_too_little():
+    with pytest.raises(ScheduleError) as caught:
+        fit_relative([[1, 2], [2, 4]], [1, 2], ["1", "k"], "line")
+    assert str(caught.value) == (
+        "2 samples fix 1 of the 2 terms of 'line'; vary m, n and k independently"
+    )
+
+
+@pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
+def test_probes_run(isa):
+    probes = load_probes(isa)
+    assert all(peak_flops_per_call(isa, kind) > 0 for kind in DTYPES)
+    for contender in (
+        probes.clock(),
+        *map(probes.peak, DTYPES),
+        probes.start(2),
+        probes.barrier(2),
+    ):
+        contender.run(3)
+    x, out = aligned(16 * isa.lanes(F32), F32), aligned(isa.lanes(F32), F32)
+    x[:] = np.arange(len(x))
+    probes.library.tw_read(2, address(x), len(x), address(out))
+    assert out.sum() == 2 * x.sum()
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_the_copy_probe_copies(out):
+    library = load_probes(native_instruction_sets()[0]).library
+    strided, packed = aligned(1000, F32), aligned(57, F32)
+    strided[:], packed[:] = np.arange(1000), -np.arange(57)
+    before = strided.copy()
+    library.tw_copy(1, address(packed), address(strided), 3, 19, 40, 1000, int(out))
+    places = np.arange(3)[:, None] * 40 + np.arange(19)
+    if out:
+        before[places] = packed.reshape(3, 19)
+        assert np.array_equal(strided, before)
+    else:
+        assert np.array_equal(packed.reshape(3, 19), before[places])
+
+
+def test_a_calibration_is_complete(monkeypatch):
+    monkeypatch.setattr(calibrate, "_WAITING_ROUNDS", 1)
+    measured = measure_host(detect_host(), HURRIED)
+    assert set(measured.kernels) == {"f32", "f64"}
+    numbers = [measured.clock_hz, measured.thread_start_seconds, measured.barrier_seconds]
+    numbers += [r.bytes_per_cycle for r in (*measured.reads, *measured.gets, *measured.puts)]
+    for kernel in measured.kernels.values():
+        numbers += [kernel.peak_flops_per_cycle, kernel.cycles_per_k, kernel.best_peak_fraction]
+        assert len(kernel.samples) == 36
+        assert len(kernel.exposed_cycles_per_byte) == len(measured.host.caches)
+    assert all(math.isfinite(x) and x > 0 for x in numbers)

@@ -1,0 +1,81 @@
+"""What /proc and /sys say is read; what they do not say is assumed, and said."""
+
+import pytest
+
+from tilewright.targets.host.detect import CacheLevel, detect_host
+from tilewright.targets.host.instruction_sets import AVX2, INSTRUCTION_SETS, PORTABLE
+
+CPU = """\
+processor\t: 0
+model name\t: Some Processor 9000
+cpu family\t: 25
+model\t\t: 17
+siblings\t: 4
+cpu cores\t: 2
+flags\t\t: fpu sse2 avx2 fma
+
+processor\t: 1
+model name\t: another
+"""
+
+
+def write_cache(root, index, kind, level, size, shared="0", line="64", ways="8"):
+    folder = root / f"sys/devices/system/cpu/cpu0/cache/index{index}"
+    folder.mkdir(parents=True)
+    texts = {
+        "type": kind,
+        "level": level,
+        "size": size,
+        "shared_cpu_list": shared,
+        "coherency_line_size": line,
+        "ways_of_associativity": ways,
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(f"{text}\n")
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(CPU)
+    (tmp_path / "proc/meminfo").write_text("MemTotal:       1000 kB\nMemFree: 3 kB\n")
+    write_cache(tmp_path, 0, "Data", 1, "48K", ways="12")
+    write_cache(tmp_path, 1, "Instruction", 1, "32K")
+    write_cache(tmp_path, 2, "Unified", 2, "2M", "0-1")
+    write_cache(tmp_path, 3, "Unified", 3, "32M", "0-3,8")
+    return tmp_path
+
+
+def test_everything_told(root):
+    host = detect_host(root)
+    assert (host.cpu_name, host.family, host.model) == ("Some Processor 9000", "25", "17")
+    assert host.threads_per_core == 2
+    assert host.memory_bytes == 1000 * 1024
+    assert host.instruction_set is AVX2
+    assert host.caches == (
+        CacheLevel(1, 48 * 1024, 64, 12, 1),
+        CacheLevel(2, 2 * 1024**2, 64, 8, 2),
+        CacheLevel(3, 32 * 1024**2, 64, 8, 5),
+    )
+    assert host.assumptions == ()
+
+
+def test_nothing_told(tmp_path):
+    host = detect_host(tmp_path)
+    assert host.instruction_set is PORTABLE
+    assert [c.level for c in host.caches] == [1, 2]
+    assert host.cache(3) == host.cache(2)
+    assert host.assumptions == (
+        "the processor's features are not told: no vector extension is used",
+        "the size of the level 1 cache is not told: 32768 bytes",
+        "the size of the level 2 cache is not told: 524288 bytes",
+        "no level 3 cache is told: level 2 is taken as the last",
+        "the size of main memory is not told: 4294967296 bytes",
+    )
+
+
+def test_this_computer():
+    host = detect_host()
+    assert host.processors >= 1
+    assert host.instruction_set in INSTRUCTION_SETS
+    assert host.cache(1).size_bytes <= host.cache(2).size_bytes

@@ -1,0 +1,69 @@
+"""The files of two small kernels as texts, without the micro-kernels that have tests of their own.
+
+`pytest tests/targets --update-golden` writes them anew.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+from tilewright.targets.host import TARGET
+
+COPIES = """\
+def copies():
+    c: tensor("f32", "output", rows=30, cols=64)
+    a: tensor("f32", "input", rows=30, depth=40)
+    b: tensor("f32", "input", cols=64, depth=40)
+    c_tile: buffer("f32", 960, offset_bytes=0)
+    b_tile: buffer("f32", 640, offset_bytes=3840)
+    for col in range(2):
+        fill(c_tile[0](shape=(30, 32), roles="ab"), value=0.0)
+        for depth in range(2):
+            get(b[at(col * 32, 32), at(depth * 20, 20)], b_tile[0])
+            wait(b_tile[0])
+            gemm(
+                c_tile[0](shape=(30, 32), roles="mn"),
+                a[at(0, 30), at(depth * 20, 20)]("mk"),
+                b_tile[0](shape=(32, 20), roles="nk"),
+                vector="n",
+                dtype="f32",
+            )
+        put(c_tile[0], c[at(0, 30), at(col * 32, 32)])
+        wait(c_tile[0])
+"""
+CONSTANTS = """\
+def constants():
+    y: tensor("f64", "output", cols=10, channels=40)
+    x: tensor("f64", "input", cols=12, depth=8)
+    w: tensor("f64", "constant", taps=3, depth=8, channels=40)
+    for tap in range(3):
+        if tap == 0:
+            fill(y[at(0, 10), at(0, 40)]("ab"), value=0.0)
+        gemm(
+            y[at(0, 10), at(0, 40)]("nm"),
+            w[tap, at(0, 8), at(0, 40)](".km"),
+            x[at(tap, 10), at(0, 8)]("nk"),
+            vector="m",
+            dtype="f64",
+        )
+"""
+
+
+def entry(text: str, name: str) -> str:
+    """The last functions of a C file: those that pack, and the entry point."""
+    first = text.find(f"void {name}_pack_")
+    return text[first if first >= 0 else text.index(f"void {name}(") :]
+
+
+def test_copies_are_packed_on_the_way(golden):
+    artifact = TARGET.emit(parse(COPIES), load_machine("host"))
+    golden("copies.h", artifact.files["copies.h"])
+    golden("copies_entry.c", entry(artifact.files["copies.c"], "copies"))
+    golden("Makefile", artifact.files["Makefile"])
+    assert [t.panels for t in artifact.tensors] == [None, None, None]
+
+
+def test_constants_are_packed_once(golden):
+    artifact = TARGET.emit(parse(CONSTANTS), load_machine("host"))
+    golden("constants.h", artifact.files["constants.h"])
+    golden("constants_entry.c", entry(artifact.files["constants.c"], "constants"))

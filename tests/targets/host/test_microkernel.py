@@ -1,0 +1,225 @@
+"""Micro-kernels compute exactly what NumPy does, for every shape, layout and instruction set, and
+touch nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
+from support.host_matrices import CANARY, pointer, stored
+from tilewright.common.dtypes import DTYPES, F32, F64, dtype
+from tilewright.common.errors import ScheduleError
+from tilewright.targets.host.epilogue import Bias, Relu, Residual, Scale
+from tilewright.targets.host.instruction_sets import AVX2, AVX512, PORTABLE, vector_text
+from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, Microkernel, row_counts
+from tilewright.targets.host.microkernel_text import emit_microkernel
+from tilewright.targets.host.native import load_library, native_instruction_sets
+
+EPILOGUE = (Bias("n"), Scale("m"), Residual(), Relu(0.25))
+OTHER_EPILOGUE = (Scale(), Bias("m"), Scale("n"), Relu())
+
+
+def variants(isa, kind):
+    """Kernels that together take every choice."""
+    lanes, full = isa.lanes(kind), DEFAULT_BLOCKS[isa.name]
+    return (
+        Microkernel(isa, kind, *full),
+        Microkernel(isa, kind, 1, 3, a_layout="panels", b_layout="panels", start="overwrite"),
+        Microkernel(isa, kind, 2, 5, a_layout="column", start="either", epilogue=EPILOGUE),
+        Microkernel(isa, kind, 3, 2, b_layout="panels", unroll=1, prefetch=False, inner="n"),
+        Microkernel(isa, kind, 2, 4, "m", a_layout="column", b_layout="column", inner="n"),
+        Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="panels", start="either"),
+        Microkernel(isa, kind, 2, 3, "m", a_layout="column", epilogue=OTHER_EPILOGUE),
+        Microkernel(isa, kind, 2, 3, b_layout="panels", offsets=True, start="either"),
+        Microkernel(isa, kind, 2, 3, c_panel=lanes, epilogue=EPILOGUE),
+        Microkernel(isa, kind, 1, 4, "m", a_layout="panels", c_panel=4 * lanes),
+    )
+
+
+def named(kernel, index):
+    return f"kernel{index}_{kernel.dtype}"
+
+
+def exported(kernel, name):
+    """The kernel and a function that can be called from outside."""
+    text = emit_microkernel(kernel, f"tw_{name}")
+    head = text[text.rindex(f"static void tw_{name}(") :].partition("\n{")[0]
+    arguments = [word.split()[-1].strip("*") for word in head.partition("(")[2][:-1].split(",")]
+    outer = head.replace(f"static void tw_{name}", f"void {name}")
+    return f"{text}{outer}\n{{\n    tw_{name}({', '.join(arguments)});\n}}\n"
+
+
+@cache
+def library(isa):
+    parts = [vector_text(isa, DTYPES)]
+    for kind in DTYPES:
+        parts += [exported(k, named(k, i)) for i, k in enumerate(variants(isa, kind))]
+    return load_library({"kernels.c": "\n".join(parts)}, isa.compiler_flags)
+
+
+def whole(draw, *shape):
+    """Small integers: sums of their products are exact in single precision."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    return np.random.default_rng(seed).integers(-8, 9, shape)
+
+
+def after(c, epilogue, extra):
+    """The epilogue in NumPy."""
+    for index, step in enumerate(epilogue):
+        value = extra.get(index)
+        match step:
+            case Bias(along):
+                c = c + (value if along == "n" else value[:, None])
+            case Scale(None):
+                c = c * value
+            case Scale(along):
+                c = c * (value if along == "n" else value[:, None])
+            case Residual():
+                c = c + value
+            case Relu(slope):
+                c = np.maximum(c, c * slope)
+    return c
+
+
+def operands(draw, kernel, count, m, n, k):
+    """`count` pairs of A and B side by side in one matrix each, and both stored."""
+    a, b = whole(draw, m, count * k), whole(draw, count * k, n)
+    # Rows a page apart are copied first: they would meet in one set of the cache.
+    gap = -count * k % (4096 // kernel.dtype.size_bytes) if draw(st.booleans()) else 3
+    panel_a = kernel.scalars if kernel.vectorised == "n" else kernel.width
+    panel_b = kernel.width if kernel.vectorised == "n" else kernel.scalars
+    number = kernel.dtype.numpy
+    in_a = stored(a.astype(number), kernel.a_layout, gap, panel_a)
+    turned = {"row": "column", "column": "row", "panels": "panels"}[kernel.b_layout]
+    in_b = stored(b.T.astype(number), turned, gap, panel_b)
+    return a, b, in_a, in_b
+
+
+def extras(draw, kernel, m, n, gap):
+    """What the steps of the epilogue are given: values for NumPy and arguments for C."""
+    values, arguments, kept = {}, [], []
+    for index, step in enumerate(kernel.epilogue):
+        if isinstance(step, Relu):
+            continue
+        if isinstance(step, Residual):
+            values[index] = whole(draw, m, n)
+            kept.append(result(kernel, values[index].astype(kernel.dtype.numpy), gap))
+            arguments.append(kept[-1].start)
+        elif step.along is None:
+            values[index] = draw(st.integers(-3, 3))
+            number = ctypes.c_float if kernel.dtype is F32 else ctypes.c_double
+            arguments.append(number(values[index]))
+        else:
+            values[index] = whole(draw, n if step.along == "n" else m)
+            kept.append(values[index].astype(kernel.dtype.numpy))
+            arguments.append(pointer(kept[-1]))
+    return values, arguments, kept
+
+
+def result(kernel, c, gap):
+    """C with its vectorised dimension last, stored between canaries."""
+    turned = c if kernel.vectorised == "n" else c.T
+    if not kernel.c_panel:
+        return stored(turned, "row", gap, fill=CANARY)
+    return stored(turned.T, "panels", gap, kernel.c_panel, CANARY)
+
+
+def in_order(kernel, z):
+    """The matrix C of what `result` stored."""
+    value = z.value().T if kernel.c_panel else z.value()
+    return value if kernel.vectorised == "n" else value.T
+
+
+@pytest.mark.parametrize("index", range(10))
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
+@examples(25)
+@given(data=st.data())
+def test_exact_and_nothing_else_is_touched(isa, kind, index, data):
+    kernel, draw = variants(isa, kind)[index], data.draw
+    most = 2 * max(kernel.width, kernel.scalars) + 3
+    m, n = draw(st.integers(0, most), "m"), draw(st.integers(0, most), "n")
+    k, gap = draw(st.integers(0, 13), "k"), draw(st.integers(0, 5))
+    count = draw(st.integers(0, 3)) if kernel.offsets else 1
+    a, b, in_a, in_b = operands(draw, kernel, count, m, n, k)
+    before = whole(draw, m, n)
+    z = result(kernel, before.astype(kind.numpy), gap)
+    surroundings = z.surroundings().copy()
+    first, last = draw(st.booleans()), draw(st.booleans())
+    values, more, _kept = extras(draw, kernel, m, n, gap)
+    arguments = [in_a.start, in_a.leading, in_b.start, in_b.leading, z.start, z.leading]
+    if kernel.start == "either":
+        arguments.append(ctypes.c_int(first))
+    if kernel.offsets:
+        at_a = np.arange(count) * k
+        at_b = np.arange(count) * k * kernel.width
+        arguments += [count, pointer(at_a), pointer(at_b)]
+    if kernel.epilogue:
+        arguments += [ctypes.c_int(last), *more]
+    call = getattr(library(isa), named(kernel, index))
+    call(*(ctypes.c_long(x) if isinstance(x, int) else x for x in (m, n, k, *arguments)))
+    old = 0 if kernel.start == "overwrite" or (kernel.start == "either" and first) else before
+    expected = a @ b + old
+    if last:
+        expected = after(expected, kernel.epilogue, values)
+    assert np.array_equal(in_order(kernel, z), expected)
+    assert np.array_equal(z.surroundings(), surroundings)
+
+
+@given(st.integers(1, 60), st.sampled_from(["row", "panels"]), st.integers(1, 14))
+def test_row_counts_are_those_of_the_generated_loop(extent, layout, scalars):
+    kernel = Microkernel(AVX512, F32, 2, scalars, a_layout=layout)
+    taken, left = [], extent
+    while left:
+        blocks = -(-left // scalars)
+        taken.append(min(left, scalars) if layout == "panels" else -(-left // blocks))
+        left -= taken[-1]
+    assert row_counts(kernel, extent) == set(taken)
+    if layout == "row":
+        assert max(taken) - min(taken) <= 1
+
+
+def test_a_call_may_restrict_the_blocks_that_are_written():
+    kernel = Microkernel(PORTABLE, F64, 2, 4)
+    text = emit_microkernel(kernel, "g", row_counts(kernel, 7))
+    assert [f"g_{i}x2(" in text for i in (1, 2, 3, 4)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (
+            {"isa": AVX2, "vectors": 2, "scalars": 7},
+            "a block of 7 x 2 vectors needs 17 registers, avx2 has 16; "
+            "take fewer scalars or vectors",
+        ),
+        (
+            {"vectors": 0},
+            "the extents of a register block and the unrolling are at least 1",
+        ),
+        (
+            {"b_layout": "column"},
+            "b in column layout is not contiguous along n; pack it into panels",
+        ),
+        (
+            {"vectorised": "m"},
+            "a in row layout is not contiguous along m; pack it into panels",
+        ),
+        (
+            {"c_panel": 48},
+            "panels of 48 elements of C and blocks of 32 do not divide each other in whole vectors "
+            "of 16",
+        ),
+    ],
+)
+def test_refusals(choices, message):
+    with pytest.raises(ScheduleError) as caught:
+        Microkernel(**{"isa": AVX512, "dtype": dtype("f32"), "vectors": 2, "scalars": 4, **choices})
+    assert str(caught.value) == message

@@ -1,0 +1,103 @@
+"""Disturbed samples are thrown away, contenders are compared round by round."""
+
+import math
+import os
+import statistics
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.common.errors import ToolError
+from tilewright.targets.host import sampling
+from tilewright.targets.host.sampling import (
+    Contender,
+    Protocol,
+    Sample,
+    Timing,
+    calls_for,
+    interleaved,
+    ratio_of_speeds,
+)
+
+SECONDS = {"fast": 1e-6, "slow": 3e-6}
+
+
+def scripted(monkeypatch, disturbed):
+    """Samples by the script: number i of a contender takes twice as long if `disturbed(i)`."""
+    taken = dict.fromkeys(SECONDS, 0)
+
+    class Scripted(Contender):
+        def sample(self, calls):
+            taken[self.name] += 1
+            cpu = SECONDS[self.name] * calls
+            return Sample(cpu * (2 if disturbed(taken[self.name]) else 1), cpu, calls)
+
+    monkeypatch.setattr(sampling, "calls_for", lambda contender, seconds: 10)
+    return [Scripted(name, print) for name in SECONDS]
+
+
+def test_only_undisturbed_samples_count(monkeypatch):
+    contenders = scripted(monkeypatch, lambda number: number % 3)
+    timings = interleaved(contenders, Protocol(rounds=5))
+    assert timings["fast"].seconds == pytest.approx(1e-6)
+    assert timings["slow"].seconds == pytest.approx(3e-6)
+    assert [len(t.by_round) for t in timings.values()] == [5, 5]
+    assert timings["fast"].disturbed == 10
+    ratio = ratio_of_speeds(timings["fast"], timings["slow"])
+    assert (ratio.median, ratio.rounds) == (pytest.approx(3.0), 5)
+    assert ratio.spread == pytest.approx(0.0)
+
+
+def test_a_busy_machine_is_timed_by_processor_time(monkeypatch):
+    contenders = scripted(monkeypatch, lambda number: True)
+    timings = interleaved(contenders, Protocol(rounds=3, patience=20))
+    assert {t.clock for t in timings.values()} == {"processor"}
+    assert [len(t.by_round) for t in timings.values()] == [6, 6]
+    assert timings["slow"].seconds == pytest.approx(3e-6)
+    assert timings["slow"].disturbed == 6
+
+
+def test_waiting_threads_cannot_be_timed_so(monkeypatch):
+    one, other = scripted(monkeypatch, lambda number: True)
+    monkeypatch.setattr(os, "getloadavg", lambda: (7.25, 0, 0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with pytest.raises(ToolError) as caught:
+        interleaved([one, replace(other, threads=2)], Protocol(rounds=3))
+    assert str(caught.value) == (
+        "0 undisturbed samples of 'slow' on 2 threads: the load is 7.2 on 2 processors; "
+        "measure while the computer is less busy"
+    )
+
+
+def test_a_sample_runs_the_contender_so_often_as_it_says():
+    calls = []
+    taken = Contender("it", calls.append).sample(7)
+    assert calls == [7]
+    assert taken.calls == 7
+    assert taken.wall_seconds >= 0
+
+
+def test_short_work_is_repeated():
+    assert calls_for(Contender("nothing", lambda calls: sum(range(calls))), 1e-3) > 100
+
+
+@pytest.mark.parametrize(
+    ("cpu", "threads", "good"), [(0.98, 1, True), (0.9, 1, False), (1.9, 2, False), (1.95, 2, True)]
+)
+def test_every_thread_needs_a_processor(cpu, threads, good):
+    assert Sample(1.0, cpu, 1).is_undisturbed(0.97, threads) is good
+
+
+@given(st.dictionaries(st.integers(0, 40), st.floats(1e-9, 1.0), min_size=2))
+def test_a_timing_is_the_median_of_its_rounds(by_round):
+    timing = Timing(by_round)
+    assert timing.seconds == statistics.median(by_round.values())
+    assert timing.best_seconds <= timing.seconds
+    assert ratio_of_speeds(timing, timing).median == 1.0
+
+
+def test_nothing_measured_is_no_number():
+    assert math.isnan(Timing().seconds)
+    assert math.isnan(ratio_of_speeds(Timing({1: 1.0}), Timing({2: 1.0})).median)
