@@ -1,1 +1,1 @@
-"""What several benchmark scripts share: the papers' parameter lists, tables, progress."""
+"""What several benchmark scripts share: tables, progress."""

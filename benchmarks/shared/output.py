@@ -1,19 +1,13 @@
-"""Plain tables on stdout, progress on stderr, and which code made a result."""
+"""Plain tables on stdout, progress on stderr, and what processor ran it."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import tilewright
-
-_DECIDING = ("ir", "ops", "seeds", "partition", "schedule", "passes", "cost", "simulate", "tune")
-"""The packages whose code can change what a candidate's estimate or simulated time is."""
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -45,12 +39,3 @@ def processor() -> str:
         return platform.processor() or platform.machine()
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
-
-
-def code_digest() -> str:
-    """Digest of the sources that decide estimates and simulated times."""
-    root = Path(tilewright.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(p for package in _DECIDING for p in (root / package).rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

@@ -7,8 +7,10 @@ from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
 from tilewright.partition import split
 from tilewright.seeds.space import seeds_for
+from tilewright.simulate.kernel_level import simulate
 from tilewright.tune.choose import choose, padded_axes
-from tilewright.tune.search import main_memory_bytes, rank
+from tilewright.tune.fit import main_memory_bytes
+from tilewright.tune.search import rank
 
 ONE_GROUP = load_machine("sw26010_cg")
 FOUR_GROUPS = load_machine("sw26010")
@@ -41,11 +43,12 @@ def test_four_groups_are_faster_than_one():
 
 
 def test_an_algorithm_that_does_not_apply_is_refused_or_passed_over():
-    ops = [gemm(64, 64, 64)]
+    conv = conv2d(batch=8, in_channels=8, out_channels=8, height=6, width=6, kernel=3)
+    ops = [gemm(64, 64, 64), conv]
     with pytest.raises(ScheduleError, match=r"^gemm has no algorithm 'implicit'; choose one of "):
         choose(ops, ONE_GROUP, algorithm="implicit")
-    (choice,) = choose(ops, ONE_GROUP, algorithm="implicit", strict=False)
-    assert choice.best.algorithm == "gemm"
+    choices = choose(ops, ONE_GROUP, algorithm="implicit", strict=False)
+    assert [choice.best.algorithm for choice in choices] == ["gemm", "implicit"]
 
 
 def test_candidates_that_overflow_main_memory_are_not_taken():
@@ -61,3 +64,20 @@ def test_extents_that_the_mesh_rounds_up_are_known():
     op = gemm(100, 64, 30)
     (seed,) = [s for s in seeds_for(op) if s.name == "gemm"]
     assert padded_axes(op, seed, ONE_GROUP) == [("row", 100, 128), ("depth", 30, 32)]
+
+
+def test_what_all_groups_read_together_is_slower_where_the_machine_says_so():
+    """Three times the overhead of a block, for the operand that the partition does not divide."""
+    overhead = 3 * FOUR_GROUPS.dma.get.block_overhead_transactions
+    key = "dma.shared_block_overhead_transactions"
+    contended = load_machine("sw26010", {key: str(overhead)})
+    op = conv2d(batch=128, in_channels=128, out_channels=128, height=18, width=18, kernel=3)
+    (free,) = choose([op], FOUR_GROUPS, algorithm="implicit", partition="rows")
+    (held,) = choose([op], contended, algorithm="implicit", partition="rows")
+    (alone,) = choose([op], load_machine("sw26010_cg", {key: str(overhead)}), algorithm="implicit")
+    assert free.best.candidate.shared == alone.best.candidate.shared == ()
+    assert held.best.candidate.shared == ("w",)
+    assert held.best.candidate.cycles > free.best.candidate.cycles
+    program = held.best.candidate.program(contended)
+    assert {t.name for t in program.tensors if t.shared} == {"w"}
+    assert simulate(program, contended).cycles > simulate(program, FOUR_GROUPS).cycles

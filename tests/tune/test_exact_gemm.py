@@ -9,13 +9,14 @@ from tilewright import ops
 from tilewright.common.errors import ProgramError
 from tilewright.cost.primitives import CALL_COSTS
 from tilewright.machine import load_machine
+from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel_level import simulate
 from tilewright.tune import exact_gemm
-from tilewright.tune.choose import seeds_for
 from tilewright.tune.exact_gemm import exact_gemm_cost, open_gemm_records
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
+MEASURED = load_machine("sw26010_measured")
 HELD_OUT = ((16, 16, 9), (32, 12, 13), (48, 20, 7), (16, 40, 22))
 """Vectorised extent, other extent and k; none is in the grids of benchmarks/gemm_primitive.py."""
 
@@ -57,6 +58,17 @@ def test_a_shape_is_simulated_once(tmp_path, monkeypatch):
     monkeypatch.setattr(exact_gemm, "routine_cycles", None)
     with open_gemm_records(tmp_path) as records:
         assert exact_gemm_cost(records)(*case) == first
+
+
+def test_a_machine_is_timed_by_its_own_table(tmp_path):
+    shape, kind = extents("n", (16, 8, 9)), attributes("n", "f64", False)
+    with open_gemm_records(tmp_path) as records:
+        cost = exact_gemm_cost(records)
+        default, measured = cost(MACHINE, shape, kind), cost(MEASURED, shape, kind)
+        assert len(records) == 2
+    switches = 2 * 8 * MEASURED.primitives.gemm.switch_cycles
+    steps = 2 * 8
+    assert measured - switches >= default + 6 * steps
 
 
 def test_many_shapes_at_once_are_refused():

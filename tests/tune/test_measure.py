@@ -52,6 +52,15 @@ class Counting:
 
 
 @dataclass
+class Together(Counting):
+    """The same, for programs that may be compared within one run only."""
+
+    def cycles_of(self, program_texts, machine):
+        self.calls += 1
+        return [len(text) if "32" in text else CapacityError(text[:3]) for text in program_texts]
+
+
+@dataclass
 class Failing:
     kind: str = "failing"
 
@@ -72,6 +81,19 @@ def test_the_whole_space_is_listed_once_best_by_the_model_first(candidates):
     assert len(set(texts)) == len(texts) == ranking.fitting
     assert cycles == sorted(cycles)
     assert cycles[0] == ranking.best[0].cycles
+
+
+def test_what_is_comparable_in_one_run_only_is_measured_in_one(candidates, tmp_path):
+    measure, some = Together(), [*candidates[:20], *candidates[:5]]
+    with Records(tmp_path / "r.db") as records:
+        measured = measure_all(some, MACHINE, measure, records=records)
+        measure_all(some, MACHINE, measure, records=records)
+    assert measure.calls == 2
+    assert [id(m.candidate) for m in measured] != []
+    known = [m.cycles for m in measured if m.cycles is not None]
+    assert known == sorted(known)
+    assert len(measured) == 25
+    assert all(m.failure for m in measured if m.cycles is None)
 
 
 def test_a_schedule_text_names_algorithm_nests_and_factors(candidates):

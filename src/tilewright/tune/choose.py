@@ -11,23 +11,19 @@ import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from importlib import import_module
-from pkgutil import iter_modules
 
-from tilewright import seeds as shipped_seeds
-from tilewright.common.errors import ScheduleError, SimulationError
+from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.partition import Partition, split
-from tilewright.seeds.space import Seed, parameters, seeds_for
+from tilewright.partition import Partition
+from tilewright.seeds.space import Seed, parameters
 from tilewright.seeds.steps import Spread
+from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
-from tilewright.tune.search import Candidate, main_memory_bytes, rank, require_fit
-
-for _module in iter_modules(shipped_seeds.__path__):
-    import_module(f"{shipped_seeds.__name__}.{_module.name}")
+from tilewright.tune.search import Candidate, rank
+from tilewright.tune.ways import Way, ways
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,35 +67,40 @@ def choose(
     partition: str | None = None,
     strict: bool = True,
     keep: int = 4,
+    names: Sequence[str] = (),
 ) -> list[Choice]:
     """Rank every partition and algorithm of every operator by the model.
 
-    `keep` candidates are kept per partition and algorithm. With `strict` an `algorithm` that does
-    not apply to an operator is refused, otherwise all algorithms are tried there. Raises
-    CapacityError for an operator of which nothing fits.
+    `keep` candidates are kept per partition and algorithm. With `strict` an `algorithm` or
+    `partition` that does not apply to an operator is refused, otherwise all are tried there. Raises
+    CapacityError where nothing fits, for the operator that lacks most; `names` are what it calls
+    them.
     """
-    every = [
-        (i, part, seed)
-        for i, op in enumerate(ops)
-        for part, seed in _ways(_partitions(op, machine, partition), algorithm, strict)
-    ]
+    every = ways(ops, machine, algorithm=algorithm, partition=partition, strict=strict)
     # What exceeds main memory is not even priced: its extents may be beyond any array's integers.
     room = machine.memory.main.capacity_bytes
-    cases = [case for case in every if main_memory_bytes(case[1].piece, case[2]) <= room]
-    rankings = rank([(part.piece, seed) for _, part, seed in cases], machine, keep=keep)
-    found: list[list[Option]] = [[] for _ in ops]
+    cases = [
+        (i, part, seed)
+        for i, found in enumerate(every)
+        for part, seed in found
+        if main_memory_bytes(part.piece, seed) <= room
+    ]
+    pairs = [(part.piece, seed) for _, part, seed in cases]
+    shared = [_shared(part, seed) for _, part, seed in cases]
+    rankings = rank(pairs, machine, shared=shared, keep=keep)
+    options: list[list[Option]] = [[] for _ in ops]
     counts = [[0, 0] for _ in ops]
     for (i, part, _), ranking in zip(cases, rankings, strict=True):
-        found[i] += [Option(part, candidate) for candidate in ranking.best]
+        options[i] += [Option(part, candidate) for candidate in ranking.best]
         counts[i][0] += ranking.candidates
         counts[i][1] += ranking.fitting
-    for op, options, i in zip(ops, found, range(len(ops)), strict=True):
-        if not options:
-            _refuse(op, [(part, seed) for n, part, seed in every if n == i], machine)
-        options.sort(key=lambda option: option.candidate.cycles)
+    called = names or [""] * len(ops)
+    short = [_short(called[i], every[i], machine) for i, own in enumerate(options) if not own]
+    if short:
+        raise max(short, key=lambda s: s.factor).error
     return [
-        Choice(op, tuple(options), *count)
-        for op, options, count in zip(ops, found, counts, strict=True)
+        Choice(op, tuple(sorted(own, key=lambda option: option.candidate.cycles)), *count)
+        for op, own, count in zip(ops, options, counts, strict=True)
     ]
 
 
@@ -143,34 +144,10 @@ def _reordered(options: Iterable[Option], measured: Iterable[Measured]) -> list[
     ]
 
 
-def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:
-    found = split(op, machine.groups.count)
-    chosen = [part for part in found if only in (None, part.kind)]
-    if not chosen:
-        kinds = ", ".join(part.kind for part in found)
-        raise ScheduleError(
-            f"{op.describe()} is not divided over {only!r} on {machine.groups.count} core groups",
-            fix=f"choose one of {kinds}",
-        )
-    return chosen
-
-
-def _ways(
-    partitions: Sequence[Partition], algorithm: str | None, strict: bool
-) -> list[tuple[Partition, Seed]]:
-    """The seeds for the piece of each partition; an algorithm need not apply to all of them."""
-    found: list[tuple[Partition, Seed]] = []
-    refused: ScheduleError | None = None
-    for part in partitions:
-        try:
-            found += [(part, seed) for seed in seeds_for(part.piece, algorithm)]
-        except ScheduleError as error:
-            refused = error
-    if found or refused is None:
-        return found
-    if strict:
-        raise refused
-    return _ways(partitions, None, strict)
+def _shared(partition: Partition, seed: Seed) -> frozenset[str]:
+    """The operands that no piece has to itself."""
+    alike = zip(seed.operands, partition.shared_operands, strict=True)
+    return frozenset(name for name, shared in alike if shared)
 
 
 def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, int]]:
@@ -203,7 +180,11 @@ def _multiple(over: str, primitive: str, machine: Machine) -> int:
             return math.lcm(machine.mesh.rows, machine.mesh.columns)
 
 
-def _refuse(op: Op, cases: Sequence[tuple[Partition, Seed]], machine: Machine) -> None:
-    for part, seed in cases:
-        require_fit(part.piece, seed, machine)
-    raise ScheduleError(f"no candidate of {op.describe()} was found")
+def _short(name: str, own: Sequence[Way], machine: Machine) -> Shortage:
+    """Why nothing fits: of all ways the one that lacks least, with the place in front."""
+    tried = [(part, shortage(part.piece, seed, machine)) for part, seed in own]
+    short = [(part, found) for part, found in tried if found is not None]
+    part, least = min(short, key=lambda pair: pair[1].factor)
+    pieces = len(part.pieces)
+    where = ", ".join(filter(None, [name, f"each of {pieces} pieces" if pieces > 1 else ""]))
+    return replace(least, error=least.error.at(where))

@@ -2,9 +2,11 @@
 
 In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
 frame included, as a `CallCost`: `simulate(program, machine, costs={**CALL_COSTS, "gemm": cost})`.
-It takes the place of the calibrated form of swATOP Eq. 2. Cycles do not depend on the data, and on
-leading dimensions only where a pointer step needs several instructions (beyond 32 KB); the smallest
-legal ones are simulated. Each shape is simulated once per process, and once at all with `records`.
+It takes the place of the calibrated form of swATOP Eq. 2. The machine's instruction table gives
+the timing; its `switch_cycles`, which no simulation shows, are added. Cycles do not depend on the
+data, and on leading dimensions only where a pointer step needs several instructions (beyond 32 KB);
+the smallest legal ones are simulated. Each shape is simulated once per process, and once at all
+with `records`.
 """
 
 from __future__ import annotations
@@ -16,15 +18,19 @@ from importlib import resources
 from itertools import accumulate
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from tilewright.asm import assemble, link
 from tilewright.common.errors import ProgramError, RecordError
 from tilewright.common.expr import Value
+from tilewright.common.version import tool_version
 from tilewright.cost.primitives import Attributes, CallCost, Dims
-from tilewright.isa import InstructionTable, load_table
+from tilewright.isa import InstructionTable, load_table, table_names
 from tilewright.machine import Machine
-from tilewright.simulate import Mesh, load_image, simulate_mesh
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, routine_name
 from tilewright.targets.sw26010.gemm_instances import PRECISIONS, GemmInstance
 from tilewright.targets.sw26010.gemm_parts import TABLE_NAME
@@ -35,7 +41,7 @@ from tilewright.targets.sw26010.gemm_shape import (
     GemmVariant,
     Layout,
 )
-from tilewright.tune.records import Records, Subject, tool_version
+from tilewright.tune.records import Records, Subject
 
 KIND = "gemm routine, instruction level"
 _ARTIFACT = "measured"
@@ -53,14 +59,16 @@ def exact_gemm_cost(records: Records | None = None) -> CallCost:
     """
 
     def cost(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
-        _check_machine(machine)
+        table = _table_of(machine)
         if any(np.ndim(dims[axis]) for axis in "mnk"):
             raise ProgramError(
                 "exact cycles of a gemm are simulated one shape at a time",
                 fix="price many shapes with the calibrated form, CALL_COSTS",
             )
-        extents = [int(dims[axis]) for axis in "mnk"]
-        return _known_cycles(_instance(extents, attributes), records)
+        instance = _instance([int(dims[axis]) for axis in "mnk"], attributes)
+        blocks = instance.plan.vector_blocks * instance.plan.scalar_blocks
+        switches = blocks * MESH_STEPS * machine.primitives.gemm.switch_cycles
+        return _known_cycles(instance, table, records) + switches
 
     return cost
 
@@ -76,15 +84,18 @@ def open_gemm_records(folder: Path | None = None) -> Records:
     return Records(place / "gemm_cycles.sqlite")
 
 
-def _check_machine(machine: Machine) -> None:
-    mesh = (machine.mesh.rows, machine.mesh.columns)
-    if machine.core.instruction_table != TABLE_NAME or mesh != (MESH_STEPS, MESH_STEPS):
+def _table_of(machine: Machine) -> str:
+    """The machine's instruction table, if the routines are written for its cores."""
+    mesh, table = (machine.mesh.rows, machine.mesh.columns), machine.core.instruction_table
+    fits = table in table_names() and load_table(table).instruction_set == TABLE_NAME
+    if table is None or not fits or mesh != (MESH_STEPS, MESH_STEPS):
         raise ProgramError(
             f"machine {machine.name!r} has {mesh[0]} x {mesh[1]} cores of "
-            f"{machine.core.instruction_table!r}, the routines are for {MESH_STEPS} x {MESH_STEPS} "
+            f"{table!r}, the routines are for {MESH_STEPS} x {MESH_STEPS} "
             f"of {TABLE_NAME!r}",
             fix="use the calibrated form, CALL_COSTS",
         )
+    return table
 
 
 def _instance(extents: list[int], attributes: Attributes) -> GemmInstance:
@@ -105,23 +116,23 @@ def _whole_vectors(extent: int) -> int:
     return -(-extent // VECTOR_LANES) * VECTOR_LANES
 
 
-def _known_cycles(instance: GemmInstance, records: Records | None) -> int:
+def _known_cycles(instance: GemmInstance, table: str, records: Records | None) -> int:
     if records is None:
-        return routine_cycles(instance)
-    subject = Subject(instance.symbol, _sources_digest(), "", KIND, tool_version())
+        return routine_cycles(instance, table)
+    subject = Subject(instance.symbol, _sources_digest(table), "", KIND, tool_version())
     found = records.get(subject)
     if found is None:
-        found = routine_cycles(instance)
+        found = routine_cycles(instance, table)
         records.put(subject, found)
     return found
 
 
 @cache
-def _sources_digest() -> str:
-    """Everything that decides the cycles: instruction table, code generator and simulator."""
+def _sources_digest(table: str) -> str:
+    """Everything that decides the cycles: instruction tables, code generator and simulator."""
     digest = hashlib.sha256()
-    table = resources.files("tilewright.isa.data") / f"{TABLE_NAME}.toml"
-    digest.update(table.read_bytes())
+    for name in (TABLE_NAME, table):
+        digest.update(msgspec.json.encode(load_table(name)))
     for package in _SOURCES:
         files = resources.files(package)
         for entry in sorted(files.iterdir(), key=lambda e: e.name):
@@ -131,9 +142,12 @@ def _sources_digest() -> str:
 
 
 @cache
-def routine_cycles(instance: GemmInstance) -> int:
-    """Cycles from the call of the emitted routine to the return of the last core."""
-    table = load_table(TABLE_NAME)
+def routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
+    """Cycles from the call of the emitted routine to the return of the last core.
+
+    The routine is the same for every table of the instruction set `TABLE_NAME`; its time is not.
+    """
+    table = load_table(table_name)
     symbol = routine_name(_ARTIFACT, instance)
     text = emit_gemm_assembly(_ARTIFACT, [instance])
     program = load_image(link([assemble(text, table)], table), table).program

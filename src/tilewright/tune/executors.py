@@ -1,23 +1,39 @@
-"""Who does the measuring: this process, processes of this computer, or a cluster.
+"""Who does the work: this process, processes of this computer, or a cluster.
 
-In: a word of the command line. Out: a `concurrent.futures.Executor`, or None for this process.
-Workers get program texts and machines, and need nothing but tilewright.
+In: a word of the command line, and calls. Out: a `concurrent.futures.Executor`, or None for this
+process, and the results of the calls as they are done. What is called is a module-level function
+with plain values, program texts and machines, so that workers need nothing but tilewright.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import get_context
+from typing import TypeVar
 
 from tilewright.common.errors import ToolError
 from tilewright.tune.cluster import cluster_executor
 
 _LOCAL = re.compile(r"local(?::(?P<count>[1-9][0-9]{0,3}))?")
 _CLUSTER = re.compile(r"dask://(?P<address>[A-Za-z0-9_.\-\[\]:]+:[0-9]{1,5})")
+
+_IN_FLIGHT = 32
+"""Calls handed to an executor at a time; more would only hold memory."""
+
+Key = TypeVar("Key")
+T = TypeVar("T")
 
 
 @contextmanager
@@ -36,3 +52,37 @@ def open_executor(name: str) -> Iterator[Executor | None]:
         raise ToolError(
             f"unknown executor {name!r}", fix="use inline, local, local:N or dask://HOST:PORT"
         )
+
+
+def as_done(
+    executor: Executor | None, calls: Iterable[tuple[Key, Callable[[], T]]]
+) -> Iterator[tuple[Key, Callable[[], T]]]:
+    """The key of each call with a function that gives its result, or raises what it raised.
+
+    Without `executor` the calls are made in this process and in their order. With one they are
+    taken from `calls` a window at a time and yielded as they are done. Raises ToolError where the
+    workers end.
+    """
+    if executor is None:
+        yield from calls
+        return
+    source = iter(calls)
+    flying: dict[Future[T], Key] = {}
+    try:
+        while True:
+            for key, call in islice(source, _IN_FLIGHT - len(flying)):
+                flying[executor.submit(call)] = key
+            if not flying:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                if isinstance(error := future.exception(), BrokenExecutor):
+                    raise error
+                yield flying.pop(future), future.result
+    except BrokenExecutor as error:
+        raise ToolError(
+            f"the executor's workers ended: {error}",
+            fix="leave the executor, or give it fewer workers; what was finished is recorded",
+        ) from error
+    finally:
+        for future in flying:
+            future.cancel()

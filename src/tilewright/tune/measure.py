@@ -1,30 +1,27 @@
 """Measuring candidates beyond the model: a few to confirm it, or all of a space as a black box.
 
-In: ranked candidates and a `Measure` (the simulator; later, a run on the host). Out: the candidates
-in the order of what was measured. Work goes through any `concurrent.futures.Executor`, as program
+In: ranked candidates and a `Measure` (the simulator, or this computer). Out: the candidates in the
+order of what was measured. Work goes through any `concurrent.futures.Executor`, as program
 text, so that processes and remote workers share nothing but tilewright itself; finished results
 go to the records at once. swATOP 4.6 (model) and 5.3 (black-box tuner) are the two ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from tilewright.common.errors import TilewrightError, ToolError
+from tilewright.common.errors import TilewrightError
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import Machine
 from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.executors import as_done
 from tilewright.tune.records import Records, Subject, subject
 from tilewright.tune.search import Candidate
-
-_IN_FLIGHT = 32
-"""Programs handed to an executor at a time; more would only hold memory."""
 
 EVERYTHING = 2**62
 """More candidates than any space holds."""
@@ -42,6 +39,16 @@ class Measure(Protocol):
 
     def cycles(self, program_text: str, machine: Machine) -> int:
         """Cycles of one core group; raises TilewrightError where the program cannot run."""
+
+
+@runtime_checkable
+class InterleavedMeasure(Protocol):
+    """A measure whose numbers can be compared only where they come from one run."""
+
+    def cycles_of(
+        self, program_texts: Sequence[str], machine: Machine
+    ) -> list[int | TilewrightError]:
+        """Cycles of each program, or why it cannot run."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +76,9 @@ def schedule_text(candidate: Candidate) -> str:
 
     Two candidates of one operator compute it in the same way exactly if their texts are equal.
     """
+    head = (f"algorithm {candidate.seed.name}", *(f"shared {name}" for name in candidate.shared))
     nests = (f"nest {n.structure.space.nest.name}\n{n.schedule}" for n in candidate.nests)
-    return "\n".join((f"algorithm {candidate.seed.name}", *nests)) + "\n"
+    return "\n".join((*head, *nests)) + "\n"
 
 
 def measure_all(
@@ -85,8 +93,11 @@ def measure_all(
     """Measure every candidate; fastest first, those that cannot run last.
 
     What `records` holds is not measured again, nor is a schedule that occurs twice; what is new is
-    committed as soon as it is known. Without `executor` the work is done in this process.
+    committed as soon as it is known. Without `executor` the work is done in this process. What can
+    be compared within one run only is measured in this process, and nothing is remembered of it.
     """
+    if isinstance(measure, InterleavedMeasure):
+        return _measured_together(candidates, machine, measure)
     places: dict[Subject, list[int]] = {}
     for i, candidate in enumerate(candidates):
         what = subject(candidate.op, machine, schedule_text(candidate), measure.kind)
@@ -95,10 +106,10 @@ def measure_all(
     if records is not None:
         recorded = ((what, records.get(what)) for what in places)
         found = {w: Measured(candidates[places[w][0]], c) for w, c in recorded if c is not None}
-    done = _in_process if executor is None else _through(executor)
-    tasks = ((w, candidates[places[w][0]], machine, measure) for w in places if w not in found)
-    for what, result in done(list(tasks)):
-        found[what] = result
+    new = [what for what in places if what not in found]
+    calls = _calls({what: candidates[places[what][0]] for what in new}, machine, measure)
+    for what, cycles in as_done(executor, calls):
+        found[what] = result = _result(candidates[places[what][0]], cycles)
         if records is not None and result.cycles is not None:
             records.put(what, result.cycles)
         if advance:
@@ -107,45 +118,34 @@ def measure_all(
     return sorted(every, key=_order)
 
 
-_Task = tuple[Subject, Candidate, Machine, Measure]
+def _measured_together(
+    candidates: Sequence[Candidate], machine: Machine, measure: InterleavedMeasure
+) -> list[Measured]:
+    """Every candidate in one run; those with one program share its number."""
+    texts = [print_program(candidate.program(machine)) for candidate in candidates]
+    distinct = list(dict.fromkeys(texts))
+    found = dict(zip(distinct, measure.cycles_of(distinct, machine), strict=True))
+    results = []
+    for candidate, text in zip(candidates, texts, strict=True):
+        match found[text]:
+            case int(cycles):
+                results.append(Measured(candidate, cycles))
+            case error:
+                results.append(Measured(candidate, None, str(error)))
+    return sorted(results, key=_order)
 
 
 def _order(measured: Measured) -> float:
     return float("inf") if measured.cycles is None else measured.cycles
 
 
-def _in_process(tasks: Iterable[_Task]) -> Iterator[tuple[Subject, Measured]]:
-    for what, candidate, machine, measure in tasks:
+def _calls(
+    candidates: dict[Subject, Candidate], machine: Machine, measure: Measure
+) -> Iterator[tuple[Subject, Callable[[], int]]]:
+    """One call per candidate; its program is written out when an executor asks for it."""
+    for what, candidate in candidates.items():
         text = print_program(candidate.program(machine))
-        yield what, _result(candidate, partial(_run, measure, text, machine))
-
-
-def _through(executor: Executor) -> Callable[[Iterable[_Task]], Iterator[tuple[Subject, Measured]]]:
-    """Keep a window of tasks in flight, and yield each as it is done."""
-
-    def run(tasks: Iterable[_Task]) -> Iterator[tuple[Subject, Measured]]:
-        source = iter(tasks)
-        flying: dict[Future[int], tuple[Subject, Candidate]] = {}
-        try:
-            while True:
-                for what, candidate, machine, measure in islice(source, _IN_FLIGHT - len(flying)):
-                    text = print_program(candidate.program(machine))
-                    flying[executor.submit(_run, measure, text, machine)] = (what, candidate)
-                if not flying:
-                    return
-                for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    what, candidate = flying.pop(future)
-                    yield what, _result(candidate, future.result)
-        except BrokenExecutor as error:
-            raise ToolError(
-                f"the executor's workers ended: {error}",
-                fix="leave the executor, or give it fewer workers; what was finished is recorded",
-            ) from error
-        finally:
-            for future in flying:
-                future.cancel()
-
-    return run
+        yield what, partial(_run, measure, text, machine)
 
 
 def _result(candidate: Candidate, cycles: Callable[[], int]) -> Measured:

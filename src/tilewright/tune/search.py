@@ -1,50 +1,53 @@
 """Rank every candidate of every algorithm by the model (swATOP 4.6).
 
 In: operators and a machine. Out: per operator and algorithm the ranking: its best candidates, how
-many were priced,
-how many fit. The nests of a seed are ranked one by one under each joint layout of the tensors they
-share, so the
-best whole is the sum of the best parts: an exhaustive optimum without the product of the nests'
-spaces. Operators
-that share structures (the layers of a network) are priced together, as one array.
+many were priced, how many fit. The nests of a seed are ranked one by one under each joint layout of
+the tensors they share, so the best whole is the sum of the best parts: an exhaustive optimum
+without the product of the nests' spaces. Operators that share structures (the layers of a network)
+are priced together, as one array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CapacityError, ScheduleError
-from tilewright.common.expr import evaluate, product
+from tilewright.common.errors import ScheduleError
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate, scratchpad_bytes
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.passes.pipeline import Observer, finish, stage
-from tilewright.schedule.factors import Blocks, Columns, FactorGrid, factor_grid
+from tilewright.passes.pipeline import Observer, finish
+from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.lower import declare
-from tilewright.schedule.structures import Structure, structures
-from tilewright.seeds.nest import TensorSpec
+from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, parameters
 from tilewright.seeds.steps import Layout, Schedule
+from tilewright.tune.fit import fitting_tiles, main_memory_bytes, mesh_values
+from tilewright.tune.legal import structures_on
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class NestChoice:
-    """One priced candidate of one nest."""
+    """One priced candidate of one nest: estimated cycles, and cycles that no run falls below.
+
+    The cores run one call at a time and the engine serves one transfer at a time, so either sum is
+    such a bound (0 where it was not priced). It takes every iteration of a loop but the last for a
+    whole one: the copies of the baseline "padded" run on beyond their source and may fall below.
+    """
 
     structure: Structure
     factors: Mapping[str, int]
     cycles: float
+    bound_cycles: float = 0.0
 
     @property
     def schedule(self) -> Schedule:
@@ -75,6 +78,12 @@ class Candidate:
         hooks = (observer,) if observer else ()
         return finish(self.seed.name, staged, bindings, machine, tensors, *hooks)
 
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Names of the tensors that every group of cores reads at the same time."""
+        tensors = (t for n in self.nests for t in n.structure.staged.tensors)
+        return tuple(sorted({t.name for t in tensors if t.shared}))
+
     def joint_layouts(self) -> dict[str, tuple[str, ...]]:
         """A joint layout of the seed that agrees with every nest (tensors no nest uses follow
         along).
@@ -98,59 +107,74 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class _Priced:
-    """Cycles of one structure's grid for one operator: (copies, tiles), infinite where it does not
-    fit.
+    """Cycles and their bounds of one structure's grid for one operator: (copies, tiles), infinite
+    where it does not fit.
     """
 
     structure: Structure
     grid: FactorGrid
     cycles: Floats
+    bounds: Floats
 
     def top(self, count: int) -> list[NestChoice]:
-        flat = self.cycles.reshape(-1)
+        flat, bounds = self.cycles.reshape(-1), self.bounds.reshape(-1)
         count = min(count, flat.size)
         order = np.argpartition(flat, count - 1)[:count]
         picked = [int(i) for i in order[np.argsort(flat[order], kind="stable")]]
         width = self.cycles.shape[1]
         return [
-            NestChoice(self.structure, self.grid.chosen(*divmod(i, width)), float(flat[i]))
+            NestChoice(
+                self.structure,
+                self.grid.chosen(*divmod(i, width)),
+                float(flat[i]),
+                float(bounds[i]),
+            )
             for i in picked
             if np.isfinite(flat[i])
         ]
 
 
-def blocks_of(machine: Machine) -> Blocks:
-    """What the machine's matrix primitive asks of extents."""
-    gemm = machine.primitives.gemm
-    return Blocks(
-        machine.mesh.rows,
-        machine.mesh.columns,
-        gemm.lanes * gemm.register_block_vectors,
-        gemm.register_block_scalars,
-        gemm.lanes,
-    )
-
-
-def rank(cases: Sequence[tuple[Op, Seed]], machine: Machine, *, keep: int = 4) -> list[Ranking]:
+def rank(
+    cases: Sequence[tuple[Op, Seed]],
+    machine: Machine,
+    *,
+    shared: Sequence[frozenset[str]] = (),
+    keep: int = 4,
+) -> list[Ranking]:
     """Rank each (operator, seed) pair.
 
     Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
-    overflows the scratchpad has an empty `best`.
+    overflows the scratchpad has an empty `best`. `shared` names, pair by pair, the tensors that
+    every group of cores reads at the same time.
     """
-    groups: dict[tuple[int, str], dict[Op, Seed]] = {}
-    for op, seed in cases:
-        groups.setdefault((id(seed), op.dtype), {})[op] = seed
-    found: dict[tuple[int, Op], Ranking] = {}
-    for (number, _), ops in groups.items():
+    together = _told_apart(shared or [frozenset()] * len(cases), machine)
+    groups: dict[tuple[int, str, frozenset[str]], dict[Op, Seed]] = {}
+    for (op, seed), names in zip(cases, together, strict=True):
+        groups.setdefault((id(seed), op.dtype, names), {})[op] = seed
+    found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
+    for (number, _, names), ops in groups.items():
         seed = next(iter(ops.values()))
-        for op, ranking in zip(ops, _rank_seed(list(ops), seed, machine, keep), strict=True):
-            found[number, op] = ranking
-    return [found[id(seed), op] for op, seed in cases]
+        rankings = _rank_seed(list(ops), seed, names, machine, keep)
+        found |= {(number, op, names): r for op, r in zip(ops, rankings, strict=True)}
+    return [found[id(seed), op, n] for (op, seed), n in zip(cases, together, strict=True)]
 
 
-def _rank_seed(ops: list[Op], seed: Seed, machine: Machine, keep: int) -> list[Ranking]:
+def _told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:
+    """Nothing is shared where the machine makes no difference: fewer programs to price."""
+    dma = machine.dma
+    if dma.shared_block_overhead_transactions == dma.get.block_overhead_transactions:
+        return [frozenset()] * len(shared)
+    return shared
+
+
+def _rank_seed(
+    ops: list[Op], seed: Seed, shared: frozenset[str], machine: Machine, keep: int
+) -> list[Ranking]:
     priced = [
-        [_price(s, ops, machine) for s in structures(seed, space, ops[0].dtype, stage)]
+        [
+            _price(_sharing(s, shared), ops, machine)
+            for s in structures_on(machine, seed, space, ops[0].dtype)
+        ]
         for space in seed.spaces
     ]
     limit = machine.memory.main.capacity_bytes
@@ -160,19 +184,19 @@ def _rank_seed(ops: list[Op], seed: Seed, machine: Machine, keep: int) -> list[R
     ]
 
 
-def main_memory_bytes(op: Op, seed: Seed) -> int:
-    """Bytes of main memory that the operator's tensors and the seed's own take together."""
-    return sum(_tensor_bytes(op, t) for t in seed.tensors if not t.storage)
-
-
-def _tensor_bytes(op: Op, tensor: TensorSpec) -> int:
-    elements = evaluate(product(extent for _, extent in tensor.dims), parameters(op))
-    return int(elements) * dtype(op.dtype).size_bytes
+@cache
+def _sharing(structure: Structure, shared: frozenset[str]) -> Structure:
+    """The structure, with the tensors marked that all groups read together."""
+    tensors = structure.staged.tensors
+    if not any(t.name in shared for t in tensors):
+        return structure
+    marked = tuple(replace(t, shared=t.name in shared) for t in tensors)
+    return replace(structure, staged=replace(structure.staged, tensors=marked))
 
 
 def _price(structure: Structure, ops: list[Op], machine: Machine) -> list[_Priced]:
     """Price the grids of all operators in one walk."""
-    blocks = blocks_of(machine)
+    blocks = blocks_of(machine, ops[0].dtype)
     values = [parameters(op) for op in ops]
     grids = [factor_grid(structure, v, blocks) for v in values]
     counts = [g.tile_count for g in grids]
@@ -180,30 +204,22 @@ def _price(structure: Structure, ops: list[Op], machine: Machine) -> list[_Price
     env = {name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles}
     for name in values[0]:
         env[name] = np.repeat([v[name] for v in values], counts)
-    fits = _fits_at_all(structure, env, copies, machine)
+    fits = fitting_tiles(structure, env, copies, machine)
     env = {name: v[fits] for name, v in env.items()}
     bounds = np.cumsum([0, *counts])
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
-    shape = (len(next(iter(copies.values()))), int(ends[-1]))
-    cycles = _cycles(structure, env | copies, machine, shape)
+    shape = (grids[0].copy_count, int(ends[-1]))
+    cycles, bounds = _cycles(structure, env | copies, machine, shape)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
     return [
         _Priced(
             structure,
             FactorGrid({name: env[name][part] for name in grids[0].tiles}, copies),
             cycles[:, part],
+            bounds[:, part],
         )
         for part in parts
     ]
-
-
-def _fits_at_all(
-    structure: Structure, tiles: Columns, copies: Columns, machine: Machine
-) -> npt.NDArray[np.bool_]:
-    """The tiles that fit the scratchpad with one copy of each buffer."""
-    env = {**tiles, **dict.fromkeys(copies, 1), **_mesh(machine), "rid": 0, "cid": 0}
-    fits = scratchpad_bytes(structure.staged, env) <= machine.spm_available_bytes
-    return np.broadcast_to(fits, (len(next(iter(tiles.values()))),))
 
 
 def _cycles(
@@ -211,13 +227,17 @@ def _cycles(
     env: Mapping[str, npt.NDArray[np.int64]],
     machine: Machine,
     shape: tuple[int, int],
-) -> Floats:
+) -> tuple[Floats, Floats]:
+    """(estimates, bounds)."""
     if shape[1] == 0:
-        return np.empty(shape)
-    size = scratchpad_bytes(structure.staged, {**env, **_mesh(machine), "rid": 0, "cid": 0})
+        return np.empty(shape), np.empty(shape)
+    size = scratchpad_bytes(structure.staged, {**env, **mesh_values(machine)})
     fits = np.broadcast_to(size <= machine.spm_available_bytes, shape)
-    copies = np.concatenate([v for v in env.values() if v.ndim == 2], axis=1)
-    return estimate(_prepared(structure), machine, env, _undominated(copies, fits)).cycles
+    columns = [v for v in env.values() if v.ndim == 2]
+    copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
+    found = estimate(_prepared(structure), machine, env, _undominated(copies, fits))
+    engine = found.dma_cycles + machine.dma.latency_cycles
+    return found.cycles, np.maximum(found.compute_cycles, engine)
 
 
 @cache
@@ -239,10 +259,6 @@ def _undominated(
             if other != i:
                 wanted[i] &= ~fits[other]
     return wanted
-
-
-def _mesh(machine: Machine) -> dict[str, int]:
-    return {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
 
 
 def _ranking(op: Op, seed: Seed, nests: list[list[_Priced]], keep: int, in_memory: bool) -> Ranking:
@@ -275,62 +291,3 @@ def _joined(op: Op, seed: Seed, parts: list[list[NestChoice]], keep: int) -> lis
         (*best[:i], choice, *best[i + 1 :]) for i, part in enumerate(parts) for choice in part[1:]
     ]
     return [Candidate(op, seed, nests) for nests in (best, *others)][: keep * len(parts)]
-
-
-def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
-    """Raise CapacityError for an operator of which no tile fits, with the smallest change that
-    would.
-    """
-    _require_main_memory(op, seed, machine)
-    values = parameters(op)
-    for space in seed.spaces:
-        smallest = [
-            _smallest(s, factor_grid(s, values, blocks_of(machine)), values, machine)
-            for s in structures(seed, space, op.dtype, stage)
-        ]
-        needed, tensor, own = min(smallest)
-        limit = machine.spm_available_bytes
-        if needed > limit:
-            spm = machine.memory.spm
-            raise CapacityError(
-                f"no tile of {op.describe()} fits: the smallest tiles of {space.nest.name!r} "
-                f"take {needed} bytes of "
-                f"scratchpad, {own} of them for {tensor!r}, the limit is {limit}",
-                fix=f"--set memory.spm.capacity_bytes={needed + spm.reserved_bytes}",
-            )
-
-
-def _require_main_memory(op: Op, seed: Seed, machine: Machine) -> None:
-    needed, limit = main_memory_bytes(op, seed), machine.memory.main.capacity_bytes
-    if needed > limit:
-        own = {t.name: _tensor_bytes(op, t) for t in seed.tensors if not t.storage}
-        largest = max(own, key=lambda name: own[name])
-        raise CapacityError(
-            f"{seed.name} of {op.describe()} takes {needed} bytes of main memory, {own[largest]} "
-            f"of them for {largest!r}, the limit is {limit}",
-            fix=f"another algorithm, a smaller batch, or --set memory.main.capacity_bytes={needed}",
-        )
-
-
-def _smallest(
-    structure: Structure, grid: FactorGrid, values: Mapping[str, int], machine: Machine
-) -> tuple[int, str, int]:
-    """(bytes of the smallest candidate, its largest tensor, that one's bytes)."""
-    single = dict.fromkeys(grid.copies, 1)
-    env = {**values, **grid.tiles, **single, **_mesh(machine)}
-    total = np.broadcast_to(scratchpad_bytes(structure.staged, env), (grid.tile_count,))
-    i = int(np.argmin(total))
-    at = {**values, **single, **_mesh(machine)} | {k: int(v[i]) for k, v in grid.tiles.items()}
-    own = {
-        b.name.removesuffix("_tile"): int(scratchpad_bytes_of(structure, b.name, at))
-        for b in structure.staged.buffers
-    }
-    tensor = max(own, key=lambda name: own[name])
-    return int(total[i]), tensor, own[tensor]
-
-
-def scratchpad_bytes_of(structure: Structure, buffer: str, env: Mapping[str, int]) -> int:
-    """Bytes of one buffer under integer values."""
-    from_all = structure.staged
-    single = type(from_all)(from_all.name, from_all.parameters, (), (from_all.buffer(buffer),), ())
-    return int(scratchpad_bytes(single, env))

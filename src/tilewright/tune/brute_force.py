@@ -1,0 +1,153 @@
+"""The best of a whole space by simulation, without simulating what cannot win (swATOP 5.2).
+
+In: one operator and algorithm. Out: a `Search`: the model's pick, the fastest candidate, what was
+simulated to know it. A candidate is left out only where its calls or its transfers alone take as
+long as the fastest run seen (`NestChoice.bound_cycles`): whatever the estimate is worth, it cannot
+win. Nests of a program run one after the other, so a program's time is the sum of its nests' and
+each nest is searched alone under each joint layout of the tensors it shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.ir.printer import print_program
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.seeds.space import Seed
+from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.measure import EVERYTHING
+from tilewright.tune.search import Candidate, NestChoice, Ranking, rank
+
+Nests = tuple[NestChoice, ...]
+
+
+@dataclass
+class Simulator:
+    """Simulated cycles of nests, equal programs once; the extremes of simulated / estimated."""
+
+    op: Op
+    seed: Seed
+    machine: Machine
+    cycles: dict[int, int] = field(default_factory=dict)
+    programs: dict[str, int] = field(default_factory=dict)
+    lowest_ratio: float = float("inf")
+    highest_ratio: float = 0.0
+    lowest_bound_ratio: float = float("inf")
+
+    def __call__(self, choice: NestChoice) -> int:
+        """Cycles of one nest."""
+        if id(choice) not in self.cycles:
+            program = Candidate(self.op, self.seed, (choice,)).program(self.machine)
+            text = print_program(program)
+            if text not in self.programs:
+                self.programs[text] = simulate(program, self.machine).cycles
+            self._note(choice, self.programs[text])
+        return self.cycles[id(choice)]
+
+    def _note(self, choice: NestChoice, cycles: int) -> None:
+        self.cycles[id(choice)] = cycles
+        ratio = cycles / choice.cycles
+        self.lowest_ratio = min(self.lowest_ratio, ratio)
+        self.highest_ratio = max(self.highest_ratio, ratio)
+        if choice.bound_cycles:
+            bound_ratio = cycles / choice.bound_cycles
+            self.lowest_bound_ratio = min(self.lowest_bound_ratio, bound_ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What a search by simulation found, in cycles, and what it rests on.
+
+    `lowest_bound_ratio` is the lowest of simulated cycles to the bound that proves a candidate too
+    slow: at least 1, or the proof is none.
+    """
+
+    picked: Candidate
+    picked_cycles: int
+    best: Nests
+    best_cycles: int
+    candidates: int
+    priced: int
+    simulated: int
+    lowest_ratio: float
+    highest_ratio: float
+    lowest_bound_ratio: float
+
+    @property
+    def loss(self) -> float:
+        """Performance that the model's pick loses against the best, as a fraction of the best."""
+        return 1 - self.best_cycles / self.picked_cycles
+
+
+def search_by_simulation(
+    op: Op, seed: Seed, machine: Machine, *, everything: bool = False
+) -> Search | None:
+    """Simulate all candidates that could win, or really `everything`; None where nothing fits."""
+    (ranking,) = rank([(op, seed)], machine, keep=EVERYTHING)
+    if not ranking.best:
+        return None
+    run = Simulator(op, seed, machine)
+    picked = ranking.best[0]
+    best = picked.nests
+    for nests in _joint_choices(seed, ranking):
+        if everything:
+            best = _faster(best, tuple(min(choices, key=run) for choices in nests), run)
+        else:
+            best = _better(best, nests, run)
+    return Search(
+        picked,
+        _total(picked.nests, run),
+        best,
+        _total(best, run),
+        ranking.candidates,
+        ranking.fitting,
+        len(run.cycles),
+        run.lowest_ratio,
+        run.highest_ratio,
+        run.lowest_bound_ratio,
+    )
+
+
+def _faster(nests: Nests, others: Nests, run: Simulator) -> Nests:
+    return others if _total(others, run) < _total(nests, run) else nests
+
+
+def _total(nests: Nests, run: Simulator) -> int:
+    return sum(run(choice) for choice in nests)
+
+
+def _joint_choices(seed: Seed, ranking: Ranking) -> Iterator[list[list[NestChoice]]]:
+    """Under each joint layout the choices of each nest, best estimate first."""
+    nests = [
+        {id(c.nests[i]): c.nests[i] for c in ranking.best}.values() for i in range(len(seed.spaces))
+    ]
+    for joint in seed.layout_combinations():
+        layouts = frozenset(joint)
+        under = [
+            sorted((c for c in n if c.structure.layouts <= layouts), key=lambda c: c.cycles)
+            for n in nests
+        ]
+        if all(under):
+            yield under
+
+
+def _better(best: Nests, nests: list[list[NestChoice]], run: Simulator) -> Nests:
+    """The fastest whole under one joint layout where it beats `best`, else `best`."""
+    limit = _total(best, run)
+    least = [min(c.bound_cycles for c in choices) for choices in nests]
+    if sum(least) >= limit:
+        return best
+    rooms = [limit - sum(least) + own for own in least]
+    found = tuple(_fastest(n, run, room) for n, room in zip(nests, rooms, strict=True))
+    return _faster(best, found, run)
+
+
+def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoice:
+    """The fastest by simulation of those that could take less than `room` and win."""
+    fastest = choices[0]
+    for choice in choices:
+        if choice.bound_cycles < min(room, run(fastest)) and run(choice) < run(fastest):
+            fastest = choice
+    return fastest

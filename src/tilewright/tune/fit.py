@@ -1,0 +1,158 @@
+"""Does an operator fit a machine at all, and what would the least change be that makes it fit?
+
+In: an operator, an algorithm, a machine. Out: the bytes that its tensors take in main memory and
+that its smallest tiles take in a scratchpad; a `Shortage` where one of them is too small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, ScheduleError, TilewrightError
+from tilewright.common.expr import evaluate, product
+from tilewright.cost.estimate import scratchpad_bytes
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.schedule.factors import Columns, FactorGrid, blocks_of, factor_grid
+from tilewright.schedule.structures import Structure
+from tilewright.seeds.nest import TensorSpec
+from tilewright.seeds.space import Seed, parameters
+from tilewright.tune.legal import structures_on
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Why an algorithm does not fit: `error` says so, and what would do.
+
+    `factor` is how much larger a memory has to be, infinite where none would help.
+    """
+
+    factor: float
+    error: TilewrightError
+
+
+@dataclass(frozen=True, order=True)
+class _Need:
+    """Scratchpad bytes of the smallest tiles of one nest, and the largest of its tensors."""
+
+    total_bytes: int
+    nest: str
+    tensor: str
+    tensor_bytes: int
+
+
+def main_memory_bytes(op: Op, seed: Seed) -> int:
+    """Bytes of main memory that the operator's tensors and the seed's own take together."""
+    return sum(_tensor_bytes(op, t) for t in seed.tensors if not t.storage)
+
+
+def _tensor_bytes(op: Op, tensor: TensorSpec) -> int:
+    elements = evaluate(product(extent for _, extent in tensor.dims), parameters(op))
+    return int(elements) * dtype(op.dtype).size_bytes
+
+
+def mesh_values(machine: Machine) -> dict[str, int]:
+    """The symbols of the mesh, and of its first core."""
+    mesh = machine.mesh
+    return {"mesh_rows": mesh.rows, "mesh_columns": mesh.columns, "rid": 0, "cid": 0}
+
+
+def fitting_tiles(
+    structure: Structure, tiles: Columns, copies: Columns, machine: Machine
+) -> npt.NDArray[np.bool_]:
+    """The tiles that fit the scratchpad with one copy of each buffer."""
+    env = {**tiles, **dict.fromkeys(copies, 1), **mesh_values(machine)}
+    fits = scratchpad_bytes(structure.staged, env) <= machine.spm_available_bytes
+    return np.broadcast_to(fits, (len(next(iter(tiles.values()))),))
+
+
+def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
+    """Raise CapacityError where no tile fits, ScheduleError where there are none to begin with."""
+    found = shortage(op, seed, machine)
+    if found is not None:
+        raise found.error
+
+
+def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
+    """What the operator needs too much of by this algorithm; None where it fits."""
+    needed, limit = main_memory_bytes(op, seed), machine.memory.main.capacity_bytes
+    if needed > limit:
+        return Shortage(needed / limit, _main_memory_error(op, seed, needed, limit))
+    need, limit = _smallest_whole(op, seed, machine), machine.spm_available_bytes
+    if need is None:
+        none = f"{seed.name} has no tiles for {op.describe()} whose vectors would be aligned"
+        return Shortage(inf, ScheduleError(none, fix="another algorithm"))
+    if need.total_bytes <= limit:
+        return None
+    return Shortage(need.total_bytes / max(1, limit), _scratchpad_error(op, need, machine))
+
+
+def _main_memory_error(op: Op, seed: Seed, needed: int, limit: int) -> CapacityError:
+    own = {t.name: _tensor_bytes(op, t) for t in seed.tensors if not t.storage}
+    largest = max(own, key=lambda name: own[name])
+    return CapacityError(
+        f"{seed.name} of {op.describe()} takes {needed} bytes of main memory, {own[largest]} "
+        f"of them for {largest!r}, the limit is {limit}",
+        fix=f"another algorithm, a smaller batch, or --set memory.main.capacity_bytes={needed}",
+    )
+
+
+def _scratchpad_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
+    capacity = need.total_bytes + machine.memory.spm.reserved_bytes
+    return CapacityError(
+        f"no tile of {op.describe()} fits: the smallest tiles of {need.nest!r} take "
+        f"{need.total_bytes} bytes of scratchpad, {need.tensor_bytes} of them for "
+        f"{need.tensor!r}, the limit is {machine.spm_available_bytes}",
+        fix=f"--set memory.spm.capacity_bytes={capacity}",
+    )
+
+
+def _smallest_whole(op: Op, seed: Seed, machine: Machine) -> _Need | None:
+    """The nest that needs most, under the joint layout for which that is least."""
+    nests = []
+    for space in seed.spaces:
+        every = structures_on(machine, seed, space, op.dtype)
+        needs = ((s.layouts, _smallest(s, op, machine)) for s in every)
+        nests.append([(layouts, need) for layouts, need in needs if need is not None])
+    wholes = []
+    for joint in map(frozenset, seed.layout_combinations()):
+        parts = [[need for own, need in nest if own <= joint] for nest in nests]
+        if all(parts):
+            wholes.append(max(min(part) for part in parts))
+    return min(wholes, default=None)
+
+
+def _smallest(structure: Structure, op: Op, machine: Machine) -> _Need | None:
+    """The smallest candidate of a structure, with one copy of each buffer."""
+    values = parameters(op)
+    grid = factor_grid(structure, values, blocks_of(machine, op.dtype))
+    if grid.tile_count == 0:
+        return None
+    if not structure.staged.buffers:
+        return _Need(0, structure.plan.nest.name, "", 0)
+    env = {**values, **dict.fromkeys(grid.copies, 1), **mesh_values(machine)}
+    totals = scratchpad_bytes(structure.staged, {**env, **grid.tiles})
+    i = int(np.argmin(np.broadcast_to(totals, (grid.tile_count,))))
+    at = env | _tile(grid, i)
+    own = {
+        b.name.removesuffix("_tile"): int(scratchpad_bytes(_alone(structure.staged, b.name), at))
+        for b in structure.staged.buffers
+    }
+    largest = max(own, key=lambda name: own[name])
+    total = int(scratchpad_bytes(structure.staged, at))
+    return _Need(total, structure.plan.nest.name, largest, own[largest])
+
+
+def _tile(grid: FactorGrid, index: int) -> dict[str, int]:
+    return {name: int(column[index]) for name, column in grid.tiles.items()}
+
+
+def _alone(program: Program, buffer: str) -> Program:
+    """A program with one of the buffers only."""
+    return Program(program.name, program.parameters, (), (program.buffer(buffer),), ())

@@ -1,0 +1,97 @@
+"""Timing generated code on this computer: programs or kernels in, seconds out.
+
+Contenders take turns and disturbed samples are thrown away (`targets.host.sampling`). All programs
+that are to be compared are timed in one interleaved run, since clocks drift. The pieces of an
+operator run on as many threads as there are, which meet after every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import TilewrightError, ToolError
+from tilewright.ir.parser import parse
+from tilewright.machine import Machine
+from tilewright.targets.base import Artifact, BoundKernel, NativeTarget
+from tilewright.targets.host.sampling import DEFAULT_PROTOCOL, Contender, Protocol, interleaved
+from tilewright.targets.registry import find_target
+
+
+@dataclass(frozen=True)
+class NativeMeasure:
+    """Runs programs on this computer, those of one operator in turn."""
+
+    kind: str = "measured"
+    protocol: Protocol = DEFAULT_PROTOCOL
+
+    def cycles(self, program_text: str, machine: Machine) -> int:
+        """The cycles of one program at the machine's clock."""
+        (found,) = self.cycles_of([program_text], machine)
+        if isinstance(found, TilewrightError):
+            raise found
+        return found
+
+    def cycles_of(
+        self, program_texts: Sequence[str], machine: Machine
+    ) -> list[int | TilewrightError]:
+        """The cycles of each program, or why it has none; all are timed in one interleaved run."""
+        bound: list[BoundKernel | TilewrightError] = []
+        for text in program_texts:
+            try:
+                bound.append(_bound_program(text, machine))
+            except TilewrightError as error:
+                bound.append(error)
+        kernels = {i: b for i, b in enumerate(bound) if not isinstance(b, TilewrightError)}
+        seconds = dict(zip(kernels, _timed(list(kernels.values()), self.protocol), strict=True))
+        return [
+            b if isinstance(b, TilewrightError) else max(1, round(seconds[i] * machine.clock_hz))
+            for i, b in enumerate(bound)
+        ]
+
+
+def measured_seconds(
+    artifact: Artifact, machine: Machine, protocol: Protocol = DEFAULT_PROTOCOL
+) -> float:
+    """Seconds of one call of a kernel on random numbers: the median of undisturbed samples.
+
+    Raises ToolError where it cannot be compiled, or the computer is too busy to be measured.
+    """
+    (seconds,) = _timed([_bound(artifact, machine)], protocol)
+    return seconds
+
+
+def native_target(machine: Machine) -> NativeTarget:
+    """The machine's target; raises ToolError where the machine is not this computer."""
+    target = find_target(machine.target)
+    if not isinstance(target, NativeTarget):
+        raise ToolError(
+            f"machine {machine.name!r} is not this computer: its code cannot be timed here",
+            fix="simulate it",
+        )
+    return target
+
+
+def _bound_program(text: str, machine: Machine) -> BoundKernel:
+    target = find_target(machine.target)
+    return _bound(target.emit(parse(text), machine), machine)
+
+
+def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:
+    """The kernel on random numbers."""
+    generator = np.random.default_rng(0)
+    inputs = {
+        t.name: generator.standard_normal(t.shape).astype(dtype(t.dtype).numpy)
+        for t in artifact.tensors
+        if t.is_given
+    }
+    return native_target(machine).load(artifact, machine).bind(inputs)
+
+
+def _timed(kernels: Sequence[BoundKernel], protocol: Protocol) -> list[float]:
+    contenders = [Contender(str(i), kernel.repeat) for i, kernel in enumerate(kernels)]
+    timings = interleaved(contenders, protocol) if contenders else {}
+    return [timings[c.name].seconds for c in contenders]

@@ -1,0 +1,146 @@
+"""One SQLite file (WAL) that survives: what every store of finished results shares.
+
+In: the file and what it is to hold (a schema, a mark that tells it from other databases). Out: an
+open connection. A record is one committed transaction: a process killed at any moment loses no
+finished record, and writers wait for each other instead of failing. Keys are digests of everything
+that can change a result, so a record is never wrong, only unused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tilewright.common.errors import RecordError
+
+_BUSY_SECONDS = 60.0
+_HEADER = b"SQLite format 3\0"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class StoreKind:
+    """What a store holds: `title` for messages, the mark and format of the file, its one table."""
+
+    title: str
+    application_id: int
+    format: int
+    table: str
+    schema: str
+
+
+class Store:
+    """An open store; a context manager. Every failure of the file is a RecordError."""
+
+    def __init__(self, path: str | Path, kind: StoreKind) -> None:
+        self.path = Path(path)
+        self._kind = kind
+        self._check_header()
+        with self._guarded():
+            self._connection = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None
+            )
+        try:
+            with self._guarded():
+                self._prepare()
+        except RecordError:
+            self._connection.close()
+            raise
+
+    def __len__(self) -> int:
+        return int(self._row(f"SELECT count(*) FROM {self._kind.table}", ())[0])
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _row(self, statement: str, values: tuple[Any, ...]) -> Any:
+        with self._guarded():
+            return self._connection.execute(statement, values).fetchone()
+
+    def _insert(self, values: tuple[Any, ...]) -> None:
+        """Commit one row; a second one of the same key changes nothing."""
+        places = ", ".join("?" * len(values))
+        statement = f"INSERT INTO {self._kind.table} VALUES ({places}) ON CONFLICT DO NOTHING"
+        with self._guarded():
+            self._connection.execute(statement, values)
+
+    def _prepare(self) -> None:
+        self._connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_SECONDS * 1000)}")
+        self._check_owner()
+        _patiently(lambda: self._connection.execute("PRAGMA journal_mode = WAL"))
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            if self._number("application_id") == 0:
+                self._connection.execute(self._kind.schema)
+                self._connection.execute(f"PRAGMA application_id = {self._kind.application_id}")
+                self._connection.execute(f"PRAGMA user_version = {self._kind.format}")
+        finally:
+            self._connection.execute("COMMIT")
+
+    def _check_header(self) -> None:
+        """SQLite takes a file of a few bytes for an empty database, and writes over it."""
+        try:
+            with self.path.open("rb") as file:
+                header = file.read(len(_HEADER))
+        except OSError:
+            return  # it is not there yet, or SQLite says what is wrong
+        if header not in (b"", _HEADER):
+            raise self._refusal(f"cannot be used for {self._kind.title}: file is not a database")
+
+    def _check_owner(self) -> None:
+        owner, expected = self._number("application_id"), self._kind.application_id
+        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if owner != expected and (owner or tables):
+            raise self._refusal("is a database of another program")
+        found = self._number("user_version")
+        if owner == expected and found != self._kind.format:
+            raise self._refusal(
+                f"has format {found} of {self._kind.title}, this version reads {self._kind.format}"
+            )
+
+    def _number(self, pragma: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+    def _refusal(self, what: str) -> RecordError:
+        return RecordError(
+            what, where=str(self.path), fix="give another file, or move this one away"
+        )
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._refusal(f"cannot be used for {self._kind.title}: {error}") from error
+
+
+def _patiently(action: Callable[[], T]) -> T:
+    """Switching to WAL does not honour the busy timeout; try again while others hold the file."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)

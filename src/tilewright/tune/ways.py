@@ -1,0 +1,76 @@
+"""In which ways an operator can be computed: how it is divided, and by which algorithm.
+
+In: operators and a machine, and what the user restricts them to. Out: for each operator its
+partitions, each with the seeds for one of its pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+
+from tilewright import seeds as shipped_seeds
+from tilewright.common.errors import ScheduleError
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.partition import Partition, split
+from tilewright.seeds.space import Seed, seeds_for
+
+for _module in iter_modules(shipped_seeds.__path__):
+    import_module(f"{shipped_seeds.__name__}.{_module.name}")
+
+Way = tuple[Partition, Seed]
+
+
+def ways(
+    ops: Sequence[Op],
+    machine: Machine,
+    *,
+    algorithm: str | None = None,
+    partition: str | None = None,
+    strict: bool = True,
+) -> list[list[Way]]:
+    """Every partition and algorithm of every operator.
+
+    What the operators are restricted to has to apply to each of them with `strict`, else to one at
+    least: the others then keep all their ways. Raises ScheduleError where it does not.
+    """
+    found: list[list[Way]] = []
+    refused: list[ScheduleError] = []
+    for op in ops:
+        try:
+            found.append(_ways(op, machine, algorithm, partition))
+        except ScheduleError as error:
+            refused.append(error)
+            if strict or len(refused) == len(ops):
+                raise refused[0] from None
+            found.append(_ways(op, machine, None, None))
+    return found
+
+
+def _ways(op: Op, machine: Machine, algorithm: str | None, partition: str | None) -> list[Way]:
+    """An algorithm need not apply to the pieces of every partition."""
+    found: list[Way] = []
+    refused: list[ScheduleError] = []
+    for part in _partitions(op, machine, partition):
+        try:
+            found += [(part, seed) for seed in seeds_for(part.piece, algorithm)]
+        except ScheduleError as error:
+            refused.append(error)
+    if not found:
+        seeds_for(op, algorithm)  # refuses in words of the whole operator, if it can
+        raise refused[0]
+    return found
+
+
+def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:
+    found = split(op, machine.groups.count)
+    chosen = [part for part in found if only in (None, part.kind)]
+    if not chosen:
+        kinds = ", ".join(part.kind for part in found)
+        raise ScheduleError(
+            f"{op.describe()} is not divided over {only!r} on {machine.groups.count} core groups",
+            fix=f"choose one of {kinds}",
+        )
+    return chosen

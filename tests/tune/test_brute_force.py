@@ -1,0 +1,49 @@
+"""The best by simulation: what is left out could not have won."""
+
+import random
+
+import pytest
+
+from tilewright.machine import load_machine
+from tilewright.ops import conv2d, gemm
+from tilewright.seeds.space import seeds_for
+from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.brute_force import search_by_simulation
+from tilewright.tune.measure import EVERYTHING
+from tilewright.tune.search import Candidate, rank
+
+MACHINE = load_machine("sw26010_cg")
+SMALL = conv2d(batch=1, in_channels=8, out_channels=32, height=8, width=8, kernel=3, padding=1)
+CASES = {"gemm": gemm(40, 128, 16), "explicit": SMALL, "winograd2": SMALL}
+
+
+@pytest.mark.parametrize("algorithm", CASES)
+def test_leaving_out_what_cannot_win_loses_nothing(algorithm):
+    op = CASES[algorithm]
+    (seed,) = seeds_for(op, algorithm)
+    few = search_by_simulation(op, seed, MACHINE)
+    every = search_by_simulation(op, seed, MACHINE, everything=True)
+    assert few.best_cycles == every.best_cycles <= few.picked_cycles == every.picked_cycles
+    assert few.simulated < every.simulated == every.priced
+    assert every.lowest_bound_ratio >= 1
+    assert few.loss == 1 - every.best_cycles / every.picked_cycles
+    program = Candidate(op, seed, few.best).program(MACHINE)
+    assert simulate(program, MACHINE).cycles == pytest.approx(few.best_cycles, rel=0.01)
+
+
+@pytest.mark.parametrize("algorithm", ["implicit", "explicit", "winograd4"])
+def test_no_candidate_runs_below_its_bound(algorithm):
+    op = conv2d(batch=1, in_channels=32, out_channels=48, height=14, width=14, kernel=3, padding=1)
+    (seed,) = seeds_for(op, algorithm)
+    (ranking,) = rank([(op, seed)], MACHINE, keep=EVERYTHING)
+    nests = list({id(n): n for c in ranking.best for n in c.nests}.values())
+    for nest in random.Random(0).sample(nests, 25):
+        program = Candidate(op, seed, (nest,)).program(MACHINE)
+        assert simulate(program, MACHINE).cycles >= nest.bound_cycles > 0
+
+
+def test_there_is_no_best_where_nothing_fits():
+    machine = load_machine("sw26010_cg", {"memory.spm.capacity_bytes": "4608"})
+    op = gemm(256, 256, 256)
+    (seed,) = seeds_for(op, "gemm")
+    assert search_by_simulation(op, seed, machine) is None

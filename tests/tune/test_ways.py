@@ -1,0 +1,72 @@
+"""In which ways operators can be computed, and what a restriction does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.common.errors import ScheduleError
+from tilewright.machine import load_machine
+from tilewright.ops import Op, conv2d, gemm
+from tilewright.tune.ways import ways
+
+ONE, FOUR = load_machine("sw26010_cg"), load_machine("sw26010")
+CONV = conv2d(batch=4, in_channels=8, out_channels=8, height=9, width=9, kernel=3)
+WIDE = conv2d(batch=4, in_channels=8, out_channels=8, height=9, width=9, kernel=5)
+PRODUCT = gemm(64, 64, 64)
+
+
+def names(ops: list[Op], **restriction: object) -> list[list[str]]:
+    found = ways(ops, FOUR, **restriction)  # type: ignore[arg-type]  # keywords as a test has them
+    return [[f"{seed.name} over {part.kind}" for part, seed in own] for own in found]
+
+
+def test_every_algorithm_over_every_partition() -> None:
+    partitions = ("rows", "batch", "out_channels")
+    algorithms = ("explicit", "implicit", "winograd2", "winograd4")
+    assert names([CONV, PRODUCT]) == [
+        [f"{a} over {p}" for p in partitions for a in algorithms],
+        ["gemm over m", "gemm over n"],
+    ]
+    assert [part.kind for part, _ in ways([PRODUCT], ONE)[0]] == ["whole"]
+
+
+def test_restrictions() -> None:
+    assert names([CONV], algorithm="winograd2", partition="rows") == [["winograd2 over rows"]]
+    assert names([PRODUCT], algorithm="padded") == [["padded over m", "padded over n"]]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("ops", "restriction", "message"),
+    [
+        (
+            [PRODUCT, CONV],
+            {"algorithm": "implict"},
+            "gemm has no algorithm 'implict'; choose one of gemm, padded, library",
+        ),
+        (
+            [WIDE],
+            {"algorithm": "winograd2"},
+            "winograd2 does not apply to conv2d 4x8x9x9 -> 8, 5x5 s1 p0",
+        ),
+        (
+            [CONV, PRODUCT],
+            {"partition": "columns"},
+            "conv2d 4x8x9x9 -> 8, 3x3 s1 p0 is not divided over 'columns' on 4 core groups; "
+            "choose one of rows, batch, out_channels",
+        ),
+    ],
+)
+def test_what_applies_to_no_operator_is_refused(
+    ops: list[Op], restriction: dict[str, object], message: str, strict: bool
+) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        names(ops, strict=strict, **restriction)
+    assert str(caught.value) == message
+
+
+def test_layers_that_a_restriction_does_not_concern_keep_all_ways() -> None:
+    loose = names([PRODUCT, CONV], algorithm="winograd2", partition="rows", strict=False)
+    assert loose == [["gemm over m", "gemm over n"], ["winograd2 over rows"]]
+    with pytest.raises(ScheduleError):
+        names([PRODUCT, CONV], algorithm="winograd2")
