@@ -1,0 +1,128 @@
+"""The drawings that experiments share, in the form of the papers: bars, lines, scatter.
+
+In: labels and numbers. Out: a matplotlib `Figure`, which `save_figure` writes as SVG and PNG. Texts
+of figures are plain: what a `$` says is not typeset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+Numbers = Sequence[float | None]
+
+_HEIGHT = 3.6
+_LEGEND_INSIDE = 4
+_STYLE: dict[str, object] = {
+    "svg.hashsalt": "tilewright",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.alpha": 0.4,
+    "font.size": 9,
+}
+"""Ids that do not change from run to run, text that stays text, light grids behind the data."""
+
+
+def bars(
+    labels: Sequence[str], series: Mapping[str, Numbers], *, title: str, y_label: str
+) -> Figure:
+    """A group of bars per label, one bar per series; None leaves a gap."""
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
+        beside = len(series) > _LEGEND_INSIDE
+        width = 1.5 + 0.13 * len(labels) * (len(series) + 1) + 3.5 * beside
+        figure, axes = _sheet(title, "", y_label, width=max(5.0, width))
+        share = 0.8 / max(1, len(series))
+        for i, (name, values) in enumerate(series.items()):
+            places = [j + share * (i - (len(series) - 1) / 2) for j in range(len(labels))]
+            heights = [float("nan") if value is None else value for value in values]
+            axes.bar(places, heights, share, label=name)
+        axes.set_xticks(range(len(labels)), labels)
+        if max(map(len, labels), default=0) > 6:
+            for text in axes.get_xticklabels():
+                text.set(rotation=30, ha="right", rotation_mode="anchor")
+        _legend(axes, len(series), beside=beside)
+    return figure
+
+
+def lines(
+    x: Sequence[float],
+    series: Mapping[str, Numbers],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+) -> Figure:
+    """One line with marks per series over the numbers `x`; None leaves a gap."""
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
+        figure, axes = _sheet(title, x_label, y_label, width=max(5.0, min(11.0, 0.12 * len(x))))
+        for name, values in series.items():
+            heights = [float("nan") if value is None else value for value in values]
+            axes.plot(list(x), heights, marker="o", markersize=3, linewidth=1, label=name)
+        if log_x:
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        elif all(float(place).is_integer() for place in x):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_ylim(bottom=0)
+        _legend(axes, len(series))
+    return figure
+
+
+def scatter(
+    points: Mapping[str, Sequence[tuple[float, float]]], *, title: str, x_label: str, y_label: str
+) -> Figure:
+    """One cloud per series, and the diagonal on which both numbers are equal."""
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
+        figure, axes = _sheet(title, x_label, y_label, width=4.6)
+        for name, cloud in points.items():
+            axes.scatter([x for x, _ in cloud], [y for _, y in cloud], s=12, label=name)
+        ends = [value for cloud in points.values() for point in cloud for value in point]
+        if ends:
+            limits = [0.95 * min(ends), 1.05 * max(ends)]
+            axes.plot(limits, limits, color="0.6", linewidth=1, zorder=0)
+        _legend(axes, len(points))
+    return figure
+
+
+def level_line(figure: Figure, value: float, label: str) -> Figure:
+    """The figure with a dashed line at `value`: a published bound, a peak."""
+    axes = figure.axes[0]
+    axes.axhline(value, color="0.3", linestyle="--", linewidth=1, label=label)
+    axes.legend(loc="best", frameon=False)
+    return figure
+
+
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
+    """Write `stem`.svg and `stem`.png; equal figures give equal SVG."""
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("svg", "png")]
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
+        figure.savefig(paths[0], metadata={"Date": None})
+        figure.savefig(paths[1], dpi=150)
+    return paths
+
+
+def _sheet(title: str, x_label: str, y_label: str, width: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(min(width, 14.0), _HEIGHT), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    return figure, axes
+
+
+def _legend(axes: Axes, count: int, *, beside: bool = False) -> None:
+    if beside:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    elif count > 1:
+        axes.legend(loc="best", frameon=False)

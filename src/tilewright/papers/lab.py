@@ -1,0 +1,200 @@
+"""Where experiments run: worker processes, results that survive, progress.
+
+In: a function of one case and its cases. Out: the results in the order of the cases. Each finished
+result is recorded at once, so that a run that was killed resumes, and experiments that need the
+same number share it. The key is the function, the case and the digest of every source that can
+change the result, so a result of other code is never used.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cache, partial
+from math import gcd
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from tilewright.common.errors import TilewrightError
+from tilewright.papers.model import ExperimentError
+from tilewright.papers.published import Published, read_published, read_table
+from tilewright.tune.executors import as_done
+from tilewright.tune.store import Store, StoreKind
+
+_PACKAGE = Path(__file__).parents[1]
+_VIEWS = ("cli", "report")
+"""Packages that show results and do not change them."""
+_KIND = StoreKind(
+    title="experiment records",
+    application_id=0x74776531,
+    format=1,
+    table="results",
+    schema="""
+CREATE TABLE results (
+    key TEXT PRIMARY KEY,
+    function TEXT NOT NULL,
+    parameters TEXT NOT NULL,
+    result TEXT NOT NULL
+) WITHOUT ROWID
+""",
+)
+
+Case = TypeVar("Case")
+Found = TypeVar("Found")
+RowT = TypeVar("RowT", bound=Struct)
+Advance = Callable[[str, int, int], None]
+"""Called with (the experiment, cases done so far, cases in all)."""
+
+
+class ResultRecords(Store):
+    """An open store of results, as JSON texts by key."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path, _KIND)
+
+    def get(self, key: str) -> str | None:
+        """The recorded result, None where there is none."""
+        row = self._row("SELECT result FROM results WHERE key = ?", (key,))
+        return None if row is None else str(row[0])
+
+    def put(self, key: str, function: str, case: str, result: str) -> None:
+        """Commit one result."""
+        self._insert((key, function, case, result))
+
+
+def _silent(experiment: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """How an experiment runs: `quick` asks for a small subset of the cases by the same code.
+
+    `options` are words of the user; `rows` a file that takes the place of the published table.
+    """
+
+    quick: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    rows: Path | None = None
+    records: ResultRecords | None = None
+    executor: Executor | None = None
+    advance: Advance = _silent
+    experiment: str = ""
+
+    def map(self, function: Callable[[Case], Found], cases: Sequence[Case]) -> list[Found]:
+        """`function` of each case: a module-level function whose return type is annotated.
+
+        A case and a result are plain values, frozen structs included (what msgspec encodes as
+        JSON). A case carries all that the function needs from files of the user. Raises
+        ExperimentError, with the case, where the function raises.
+        """
+        name = f"{function.__module__}.{function.__qualname__}"
+        texts = [msgspec.json.encode(case, order="deterministic").decode() for case in cases]
+        found = dict(self._recorded(name, texts))
+        new = {text: case for text, case in zip(texts, cases, strict=True) if text not in found}
+        total = len(found) + len(new)
+        self.advance(self.experiment, len(found), total)
+        calls = ((text, partial(_call, function, case)) for text, case in new.items())
+        for text, result in as_done(self.executor, calls):
+            found[text] = _value(result, name, text)
+            if self.records is not None:
+                self.records.put(_key(name, text), name, text, found[text])
+            self.advance(self.experiment, len(found), total)
+        kind = get_type_hints(function)["return"]
+        return [msgspec.json.decode(found[text], type=kind) for text in texts]
+
+    def published(self, paper: str, name: str, row: type[RowT]) -> Published[RowT]:
+        """The published table, or the user's own rows in its place."""
+        if self.rows is not None:
+            return read_table(self.rows, row)
+        return read_published(paper, name, row)
+
+    def some(self, cases: Sequence[Case], count: int) -> list[Case]:
+        """All cases, or `count` of them spread over the list in a quick run."""
+        return spread_sample(cases, count if self.quick else None)
+
+    def _recorded(self, name: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+        if self.records is not None:
+            for text in dict.fromkeys(texts):
+                if (result := self.records.get(_key(name, text))) is not None:
+                    yield text, result
+
+
+def spread_sample(cases: Sequence[Case], count: int | None) -> list[Case]:
+    """`count` cases spread over the list, its order kept; a larger sample contains a smaller one.
+
+    Steps of the golden section, made prime to the length, so that no period of the list is met.
+    """
+    total = len(cases)
+    if count is None or count >= total:
+        return list(cases)
+    step = next(s for s in range(round(0.618 * total), 2 * total) if gcd(s, total) == 1)
+    taken = sorted(i * step % total for i in range(count))
+    return [cases[i] for i in taken]
+
+
+def _call(function: Callable[[Any], Any], case: Any) -> str:
+    return msgspec.json.encode(function(case)).decode()
+
+
+def _value(result: Callable[[], str], name: str, case: str) -> str:
+    try:
+        return result()
+    except TilewrightError as error:
+        what = f"{error.where}: {error.message}" if error.where else error.message
+        raise ExperimentError(f"{name} of {case}: {what}", fix=error.fix) from error
+
+
+def _key(name: str, case: str) -> str:
+    parts = (name, case, sources_digest(name.rsplit(".", 1)[0]))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def sources_digest(module: str) -> str:
+    """Every file that can change what a function of `module` gives.
+
+    All packages but those that only show results; of `papers` the modules that `module` reaches by
+    imports, so that a change of one experiment leaves the results of the others.
+    """
+    below = (
+        path
+        for path in _PACKAGE.rglob("*.*")
+        if path.relative_to(_PACKAGE).parts[0] not in (*_VIEWS, "papers")
+        and "__pycache__" not in path.parts
+    )
+    digest = hashlib.sha256()
+    for path in sorted({*below, *_reached(module)}):
+        digest.update(f"{path.relative_to(_PACKAGE.parent)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _reached(module: str) -> set[Path]:
+    """The files of the modules of `papers` that `module` imports, directly or not."""
+    found: set[Path] = set()
+    names = [module]
+    while names:
+        path = _module_file(names.pop())
+        if path is None or path in found:
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+    return found
+
+
+def _module_file(name: str) -> Path | None:
+    if not name.startswith("tilewright.papers."):
+        return None
+    path = _PACKAGE.parent.joinpath(*name.split("."))
+    candidates = (path.with_suffix(".py"), path / "__init__.py")
+    return next((candidate for candidate in candidates if candidate.is_file()), None)

@@ -1,0 +1,43 @@
+"""What an experiment gives: rows of published and own numbers with what kind of number each is."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+from tilewright.common.errors import TilewrightError
+from tilewright.report.reproduction import Kind, Result, Row
+
+__all__ = ["ExperimentError", "Kind", "Result", "Row", "compare", "deviation_summary"]
+
+
+class ExperimentError(TilewrightError):
+    """An experiment that is not there, a table of published numbers that cannot be read."""
+
+    code = "experiment"
+
+
+def compare(
+    name: str,
+    published: float | None,
+    ours: float | None,
+    kind: Kind,
+    *,
+    note: str = "",
+    unit: str = "",
+) -> Row:
+    """A row with its deviation."""
+    deviation = ours / published - 1 if published and ours is not None else None
+    return Row(name, published, ours, deviation, kind, note, unit)
+
+
+def deviation_summary(rows: Iterable[Row]) -> dict[str, float | str]:
+    """How many rows compare, and the mean and worst of their absolute deviations in percent."""
+    found = [100 * abs(row.deviation) for row in rows if row.deviation is not None]
+    if not found:
+        return {"rows compared": 0}
+    return {
+        "rows compared": len(found),
+        "mean absolute deviation %": round(statistics.fmean(found), 2),
+        "worst absolute deviation %": round(max(found), 2),
+    }

@@ -1,0 +1,22 @@
+"""swATOP Figure 5: implicit convolution against swDNN's plans, layer by layer of three networks.
+
+The first layer of each network is left out, as in the paper: its channels are too few. At batch 1
+swDNN has no plan; there the rows say what the tuned schedule reaches.
+"""
+
+from __future__ import annotations
+
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result
+from tilewright.papers.swatop.against import IMPLICIT
+from tilewright.papers.swatop.layers import layers, speedup_figure, speedup_result
+from tilewright.papers.swatop.listings import BATCHES
+
+TITLE = "implicit convolution against swDNN's plans, layers of three networks"
+draw = speedup_figure
+
+
+def run(lab: Lab) -> Result:
+    """40 layers at each batch."""
+    cases = {batch: layers(batch, first=False) for batch in BATCHES}
+    return speedup_result(lab, "figure5", TITLE, IMPLICIT, cases)

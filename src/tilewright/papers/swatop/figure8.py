@@ -1,0 +1,198 @@
+"""swATOP Figure 8: efficiency of the convolution algorithms over the grid of Listing 1.
+
+Every schedule is the model's pick over all partitions of the four groups, simulated, on the machine
+with the costs that measured kernels show and on the ideal one, whose matrix primitive takes what an
+instruction-level simulation of its code takes. Options name one other machine (`machine=NAME`) and
+override its numbers (`primitives.gemm.switch_cycles=9`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from matplotlib.figure import Figure
+from msgspec import Struct
+
+from tilewright.ops import Conv2d
+from tilewright.papers.figures import level_line, lines
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.swatop.listings import BATCHES, listing1, listing1_as_printed
+from tilewright.papers.swatop.schedules import (
+    MACHINE,
+    Outcome,
+    Setting,
+    Task,
+    best_schedule,
+    setting,
+)
+
+TITLE = "efficiency of convolutions over Listing 1"
+ALGORITHMS = ("implicit", "explicit", "winograd2")
+QUICK = 3
+WORST = 10
+MACHINES = (MACHINE, "sw26010")
+
+Found = Mapping[Conv2d, Outcome]
+
+
+class Printed(Struct, frozen=True):
+    """One sentence of the text; `batches` joined by +."""
+
+    algorithm: str
+    batches: str
+    statistic: str
+    efficiency: float
+    printed: str
+
+    def chosen(self, found: Found) -> list[float]:
+        """The efficiencies that the sentence is about."""
+        batches = [int(batch) for batch in self.batches.split("+")]
+        return [o.efficiency for op, o in found.items() if op.batch in batches and not o.refusal]
+
+
+def run(lab: Lab) -> Result:
+    """What the text says beside ours on each machine, then every case on the first."""
+    published = lab.published("swatop", "figure8", Printed)
+    counted, printed = lab.some(listing1(), QUICK), lab.some(listing1_as_printed(), QUICK)
+    cases = list(dict.fromkeys([*counted, *printed]))
+    settings = [setting(lab, name) for name in MACHINES]
+    found = {
+        (s.machine, a): _outcomes(lab, cases, a, s)
+        for s in dict.fromkeys(settings)
+        for a in ALGORITHMS
+    }
+    readings = {"225 cases": counted, "180 as printed": printed}
+    rows = [
+        _statistic(
+            sentence, {op: found[name, sentence.algorithm][op] for op in ops}, f"{name}, {reading}"
+        )
+        for name in dict.fromkeys(s.machine for s in settings)
+        for reading, ops in readings.items()
+        for sentence in published.rows
+    ]
+    first = {a: found[settings[0].machine, a] for a in ALGORITHMS}
+    return Result(
+        paper="swatop",
+        experiment="figure8",
+        title=TITLE,
+        rows=(*rows, *_cases(first, counted)),
+        summary=_summary(found, counted),
+        notes=(f"published: {published.source}", *_notes(first, settings)),
+    )
+
+
+def draw(result: Result) -> Figure:
+    """The cases of one batch after another, an algorithm a line, as in the paper."""
+    series: dict[str, list[float | None]] = {a: [] for a in ALGORITHMS}
+    for row in result.rows:
+        if (name := row.name.split()[0]) in series and "conv2d" in row.name:
+            series[name].append(row.ours)
+    places = [float(i) for i in range(len(series["implicit"]))]
+    title = "Efficiency over Listing 1, batches 1, 32 and 128 one after the other (simulated)"
+    figure = lines(places, series, title=title, x_label="case", y_label="share of the cores' peak")
+    level_line(figure, 1.0, "peak")
+    (axes,) = figure.axes
+    axes.set_ylim(0, 1.45)
+    axes.legend(loc="upper left", ncols=4, frameon=False)
+    return figure
+
+
+def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: Setting) -> Found:
+    tasks = [Task(op, algorithm, on) for op in ops]
+    return dict(zip(ops, lab.map(best_schedule, tasks), strict=True))
+
+
+def _statistic(sentence: Printed, found: Found, reading: str) -> Row:
+    values = sentence.chosen(found)
+    combine = max if sentence.statistic == "best" else statistics.fmean
+    ours = combine(values) if values else None
+    missing = sum(
+        bool(o.refusal) for op, o in found.items() if str(op.batch) in sentence.batches.split("+")
+    )
+    note = f"printed: {sentence.printed}"
+    if missing:
+        note += f"; {missing} cases exceed main memory"
+    if ours is not None and abs(ours / sentence.efficiency - 1) > 0.1:
+        bound = "a lower bound; " if sentence.printed.startswith("over") else ""
+        note += f"; {bound}{_where_time_goes(sentence, found)}"
+    batches = sentence.batches.replace("+", ", ")
+    name = f"{sentence.algorithm}, batch {batches}, {sentence.statistic} ({reading})"
+    return compare(name, sentence.efficiency, ours, "simulated", note=note)
+
+
+def _where_time_goes(sentence: Printed, found: Found) -> str:
+    """The mean shares of the time: the evidence for a deviation."""
+    batches = sentence.batches.split("+")
+    outcomes = [o for op, o in found.items() if str(op.batch) in batches and not o.refusal]
+    shares: dict[str, float] = {}
+    for outcome in outcomes:
+        for kind, cycles in outcome.causes.items():
+            shares[kind] = shares.get(kind, 0) + cycles / outcome.cycles / len(outcomes)
+    largest = sorted(shares.items(), key=lambda item: -item[1])[:4]
+    return "our time: " + ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in largest)
+
+
+def _cases(found: Mapping[str, Found], ops: Sequence[Conv2d]) -> Iterator[Row]:
+    """Every case of every algorithm; the worst of each batch say what bounds them."""
+    for algorithm, outcomes in found.items():
+        worst = {
+            op
+            for batch in BATCHES
+            for op in _lowest({op: outcomes[op] for op in ops if op.batch == batch})
+        }
+        for op in ops:
+            outcome = outcomes[op]
+            note = _bound(outcome) if op in worst else ""
+            note = "exceeds main memory" if outcome.refusal else note
+            ours = None if outcome.refusal else outcome.efficiency
+            yield compare(f"{algorithm} {op.describe()}", None, ours, "simulated", note=note)
+
+
+def _lowest(found: Found) -> list[Conv2d]:
+    done = [op for op, outcome in found.items() if not outcome.refusal]
+    return sorted(done, key=lambda op: found[op].efficiency)[:WORST]
+
+
+def _bound(outcome: Outcome) -> str:
+    """What bounds a case, with the shares that show it."""
+    parts = [f"bound by {outcome.bound}"]
+    parts += [
+        f"{kind} {100 * cycles / outcome.cycles:.0f} %"
+        for kind, cycles in list(outcome.causes.items())[:3]
+    ]
+    parts.append(f"engine busy {100 * outcome.engine_cycles / outcome.cycles:.0f} %")
+    if outcome.waits:
+        tensor = max(outcome.waits, key=lambda name: outcome.waits[name])
+        parts.append(f"waits for {tensor} {100 * outcome.waits[tensor] / outcome.cycles:.0f} %")
+    return ", ".join(parts)
+
+
+def _summary(
+    found: Mapping[tuple[str, str], Found], ops: Sequence[Conv2d]
+) -> dict[str, float | str]:
+    """The mean efficiencies of implicit GEMM on each machine."""
+    summary: dict[str, float | str] = {}
+    for (machine, algorithm), outcomes in found.items():
+        for batch in BATCHES if algorithm == "implicit" else ():
+            values = [outcomes[op].efficiency for op in ops if op.batch == batch]
+            if values:
+                key = f"implicit, batch {batch}, mean efficiency %, {machine}"
+                summary[key] = round(100 * statistics.fmean(values), 1)
+    return summary
+
+
+def _notes(found: Mapping[str, Found], settings: Sequence[Setting]) -> Iterator[str]:
+    yield (
+        "the efficiency base is the 2969.6 Gflop/s of the 256 cores, of which 2.1 Tflop/s are "
+        "70.7 %; of the 3.06 Tflop/s that the paper quotes they are 68.6 %"
+    )
+    yield f"cases are those on {settings[0].described()}"
+    refused = {a: sum(bool(o.refusal) for o in outcomes.values()) for a, outcomes in found.items()}
+    counts = ", ".join(f"{a} {count}" for a, count in refused.items() if count)
+    if counts:
+        yield (
+            f"cases whose tensors exceed the 8 GB of a group in double precision: {counts}; "
+            "explicit GEMM and Winograd write expanded images to main memory whole"
+        )

@@ -1,0 +1,107 @@
+"""The convolution layers of swATOP's three networks (Figures 5 to 7), and the figures they share.
+
+In: an algorithm. Out: rows of speedups per batch, network and layer. Layers of equal shape count
+once: 9 of VGG-16, 20 of ResNet-50 and 14 of YOLOv2, the 43 cases that the text speaks of.
+"""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+from msgspec import Struct
+
+from tilewright.graph.zoo import network
+from tilewright.ops import Conv2d
+from tilewright.papers.figures import bars, level_line
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.swatop.against import (
+    Pair,
+    average,
+    evidence,
+    pair_row,
+    pairs,
+    speedups,
+)
+from tilewright.papers.swatop.listings import BATCHES
+from tilewright.papers.swatop.schedules import MACHINE, setting
+
+NETWORKS = ("vgg16", "resnet50", "yolov2")
+QUICK = 4
+
+
+class Claim(Struct, frozen=True):
+    """A number that the text gives for one batch: the average or best speedup, or cases won."""
+
+    batch: int
+    statistic: str
+    value: float
+
+
+def layers(batch: int, *, first: bool = True) -> dict[str, Conv2d]:
+    """Distinct convolutions by network and layer; `first`: with the first layer of each network."""
+    found: dict[str, Conv2d] = {}
+    for name in NETWORKS:
+        own: dict[Conv2d, str] = {}
+        for layer, op in network(name, batch).layers():
+            if isinstance(op, Conv2d):
+                own.setdefault(op, f"{name} {layer}")
+        found |= {layer: op for op, layer in list(own.items())[0 if first else 1 :]}
+    return found
+
+
+def speedup_result(
+    lab: Lab, experiment: str, title: str, algorithm: str, cases: dict[int, dict[str, Conv2d]]
+) -> Result:
+    """Every layer at every batch, beside what the text says of all of them."""
+    table = lab.published("swatop", experiment, Claim)
+    on = setting(lab, MACHINE)
+    rows: list[Row] = []
+    summary: dict[str, float | str] = {}
+    for batch, ops in cases.items():
+        some = dict(lab.some(list(ops.items()), QUICK))
+        found = pairs(lab, some, algorithm, on)
+        rows += [_claim(claim, found) for claim in table.rows if claim.batch == batch]
+        rows += [pair_row(Pair(f"batch {batch} {p.name}", p.op, p.tuned, p.manual)) for p in found]
+        values = speedups(found)
+        summary[f"batch {batch}: cases, of which compared"] = f"{len(found)}, {len(values)}"
+        summary[f"batch {batch}: tuned without a schedule"] = sum(
+            bool(p.tuned.refusal) for p in found
+        )
+        if values:
+            summary[f"batch {batch}: mean speedup"] = round(sum(values) / len(values), 3)
+            summary[f"batch {batch}: least speedup"] = round(min(values), 3)
+    return Result(
+        paper="swatop",
+        experiment=experiment,
+        title=title,
+        rows=tuple(rows),
+        summary=summary,
+        notes=(f"published: {table.source}", f"on {on.described()}, double precision, four groups"),
+    )
+
+
+def _claim(claim: Claim, found: list[Pair]) -> Row:
+    values = speedups(found)
+    ours: dict[str, float | None] = {
+        "mean speedup": average(found),
+        "best speedup": max(values, default=None),
+        "cases faster": float(sum(value > 1 for value in values)),
+    }
+    name = f"batch {claim.batch}: {claim.statistic}"
+    row = compare(name, claim.value, ours[claim.statistic], "simulated")
+    if row.deviation is None or abs(row.deviation) <= 0.1:
+        return row
+    return compare(name, claim.value, row.ours, "simulated", note=evidence(found))
+
+
+def speedup_figure(result: Result) -> Figure:
+    """A bar per layer and batch, as in the paper."""
+    series: dict[str, dict[str, float | None]] = {}
+    for row in result.rows:
+        head, _, layer = row.name.partition(" ")[2].partition(" ")
+        if row.unit == "x" and layer:
+            series.setdefault(f"batch {head}", {})[layer] = row.ours
+    labels = list(dict.fromkeys(layer for found in series.values() for layer in found))
+    heights = {name: [found.get(layer) for layer in labels] for name, found in series.items()}
+    figure = bars(labels, heights, title=result.title, y_label="speedup over the manual version")
+    return level_line(figure, 1.0, "equal") if BATCHES else figure

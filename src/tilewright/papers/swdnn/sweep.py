@@ -1,0 +1,176 @@
+"""Whole-chip performance of many convolutions: swDNN's plans, and what the tuner finds beside them.
+
+In: convolutions of 128 images with 64 x 64 outputs (swDNN VII). Out: Gflop/s of four core groups,
+each of which computes a quarter of the output rows (swDNN III-D). swDNN's plans are, of its two
+algorithms as printed and promoted, with blocks by its rule, the one that its own model takes;
+`tuned` is the best schedule of all implicit convolutions by ours.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from matplotlib.figure import Figure
+from msgspec import Struct
+
+from tilewright.machine import Machine, load_machine
+from tilewright.ops import Conv2d
+from tilewright.papers.figures import level_line, lines
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.swdnn.fixed_plans import SEEDS, best_plan, layer
+from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.choose import Option, choose
+from tilewright.tune.search import Candidate
+
+Way = Literal["swDNN's plans", "swDNN's plans with measured costs", "tuned"]
+MACHINES: dict[Way, str] = {
+    "swDNN's plans": "sw26010",
+    "swDNN's plans with measured costs": "sw26010_measured",
+    "tuned": "sw26010",
+}
+_UNIT = "Gflop/s"
+PEAK_GFLOPS = 4 * 742.4
+_BATCH, _OUTPUT = 128, 64
+_IMPLICIT = "implicit"
+
+
+class Layer(Struct, frozen=True):
+    """One configuration of the figure."""
+
+    in_channels: int
+    out_channels: int
+    kernel: int = 3
+
+    @property
+    def name(self) -> str:
+        """As the rows are called."""
+        size = "" if self.kernel == 3 else f" K {self.kernel}"
+        return f"Ni {self.in_channels} No {self.out_channels}{size}"
+
+
+class Case(Struct, frozen=True):
+    """A configuration in one way."""
+
+    layer: Layer
+    way: Way
+
+
+class Speed(Struct, frozen=True):
+    """Simulated Gflop/s of the chip and what was run."""
+
+    gflops: float
+    schedule: str
+
+
+class Claim(Struct, frozen=True):
+    """A statement of the text about the whole figure; the figure itself prints no numbers."""
+
+    claim: str
+    value: float
+    unit: str
+
+
+def simulated(case: Case) -> Speed:
+    """The best plan of the way, by the way's model, on the simulator."""
+    machine = load_machine(MACHINES[case.way])
+    found = case.layer
+    channels = (found.in_channels, found.out_channels)
+    op = layer(batch=_BATCH, channels=channels, rows=_OUTPUT, cols=_OUTPUT, kernel=found.kernel)
+    candidate = _tuned(op, machine) if case.way == "tuned" else best_plan(op, machine)
+    assert candidate is not None  # batches of 128 have both plans
+    run = simulate(candidate.program(machine), machine)
+    return Speed(op.flops / run.seconds / 1e9, _described(candidate))
+
+
+def _tuned(op: Conv2d, machine: Machine) -> Candidate:
+    """The best schedule of all implicit convolutions, swDNN's plans with any blocks among them."""
+    options: list[Option] = []
+    for name in (_IMPLICIT, *SEEDS.values()):
+        (choice,) = choose([op], machine, algorithm=name, partition="rows", keep=1)
+        options += choice.options
+    return min((option.candidate for option in options), key=lambda c: c.cycles)
+
+
+def _described(candidate: Candidate) -> str:
+    factors = candidate.nests[0].factors
+    tiles = ", ".join(f"{n[:-5]} {v}" for n, v in factors.items() if n.endswith("_tile"))
+    return f"{candidate.seed.name}: {tiles}"
+
+
+def sweep_result(
+    lab: Lab, experiment: str, title: str, layers: Sequence[Layer], counts: str
+) -> Result:
+    """Every layer in every way, and the claims about all of them."""
+    table = lab.published("swdnn", experiment, Claim)
+    cases = [Case(layer, way) for layer in layers for way in MACHINES]
+    speeds = lab.map(simulated, cases)
+    rows = [
+        compare(_name(case), None, speed.gflops, "simulated", note=speed.schedule, unit=_UNIT)
+        for case, speed in zip(cases, speeds, strict=True)
+    ]
+    by_way = {
+        way: [speed.gflops for case, speed in zip(cases, speeds, strict=True) if case.way == way]
+        for way in MACHINES
+    }
+    claims = [row for claim in table.rows for row in _claim_rows(claim, by_way)]
+    return Result(
+        paper="swdnn",
+        experiment=experiment,
+        title=title,
+        rows=(*claims, *rows),
+        summary=_summary(by_way, table.rows),
+        notes=(
+            f"published: {table.source}",
+            "ours run with this project's matrix primitive; the public kernels with their own are"
+            " compared with measured runs in swdnn/measured",
+            f"{_BATCH} images, {_OUTPUT} x {_OUTPUT} outputs, a quarter of the rows on each group",
+            f"54 % of the {PEAK_GFLOPS:.1f} Gflop/s of the cores are 1603.6; of the 3062.4 with the"
+            " four managing cores, which the paper calls 3.06 Tflops, 1600 are 52.2 %",
+            counts,
+        ),
+    )
+
+
+def sweep_figure(result: Result) -> Figure:
+    """Each way over the number of the configuration, as in the paper."""
+    series: dict[str, list[float | None]] = {
+        way: [row.ours for row in result.rows if row.name.endswith(f": {way}")] for way in MACHINES
+    }
+    numbers = list(range(1, max(map(len, series.values())) + 1))
+    y_label = f"{_UNIT}, four groups"
+    figure = lines(numbers, series, title=result.title, x_label="configuration", y_label=y_label)
+    claimed = [row.published for row in result.rows if row.published and row.unit == _UNIT]
+    for value in dict.fromkeys(claimed):
+        level_line(figure, value, f"published: most above {value:g}")
+    return figure
+
+
+def _name(case: Case) -> str:
+    return f"{case.layer.name}: {case.way}"
+
+
+def _claim_rows(claim: Claim, by_way: dict[Way, list[float]]) -> Iterator[Row]:
+    """Each way's median against what "most" are said to exceed; a speedup needs the other side."""
+    if claim.unit == "x":
+        note = "the speeds of the K40m are not printed"
+        yield compare(claim.claim, claim.value, None, "published", note=note, unit=claim.unit)
+        return
+    for way, speeds in by_way.items():
+        median = statistics.median(speeds)
+        ours = 100 * median / PEAK_GFLOPS if claim.unit == "%" else median
+        name = f"{claim.claim}; median of {way}"
+        yield compare(name, claim.value, ours, "simulated", unit=claim.unit)
+
+
+def _summary(by_way: dict[Way, list[float]], claims: Sequence[Claim]) -> dict[str, float | str]:
+    least = [claim.value for claim in claims if claim.unit == _UNIT]
+    found: dict[str, float | str] = {}
+    for way, speeds in by_way.items():
+        found[f"{way}, {_UNIT}, least to most"] = f"{min(speeds):.0f} to {max(speeds):.0f}"
+        for bound in least:
+            above = sum(speed > bound for speed in speeds)
+            found[f"{way}, above {bound:g}"] = f"{above} of {len(speeds)}"
+    return found

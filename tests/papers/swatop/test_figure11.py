@@ -1,0 +1,53 @@
+"""swATOP Fig. 11: what boundaries cost in both ways."""
+
+import pytest
+
+from tilewright.ops import gemm
+from tilewright.papers.lab import Lab
+from tilewright.papers.swatop import figure11
+from tilewright.papers.swatop.figure11 import Case, Cost, Costs, _counts, _limits, boundary_costs
+from tilewright.papers.swatop.schedules import Setting
+
+ON = Setting("sw26010_cg")
+
+
+def test_copying_is_part_of_the_overhead():
+    costs = boundary_costs(Case(gemm(200, 500, 64), ON))
+    for cost in (costs.lightweight, costs.classic):
+        assert 0 < cost.copying < cost.overhead < 1
+    assert costs.lightweight.copying < costs.classic.copying
+    assert costs.lightweight.cycles < costs.classic.cycles
+
+
+def test_a_product_without_boundaries_re_packs_nothing():
+    light = boundary_costs(Case(gemm(256, 256, 64), ON)).lightweight
+    assert light.copying == 0
+    assert light.overhead == pytest.approx(0, abs=0.01)
+
+
+def test_only_cases_above_the_limit_of_the_classic_way_are_shown():
+    costs = Costs(Cost(100, 0.02, 0.06), Cost(150, 0.3, 0.4))
+    rows = list(_limits({gemm(200, 200, 200): costs}, {"classic": 0.1, "lightweight": 0.05}))
+    assert (rows[0].name, rows[0].ours) == (
+        "cases with classic copying above 10 %, the ones shown", 1,
+    )  # fmt: skip
+    assert (rows[1].published, rows[1].ours) == (0.05, 0.02)
+    assert rows[3].note == "1 cases above 5 %, for their zeros"
+
+
+def test_shares_are_counted_between_edges():
+    assert list(_counts([0.0, 0.009, 0.05, 0.99])) == [
+        "0 to 1 %: 2",
+        "5 to 10 %: 1",
+        "50 to 100 %: 1",
+    ]
+
+
+def test_the_quick_form(monkeypatch):
+    monkeypatch.setattr(figure11, "QUICK", 1)
+    result = figure11.run(Lab(quick=True))
+    cases = [row for row in result.rows if " x " in row.name]
+    assert [row.name.rsplit(", ", 1)[1] for row in cases] == ["lightweight", "classic"]
+    assert result.summary["cases"] == 1
+    (axes,) = figure11.draw(result).axes
+    assert len(axes.patches) == 2

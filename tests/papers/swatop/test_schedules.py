@@ -1,0 +1,67 @@
+"""The best schedule of a task: what is measured, with and without fetching ahead."""
+
+import pytest
+
+from tilewright.common.errors import MachineError
+from tilewright.common.expr import Const
+from tilewright.machine import load_machine
+from tilewright.ops import conv2d
+from tilewright.papers.lab import Lab
+from tilewright.papers.swatop.schedules import (
+    MACHINE,
+    Setting,
+    Task,
+    best_schedule,
+    fetching_late,
+    setting,
+)
+from tilewright.tune.choose import choose
+
+OP = conv2d(batch=8, in_channels=32, out_channels=32, height=16, width=16, kernel=3, padding=1)
+
+
+def test_the_causes_sum_to_the_cycles_and_give_the_efficiency():
+    outcome = best_schedule(Task(OP, "implicit"))
+    machine = load_machine(MACHINE)
+    assert sum(outcome.causes.values()) == outcome.cycles
+    seconds = outcome.cycles / machine.clock_hz
+    assert outcome.efficiency == pytest.approx(OP.flops / seconds / machine.peak_flops)
+    waited = sum(cycles for kind, cycles in outcome.causes.items() if kind.startswith("wait"))
+    assert sum(outcome.waits.values()) == waited
+
+
+def test_fetching_late_takes_one_copy_of_each_buffer_and_leaves_the_tiles():
+    machine = load_machine(MACHINE)
+    (choice,) = choose([OP], machine, algorithm="implicit", keep=1)
+    ahead = choice.best.candidate
+    late = fetching_late(ahead)
+    assert {b.copies for b in late.program(machine).buffers} == {Const(1)}
+    for (name, before), (_, after) in zip(
+        sorted(ahead.nests[0].factors.items()), sorted(late.nests[0].factors.items()), strict=True
+    ):
+        assert after == (1 if name.endswith("_copies") else before)
+
+
+def test_fetching_late_is_slower_and_better_where_it_is_tuned_for():
+    ahead, tuned, same = (
+        best_schedule(Task(OP, "implicit", fetching=f)) for f in ("ahead", "late, tuned", "late")
+    )
+    assert ahead.cycles < tuned.cycles <= same.cycles
+
+
+@pytest.mark.parametrize("fetching", ["ahead", "late", "late, tuned"])
+def test_what_exceeds_main_memory_is_refused(fetching):
+    small = Setting("sw26010", (("memory.main.capacity_bytes", "100000"),))
+    outcome = best_schedule(Task(OP, "implicit", small, fetching))
+    assert (outcome.cycles, outcome.efficiency) == (0, 0.0)
+    assert outcome.refusal
+
+
+def test_options_name_a_machine_and_override_its_numbers():
+    options = {"machine": "sw26010_cg", "primitives.gemm.switch_cycles": "9"}
+    found = setting(Lab(options=options))
+    assert found.described() == "sw26010_cg, primitives.gemm.switch_cycles = 9"
+    assert found.load().primitives.gemm.switch_cycles == 9
+    assert setting(Lab()) == Setting(MACHINE)
+    with pytest.raises(MachineError):
+        setting(Lab(options={"nothing": "1"})).load()

@@ -1,0 +1,73 @@
+"""The simulator against measured kernels: the stated errors hold, and any file of rows is taken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tilewright.machine import load_machine
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import ExperimentError, compare
+from tilewright.papers.swdnn import measured
+from tilewright.papers.swdnn.measured import MeasuredRow, rank_correlation, simulate_row
+
+HEAD = "batch,in_channels,out_channels,stride,output,gflops\n"
+
+
+def test_simulated_speeds_are_near_the_measured_ones() -> None:
+    """A sample of the rows; the bounds are those that all rows keep to."""
+    result = measured.run(Lab(quick=True))
+    assert len(result.rows) == 16
+    assert result.summary["all, mean absolute deviation %"] < 4
+    assert result.summary["all, worst absolute deviation %"] < 12
+    assert result.summary["rank correlation"] > 0.95
+    held_out, fitted = (result.summary[f"{k}, rows compared"] for k in ("held out", "fitted"))
+    assert held_out + fitted == 16
+
+
+def test_a_users_rows_take_the_place_of_the_published_ones(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text(HEAD + "256,128,128,6,16,1500\n")
+    result = measured.run(Lab(rows=rows))
+    (row,) = result.rows
+    assert (row.published, row.note, row.kind) == (1500, "", "simulated")
+    assert result.notes[0] == "published: rows.csv"
+
+
+def test_rows_that_four_groups_do_not_divide_are_refused() -> None:
+    row = MeasuredRow(128, 128, 128, 17, 18, 1.0)
+    with pytest.raises(ExperimentError) as caught:
+        simulate_row(row, load_machine("sw26010"))
+    assert str(caught.value) == (
+        "B 128, Ni 128, No 128, S 17, 18 x 18: 18 rows of results are not divided by 4 core groups"
+    )
+
+
+def test_rank_correlation() -> None:
+    def of(ours: list[float]) -> float:
+        pairs = zip([1.0, 2.0, 3.0, 4.0], ours, strict=True)
+        return rank_correlation([compare("", p, o, "simulated") for p, o in pairs])
+
+    assert of([1, 20, 30, 400]) == 1
+    assert of([4, 3, 2, 1]) == -1
+    assert of([1, 2, 4, 3]) == 0.8
+    assert of([1, 1, 2, 2]) == pytest.approx(0.894)
+
+
+def test_the_page_on_accuracy_lists_what_is_simulated() -> None:
+    """Every measured value of the page's table, and the simulated one of a sample."""
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "sw26010-accuracy.md"
+    listed = {}
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if found := re.fullmatch(r"\| (\d+), (\d+), (\d+)\*? \|(.*)\|", line):
+            cells = [re.findall(r"[-\d.]+", cell) for cell in found[4].split("|")]
+            for output, (published, ours, _) in zip((16, 24, 32, 40), cells, strict=True):
+                extents = (int(found[i]) for i in (1, 2, 3))
+                row = MeasuredRow(128, *extents, output, float(published))
+                listed[row.name] = (row, float(ours))
+    table = Lab().published("swdnn", "measured", MeasuredRow)
+    assert [row for row, _ in listed.values()] == list(table.rows)
+    for row in measured.run(Lab(quick=True)).rows:
+        assert row.ours == pytest.approx(listed[row.name][1], abs=0.51)

@@ -1,0 +1,64 @@
+"""swDNN Figs. 7 and 9: the configurations of Fig. 8, and what three ways make of some of them."""
+
+import pytest
+
+from tilewright.machine import load_machine
+from tilewright.papers.lab import Lab
+from tilewright.papers.swdnn import figure7, figure9
+from tilewright.papers.swdnn.fixed_plans import fixed_plan, layer
+from tilewright.papers.swdnn.sweep import MACHINES, PEAK_GFLOPS, Layer, sweep_figure, sweep_result
+
+LAYERS = [Layer(64, 64), Layer(128, 128, 5)]
+
+
+@pytest.fixture(scope="module")
+def result():
+    return sweep_result(Lab(), "figure7", "some layers", LAYERS, "two of them")
+
+
+def test_the_scripts_with_their_ends_included_give_21_and_81_and_30_configurations():
+    assert len(figure7._SMALL) == 21
+    assert len(figure7._LARGE) == 81
+    assert len(figure9._LAYERS) == 30
+
+
+def test_every_layer_has_a_simulated_row_for_each_way(result):
+    rows = [row for row in result.rows if row.published is None]
+    assert [row.name for row in rows] == [
+        f"{name}: {way}" for name in ("Ni 64 No 64", "Ni 128 No 128 K 5") for way in MACHINES
+    ]
+    assert all(row.kind == "simulated" and 0 < row.ours < PEAK_GFLOPS for row in rows)
+    assert all(row.note for row in rows)
+
+
+def test_the_claims_of_the_text_are_compared_with_medians(result):
+    claims = [row for row in result.rows if row.published is not None]
+    assert len(claims) == 2 * len(MACHINES) + 2
+    assert [row.ours for row in claims[-2:]] == [None, None]
+    assert claims[0].published == 1600
+
+
+def test_tuning_does_not_lose_against_the_fixed_plans(result):
+    found = {row.name: row.ours for row in result.rows}
+    for layer_ in LAYERS:
+        assert found[f"{layer_.name}: tuned"] >= found[f"{layer_.name}: swDNN's plans"]
+
+
+def test_the_picture_marks_the_claim(result):
+    (axes,) = sweep_figure(result).axes
+    assert [line.get_label() for line in axes.lines] == [
+        *MACHINES, "published: most above 1600",
+    ]  # fmt: skip
+
+
+def test_the_rule_takes_whole_channels_both_buffers_twice_and_the_largest_block():
+    op = layer(batch=128, channels=(128, 128), rows=16, cols=64, kernel=3)
+    machine = load_machine("sw26010_cg")
+    candidate = fixed_plan(op, "img", machine, promoted=False)
+    factors = candidate.nests[0].factors
+    assert (factors["in_channel_tile"], factors["out_channel_tile"]) == (128, 128)
+    assert (factors["x_copies"], factors["w_copies"]) == (2, 2)
+    given = {"out_col_tile": factors["out_col_tile"] // 2}
+    smaller = fixed_plan(op, "img", machine, promoted=False, tiles=given)
+    assert smaller.nests[0].factors["out_col_tile"] == given["out_col_tile"]
+    assert fixed_plan(op, "img", machine, promoted=False, tiles={"out_col_tile": 5}) is None
