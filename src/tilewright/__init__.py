@@ -7,14 +7,35 @@
 True
 """
 
-from tilewright import ops
-from tilewright.common.errors import TilewrightError
-from tilewright.compiler.kernel import CompiledNetwork, Kernel
-from tilewright.compiler.pipeline import compile, load
-from tilewright.graph.graph import Network
-from tilewright.machine import Machine, list_machines, load_machine
-from tilewright.seeds.space import seed
-from tilewright.tune.records import Records
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright import ops
+    from tilewright.common.errors import TilewrightError
+    from tilewright.compiler.kernel import CompiledNetwork, Kernel
+    from tilewright.compiler.pipeline import compile, load
+    from tilewright.graph.graph import Network
+    from tilewright.machine import Machine, list_machines, load_machine
+    from tilewright.seeds.space import seed
+    from tilewright.tune.records import Records
+
+_HOMES = {
+    "CompiledNetwork": "compiler.kernel",
+    "Kernel": "compiler.kernel",
+    "Machine": "machine",
+    "Network": "graph.graph",
+    "Records": "tune.records",
+    "TilewrightError": "common.errors",
+    "compile": "compiler.pipeline",
+    "list_machines": "machine",
+    "load": "compiler.pipeline",
+    "load_machine": "machine",
+    "seed": "seeds.space",
+}
+"""Where each public name lives: it is imported when it is first used, so that listing machines does
+not wait for the compiled cost model.
+"""
 
 __all__ = [
     "CompiledNetwork",
@@ -30,3 +51,16 @@ __all__ = [
     "ops",
     "seed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ops":
+        return import_module("tilewright.ops")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"tilewright.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

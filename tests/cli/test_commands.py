@@ -3,17 +3,19 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from support.onnx_models import floats, model, node, saved
 from tilewright.cli.main import app
+from tilewright.targets.c_compiler import processor_flags
 
 GEMM = ["gemm", "--m", "256", "--n", "192", "--k", "128", "--machine", "sw26010_cg"]
 LAYER_KEYS = {
     "name", "op", "shape", "algorithm", "partition", "schedule", "candidates", "estimate_cycles",
     "simulated_cycles", "milliseconds", "gflops", "peak_fraction", "bound", "lower_bound_cycles",
-    "check", "artifact",
+    "check", "artifact", "timed_by", "measured_seconds",
 }  # fmt: skip
 RESULT_KEYS = {
     "machine", "batch", "dtype", "layers", "tuning_seconds", "candidates_total",
@@ -53,7 +55,7 @@ def test_compile_prints_one_line_per_layer_and_says_whose_the_numbers_are():
         r"\d+ candidates priced in [\d.]+ s",
         lines[4],
     )
-    stages = ["choose", "confirm", "instantiate", "simulate", "emit", "check"]
+    stages = ["choose", "confirm", "instantiate", "emit", "simulate", "check"]
     assert [line.split()[0] for line in lines[5:]] == stages
 
 
@@ -142,6 +144,79 @@ def test_tune_as_a_black_box_simulates_every_candidate(tmp_path):
     ] == best  # fmt: skip
 
 
+needs_avx512 = pytest.mark.skipif(
+    "avx512f" not in processor_flags(), reason="the shipped machine has AVX-512"
+)
+NATIVE = ["gemm", "--m", 40, "--n", 50, "--k", 30, "--dtype", "f32", "-m", "host"]
+
+
+@needs_avx512
+def test_compile_for_this_computer_is_measured():
+    text = run("compile", *NATIVE, "--check").stdout
+    assert "ms (model)" in text
+    assert "ms (measured)" in text
+    assert re.search(r"total [\d.]+ ms measured, ", text)
+    assert "simulated" not in text
+    assert " exact" in text
+    text = run("compile", *NATIVE, "--no-measure").stdout
+    assert "measured" not in text
+    assert re.search(r"total [\d.]+ ms by the model, ", text)
+
+
+@needs_avx512
+def test_tune_for_this_computer_shows_measured_cycles():
+    text = run("tune", *NATIVE, "--top", 2).stdout
+    assert "cycles (measured)" in text
+    assert "simulated" not in text
+
+
+@needs_avx512
+def test_run_computes_judges_and_times(tmp_path):
+    given, result = tmp_path / "in.npz", tmp_path / "out.npz"
+    a, b = np.ones((40, 30), np.float32), np.full((30, 50), 2, np.float32)
+    np.savez(given, a=a, b=b)
+    found = run_json("run", *NATIVE, "--input", given, "-o", result)
+    assert (found["machine"], found["check"], found["output"]) == ("host", "exact", str(result))
+    assert found["layer"]["timed_by"] == "measured"
+    with np.load(result) as arrays:
+        np.testing.assert_array_equal(arrays["c"], a @ b)
+    text = run("run", *NATIVE).stdout
+    assert re.search(
+        r"result: (exact|within bound)\n[\d.]+ ms measured, [\d.]+ ms by the mod", text
+    )
+
+
+@needs_avx512
+def test_what_runs_here_is_not_simulated(tmp_path):
+    run("compile", *NATIVE, "--no-measure", "-o", tmp_path / "k")
+    assert run("simulate", tmp_path / "k", code=1).stderr == (
+        "error: machine 'host' is this computer: it is measured, not simulated\n"
+        "  fix: tilewright run, or another --machine\n"
+    )
+    assert "by the model" in run("explain", tmp_path / "k").stdout
+    checked = run("check", tmp_path / "k", "-m", "host").stdout
+    assert checked.endswith("2 checks on host, 0 refused\n")
+
+
+def test_run_refuses_what_is_no_operator_or_not_here(tmp_path):
+    assert run("run", "lenet5", "-m", "host", code=2).stderr == (
+        "error: run takes an operator, conv2d or gemm, found 'lenet5'\n"
+    )
+    assert run("run", *GEMM, code=1).stderr == (
+        "error: machine 'sw26010_cg' is not this computer: its code cannot be timed here\n"
+        "  fix: simulate it\n"
+    )
+    other = tmp_path / "x.npz"
+    np.savez(other, x=np.ones(3))
+    assert run("run", *NATIVE, "--input", other, code=1).stderr == (
+        f"error: {other}: expected the arrays a, b, found x\n"
+    )
+    other.write_text("no archive")
+    assert run("run", *NATIVE, "--input", other, code=1).stderr.startswith(
+        f"error: {other}: cannot be read as .npz: "
+    )
+
+
 def test_explain_accounts_for_the_whole_time(artifact):
     found = run_json("explain", artifact)
     assert sum(c["cycles"] for c in found["causes"]) == found["layer"]["simulated_cycles"]
@@ -179,6 +254,14 @@ def test_check_accepts_what_fits_and_says_what_is_computed_in_vain():
     assert "depth = 30 is computed as 32, which the mesh divides" in notes
 
 
+def test_check_of_one_algorithm(tmp_path, artifact):
+    result = run_json("check", "lenet5", "--algorithm", "implicit", "-m", "sw26010_cg")
+    tried = {f["subject"].split(", ")[1] for f in result["findings"] if f["status"] == "ok"}
+    assert tried == {"implicit over whole", "gemm over whole"}
+    text = run("check", artifact, "--algorithm", "gemm", code=2).stderr
+    assert text == f"error: {artifact} is written already: leave --algorithm\n"
+
+
 def test_check_refuses_with_tensor_number_limit_and_way_out(artifact):
     small = ["--set", "memory.spm.capacity_bytes=4200"]
     result = run_json("check", "gemm", "--m", 64, "--n", 64, "--k", 64, *small, code=3)
@@ -210,7 +293,7 @@ def test_machines_lists_and_shows_every_number_with_its_source():
     assert values["memory.spm.capacity_bytes"] == {
         "key": "memory.spm.capacity_bytes", "value": 131072, "source": "set by the user"
     }  # fmt: skip
-    assert all(v["source"] for v in shown["values"] if not isinstance(v["value"], str))
+    assert all(v["source"] for v in shown["values"] if not isinstance(v["value"], str | bool))
     assert "sw26010_cg" in run("machines").stdout
     assert "clock_hz" in run("machines", "sw26010").stdout
 

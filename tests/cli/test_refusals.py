@@ -40,7 +40,8 @@ REFUSALS = [
         ["compile", "lenet5", "--machine", "tpu"],
         1,
         "unknown machine 'tpu'",
-        "known machines: sw26010, sw26010_cg; or give the path of a .toml file",
+        "known machines: host, sw26010, sw26010_cg, sw26010_measured; "
+        "or give the path of a .toml file",
     ),
     (
         ["machines", "sw26010", "--set", "memory.spm.capacity=3"],
@@ -175,7 +176,7 @@ def test_missing_and_impossible_options_are_usage():
 def test_extents_beyond_any_memory_are_refused_in_words(extent):
     result = run("compile", "gemm", "--m", extent, "--n", extent, "--k", extent)
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: gemm of gemm m")
+    assert result.stderr.startswith("error: each of 4 pieces: gemm of gemm m")
     assert "bytes of main memory" in result.stderr
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.common.errors import ProgramError
+from tilewright.common.errors import MachineError, ProgramError
 from tilewright.compiler.artifact import (
     ArtifactError,
     new_folder,
@@ -100,6 +100,44 @@ def test_folders_of_others_are_left_alone(kernel, tmp_path):
         f"{tmp_path / 'thesis.tex'}: is a file, not a folder"
     )
     assert (tmp_path / "thesis.tex").read_text() == "mine"
+
+
+def test_files_that_were_added_to_a_folder_are_not_removed(written, kernel):
+    (written / "main.c").write_text("mine")
+    assert refusal(kernel.write, written) == (
+        f"{written}: holds 'main.c', which tilewright did not write and would remove; "
+        "give a new folder, or empty this one"
+    )
+    assert (written / "main.c").read_text() == "mine"
+    (written / "main.c").unlink()
+    (written / "libgemm.a").write_text("built by the Makefile")
+    kernel.write(written)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "../x"}, "name: expected a name of letters, digits, - and _, found '../x'"),
+        ({"clock_hz": 10**18}, f"clock_hz: expected 0 or 1e-12 to 1e+15, found {10**18}"),
+    ],
+)
+def test_a_stored_machine_is_checked_like_a_file(written, change, message):
+    stored = json.loads((written / "kernel.json").read_text())
+    stored["machine"] |= change
+    (written / "kernel.json").write_text(json.dumps(stored))
+    with pytest.raises(MachineError) as caught:
+        read_kernel(written)
+    assert str(caught.value) == f"{written / 'kernel.json'}: {message}"
+
+
+def test_stored_texts_do_not_steer_a_terminal(written):
+    path = written / "kernel.json"
+    stored = json.loads(path.read_text())
+    stored["explanation"]["causes"][0]["subject"] = "\x1b[31mred"
+    path.write_text(json.dumps(stored))
+    assert refusal(read_kernel, written) == (
+        f"{path}: holds the text '\\x1b[31mred', which cannot be shown"
+    )
 
 
 def test_a_folder_below_a_file_cannot_be_made(kernel, tmp_path):

@@ -12,7 +12,10 @@ from tilewright.isa import make_instruction as make
 from tilewright.report.pipeline import hottest_loop, pipeline_report
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text, pressure_text, stall_text, timeline_text
-from tilewright.simulate import CoreRun, Mesh, encode_program, simulate_core, simulate_mesh
+from tilewright.simulate.instruction_level import simulate_core, simulate_mesh
+from tilewright.simulate.launch import Mesh
+from tilewright.simulate.program import encode_program
+from tilewright.simulate.runs import CoreRun
 
 CPE = load_table("sw26010_cpe")
 ZERO = Register(31)

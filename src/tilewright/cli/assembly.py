@@ -87,7 +87,7 @@ def find_table(name: str) -> InstructionTable:
 def _result(found: Object, path: Path, text: str) -> ObjectResult:
     return ObjectResult(
         file=str(path),
-        table=found.table_name,
+        table=found.instruction_set,
         sections=tuple(SectionLine(s.name, s.size_bytes) for s in found.sections),
         symbols=tuple(s.name for s in found.symbols),
         instructions=len(found.instructions),

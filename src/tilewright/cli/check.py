@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from tilewright.cli.options import MachineOptions, OperatorOptions
-from tilewright.cli.output import OutputOptions
-from tilewright.cli.workload import read_workload
+from tilewright.cli.options import AlgorithmName, MachineOptions, OperatorOptions
+from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.workload import Workload, read_workload
 from tilewright.common.errors import CheckFailed, TilewrightError
 from tilewright.compiler.artifact import (
     NETWORK_FILE,
@@ -26,11 +26,10 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.partition import split
-from tilewright.seeds.space import seeds_for
 from tilewright.targets.registry import find_target
 from tilewright.tune.choose import padded_axes
-from tilewright.tune.search import require_fit
+from tilewright.tune.fit import require_fit
+from tilewright.tune.ways import Way, ways
 
 _BRIEF = 30
 """More findings than this are shown without those that are well."""
@@ -62,21 +61,19 @@ def check_command(
     machine: MachineOptions,
     operator: OperatorOptions,
     output: OutputOptions,
+    algorithm: AlgorithmName = None,
 ) -> None:
     """Check that operators fit a machine, or that a program is legal on it."""
     target = machine.load()
     path = Path(subject)
+    if algorithm is not None and path.exists() and path.suffix != ".onnx":
+        raise UsageProblem(f"{subject} is written already: leave --algorithm")
     if path.is_dir():
         findings = tuple(f for folder in _kernels(path) for f in _written(folder, target))
     elif path.is_file() and path.suffix != ".onnx":
         findings = tuple(_program(read_program(read_text(path), subject), subject, target))
     else:
-        workload = read_workload(subject, operator)
-        firsts: dict[Op, str] = {}
-        for name, op in workload.layers:
-            firsts.setdefault(op, name)
-        found = (f for op, name in firsts.items() for f in _operator(name, op, target))
-        findings = tuple(dict.fromkeys(found))
+        findings = _workload(read_workload(subject, operator), target, algorithm)
     _finish(CheckReport(target.name, findings, _refused(findings)), output)
 
 
@@ -91,16 +88,30 @@ def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
     return _program(read_kernel(folder)[1], str(folder / PROGRAM_FILE), machine)
 
 
-def _operator(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
-    """Does an algorithm fit, divided over the groups in some way? What is computed in vain?"""
+def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tuple[Finding, ...]:
+    """What is found about each distinct operator."""
+    firsts: dict[Op, str] = {}
+    for name, op in workload.layers:
+        firsts.setdefault(op, name)
+    strict = len(workload.layers) == 1
+    every = ways(list(firsts), machine, algorithm=algorithm, strict=strict)
+    found = (
+        finding
+        for (op, name), own in zip(firsts.items(), every, strict=True)
+        for finding in (*_operator(name, own, machine), *_notes(name, op, own, machine))
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:
+    """Does an algorithm fit, divided over the groups in some way?"""
     rule = "fits scratchpad and main memory"
     tried = [
         (
             f"{name}, {seed.name} over {part.kind}",
             _problem(partial(require_fit, part.piece, seed, machine)),
         )
-        for part in split(op, machine.groups.count)
-        for seed in seeds_for(part.piece)
+        for part, seed in own
     ]
     status = "note" if any(problem is None for _, problem in tried) else "refused"
     for subject, problem in tried:
@@ -108,20 +119,19 @@ def _operator(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
             yield Finding(subject, rule, "ok")
         else:
             yield Finding(subject, rule, status, problem.message, problem.fix)
-    yield from _notes(name, op, machine)
 
 
-def _notes(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
+def _notes(name: str, op: Op, own: list[Way], machine: Machine) -> Iterator[Finding]:
     """Extents that are rounded up, and pieces that overlap: legal, but not free."""
-    for seed in seeds_for(op):
-        for axis, extent, padded in padded_axes(op, seed, machine):
+    for part, seed in own:
+        for axis, extent, padded in padded_axes(part.piece, seed, machine):
             yield Finding(
-                f"{name}, {seed.name}",
+                f"{name}, {seed.name} over {part.kind}",
                 "divisibility",
                 "note",
                 f"{axis} = {extent} is computed as {padded}, which the mesh divides",
             )
-    for part in split(op, machine.groups.count):
+    for part in {part.kind: part for part, _ in own}.values():
         total = sum(piece.op.flops for piece in part.pieces)
         if total > op.flops:
             yield Finding(
@@ -136,7 +146,8 @@ def _notes(name: str, op: Op, machine: Machine) -> Iterator[Finding]:
 def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding]:
     """Stage rules and capacity, then what code generation refuses: descriptor limits."""
     capacity = machine.spm_available_bytes
-    legal = partial(verify, program, "explicit", capacity_bytes=capacity)
+    addressed = machine.memory.caches is not None
+    legal = partial(verify, program, "explicit", capacity_bytes=capacity, in_place=addressed)
     emitted = partial(find_target(machine.target).emit, program, machine)
     rules = (("stage rules and scratchpad capacity", legal), ("DMA descriptor limits", emitted))
     for rule, act in rules:

@@ -36,8 +36,14 @@ class CompileOptions:
         Path | None, typer.Option("--output", "-o", help="Folder for code and results.")
     ] = None
     top: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Simulate the K best and take the fastest.")
+        int,
+        typer.Option(
+            min=0, max=10_000, help="Simulate or measure the K best and take the fastest."
+        ),
     ] = 0
+    measure: Annotated[
+        bool, typer.Option(help="Time the chosen code, where the machine is this computer.")
+    ] = True
     check: Annotated[
         bool, typer.Option("--check", help="Run the generated code of every layer on the host.")
     ] = False
@@ -70,12 +76,13 @@ def compile_command(
     options: CompileOptions,
     output: OutputOptions,
 ) -> None:
-    """Choose the best schedule of every layer, generate its code, simulate and report it."""
+    """Choose the best schedule of every layer; generate, time and report its code."""
     target, check = machine.load(), options.which
     workload = read_workload(network, operator)
     if options.out is not None:
         require_replaceable(options.out)
-    compiled = searched(workload, target, search, options.top, output, check)
+    measure = options.measure
+    compiled = searched(workload, target, search, options.top, output, check, measure=measure)
     written = _write(workload, compiled, options.out)
     show_result(written, target, output, timings=options.timings)
     if options.out is not None:
@@ -90,6 +97,8 @@ def searched(
     output: OutputOptions,
     check: Check = "none",
     keep: int = 4,
+    *,
+    measure: bool = True,
 ) -> CompiledNetwork:
     """Compile with the records and the executor that the options name."""
     with ExitStack() as stack:
@@ -105,6 +114,7 @@ def searched(
             executor=executor,
             progress=progress,
             check=check,
+            measure=measure,
         )
         return compile_layers(workload.name, workload.layers, machine, settings)
 
@@ -130,7 +140,7 @@ def show_result(
     output.value(result)
     output.show(
         layer_table(result, machine.clock_hz, schedules=output.is_wide),
-        totals(result, machine.peak_flops),
+        totals(result, machine.peak_flops_of(result.dtype)),
     )
     for check in result.checks:
         output.show(f"{check.algorithm}: code of {check.name} ({check.shape}) is {check.check}")

@@ -19,8 +19,12 @@ from tilewright.compiler.artifact import (
     read_network,
     stored_op,
 )
+from tilewright.cost.roofline import roofline
+from tilewright.graph.names import quoted
 from tilewright.report.explain import explain_text
+from tilewright.report.roofline import roofline_text
 from tilewright.report.table import layer_table, totals
+from tilewright.simulate.kernel_level import simulate
 
 ArtifactFolder = Annotated[
     Path, typer.Argument(metavar="ARTIFACT", help="A folder of `compile -o`.")
@@ -36,20 +40,31 @@ def explain_command(
     changes: Annotated[
         bool, typer.Option(help="Simulate changed machines to see what would help.")
     ] = True,
+    levels: Annotated[
+        bool,
+        typer.Option(
+            "--roofline", help="Bandwidth required and available at each level of the memories."
+        ),
+    ] = False,
 ) -> None:
     """Explain the time of an operator, or of one layer of a network."""
     folder = kernel_folder(artifact, layer, output)
     stored, program = read_kernel(folder)
     found = stored.explanation
-    if changes:
+    if changes and found.layer.timed_by == "simulated":
         where = str(folder / KERNEL_FILE)
         piece = stored_op(stored.pieces[0].op, where) if stored.pieces else None
         if piece is None:
             raise ArtifactError("has no pieces", where=where)
         helping = changes_that_help(piece, found.layer.algorithm, program, stored.machine)
         found = structs.replace(found, changes=helping)
+    if levels:
+        useful = simulate(program, stored.machine).useful_flops
+        found = structs.replace(found, roofline=roofline(program, stored.machine, useful))
     output.value(found)
     output.show(explain_text(found).rstrip("\n"))
+    if found.roofline is not None:
+        output.show("", roofline_text(found.roofline).rstrip("\n"))
 
 
 def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> Path:
@@ -68,11 +83,13 @@ def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> P
     chosen = layer or max(stored.result.layers, key=lambda x: x.milliseconds).name
     if chosen not in stored.folders:
         known = ", ".join(stored.folders)
-        raise GraphError(f"there is no layer {chosen!r}", fix=f"the layers are {known}")
+        raise GraphError(f"there is no layer {quoted(chosen)}", fix=f"the layers are {known}")
     if layer is None:
         machine = stored.machine
         output.show(layer_table(stored.result, machine.clock_hz, schedules=output.is_wide))
         output.show(
-            totals(stored.result, machine.peak_flops), f"the slowest layer is {chosen}:", ""
+            totals(stored.result, machine.peak_flops_of(stored.result.dtype)),
+            f"the slowest layer is {chosen}:",
+            "",
         )
     return artifact / stored.folders[chosen]

@@ -1,43 +1,71 @@
-"""The `tilewright` program: every command, and nothing else."""
+"""The `tilewright` program: every command, and nothing else.
+
+A command's module is imported when the command is called, so that help and the light commands do
+not wait for the tuner and its compiled functions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from tilewright.cli.assembly import asm_command, objdump_command
-from tilewright.cli.check import check_command
-from tilewright.cli.compile import compile_command
-from tilewright.cli.explain import explain_command
-from tilewright.cli.flatten import flat
-from tilewright.cli.machines import machines_command
-from tilewright.cli.pipeline import pipeline_command
-from tilewright.cli.simulate import simulate_command
-from tilewright.cli.tune import tune_command
-from tilewright.tune.records import tool_version
+from tilewright.common.version import tool_version
+
+COMMANDS = {
+    "compile": "Choose the best schedule of every layer; generate, time and report its code.",
+    "tune": "Search the schedules of every layer, and show the best ones.",
+    "run": "Run an operator on this computer; compare it with the reference, and time it.",
+    "simulate": "Simulate one core group running a program, with a cause for every cycle.",
+    "check": "Check that operators fit a machine, or that a program is legal on it.",
+    "explain": "Explain the time of an operator, or of one layer of a network.",
+    "calibrate": "Measure this computer and write a machine description with its numbers.",
+    "machines": "List the machines, or show one with the source of each number.",
+    "asm": "Assemble a file into an ELF object.",
+    "objdump": "Show an object: sections, symbols, relocations, disassembly.",
+    "pipeline": "Run a program on one core; show its pipeline, with a cause for every stall.",
+    "reproduce": "Print published numbers, ours and the deviation; write figures, CSV and JSON.",
+}
+"""What `--help` says of each command without importing it: the first line of its docstring."""
+
+_MODULES = {"asm": "assembly", "objdump": "assembly"}
+"""Where a command lives that has no module of its own name."""
+
+
+def command(name: str) -> TyperCommand:
+    """The command with its options."""
+    flat = import_module("tilewright.cli.flatten").flat
+    module = import_module(f"tilewright.cli.{_MODULES.get(name, name)}")
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name)(flat(getattr(module, f"{name}_command")))
+    found = typer.main.get_command(single)
+    assert isinstance(found, TyperCommand)
+    return found
+
+
+class Commands(TyperGroup):
+    """All commands by name; the one that is called is imported."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """(name, command, other arguments), as click has it; UsageError suggests the nearest."""
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, stub if name is None else command(name), rest
+
 
 app = typer.Typer(
     name="tilewright",
+    cls=Commands,
     help="Tile schedules, code and cycles for many-core machines with software-managed memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "compile": compile_command,
-    "tune": tune_command,
-    "simulate": simulate_command,
-    "check": check_command,
-    "explain": explain_command,
-    "machines": machines_command,
-    "asm": asm_command,
-    "objdump": objdump_command,
-    "pipeline": pipeline_command,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(flat(_command))
 
 
 def _version(wanted: bool) -> None:

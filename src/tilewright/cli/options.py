@@ -20,6 +20,9 @@ Flag = Annotated[bool, typer.Option(rich_help_panel="Operator")]
 Factor = Annotated[float | None, typer.Option(rich_help_panel="Operator")]
 
 
+AlgorithmName = Annotated[str | None, typer.Option(help="Consider one algorithm only.")]
+
+
 @dataclass(frozen=True)
 class MachineOptions:
     """Which machine, with which numbers changed."""
@@ -37,13 +40,13 @@ class MachineOptions:
         return load_machine(self.machine, overrides(self.set))
 
 
-def overrides(settings: list[str] | None) -> dict[str, str]:
+def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
     """`["a.b=1"]` -> `{"a.b": "1"}`; UsageProblem for anything else."""
     found = {}
     for setting in settings or []:
         key, equals, value = setting.partition("=")
         if not (key and equals and value):
-            raise UsageProblem(f"--set takes KEY=VALUE, found {setting!r}")
+            raise UsageProblem(f"{option} takes KEY=VALUE, found {setting!r}")
         found[key] = value
     return found
 
@@ -82,7 +85,7 @@ class OperatorOptions:
 class SearchOptions:
     """What the search is restricted to, and where it remembers."""
 
-    algorithm: Annotated[str | None, typer.Option(help="Consider one algorithm only.")] = None
+    algorithm: AlgorithmName = None
     partition: Annotated[
         str | None, typer.Option(help="Divide over the core groups in one way only.")
     ] = None

@@ -17,7 +17,6 @@ import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tilewright.asm import SourceErrors
 from tilewright.common.errors import TilewrightError
 
 _PLAIN_WIDTH = 200
@@ -99,13 +98,8 @@ def _report(error: TilewrightError, as_json: bool) -> None:
     }
     if as_json:
         print_json({"error": fields})
-    elif isinstance(error, SourceErrors):
-        typer.echo(str(error), err=True)
     else:
-        place = f"{error.where}: " if error.where else ""
-        typer.echo(f"error: {place}{error.message}", err=True)
-        if error.fix:
-            typer.echo(f"  fix: {error.fix}", err=True)
+        typer.echo(error.render(), err=True)
 
 
 @contextmanager

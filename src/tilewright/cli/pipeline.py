@@ -10,17 +10,19 @@ import typer
 from numpy.typing import NDArray
 
 from tilewright.asm import Object, assemble_file, link
-from tilewright.cli.assembly import find_table
 from tilewright.cli.options import MachineOptions
 from tilewright.cli.output import OutputOptions
+from tilewright.common.errors import MachineError
 from tilewright.compiler.artifact import write_text
-from tilewright.isa import InstructionTable
+from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.modulo import Effort, modulo_schedule
 from tilewright.isa.operations import operations_of
 from tilewright.report.pipeline import hottest_loop, pipeline_report
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text
-from tilewright.simulate import CoreRun, encode_program, simulate_core
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.program import encode_program
+from tilewright.simulate.runs import CoreRun
 
 
 def pipeline_command(
@@ -40,8 +42,14 @@ def pipeline_command(
         Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")
     ] = None,
 ) -> None:
-    """Run a program on one core and show its pipeline: stalls with causes, units, timeline."""
-    table = find_table(machine.load().core.instruction_table)
+    """Run a program on one core; show its pipeline, with a cause for every stall."""
+    described = machine.load()
+    if described.core.instruction_table is None:
+        raise MachineError(
+            f"machine {described.name!r} has no instruction table: its cores are not simulated",
+            fix="give a machine that has core.instruction_table",
+        )
+    table = load_table(described.core.instruction_table)
     image = link([assemble_file(file, table)], table)
     code = [placed for placed in image.instructions if placed.section == ".text"]
     program = encode_program([placed.instruction for placed in code], table, name=file.name)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from tilewright.cli.explain import kernel_folder
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.common.errors import SimulationError
 from tilewright.compiler.artifact import (
     read_kernel,
     read_program,
@@ -22,6 +23,8 @@ from tilewright.machine import Machine, load_machine
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.view import CauseRow, TrafficRow
 from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.targets.base import NativeTarget
+from tilewright.targets.registry import find_target
 
 _DEFAULT_MACHINE = "sw26010"
 
@@ -66,6 +69,11 @@ def simulate_command(
         raise UsageProblem("--set changes the machine that --machine names: give both")
     given = load_machine(machine, overrides(set)) if machine else None
     program, target = _read(source, layer, given, output)
+    if isinstance(find_target(target.target), NativeTarget):
+        raise SimulationError(
+            f"machine {target.name!r} is this computer: it is measured, not simulated",
+            fix="tilewright run, or another --machine",
+        )
     run = simulate(program, target, trace_limit=trace_limit if trace else 0)
     if trace:
         write_text(trace, perfetto_json(run, target, program.name))

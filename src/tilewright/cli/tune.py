@@ -34,13 +34,17 @@ def tune_command(
     search: SearchOptions,
     output: OutputOptions,
     method: Annotated[
-        Method, typer.Option(help="Rank by the model, or simulate candidates as a black box.")
+        Method,
+        typer.Option(
+            help="Rank by the model, or simulate (measure on this computer) all as a black box."
+        ),
     ] = Method.MODEL,
     top: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="Simulate the K best by the model (default: 0 with model, all with simulate).",
+            help="Simulate or measure the K best by the model "
+            "(default: 0 with model, all with simulate).",
         ),
     ] = None,
 ) -> None:
@@ -60,7 +64,8 @@ def _candidates(kernel: Kernel) -> Table:
     table = plain_table(f"{kernel.name}: {kernel.op.describe()}")
     for column in ("algorithm", "divided over", "schedule"):
         table.add_column(column)
-    for column in ("cycles (model)", "cycles (simulated)"):
+    judge = "measured" if kernel.simulated is None else "simulated"
+    for column in ("cycles (model)", f"cycles ({judge})"):
         table.add_column(column, justify="right")
     for row in _rows(kernel):
         table.add_row(*row)

@@ -14,52 +14,28 @@ from typing import Any
 import msgspec
 
 from tilewright.common.dtypes import dtype
+from tilewright.compiler.account import Account
 from tilewright.cost.estimate import estimate
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.report.view import (
-    CauseRow,
-    Change,
-    Explanation,
-    LayerResult,
-    Rejected,
-    TrafficRow,
-)
+from tilewright.report.view import Change, Explanation, LayerResult, Rejected
 from tilewright.seeds.space import parameters
-from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.simulate.kernel_level import simulate
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.search import Candidate
 
-_BOUNDS = {
-    "compute useful": "compute",
-    "compute padding": "compute",
-    "compute overhead": "compute",
-    "primitive": "primitives",
-    "dma issue": "dma issue",
-    "wait latency": "dma latency",
-    "wait bandwidth": "dma bandwidth",
-    "barrier": "barriers",
-}
 _SHOWN_REJECTED = 3
 
 
-def bound_of(run: KernelRun) -> str:
-    """What takes the largest part of the time."""
-    parts: dict[str, int] = {}
-    for kind, cycles in run.by_kind().items():
-        parts[_BOUNDS[kind]] = parts.get(_BOUNDS[kind], 0) + cycles
-    return max(parts, key=lambda part: parts[part]) if parts else "compute"
-
-
-def lower_bounds(op: Op, machine: Machine, run: KernelRun) -> tuple[int, int]:
+def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]:
     """Cycles that one group needs at least: for the operations, and to move each operand once.
 
     The operations are those of the algorithm where it needs fewer than the direct form.
     """
-    flops = min(op.flops, run.useful_flops)
-    compute = flops / (machine.cores * machine.core.flops_per_cycle)
+    flops = min(op.flops, useful_flops)
+    compute = flops / (machine.cores * machine.core.peak_flops_per_cycle(op.dtype))
     size = dtype(op.dtype).size_bytes
     read = sum(math.prod(shape) for shape in op.input_shapes) * size
     written = math.prod(op.out_shape) * size
@@ -71,47 +47,46 @@ def lower_bounds(op: Op, machine: Machine, run: KernelRun) -> tuple[int, int]:
 
 
 def layer_result(
-    name: str, choice: Choice, option: Option, machine: Machine, run: KernelRun
+    name: str, choice: Choice, option: Option, machine: Machine, account: Account
 ) -> LayerResult:
     """The line of the report for one operator."""
-    seconds = run.cycles / machine.clock_hz
+    op, piece = choice.op, option.partition.piece
+    seconds = account.seconds(machine.clock_hz)
     return LayerResult(
         name=name,
-        op=choice.op.kind,
-        shape=choice.op.describe(),
+        op=op.kind,
+        shape=op.describe(),
         algorithm=option.algorithm,
         partition=option.partition.kind,
         schedule=schedule_text(option.candidate),
         candidates=choice.candidates,
         estimate_cycles=round(option.candidate.cycles),
-        simulated_cycles=run.cycles,
+        simulated_cycles=account.cycles if account.timed_by == "simulated" else None,
         milliseconds=seconds * 1e3,
-        gflops=choice.op.flops / seconds / 1e9,
-        peak_fraction=choice.op.flops / seconds / machine.peak_flops,
-        bound=bound_of(run),
-        lower_bound_cycles=max(lower_bounds(option.partition.piece, machine, run)),
+        gflops=op.flops / seconds / 1e9,
+        peak_fraction=op.flops / seconds / machine.peak_flops_of(op.dtype),
+        bound=account.bound,
+        lower_bound_cycles=max(lower_bounds(piece, machine, account.useful_flops)),
+        timed_by=account.timed_by,
+        measured_seconds=account.measured_seconds,
     )
 
 
 def explanation(
-    layer: LayerResult, choice: Choice, option: Option, machine: Machine, run: KernelRun
+    layer: LayerResult, choice: Choice, option: Option, machine: Machine, account: Account
 ) -> Explanation:
     """All that is known about one operator without further runs."""
-    compute, transfer = lower_bounds(option.partition.piece, machine, run)
+    piece = option.partition.piece
+    compute, transfer = lower_bounds(piece, machine, account.useful_flops)
     return Explanation(
         layer=layer,
         machine=machine.name,
         groups=machine.groups.count,
         groups_used=len(option.partition.pieces),
         clock_hz=machine.clock_hz,
-        causes=tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
-        traffic=tuple(
-            TrafficRow(
-                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
-            )
-            for t in run.tensors
-        ),
-        scratchpad_bytes=run.allocated_bytes,
+        causes=account.causes,
+        traffic=account.traffic,
+        scratchpad_bytes=account.scratchpad_bytes,
         scratchpad_limit_bytes=machine.spm_available_bytes,
         lower_bound_compute_cycles=compute,
         lower_bound_transfer_cycles=transfer,

@@ -21,16 +21,17 @@ import msgspec
 from msgspec import Struct
 
 from tilewright.common.errors import TilewrightError
+from tilewright.common.version import tool_version
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
+from tilewright.machine.check import check_machine
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.partition import Partition
 from tilewright.report.view import Explanation, NetworkResult, to_json
 from tilewright.targets.base import Artifact, write_artifact
-from tilewright.tune.records import tool_version
 
 KERNEL_FILE, NETWORK_FILE = "kernel.json", "network.json"
 PROGRAM_FILE, SCHEDULE_FILE = "program.ir", "schedule.txt"
@@ -39,7 +40,6 @@ _FOLDER_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _OPS: dict[str, type[Conv2d] | type[Gemm]] = {"conv2d": Conv2d, "gemm": Gemm}
 
 Interval = tuple[int | None, int | None]
-T = TypeVar("T")
 
 
 class ArtifactError(TilewrightError):
@@ -76,6 +76,9 @@ class StoredNetwork(Struct, frozen=True):
     machine: Machine
     folders: dict[str, str]
     result: NetworkResult
+
+
+Stored = TypeVar("Stored", StoredKernel, StoredNetwork)
 
 
 def write_kernel(
@@ -137,10 +140,10 @@ def read_network(directory: Path) -> StoredNetwork:
 
 
 def read_program(text: str, where: str) -> Program:
-    """A verified explicit-stage program; raises its errors with `where` in front."""
+    """A verified explicit-stage program of any machine; raises its errors with `where` in front."""
     try:
         program = parse(text)
-        verify(program, "explicit")
+        verify(program, "explicit", in_place=True)
     except TilewrightError as error:
         place = f"{where}, {error.where}" if error.where else where
         raise type(error)(error.message, where=place, fix=error.fix) from None
@@ -169,12 +172,35 @@ def require_replaceable(directory: Path) -> None:
         others = sorted(os.listdir(directory))
     except OSError as error:
         raise ArtifactError(f"cannot be read: {error.strerror}", where=str(directory)) from None
+    fix = "give a new folder, or empty this one"
     if others and not {KERNEL_FILE, NETWORK_FILE} & set(others):
         raise ArtifactError(
             f"holds {others[0]!r} and is not a folder that tilewright wrote",
             where=str(directory),
-            fix="give a new folder, or empty this one",
+            fix=fix,
         )
+    for name in sorted(set(others) - _written_names(directory, set(others))):
+        raise ArtifactError(
+            f"holds {name!r}, which tilewright did not write and would remove",
+            where=str(directory),
+            fix=fix,
+        )
+
+
+def _written_names(directory: Path, present: set[str]) -> set[str]:
+    """What of a folder's content was written by tilewright, or built from that."""
+    built = {name for name in present if name.endswith((".o", ".a"))}
+    fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE}
+    listed: set[str] = set()
+    for file, key in ((KERNEL_FILE, "files"), (NETWORK_FILE, "folders")):
+        if file in present:
+            try:
+                stored = msgspec.json.decode((directory / file).read_bytes(), type=dict[str, Any])
+                names = stored.get(key, present)
+                listed |= set(names.values() if isinstance(names, dict) else names)
+            except (OSError, msgspec.MsgspecError, TypeError):
+                return present  # damaged: its list is lost
+    return built | fixed | listed
 
 
 @contextmanager
@@ -225,15 +251,34 @@ def write_text(path: Path, text: str) -> None:
         raise ArtifactError(f"cannot be written: {error.strerror}", where=str(path)) from None
 
 
-def _read(path: Path, kind: type[T], expected: str) -> T:
+def _read(path: Path, kind: type[Stored], expected: str) -> Stored:
     try:
         value = msgspec.json.decode(read_text(path), type=kind)
     except msgspec.MsgspecError as error:
         raise ArtifactError(f"is not what tilewright writes: {error}", where=str(path)) from None
-    found = getattr(value, "format", "")
-    if found != expected:
-        raise ArtifactError(f"has format {found!r}, expected {expected!r}", where=str(path))
+    if value.format != expected:
+        raise ArtifactError(f"has format {value.format!r}, expected {expected!r}", where=str(path))
+    check_machine(str(path), value.machine)
+    _check_texts(msgspec.to_builtins(value), str(path))
     return value
+
+
+def _check_texts(value: object, where: str) -> None:
+    """Nothing that is shown later may steer a terminal."""
+    match value:
+        case str() if not value.replace("\n", "").isprintable():
+            raise ArtifactError(
+                f"holds the text {value[:40]!r}, which cannot be shown", where=where
+            )
+        case dict():
+            for key, item in value.items():
+                _check_texts(key, where)
+                _check_texts(item, where)
+        case list() | tuple():
+            for item in value:
+                _check_texts(item, where)
+        case _:
+            pass
 
 
 def _op_fields(op: Op) -> dict[str, Any]:

@@ -6,32 +6,26 @@ reference, "within bound" where none is further from it than rounding allows; Ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed, ToolError
+from tilewright.common.expr import Expr, evaluate
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Gemm, Op
 from tilewright.report.view import CheckResult
 from tilewright.seeds.nest import TensorSpec
-from tilewright.seeds.space import Seed, family
-from tilewright.targets.base import Artifact
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.seeds.space import Seed, family, parameters
+from tilewright.targets.base import Array, Artifact, RunnableTarget
+from tilewright.targets.registry import find_target
 
-Array: TypeAlias = npt.NDArray[Any]
 Data = Literal["integers", "floats"]
-Emulator = Callable[[Artifact, Mapping[str, Array]], dict[str, Array]]
 
-EMULATORS: dict[str, Emulator] = {"sw26010": run_emulated}
-"""How the code of a target is run on the host."""
-
-_EMULATED_MESH = (8, 8)
 _ROUNDINGS_PER_TERM = 8
 """Each term of a sum is rounded once by the direct form; Winograd's transforms multiply that."""
 
@@ -39,27 +33,31 @@ _ROUNDINGS_PER_TERM = 8
 def program_inputs(
     op: Op, seed: Seed, program: Program, operands: Sequence[Array]
 ) -> dict[str, Array]:
-    """The operands as the program's input tensors, in its storage order."""
+    """The operands as the program's input tensors, in its storage order.
+
+    A seed's tensor may cut a dimension of the operator's in several.
+    """
     arranged = family(op.kind).arrange(op, tuple(operands))
-    inputs = {}
+    values, inputs = parameters(op), {}
     for name, array in zip(seed.operands, arranged, strict=True):
-        logical = _dims(seed, name)
-        axes = [logical.index(d) for d in program.tensor(name).dims]
-        inputs[name] = np.ascontiguousarray(array.transpose(axes), dtype(op.dtype).numpy)
+        extents = {d: evaluate(e, values) for d, e in _dims(seed, name)}
+        logical = array.reshape(tuple(extents.values()))
+        axes = [list(extents).index(d) for d in program.tensor(name).dims]
+        inputs[name] = np.ascontiguousarray(logical.transpose(axes), dtype(op.dtype).numpy)
     return inputs
 
 
 def operator_result(op: Op, seed: Seed, program: Program, outputs: Mapping[str, Array]) -> Array:
     """The operator's result out of the program's output tensors."""
     stored = program.tensor(seed.result).dims
-    axes = [stored.index(d) for d in _dims(seed, seed.result)]
+    axes = [stored.index(d) for d, _ in _dims(seed, seed.result)]
     result: Array = family(op.kind).restore(op, outputs[seed.result].transpose(axes))
     return result
 
 
-def _dims(seed: Seed, name: str) -> list[str]:
+def _dims(seed: Seed, name: str) -> tuple[tuple[str, Expr], ...]:
     tensors: dict[str, TensorSpec] = {t.name: t for t in seed.tensors}
-    return [d for d, _ in tensors[name].dims]
+    return tensors[name].dims
 
 
 def random_operands(op: Op, data: Data, seed: int) -> tuple[Array, ...]:
@@ -84,19 +82,10 @@ def check_code(
     Raises CheckFailed with the worst element, SimulationError where the code does something
     illegal, ToolError where the target cannot be run on the host.
     """
-    if machine.target not in EMULATORS:
-        raise ToolError(
-            f"the code of target {machine.target!r} cannot be run on the host",
-            fix=f"targets that can: {', '.join(sorted(EMULATORS))}",
-        )
-    mesh = (machine.mesh.rows, machine.mesh.columns)
-    if mesh != _EMULATED_MESH:
-        raise ToolError(
-            f"the code of a {mesh[0]} x {mesh[1]} mesh cannot be run on the host, the emulation "
-            f"has {_EMULATED_MESH[0]} x {_EMULATED_MESH[1]} cores",
-            fix="simulate it, or leave --set mesh",
-        )
-    outputs = EMULATORS[machine.target](artifact, program_inputs(op, seed, program, operands))
+    target = find_target(machine.target)
+    if not isinstance(target, RunnableTarget):
+        raise ToolError(f"the code of target {machine.target!r} cannot be run on this computer")
+    outputs = target.run(artifact, machine, program_inputs(op, seed, program, operands))
     return compare(op, operands, operator_result(op, seed, program, outputs), seed.name)
 
 

@@ -13,21 +13,23 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError, ShapeError, SimulationError, ToolError
+from tilewright.compiler.account import Account, model_account, simulated_account
 from tilewright.compiler.analysis import changes_that_help, explanation, layer_result
 from tilewright.compiler.artifact import new_folder, write_kernel, write_network
 from tilewright.compiler.checking import (
-    Array,
     Data,
     check_code,
     operator_result,
     program_inputs,
     random_operands,
 )
+from tilewright.cost.roofline import Roofline, roofline
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
+from tilewright.partition import Piece
 from tilewright.report.explain import explain_text
 from tilewright.report.view import (
     AlgorithmCheck,
@@ -37,7 +39,8 @@ from tilewright.report.view import (
     NetworkResult,
 )
 from tilewright.simulate.kernel_level import KernelRun, simulate
-from tilewright.targets.base import Artifact
+from tilewright.targets.base import Array, Artifact, NativeKernel, NativeTarget
+from tilewright.targets.registry import find_target
 from tilewright.tune.choose import Choice, Option
 
 Seconds: TypeAlias = float
@@ -45,10 +48,11 @@ Seconds: TypeAlias = float
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Kernel:
-    """One operator on one machine: what was chosen, its program, its simulated run, its code.
+    """One operator on one machine: what was chosen, its program, its time, its code.
 
-    `option` says how the operator is divided over the core groups; program, run and code are those
-    of one piece, which every group executes on its own part of the operands.
+    `option` says how the operator is divided over the core groups; program, time and code are those
+    of one piece, which every group executes on its own part of the operands. A machine that is not
+    this computer is `simulated`; on this computer kernels are `measured`, if that is asked for.
     """
 
     name: str
@@ -57,15 +61,18 @@ class Kernel:
     choice: Choice
     option: Option
     program: Program
-    run: KernelRun
     artifact: Artifact
+    simulated: KernelRun | None = None
+    measured: Seconds | None = None
     checked: CheckResult = "not run"
 
     def __repr__(self) -> str:
-        return (
-            f"<Kernel {self.name}: {self.op.describe()} by {self.option.algorithm} on "
-            f"{self.machine.name}, {self.cycles} cycles simulated>"
-        )
+        head = f"<Kernel {self.name}: {self.op.describe()} by {self.option.algorithm} on "
+        if self.simulated is not None:
+            return f"{head}{self.machine.name}, {self.cycles} cycles simulated>"
+        if self.measured is not None:
+            return f"{head}{self.machine.name}, {1e3 * self.measured:.3f} ms measured>"
+        return f"{head}{self.machine.name}, {self.estimate_cycles} cycles by the model>"
 
     @property
     def estimate_cycles(self) -> int:
@@ -73,15 +80,41 @@ class Kernel:
         return round(self.option.candidate.cycles)
 
     @property
+    def account(self) -> Account:
+        """Where the time goes: by the simulator, or by the model."""
+        if self.simulated is not None:
+            return simulated_account(self.simulated)
+        cycles = self.option.candidate.cycles
+        return model_account(self.program, self.machine, cycles, self.measured)
+
+    @property
     def cycles(self) -> int:
-        """Cycles by the simulator."""
-        return self.run.cycles
+        """Cycles by the simulator, as measured at the machine's clock, or by the model."""
+        return round(self.account.seconds(self.machine.clock_hz) * self.machine.clock_hz)
 
     @property
     def result(self) -> LayerResult:
         """The figures of the report."""
-        layer = layer_result(self.name, self.choice, self.option, self.machine, self.run)
+        layer = layer_result(self.name, self.choice, self.option, self.machine, self.account)
         return structs.replace(layer, check=self.checked)
+
+    def run(self, **operands: Array) -> dict[str, Array]:
+        """Run the code on this computer; the operator's result in its own shape, by name.
+
+        `operands` are given by name. Raises ShapeError for wrong ones, ToolError where the machine
+        is not this computer or there is no compiler.
+        """
+        target = find_target(self.machine.target)
+        if not isinstance(target, NativeTarget):
+            raise ToolError(
+                f"machine {self.machine.name!r} is not this computer: its code cannot run here",
+                fix="kernel.simulate computes the result, kernel.check runs the code emulated",
+            )
+        whole = self._operands(operands)
+        code = target.load(self.artifact, self.machine)
+        results = [self._executed(piece, code, whole) for piece in self.option.partition.pieces]
+        name = self.option.candidate.seed.result
+        return {name: self.option.partition.assemble(results)}
 
     def simulate(self, *, trace_limit: int = 0, **operands: Array) -> KernelRun:
         """The simulated run; with every operand given by name, also the operator's result.
@@ -89,7 +122,12 @@ class Kernel:
         `outputs` then holds the result in the operator's own shape under its tensor's name. With
         `trace_limit` up to that many events are recorded. Raises ShapeError for wrong operands.
         """
-        run = self.run
+        run = self.simulated
+        if run is None:
+            raise SimulationError(
+                f"machine {self.machine.name!r} is this computer: it is measured, not simulated",
+                fix="kernel.run computes the result",
+            )
         if trace_limit:
             run = simulate(self.program, self.machine, trace_limit=trace_limit)
         if not operands:
@@ -114,12 +152,16 @@ class Kernel:
 
     def explanation(self, *, what_if: bool = True) -> Explanation:
         """Where the time goes; with `what_if`, also which changes of the machine would help."""
-        found = explanation(self.result, self.choice, self.option, self.machine, self.run)
-        if not what_if:
+        found = explanation(self.result, self.choice, self.option, self.machine, self.account)
+        if not what_if or self.simulated is None:
             return found
         piece, algorithm = self.option.partition.piece, self.option.algorithm
         changes = changes_that_help(piece, algorithm, self.program, self.machine)
         return structs.replace(found, changes=changes)
+
+    def roofline(self) -> Roofline:
+        """Bandwidth required and available at each level of the memories (swDNN III-D)."""
+        return roofline(self.program, self.machine, self.account.useful_flops)
 
     def explain(self) -> str:
         """Where the time goes, what bounds it, what would help, what else was tried."""
@@ -150,6 +192,13 @@ class Kernel:
                 )
         return tuple(given[name] for name in names)
 
+    def _executed(self, piece: Piece, code: NativeKernel, operands: tuple[Array, ...]) -> Array:
+        """The result of one piece by its code."""
+        seed = self.option.candidate.seed
+        bound = code.bind(program_inputs(piece.op, seed, self.program, piece.take(operands)))
+        bound.repeat(1)
+        return operator_result(piece.op, seed, self.program, bound.outputs())
+
     def _interpreted(self, index: int, operands: tuple[Array, ...]) -> Array:
         """The result of one piece by the meaning of its program."""
         piece, seed = self.option.partition.pieces[index], self.option.candidate.seed
@@ -175,7 +224,7 @@ class CompiledNetwork:
     def __repr__(self) -> str:
         return (
             f"<CompiledNetwork {self.name}: {len(self.kernels)} layers on {self.machine.name}, "
-            f"{self.result().total_milliseconds:.3f} ms simulated>"
+            f"{self.result().total_milliseconds:.3f} ms {self.result().timed_by}>"
         )
 
     @property

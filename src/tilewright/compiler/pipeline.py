@@ -1,7 +1,7 @@
 """The compiler: operators or a network in, kernels out. One straight function is the pipeline.
 
 choose (partition, algorithm and schedule, by the model) -> confirm (by a measure, if asked) ->
-instantiate -> simulate -> emit -> check (if asked).
+instantiate -> emit -> simulate, or measure where the machine is this computer -> check (if asked).
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
-from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
 from tilewright.simulate.kernel_level import simulate
+from tilewright.targets.base import NativeTarget
 from tilewright.targets.registry import find_target
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
+from tilewright.tune.native import NativeMeasure, measured_seconds
 from tilewright.tune.records import Records
 
 Layer = tuple[str, Op]
@@ -46,7 +47,8 @@ class Settings:
 
     `algorithm` and `partition` restrict the search; of each, `keep` candidates are kept; the `top`
     best are simulated and put in that order (through `executor`, remembered in `records`);
-    `check` runs generated code on the host.
+    `check` runs generated code on the host. Where the machine is this computer, the best are
+    measured instead, and so are the chosen kernels unless `measure` is false.
     """
 
     algorithm: str | None = None
@@ -57,6 +59,7 @@ class Settings:
     executor: Executor | None = None
     progress: Progress = field(default=lambda stage, done, total: None)
     check: Check = "none"
+    measure: bool = True
 
 
 class Options(TypedDict, total=False):
@@ -70,6 +73,7 @@ class Options(TypedDict, total=False):
     executor: Executor | None
     progress: Progress
     check: Check
+    measure: bool
 
 
 @overload
@@ -119,6 +123,8 @@ def compile(
 def load(name: str | Path, *, batch: int | None = None, dtype: str | None = None) -> Network:
     """The known network `name`, or the one in an ONNX file (a path that ends in .onnx)."""
     if str(name).endswith(".onnx"):
+        from tilewright.graph.frontends.onnx import load_onnx  # heavy: onnx
+
         return load_onnx(name, batch, dtype)
     return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or "f64")
 
@@ -131,6 +137,7 @@ def compile_layers(
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()
     target = find_target(machine.target)
+    native = isinstance(target, NativeTarget)
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 
@@ -142,6 +149,7 @@ def compile_layers(
         partition=settings.partition,
         strict=len(layers) == 1,
         keep=max(settings.keep, settings.top),
+        names=[firsts[op] for op in ops] if len(ops) > 1 else (),
     )
     watch.lap("choose")
     choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
@@ -153,11 +161,11 @@ def compile_layers(
         option = choice.best
         program = option.candidate.program(machine)
         watch.lap("instantiate")
-        run = simulate(program, machine)
-        watch.lap("simulate")
         code = target.emit(program, machine)
         watch.lap("emit")
-        kernels[op] = Kernel(firsts[op], op, machine, choice, option, program, run, code)
+        kernel = Kernel(firsts[op], op, machine, choice, option, program, code)
+        kernels[op] = _timed(kernel, settings)
+        watch.lap("measure" if native else "simulate")
     settings.progress("generate", len(ops), len(ops))
 
     kernels, checks = _checked(kernels, settings)
@@ -168,6 +176,15 @@ def compile_layers(
     return CompiledNetwork(
         name, machine, batch, ops[0].dtype, by_layer, tuning, watch.seconds, checks
     )
+
+
+def _timed(kernel: Kernel, settings: Settings) -> Kernel:
+    """The kernel with its time: simulated, or measured where the machine is this computer."""
+    if not isinstance(find_target(kernel.machine.target), NativeTarget):
+        return replace(kernel, simulated=simulate(kernel.program, kernel.machine))
+    if not settings.measure:
+        return kernel
+    return replace(kernel, measured=measured_seconds(kernel.artifact, kernel.machine))
 
 
 class _Watch:
@@ -190,11 +207,12 @@ def _confirmed(
     if settings.top < 1:
         return choice
     settings.progress("confirm", index, count)
+    native = isinstance(find_target(machine.target), NativeTarget)
     return confirm_choice(
         choice,
         settings.top,
         machine,
-        SimulatedMeasure(),
+        NativeMeasure() if native else SimulatedMeasure(),
         records=settings.records,
         executor=settings.executor,
     )
@@ -263,6 +281,8 @@ def _host_work(kernel: Kernel) -> int:
 def with_option(kernel: Kernel, option: Option) -> Kernel:
     """The kernel as it would be had `option` won."""
     program = option.candidate.program(kernel.machine)
-    run = simulate(program, kernel.machine)
     code = find_target(kernel.machine.target).emit(program, kernel.machine)
-    return replace(kernel, option=option, program=program, run=run, artifact=code)
+    other = replace(kernel, option=option, program=program, artifact=code)
+    if kernel.simulated is None:
+        return replace(other, measured=None)
+    return replace(other, simulated=simulate(program, kernel.machine))

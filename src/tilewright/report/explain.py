@@ -6,9 +6,10 @@ In: an `Explanation`. Out: lines of text, at most 100 columns wide wherever name
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from tilewright.report.table import short_schedule
-from tilewright.report.view import Change, Explanation, LayerResult, Rejected
+from tilewright.report.view import Change, Explanation, Rejected
 
 _WORTH_SAYING = 0.01
 """A change that gains less is not said to help."""
@@ -26,28 +27,55 @@ def _head(e: Explanation) -> Iterator[str]:
     divided = "" if layer.partition == "whole" else f", divided over {layer.partition}"
     yield f"{layer.name}: {layer.shape}"
     yield f"{layer.algorithm} on {used} of {e.machine}{divided}"
-    yield (
-        f"{layer.simulated_cycles} cycles simulated ({layer.milliseconds:.3f} ms), "
-        f"{layer.estimate_cycles} by the model ({_signed(layer.estimate_cycles, layer)})"
-    )
+    yield _times(e)
     yield (
         f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak; "
         f"scratchpad {e.scratchpad_bytes} of {e.scratchpad_limit_bytes} bytes"
     )
 
 
+def _times(e: Explanation) -> str:
+    layer, estimated = e.layer, e.layer.estimate_cycles
+    model = f"{estimated} by the model ({_signed(estimated, e)})"
+    match layer.timed_by:
+        case "simulated":
+            return f"{_cycles(e)} cycles simulated ({layer.milliseconds:.3f} ms), {model}"
+        case "measured":
+            clock = f"{_cycles(e)} cycles at {e.clock_hz / 1e9:.2f} GHz"
+            return f"{layer.milliseconds:.3f} ms measured, {clock}, {model}"
+        case "model":
+            return f"{layer.milliseconds:.3f} ms by the model ({estimated} cycles), not measured"
+        case _:
+            assert_never(layer.timed_by)
+
+
+def _cycles(e: Explanation) -> int:
+    """The time that the others are compared with."""
+    if e.layer.simulated_cycles is not None:
+        return e.layer.simulated_cycles
+    return max(1, round(e.layer.milliseconds * 1e-3 * e.clock_hz))
+
+
+def _source(e: Explanation) -> str:
+    """Whose causes and traffic are."""
+    return "simulated" if e.layer.timed_by == "simulated" else "model"
+
+
 def _time(e: Explanation) -> Iterator[str]:
-    yield "time by cause (simulated)"
-    total = e.layer.simulated_cycles
+    yield f"time by cause ({_source(e)})"
+    total = sum(cause.cycles for cause in e.causes)
     rows = [
         (f"{cause.kind} {cause.subject}".strip(), str(cause.cycles), _percent(cause.cycles, total))
         for cause in e.causes
     ]
-    yield from _columns([*rows, ("total", str(total), _percent(total, total))])
+    yield from columns([*rows, ("total", str(total), _percent(total, total))])
 
 
 def _traffic(e: Explanation) -> Iterator[str]:
-    yield "traffic of one core group (simulated)"
+    if not e.traffic:
+        return
+    yield f"traffic of one core group ({_source(e)})"
+    total = sum(cause.cycles for cause in e.causes)
     head = ("tensor", "bytes asked", "bytes moved", "requests", "engine cycles", "of the time")
     rows = [
         (
@@ -56,11 +84,11 @@ def _traffic(e: Explanation) -> Iterator[str]:
             str(row.moved_bytes),
             str(row.requests),
             str(row.engine_cycles),
-            _percent(row.engine_cycles, e.layer.simulated_cycles),
+            _percent(row.engine_cycles, total),
         )
         for row in e.traffic
     ]
-    yield from _columns([head, *rows])
+    yield from columns([head, *rows])
 
 
 def _bounds(e: Explanation) -> Iterator[str]:
@@ -71,23 +99,24 @@ def _bounds(e: Explanation) -> Iterator[str]:
         f"{e.lower_bound_compute_cycles} at the cores' peak, {e.lower_bound_transfer_cycles} to "
         f"move each operand once"
     )
-    distance = layer.simulated_cycles / max(1, layer.lower_bound_cycles)
-    yield f"the simulated time is {distance:.2f} times that"
+    distance = _cycles(e) / max(1, layer.lower_bound_cycles)
+    which = {"simulated": "simulated", "measured": "measured", "model": "estimated"}
+    yield f"the {which[layer.timed_by]} time is {distance:.2f} times that"
 
 
 def _changes(e: Explanation) -> Iterator[str]:
     if not e.changes:
         return
     best = min(e.changes, key=lambda change: change.cycles)
-    gain = 1 - best.cycles / e.layer.simulated_cycles
+    gain = 1 - best.cycles / _cycles(e)
     yield "what would help (simulated)"
     if gain < _WORTH_SAYING:
         yield "  none of the changes tried gains 1 % of the time"
     else:
         yield f"  most: {_flags(best)}, {100 * gain:.1f} % less time"
-    yield from _columns(
+    yield from columns(
         [
-            (_flags(change), str(change.cycles), _signed(change.cycles, e.layer), _tuned(change))
+            (_flags(change), str(change.cycles), _signed(change.cycles, e), _tuned(change))
             for change in e.changes
         ]
     )
@@ -115,8 +144,8 @@ def _tuned(change: Change) -> str:
     return "tuned again" if change.retuned else "same schedule"
 
 
-def _signed(cycles: int, layer: LayerResult) -> str:
-    total = layer.simulated_cycles
+def _signed(cycles: int, e: Explanation) -> str:
+    total = _cycles(e)
     return f"{100 * (cycles - total) / max(1, total):+.1f} %"
 
 
@@ -124,8 +153,8 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / max(1, whole):.1f} %"
 
 
-def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Two spaces in front, the first column to the left, the others to the right."""
+def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Lines of a table, indented by two, the first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for first, *rest in rows:
         cells = [first.ljust(widths[0])]

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tilewright.simulate import CoreRun
+from tilewright.simulate.runs import CoreRun
 
 
 class PipelineReport(Struct, frozen=True):

@@ -10,7 +10,7 @@ import json
 from typing import Any, TypeAlias
 
 from tilewright.common.errors import SimulationError
-from tilewright.simulate import CoreRun, MeshRun
+from tilewright.simulate.runs import CoreRun, MeshRun
 
 TraceEvent: TypeAlias = dict[str, Any]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.report.pipeline import Loop, PipelineReport, hottest_loop, pipeline_report
-from tilewright.simulate import CoreRun, Issue
+from tilewright.simulate.runs import CoreRun, Issue
 
 _LEFT = 16
 

@@ -53,7 +53,8 @@ def layer_table(result: NetworkResult, clock_hz: int, *, schedules: bool = True)
     table = plain_table(_title(result))
     for column in ("layer", "algorithm", "divided over", *(["schedule"] if schedules else [])):
         table.add_column(column, overflow="fold", min_width=min(len(column), 9))
-    for column in ("ms (model)", "ms (simulated)", "Gflop/s", "% of peak"):
+    times = ("ms (model)", *([] if result.timed_by == "model" else [f"ms ({result.timed_by})"]))
+    for column in (*times, "Gflop/s", "% of peak"):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))
     table.add_column("bound by", overflow="fold", min_width=9)
     checked = any(layer.check != "not run" for layer in result.layers)
@@ -63,7 +64,8 @@ def layer_table(result: NetworkResult, clock_hz: int, *, schedules: bool = True)
         chosen = (layer.name, layer.algorithm, layer.partition)
         schedule = [main_schedule(layer.schedule)] if schedules else []
         check = [layer.check] if checked else []
-        table.add_row(*chosen, *schedule, *_figures(layer, clock_hz), *check)
+        figures = _times(layer, clock_hz)[: len(times)] + _figures(layer)
+        table.add_row(*chosen, *schedule, *figures, *check)
     return table
 
 
@@ -80,14 +82,21 @@ def plain_table(title: str | None = None) -> Table:
     )
 
 
-def _figures(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:
+def _times(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:
+    """By the model, and as simulated or measured."""
+    return f"{layer.estimate_cycles / clock_hz * 1e3:.3f}", f"{layer.milliseconds:.3f}"
+
+
+def _figures(layer: LayerResult) -> tuple[str, ...]:
     return (
-        f"{layer.estimate_cycles / clock_hz * 1e3:.3f}",
-        f"{layer.milliseconds:.3f}",
         f"{layer.gflops:.1f}",
         f"{100 * layer.peak_fraction:.1f}",
         layer.bound,
     )
+
+
+def _whose(result: NetworkResult) -> str:
+    return "by the model" if result.timed_by == "model" else result.timed_by
 
 
 def totals(result: NetworkResult, peak_flops: float) -> str:
@@ -96,7 +105,7 @@ def totals(result: NetworkResult, peak_flops: float) -> str:
     flops = sum(layer.gflops * layer.milliseconds * 1e6 for layer in result.layers)
     rate = flops / milliseconds * 1e3 if milliseconds else 0.0
     return (
-        f"total {milliseconds:.3f} ms simulated, {rate / 1e9:.1f} Gflop/s, "
+        f"total {milliseconds:.3f} ms {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
         f"{100 * rate / peak_flops:.1f} % of peak; {result.candidates_total} candidates priced "
         f"in {result.tuning_seconds:.1f} s"
     )

@@ -12,13 +12,18 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from tilewright.cost.roofline import Roofline
+
 CheckResult = Literal["exact", "within bound", "not run"]
+TimedBy = Literal["simulated", "measured", "model"]
+"""Whose a time is: the simulator's, this computer's, or the model's where nothing was run."""
 
 
 class LayerResult(Struct, frozen=True):
     """One operator: what was chosen and what it costs.
 
-    `peak_fraction` counts the operations of the direct form, so Winograd may exceed one.
+    `milliseconds`, `gflops` and `peak_fraction` are of the time by `timed_by`. `peak_fraction`
+    counts the operations of the direct form, so Winograd may exceed one.
     `artifact` is the folder of the generated code, relative to the written one; None if unwritten.
     """
 
@@ -30,7 +35,7 @@ class LayerResult(Struct, frozen=True):
     schedule: str
     candidates: int
     estimate_cycles: int
-    simulated_cycles: int
+    simulated_cycles: int | None
     milliseconds: float
     gflops: float
     peak_fraction: float
@@ -38,6 +43,8 @@ class LayerResult(Struct, frozen=True):
     lower_bound_cycles: int
     check: CheckResult = "not run"
     artifact: str | None = None
+    timed_by: TimedBy = "simulated"
+    measured_seconds: float | None = None
 
 
 class AlgorithmCheck(Struct, frozen=True):
@@ -61,6 +68,11 @@ class NetworkResult(Struct, frozen=True):
     total_milliseconds: float
     checks: tuple[AlgorithmCheck, ...] = ()
     timings: dict[str, float] = {}
+
+    @property
+    def timed_by(self) -> TimedBy:
+        """Whose the times of the layers are."""
+        return self.layers[0].timed_by if self.layers else "simulated"
 
 
 class CauseRow(Struct, frozen=True):
@@ -103,7 +115,10 @@ class Change(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Where the time of one operator goes; `causes` sum to `layer.simulated_cycles`."""
+    """Where the time of one operator goes.
+
+    `causes` sum to `layer.simulated_cycles`; where nothing was simulated they are the model's.
+    """
 
     layer: LayerResult
     machine: str
@@ -118,6 +133,7 @@ class Explanation(Struct, frozen=True):
     lower_bound_transfer_cycles: int
     rejected: tuple[Rejected, ...] = ()
     changes: tuple[Change, ...] = ()
+    roofline: Roofline | None = None
 
 
 def to_json(value: object) -> str:

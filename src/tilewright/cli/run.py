@@ -1,0 +1,99 @@
+"""`tilewright run`: compile an operator for this computer, run it, judge and time it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from msgspec import Struct
+
+from tilewright.cli.compile import searched
+from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.workload import read_workload
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ShapeError
+from tilewright.compiler.checking import compare, random_operands
+from tilewright.compiler.kernel import Kernel
+from tilewright.report.view import CheckResult, LayerResult
+from tilewright.targets.base import Array
+from tilewright.tune.native import native_target
+
+
+class RunResult(Struct, frozen=True):
+    """The `--json` form of `run`."""
+
+    layer: LayerResult
+    machine: str
+    check: CheckResult
+    output: str | None = None
+
+
+def run_command(
+    operator_name: Annotated[str, typer.Argument(metavar="OPERATOR", help="conv2d or gemm.")],
+    machine: MachineOptions,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--input", help="File .npz with an array per operand; random ones else."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File .npz for the result.")
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Measure the K best and take the fastest.")
+    ] = 0,
+) -> None:
+    """Run an operator on this computer; compare it with the reference, and time it."""
+    target = machine.load()
+    native_target(target)
+    workload = read_workload(operator_name, operator)
+    if not workload.is_operator:
+        raise UsageProblem(f"run takes an operator, conv2d or gemm, found {operator_name!r}")
+    compiled = searched(workload, target, search, top, output)
+    (kernel,) = compiled.kernels.values()
+    operands = _operands(kernel, inputs)
+    names = kernel.option.candidate.seed.operands
+    (result,) = kernel.run(**dict(zip(names, operands, strict=True))).items()
+    judged = compare(kernel.op, operands, result[1], kernel.option.algorithm)
+    if out is not None:
+        arrays: Any = {result[0]: result[1]}
+        np.savez(out, **arrays)
+    written = None if out is None else str(out)
+    found = RunResult(kernel.result, target.name, judged, written)
+    output.value(found)
+    _show(found, target.clock_hz, output)
+
+
+def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
+    """Those of the file, in the order of the operator, or random ones."""
+    if path is None:
+        return random_operands(kernel.op, "floats", 0)
+    names = kernel.option.candidate.seed.operands
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            given = {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError) as error:
+        raise ShapeError(f"cannot be read as .npz: {error}", where=str(path)) from None
+    if set(given) != set(names):
+        raise ShapeError(
+            f"expected the arrays {', '.join(names)}, found {', '.join(given) or 'none'}",
+            where=str(path),
+        )
+    element = dtype(kernel.op.dtype).numpy
+    return tuple(np.asarray(given[name], element) for name in names)
+
+
+def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:
+    layer = found.layer
+    estimate = layer.estimate_cycles / clock_hz * 1e3
+    output.show(
+        f"{layer.name}: {layer.shape}, {layer.algorithm} on {found.machine}",
+        f"result: {found.check}" + (f", written to {found.output}" if found.output else ""),
+        f"{layer.milliseconds:.3f} ms measured, {estimate:.3f} ms by the model; "
+        f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak",
+    )

@@ -1,0 +1,136 @@
+"""Where the time of a kernel goes, whoever says so: the simulator, or the model alone.
+
+In: a simulated run, or a program and its estimated cycles. Out: an `Account`. What is timed on this
+computer has no causes of its own; the model's stand beside the measured time and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tilewright.cost.timing import (
+    call_cycles,
+    issue_cycles,
+    matrix_flops,
+    moved_bytes,
+    transfer_cycles,
+)
+from tilewright.cost.totals import CallGroup, TransferGroup, executed
+from tilewright.ir.nodes import Program, Tile, View
+from tilewright.machine import Machine
+from tilewright.passes.allocate_buffers import buffer_bytes
+from tilewright.report.view import CauseRow, TimedBy, TrafficRow
+from tilewright.simulate.kernel_level import KernelRun
+
+Seconds: TypeAlias = float
+
+
+@dataclass(frozen=True)
+class Account:
+    """Cycles of one core group; `causes` sum to `cycles`, `bound` names the largest part.
+
+    `useful_flops` are those of matrix products on elements of tensors. `measured_seconds` is the
+    time on this computer, where it was measured.
+    """
+
+    cycles: int
+    causes: tuple[CauseRow, ...]
+    traffic: tuple[TrafficRow, ...]
+    useful_flops: int
+    scratchpad_bytes: int
+    bound: str
+    timed_by: TimedBy
+    measured_seconds: Seconds | None = None
+
+    def seconds(self, clock_hz: int) -> Seconds:
+        """The time: as measured, else the cycles at this clock."""
+        return self.cycles / clock_hz if self.measured_seconds is None else self.measured_seconds
+
+
+def simulated_account(run: KernelRun) -> Account:
+    """The account of a simulated run."""
+    return Account(
+        run.cycles,
+        tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
+        tuple(
+            TrafficRow(
+                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
+            )
+            for t in run.tensors
+        ),
+        run.useful_flops,
+        run.allocated_bytes,
+        run.bound(),
+        "simulated",
+    )
+
+
+def model_account(
+    program: Program, machine: Machine, cycles: float, measured_seconds: Seconds | None
+) -> Account:
+    """The account by the model of a program whose core makes its copies itself.
+
+    What calls and copies do not explain of the estimate is waiting for operands in place.
+    """
+    transfers, calls = executed(program, machine)
+    causes: dict[tuple[str, str], float] = {}
+    for call in calls:
+        kind = "compute useful" if call.stmt.primitive == "gemm" else "primitive"
+        key = (kind, call.stmt.primitive)
+        causes[key] = causes.get(key, 0.0) + call.count * _call_cycles(call, program, machine)
+    for moved in transfers:
+        key = ("copy", f"{moved.stmt.tensor} {moved.stmt.direction}")
+        causes[key] = causes.get(key, 0.0) + moved.count * _copy_cycles(moved, machine)
+    rows = [CauseRow(kind, subject, round(c)) for (kind, subject), c in causes.items() if round(c)]
+    rest = round(cycles) - sum(row.cycles for row in rows)
+    rows += [CauseRow("caches", "", rest)] if rest > 0 else []
+    return Account(
+        sum(row.cycles for row in rows),
+        tuple(sorted(rows, key=lambda row: -row.cycles)),
+        tuple(_traffic(moved, machine) for moved in transfers),
+        sum(c.count * int(matrix_flops(c.stmt.primitive, c.dims, machine)) for c in calls),
+        sum(buffer_bytes(b) for b in program.buffers),
+        _bound(rows),
+        "model" if measured_seconds is None else "measured",
+        measured_seconds,
+    )
+
+
+def _bound(rows: Sequence[CauseRow]) -> str:
+    """What takes the largest part of the time by the model."""
+    names = {"copy": "copies", "primitive": "primitives", "caches": "caches"}
+    parts: dict[str, int] = {}
+    for row in rows:
+        name = names.get(row.kind, "compute")
+        parts[name] = parts.get(name, 0) + row.cycles
+    return max(parts, key=lambda part: parts[part]) if parts else "compute"
+
+
+def _call_cycles(group: CallGroup, program: Program, machine: Machine) -> float:
+    operand = group.stmt.operands[0]
+    match operand:
+        case Tile(tensor):
+            kind = program.tensor(tensor).dtype
+        case View(buffer):
+            kind = program.buffer(buffer).dtype
+    attributes = {"dtype": kind, **dict(group.stmt.attributes)}
+    return float(call_cycles(machine, group.stmt.primitive, group.dims, attributes))
+
+
+def _copy_cycles(group: TransferGroup, machine: Machine) -> float:
+    service = transfer_cycles(machine, group.stmt.direction, group.shape)
+    return float(service + issue_cycles(machine, group.shape))
+
+
+def _traffic(group: TransferGroup, machine: Machine) -> TrafficRow:
+    shape, count = group.shape, group.count
+    return TrafficRow(
+        group.stmt.tensor,
+        group.stmt.direction,
+        count * int(shape.asked_bytes),
+        count * int(moved_bytes(machine, shape)),
+        count * int(shape.requests),
+        round(count * _copy_cycles(group, machine)),
+    )

@@ -1,0 +1,71 @@
+"""What starting costs: nothing heavy is imported before it is needed, and help is complete."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli import main
+
+SOURCES = Path(main.__file__).parents[2]
+HEAVY = {"lark", "matplotlib", "numba", "onnx", "ortools", "pandas"}
+
+
+def imported(statement: str) -> set[str]:
+    """The top-level modules there are after the statement, in a fresh interpreter."""
+    code = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(run.stdout.splitlines()[-1].split())
+
+
+def test_importing_tilewright_imports_nothing_heavy() -> None:
+    assert imported("import tilewright") & (HEAVY | {"numpy"}) == set()
+    assert imported("import tilewright as tw; tw.load_machine('sw26010')") & HEAVY == set()
+
+
+def test_compiling_needs_no_solver_before_it_emits() -> None:
+    assert imported("import tilewright; tilewright.compile") & HEAVY == {"numba"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["machines"], ["--version"]])
+def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
+    call = (
+        f"import sys; sys.argv = {['tilewright', *arguments]!r}\n"
+        "from tilewright.cli.main import app_main\n"
+        "try:\n    app_main()\nexcept SystemExit:\n    pass"
+    )
+    assert imported(call) & HEAVY == set()
+
+
+@pytest.mark.parametrize("name", list(main.COMMANDS))
+def test_help_says_of_each_command_what_its_docstring_says(name: str) -> None:
+    found = main.command(name)
+    assert found.help is not None
+    assert found.help.splitlines()[0] == main.COMMANDS[name]
+
+
+def test_a_name_that_is_nearly_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main.app(["objdum"])
+    assert caught.value.code == 2
+    assert "No such command 'objdum'. Did you mean 'objdump'?" in capsys.readouterr().err
+
+
+def test_the_module_is_the_program() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tilewright", "--version"],
+        env={"PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.startswith("tilewright ")
