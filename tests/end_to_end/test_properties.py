@@ -16,28 +16,30 @@ from hypothesis import strategies as st
 
 from support.candidates import (
     ALGORITHMS,
+    HOSTS,
     MACHINES,
     SMALL_MESHES,
     SQUARE_MESHES,
     WHOLE_MESHES,
     Case,
     cases,
-    examples,
+    divided,
 )
-from support.running import emulated, error_in_ulps, interpreted
-from tilewright.compiler.checking import program_inputs, random_operands
-from tilewright.ir.interpret import interpret
+from support.examples import examples
+from support.running import emulated, error_in_ulps, simulated
+from tilewright.compiler.checking import random_operands
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import instantiate
-from tilewright.passes.pipeline import stage
+from tilewright.machine import Machine
 from tilewright.schedule.lower import declare, lower
 from tilewright.schedule.structures import build
 from tilewright.seeds.space import parameters
 from tilewright.seeds.steps import parse_schedule
 from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.legal import rules_of, stager_of
 from tilewright.tune.search import Candidate, NestChoice
 
 BATCH = 25
@@ -49,17 +51,25 @@ DIRECT_ULPS = 10.0
 candidates each reached 2.0 with F(2x2, 3x3), 19 with F(4x4, 3x3) and 4.0 with the direct forms.
 """
 
-INTERPRETED = {
-    "gemm": 200,
-    "padded": 120,
-    "implicit": 200,
-    "explicit": 120,
-    "winograd2": 80,
-    "winograd4": 80,
+CASES = {
+    "computed": 150,
+    "computed on the whole mesh": 20,
+    "divided": 10,
+    "simulated": 40,
+    "verified": 40,
+    "printed": 40,
+    "generated": 2 * BATCH,
+    "generated in single precision": BATCH,
 }
-"""Examples on small meshes, about as many as run in 15 seconds."""
+"""Random cases of each algorithm on which a property is tried in every run."""
+
+CORE_GROUPS = 4
 
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+
+def test_there_are_thousands_of_cases() -> None:
+    assert len(ALGORITHMS) * sum(CASES.values()) >= 2000
 
 
 def error(case: Case, operands: tuple[Any, ...], found: Any) -> tuple[float, float]:
@@ -84,105 +94,117 @@ def assert_exact(case: Case, operands: tuple[Any, ...], found: Any) -> None:
 
 
 @every_algorithm
-def test_programs_compute_the_operator(algorithm: str) -> None:
-    @examples(INTERPRETED[algorithm])
-    @given(cases(algorithm, SMALL_MESHES))
-    def check(case: Case) -> None:
-        operands = random_operands(case.candidate.op, "integers", 0)
-        assert_exact(case, operands, interpreted(case, operands))
-
-    check()
+@examples(CASES["computed"])
+@given(st.data())
+def test_programs_compute_the_operator(algorithm: str, data: st.DataObject) -> None:
+    assert_computes(data.draw(cases(algorithm, (*SMALL_MESHES, *HOSTS))))
 
 
 @every_algorithm
-def test_programs_of_the_whole_mesh_compute_the_operator(algorithm: str) -> None:
-    @examples(4)
-    @given(cases(algorithm, WHOLE_MESHES))
-    def check(case: Case) -> None:
-        operands = random_operands(case.candidate.op, "integers", 0)
-        assert_exact(case, operands, interpreted(case, operands))
-
-    check()
+@examples(CASES["computed on the whole mesh"])
+@given(st.data())
+def test_programs_of_the_whole_mesh_compute_the_operator(
+    algorithm: str, data: st.DataObject
+) -> None:
+    assert_computes(data.draw(cases(algorithm, WHOLE_MESHES)))
 
 
-@every_algorithm
-def test_generated_code_computes_the_operator(algorithm: str) -> None:
-    @examples(4)
-    @given(st.lists(cases(algorithm, WHOLE_MESHES), min_size=BATCH, max_size=BATCH))
-    def check(batch: list[Case]) -> None:
-        operands = [random_operands(c.candidate.op, "integers", i) for i, c in enumerate(batch)]
-        for c, o, y in zip(batch, operands, emulated(batch, operands), strict=True):
-            assert_exact(c, o, y)
-
-    check()
+def assert_computes(case: Case) -> None:
+    """The simulator's numbers are those of the interpreter: one run judges both."""
+    operands = random_operands(case.candidate.op, "integers", 0)
+    assert_exact(case, operands, simulated(case, operands))
 
 
 @every_algorithm
-def test_generated_code_rounds_single_precision_within_the_bound(algorithm: str) -> None:
-    single = cases(algorithm, WHOLE_MESHES, ("f32",))
-
-    @examples(1)
-    @given(st.lists(single, min_size=BATCH, max_size=BATCH))
-    def check(batch: list[Case]) -> None:
-        operands = [random_operands(c.candidate.op, "floats", i) for i, c in enumerate(batch)]
-        for c, o, y in zip(batch, operands, emulated(batch, operands), strict=True):
-            ulps, bound = error(c, o, y)
-            assert ulps <= bound, str(c)
-
-    check()
-
-
-@every_algorithm
-def test_the_simulator_computes_what_the_interpreter_computes(algorithm: str) -> None:
-    @examples(10)
-    @given(cases(algorithm, SMALL_MESHES))
-    def check(case: Case) -> None:
-        candidate, mesh = case.candidate, case.machine.mesh
-        program = candidate.program(case.machine)
-        operands = random_operands(candidate.op, "integers", 0)
-        inputs = program_inputs(candidate.op, candidate.seed, program, operands)
-        expected = interpret(program, inputs, (mesh.rows, mesh.columns))
-        run = simulate(program, case.machine, inputs)
-        assert run.outputs is not None
-        assert run.outputs.keys() == expected.keys()
-        for name in expected:
-            np.testing.assert_array_equal(run.outputs[name], expected[name])
-        assert sum(cause.cycles for cause in run.causes) == run.cycles
-        assert run.peak_bytes <= run.allocated_bytes <= case.machine.spm_available_bytes
-
-    check()
+@examples(CASES["divided"])
+@given(st.data())
+def test_core_groups_together_compute_the_operator(algorithm: str, data: st.DataObject) -> None:
+    """One program serves all core groups, each on its piece of the operands."""
+    partition, parts = data.draw(divided(algorithm, SMALL_MESHES, CORE_GROUPS))
+    operands = random_operands(partition.op, "integers", 0)
+    taken = [piece.take(operands) for piece in partition.pieces]
+    results = [simulated(c, o) for c, o in zip(parts, taken, strict=True)]
+    whole = Case(parts[0].machine, replace(parts[0].candidate, op=partition.op))
+    assert_exact(whole, operands, partition.assemble(results))
+    assert len({c.candidate.program(c.machine) for c in parts}) == 1
 
 
 @every_algorithm
-def test_every_stage_verifies(algorithm: str) -> None:
+@examples(CASES["generated"] // BATCH)
+@given(st.data())
+def test_generated_code_computes_the_operator(algorithm: str, data: st.DataObject) -> None:
+    batch = data.draw(batches(cases(algorithm, WHOLE_MESHES)))
+    operands = [random_operands(c.candidate.op, "integers", i) for i, c in enumerate(batch)]
+    for c, o, y in zip(batch, operands, emulated(batch, operands), strict=True):
+        assert_exact(c, o, y)
+
+
+@every_algorithm
+@examples(CASES["generated in single precision"] // BATCH)
+@given(st.data())
+def test_generated_code_rounds_single_precision_within_the_bound(
+    algorithm: str, data: st.DataObject
+) -> None:
+    batch = data.draw(batches(cases(algorithm, WHOLE_MESHES, ("f32",))))
+    operands = [random_operands(c.candidate.op, "floats", i) for i, c in enumerate(batch)]
+    for c, o, y in zip(batch, operands, emulated(batch, operands), strict=True):
+        ulps, bound = error(c, o, y)
+        assert ulps <= bound, str(c)
+
+
+def batches(each: st.SearchStrategy[Case]) -> st.SearchStrategy[list[Case]]:
+    return st.lists(each, min_size=BATCH, max_size=BATCH)
+
+
+@every_algorithm
+@examples(CASES["simulated"])
+@given(st.data())
+def test_the_simulator_accounts_for_every_cycle(algorithm: str, data: st.DataObject) -> None:
+    """Also where it multiplies what repeats: nothing but the number of looks at a statement may
+    differ from plain execution.
+    """
+    case = data.draw(cases(algorithm, MACHINES))
+    program = case.candidate.program(case.machine)
+    run = simulate(program, case.machine)
+    assert sum(cause.cycles for cause in run.causes) == run.cycles
+    assert run.peak_bytes <= run.allocated_bytes <= case.machine.spm_available_bytes
+    plain = simulate(program, case.machine, skip=False)
+    assert replace(run, simulated_statements=plain.simulated_statements) == plain
+
+
+STAGES = {
+    "infer_dma": "staged",
+    "handle_boundary": "staged",
+    "simplify": "staged",
+    "double_buffer": "explicit",
+    "allocate_buffers": "explicit",
+}
+
+
+@every_algorithm
+@examples(CASES["verified"])
+@given(st.data())
+def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
     """Seed stage, then the program after every pass, each by the rules of its stage.
 
     Square meshes only: a primitive's axis has one extent per core in the verifier's eyes.
     """
-    stages = {
-        "infer_dma": "staged",
-        "handle_boundary": "staged",
-        "simplify": "staged",
-        "double_buffer": "explicit",
-        "allocate_buffers": "explicit",
-    }
+    case = data.draw(cases(algorithm, (*SQUARE_MESHES, *HOSTS)))
+    rules, stager = rules_of(case.machine), stager_of(case.machine)
     seen: set[str] = set()
 
-    @examples(40)
-    @given(cases(algorithm, SQUARE_MESHES))
-    def check(case: Case) -> None:
-        def observe(name: str, program: Program) -> None:
-            verify(with_owners(program, case.candidate), stages[name])
-            seen.add(name)
+    def observe(name: str, program: Program) -> None:
+        whole = with_owners(program, case.candidate)
+        verify(whole, STAGES[name], in_place=rules.in_place)
+        seen.add(name)
 
-        for n in case.candidate.nests:
-            seed = lower(n.structure.space.nest, n.structure.steps, case.candidate.op.dtype)
-            verify(with_owners(seed, case.candidate), "seed")
-            assert stage(seed, n.structure.plan.stages, observe) == n.structure.staged
-        case.candidate.program(case.machine, observe)
-
-    check()
-    assert seen == set(stages)
+    for n in case.candidate.nests:
+        nest, steps = n.structure.space.nest, n.structure.steps
+        seed = lower(nest, steps, case.candidate.op.dtype, rules)
+        verify(with_owners(seed, case.candidate), "seed")
+        assert stager(seed, n.structure.plan.stages, observe) == n.structure.staged
+    case.candidate.program(case.machine, observe)
+    assert seen == set(STAGES)
 
 
 def with_owners(program: Program, candidate: Candidate) -> Program:
@@ -197,28 +219,27 @@ def with_owners(program: Program, candidate: Candidate) -> Program:
 
 
 @every_algorithm
-def test_programs_and_schedules_survive_as_texts(algorithm: str) -> None:
+@examples(CASES["printed"])
+@given(st.data())
+def test_programs_and_schedules_survive_as_texts(algorithm: str, data: st.DataObject) -> None:
     """A program parses back equal; the text of a schedule builds the same program again."""
-
-    @examples(40)
-    @given(cases(algorithm, MACHINES))
-    def check(case: Case) -> None:
-        program = case.candidate.program(case.machine)
-        assert parse(print_program(program)) == program
-        for n in case.candidate.nests:
-            assert parse(print_program(n.structure.staged)) == n.structure.staged
-        texts = [str(n.schedule) for n in case.candidate.nests]
-        assert replayed(case.candidate, texts).program(case.machine) == program
-
-    check()
+    case = data.draw(cases(algorithm, (*MACHINES, *HOSTS)))
+    program = case.candidate.program(case.machine)
+    assert parse(print_program(program)) == program
+    for n in case.candidate.nests:
+        assert parse(print_program(n.structure.staged)) == n.structure.staged
+    texts = [str(n.schedule) for n in case.candidate.nests]
+    assert replayed(case.candidate, texts, case.machine).program(case.machine) == program
 
 
-def replayed(candidate: Candidate, texts: list[str]) -> Candidate:
+def replayed(candidate: Candidate, texts: list[str], machine: Machine) -> Candidate:
     """The candidate, built from the texts of its nests' schedules."""
     nests = []
     for space, text in zip(candidate.seed.spaces, texts, strict=True):
         schedule = parse_schedule(text)
-        structure = build(space, schedule.steps, candidate.op.dtype, stage)
+        structure = build(
+            space, schedule.steps, candidate.op.dtype, stager_of(machine), rules_of(machine)
+        )
         assert structure is not None
         nests.append(NestChoice(structure, dict(schedule.factors), 0.0))
     return Candidate(candidate.op, candidate.seed, tuple(nests))

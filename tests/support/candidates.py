@@ -8,14 +8,14 @@ Sizes are small, so that boundaries and spaces of one tile or many all occur; lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, prod
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from hypothesis import reject, settings
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from tilewright import ops
@@ -24,29 +24,75 @@ from tilewright.cost.estimate import scratchpad_bytes
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine, load_machine
-from tilewright.passes.pipeline import stage
-from tilewright.schedule.factors import FactorGrid, factor_grid
-from tilewright.schedule.structures import Structure, build
+from tilewright.partition import Partition, split
+from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
+from tilewright.schedule.plan import Rules
+from tilewright.schedule.structures import Stager, Structure, build
 from tilewright.seeds.space import Space, parameters, seeds_for
 from tilewright.seeds.steps import Layout, Step
-from tilewright.tune.search import Candidate, NestChoice, blocks_of
+from tilewright.tune.legal import rules_of, stager_of
+from tilewright.tune.search import Candidate, NestChoice
 
 Conv2d, Gemm = ops.Conv2d, ops.Gemm
 Op: TypeAlias = Conv2d | Gemm
 
-ALGORITHMS = ("gemm", "padded", "implicit", "explicit", "winograd2", "winograd4")
+ALGORITHMS = (
+    "gemm",
+    "padded",
+    "library",
+    "implicit",
+    "explicit",
+    "winograd2",
+    "winograd4",
+    "swdnn_image",
+    "swdnn_batch",
+)
+BATCHES = {"swdnn_image": (32, 64), "swdnn_batch": (128,)}
+"""Of the algorithms that do not take any."""
+
+
+class Machines(tuple[Machine, ...]):
+    """Machines to draw from, shown as their number: where a draw is rejected, Hypothesis notes the
+    text of the strategy.
+    """
+
+    def __repr__(self) -> str:
+        return f"{len(self)} machines"
+
+
 SW26010 = load_machine("sw26010")
-WHOLE_MESHES = (SW26010, load_machine("sw26010", {"memory.spm.capacity_bytes": "16384"}))
+WHOLE_MESHES = Machines((SW26010, load_machine("sw26010", {"memory.spm.capacity_bytes": "16384"})))
 """The machine, and one with a quarter of its scratchpad."""
 
-SMALL_MESHES = tuple(
+SMALL_MESHES = Machines(
     load_machine("sw26010", {"mesh.rows": str(rows), "mesh.columns": str(columns)})
     for rows, columns in ((2, 2), (4, 2), (1, 3))
 )
 """Machines on which interpreting is fast."""
 
-SQUARE_MESHES = (*WHOLE_MESHES, SMALL_MESHES[0])
-MACHINES = WHOLE_MESHES + SMALL_MESHES
+SQUARE_MESHES = Machines((*WHOLE_MESHES, SMALL_MESHES[0]))
+MACHINES = Machines(WHOLE_MESHES + SMALL_MESHES)
+
+AVX512 = {"core.vector_lanes": "8", "core.f32.vector_lanes": "16", "primitives.gemm.lanes": "8"}
+AVX2 = {
+    "core.vector_lanes": "4",
+    "core.f32.vector_lanes": "8",
+    "primitives.gemm.lanes": "4",
+    "primitives.gemm.register_block_scalars": "6",
+}
+PORTABLE = {
+    "core.vector_lanes": "2",
+    "core.f32.vector_lanes": "4",
+    "primitives.gemm.lanes": "2",
+    "primitives.gemm.register_block_scalars": "6",
+}
+_LITTLE_ROOM = {"memory.spm.capacity_bytes": "16384"}
+HOSTS = tuple(
+    load_machine("host", {**numbers, **room})
+    for numbers in (AVX512, AVX2, PORTABLE)
+    for room in ({}, _LITTLE_ROOM)
+)
+"""This computer with each instruction set, and with little room for packed buffers."""
 
 MOST_ITERATIONS = 96
 """Of all loops of all nests together, where some tiles have as few."""
@@ -54,15 +100,9 @@ MOST_ITERATIONS = 96
 DTYPES = ("f64", "f32")
 
 
-def examples(quick: int) -> settings:
-    """`quick` examples in every run; with `make fuzz` as many times more as other tests draw."""
-    count = max(1, quick * settings.default.max_examples // 1000)
-    return settings(max_examples=count, derandomize=settings.default.max_examples == 100)
-
-
 def gemms(algorithm: str = "gemm", dtypes: Sequence[str] = DTYPES) -> st.SearchStrategy[Gemm]:
-    """Products of all transpositions, types and factors; `padded` knows no factors."""
-    plain = algorithm == "padded"
+    """Products of all transpositions, types and factors; `padded` and `library` know no factors."""
+    plain = algorithm in ("padded", "library")
     most = 150 if plain else 300
     extents = st.integers(1, 60) | st.integers(1, most) | st.sampled_from([8, 32, 64, 128, 129])
     return st.builds(
@@ -82,8 +122,8 @@ def gemms(algorithm: str = "gemm", dtypes: Sequence[str] = DTYPES) -> st.SearchS
 def convolutions(
     draw: st.DrawFn, algorithm: str = "implicit", dtypes: Sequence[str] = DTYPES
 ) -> Conv2d:
-    """Convolutions of every kernel up to 7 x 7, stride, border, dilation and number of groups;
-    3 x 3 without stride for Winograd.
+    """Convolutions of every kernel up to 7 x 7, stride, border, dilation and number of groups, as
+    far as the algorithm computes them: 3 x 3 without stride for Winograd, say.
     """
     winograd = algorithm.startswith("winograd")
     pairs = st.tuples(*[st.sampled_from([1, 1, 1, 2, 3])] * 2)
@@ -91,6 +131,8 @@ def convolutions(
     kernel = (3, 3) if winograd else draw(st.tuples(extents, extents))
     stride = (1, 1) if winograd else draw(pairs)
     dilation = (1, 1) if winograd else draw(pairs)
+    if algorithm == "swdnn_batch" and kernel[1] > 1:
+        stride, dilation = (stride[0], 1), (dilation[0], 1)
     taps = kernel[0] * kernel[1]
     groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
     rows = draw(st.integers(1, max(1, 60 // (taps * groups))))
@@ -103,7 +145,7 @@ def convolutions(
     ]
     channels = st.integers(1, 60 // groups)
     return Conv2d(
-        batch=draw(st.sampled_from([1, 1, 2, 8]) | st.integers(1, 40)),
+        batch=draw(_batches(algorithm)),
         in_channels=groups * draw(channels),
         out_channels=groups * draw(channels),
         height=image[0],
@@ -117,9 +159,15 @@ def convolutions(
     )
 
 
+def _batches(algorithm: str) -> st.SearchStrategy[int]:
+    if algorithm in BATCHES:
+        return st.sampled_from(BATCHES[algorithm])
+    return st.sampled_from([1, 1, 2, 8]) | st.integers(1, 40)
+
+
 def operators(algorithm: str, dtypes: Sequence[str] = DTYPES) -> st.SearchStrategy[Op]:
     """Operators that the algorithm computes."""
-    if algorithm in ("gemm", "padded"):
+    if algorithm in ("gemm", "padded", "library"):
         return gemms(algorithm, dtypes)
     return convolutions(algorithm, dtypes)
 
@@ -151,11 +199,28 @@ def cases(
     """A random operator and a random way to compute it by the algorithm on one of the machines."""
     machine = draw(st.sampled_from(machines))
     op = draw(operators(algorithm, dtypes))
+    return Case(machine, draw(candidates(op, algorithm, machine)))
+
+
+@st.composite
+def candidates(draw: st.DrawFn, op: Op, algorithm: str, machine: Machine) -> Candidate:
+    """A random way to compute the operator by the algorithm."""
     (seed,) = seeds_for(op, algorithm)
     joint = draw(st.sampled_from(list(seed.layout_combinations())))
     most = MOST_ITERATIONS // len(seed.spaces)
     nests = tuple(draw(choices(op, space, joint, machine, most)) for space in seed.spaces)
-    return Case(machine, Candidate(op, seed, nests))
+    return Candidate(op, seed, nests)
+
+
+@st.composite
+def divided(
+    draw: st.DrawFn, algorithm: str, machines: Sequence[Machine], groups: int
+) -> tuple[Partition, list[Case]]:
+    """A random operator over core groups, and one way to compute it for all of its pieces."""
+    machine = draw(st.sampled_from(machines))
+    partition = draw(st.sampled_from(split(draw(operators(algorithm)), groups)))
+    first = draw(candidates(partition.piece, algorithm, machine))
+    return partition, [Case(machine, replace(first, op=p.op)) for p in partition.pieces]
 
 
 @st.composite
@@ -170,14 +235,14 @@ def choices(
     """One nest's structure, factors and copies; those that do not fit are not drawn, nor those of
     more iterations unless all have more.
     """
-    combinations = step_lists(space, joint)
+    combinations = step_lists(space, joint, machine)
     first = draw(st.integers(0, len(combinations) - 1))
     values = parameters(op)
     for steps in (*combinations[first:], *combinations[:first]):
-        structure = _built(space, steps, op.dtype)
+        structure = _built(space, steps, op.dtype, stager_of(machine), rules_of(machine))
         if structure is None:
             continue
-        grid = factor_grid(structure, values, blocks_of(machine))
+        grid = factor_grid(structure, values, blocks_of(machine, op.dtype))
         iterations, fits = sizes(structure, grid, values, machine)
         if fits.any():
             few = iterations <= max(most_iterations, iterations[fits].min())
@@ -188,18 +253,23 @@ def choices(
     return reject()
 
 
-def step_lists(space: Space, joint: tuple[Layout, ...]) -> tuple[tuple[Step, ...], ...]:
+def step_lists(
+    space: Space, joint: tuple[Layout, ...], machine: Machine
+) -> tuple[tuple[Step, ...], ...]:
     """Every combination of a nest's steps, legal or not, under a joint layout."""
     nest = space.nest
     addend = nest.epilogue.addend if nest.epilogue else None
     used = {u.tensor.name for u in (*nest.uses, *((addend,) if addend else ()))}
     own = tuple(x for x in joint if x.tensor in used)
-    return tuple((*own, *steps) for steps in space.combinations())
+    in_place = rules_of(machine).in_place
+    return tuple((*own, *steps) for steps in space.combinations(in_place=in_place))
 
 
 @cache
-def _built(space: Space, steps: tuple[Step, ...], dtype: str) -> Structure | None:
-    return build(space, steps, dtype, stage)
+def _built(
+    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules
+) -> Structure | None:
+    return build(space, steps, dtype, stager, rules)
 
 
 def sizes(
@@ -209,8 +279,9 @@ def sizes(
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     env = {**values, **grid.tiles, **grid.copies, **mesh, "rid": 0, "cid": 0}
     size = scratchpad_bytes(structure.staged, env)
-    loops = (s for s in walk(structure.staged.body) if isinstance(s, For))
-    iterations = prod((evaluate(f.extent, env) for f in loops), start=np.int64(1))
-    shape = (len(next(iter(grid.copies.values()))), grid.tile_count)
+    loops = [s for s in walk(structure.staged.body) if isinstance(s, For)]
+    first = {**env, **dict.fromkeys((f.var for f in loops), 0)}
+    iterations = prod((evaluate(f.extent, first) for f in loops), start=np.int64(1))
+    shape = (grid.copy_count, grid.tile_count)
     fits = np.broadcast_to(np.less_equal(size, machine.spm_available_bytes), shape)
     return np.broadcast_to(iterations, shape), fits

@@ -6,7 +6,9 @@ import numpy as np
 
 from support.gemm_mesh import MESH, addresses, tile, views
 from tilewright.asm import assemble, link
-from tilewright.simulate import Mesh, load_image, simulate_mesh
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
 from tilewright.targets.sw26010.gemm_instances import GemmInstance
 
 STACK_TOP = 65536 - 64

@@ -1,4 +1,4 @@
-"""What a candidate computes: its program interpreted, or its generated code run on the host."""
+"""What a candidate computes: its program simulated, or its generated code run on the host."""
 
 from __future__ import annotations
 
@@ -25,12 +25,21 @@ Array: TypeAlias = npt.NDArray[Any]
 Operands: TypeAlias = tuple[Array, ...]
 
 
-def interpreted(case: Case, operands: Operands) -> Array:
-    """The operator's result by the meaning of the candidate's program."""
-    candidate, mesh = case.candidate, case.machine.mesh
+def simulated(case: Case, operands: Operands) -> Array:
+    """The operator's result by a simulation of the candidate's program, which interprets it.
+
+    A machine with caches runs its programs itself: they are interpreted, not simulated.
+    """
+    candidate = case.candidate
     program = candidate.program(case.machine)
     inputs = program_inputs(candidate.op, candidate.seed, program, operands)
-    outputs = interpret(program, inputs, (mesh.rows, mesh.columns))
+    if case.machine.memory.caches is not None:
+        mesh = (case.machine.mesh.rows, case.machine.mesh.columns)
+        outputs = interpret(program, inputs, mesh)
+    else:
+        run = simulate(program, case.machine, inputs)
+        assert run.outputs is not None
+        outputs = dict(run.outputs)
     return operator_result(candidate.op, candidate.seed, program, outputs)
 
 
