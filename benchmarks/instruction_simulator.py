@@ -12,8 +12,9 @@ import numpy as np
 from mesh_gemm import mesh_gemm, mesh_images, mesh_result
 
 from tilewright.isa import load_table
-from tilewright.simulate import Mesh, MeshRun, simulate_mesh
-from tilewright.simulate.launch import UnitOrder
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh, UnitOrder
+from tilewright.simulate.runs import MeshRun
 
 
 def measure(size: int, unit_order: UnitOrder, repeats: int) -> None:

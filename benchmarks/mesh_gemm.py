@@ -20,7 +20,8 @@ from tilewright.isa import (
     Register,
     make_instruction,
 )
-from tilewright.simulate import MeshRun, Program, encode_program
+from tilewright.simulate.program import Program, encode_program
+from tilewright.simulate.runs import MeshRun
 
 A_REGISTERS = (1, 2, 3, 4)
 B_REGISTERS = (7, 8, 9, 10)

@@ -1,0 +1,50 @@
+"""What tilewright compiles for this computer, chosen by the model alone: nothing is tried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from host.contest import Array, Missing, Prepared, Workload
+from tilewright import compile
+from tilewright.common.version import tool_version
+from tilewright.compiler.checking import operator_result, program_inputs
+from tilewright.machine import Machine, load_machine
+from tilewright.targets.host.target import TARGET
+
+NAME = "tilewright"
+
+
+def find_compiled(threads: int, machine: str) -> Compiled | Missing:
+    """Ours on the machine of this name or file."""
+    if threads > 1:
+        return Missing(NAME, "its code has one thread", "--threads 1")
+    return Compiled(load_machine(machine))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Kernels that the model chooses: the best of all algorithms, and the best direct one."""
+
+    machine: Machine
+    version: str = tool_version()
+    name: str = NAME
+
+    def prepare(self, workload: Workload) -> list[Prepared]:
+        """The pick of the model; for a convolution that takes Winograd, the direct pick too."""
+        first = self._prepared(workload, None)
+        if first.algorithm.startswith("winograd"):
+            return [first, self._prepared(workload, "implicit")]
+        return [first]
+
+    def _prepared(self, workload: Workload, algorithm: str | None) -> Prepared:
+        op = workload.op
+        kernel = compile(op, self.machine, algorithm=algorithm, measure=False)
+        candidate = kernel.option.candidate
+        program = kernel.program
+        inputs = program_inputs(op, candidate.seed, program, workload.inputs)
+        bound = TARGET.load(kernel.artifact, self.machine).bind(inputs)
+
+        def result() -> Array:
+            return operator_result(op, candidate.seed, program, bound.outputs())
+
+        return Prepared(bound.repeat, result, kernel.result.algorithm, bound)

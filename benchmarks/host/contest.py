@@ -1,0 +1,115 @@
+"""What is contested: workloads with their inputs and reference, and what a contender has to offer.
+
+Every contender gets the same inputs and is judged against the same reference before it is timed. A
+rival that is not installed is a `Missing` with the command that installs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.graph import network
+from tilewright.ops import Conv2d, Gemm, gemm
+
+Array = NDArray[np.float32]
+
+SQUARES = (200, 256, 500, 512, 1000, 1024, 2000, 2048)
+SKINNY = (
+    (128, 1024, 1024),
+    (3136, 64, 64),
+    (49, 2048, 512),
+    (32, 4096, 4096),
+    (12544, 64, 147),
+    (196, 256, 2304),
+)
+"""Products as batch-1 layers have them, and fully connected ones of small batches."""
+
+NETWORKS = ("vgg16", "resnet50", "yolov2")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One operator with inputs that every process draws alike."""
+
+    name: str
+    op: Conv2d | Gemm
+    count: int = 1
+
+    @cached_property
+    def inputs(self) -> tuple[Array, Array]:
+        """Images and weights, or A and B, uniform in [-1, 1)."""
+        chance = np.random.default_rng(12345)
+        x, w = ((2 * chance.random(shape, np.float32) - 1) for shape in self.op.input_shapes[:2])
+        return x, w
+
+    @cached_property
+    def expected(self) -> NDArray[np.float64]:
+        """The result in double precision."""
+        x, w = (a.astype(np.float64) for a in self.inputs)
+        if isinstance(self.op, Gemm):
+            return x @ w
+        return np.asarray(replace(self.op, dtype="f64").reference(x, w))
+
+    def error(self, result: Array) -> float:
+        """The largest deviation as a fraction of the largest magnitude."""
+        expected = self.expected
+        return float(np.max(np.abs(result - expected)) / np.max(np.abs(expected)))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A contender ready for one workload: weights are packed, buffers are there.
+
+    `run(n)` computes n times; `result` is what it computed, in the layout of the operator.
+    """
+
+    run: Callable[[int], object]
+    result: Callable[[], Array]
+    algorithm: str
+    kept: Any = field(default=None, repr=False)
+
+    def __call__(self, calls: int) -> None:
+        """Compute; whoever holds this holds the buffers, too."""
+        self.run(calls)
+
+
+class Contestant(Protocol):
+    """A library, or ours. `prepare` gives every way it offers; none for what it cannot do."""
+
+    name: str
+    version: str
+
+    def prepare(self, workload: Workload) -> list[Prepared]:
+        """One entry for each algorithm or layout that is worth timing."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A contender that is not here, why, and how to get it."""
+
+    name: str
+    why: str
+    fix: str
+
+
+def products(*, quick: bool = False) -> list[Workload]:
+    """Square and skinny matrix products, in single precision."""
+    shapes = [(n, n, n) for n in SQUARES] + list(SKINNY)
+    chosen = shapes[:3] + shapes[8:10] if quick else shapes
+    return [Workload("x".join(map(str, s)), gemm(*s, dtype="f32")) for s in chosen]
+
+
+def layers(name: str, batch: int, *, quick: bool = False) -> list[Workload]:
+    """The distinct convolutions of a network of the zoo, with how often each occurs."""
+    seen: dict[Conv2d, list[str]] = {}
+    for layer, op in network(name, batch, dtype="f32").layers():
+        if isinstance(op, Conv2d):
+            seen.setdefault(op, []).append(layer)
+    found = [Workload(f"{name} {names[0]}", op, len(names)) for op, names in seen.items()]
+    return found[1:4] if quick else found

@@ -1,0 +1,172 @@
+"""Our code on this computer against the libraries that are installed: ratios, measured in one run.
+
+    PYTHONPATH=src python benchmarks/host_rivals.py [products | vgg16 | resnet50 | yolov2 ...]
+        [--threads 1] [--batch 1] [--machine host] [--only NAME] [--quick]
+        [--json]
+
+Rows of a table are one interleaved run. "first over it" is the median of the ratio of the first
+contender's speed to this one's, round by round, with half the distance of the quartiles; only such
+ratios mean something, for the clock drifts. "of peak" is over a loop of nothing but multiply-adds
+in the same run. "error" is the largest deviation from a double-precision result over its largest
+value. "clock" says whether undisturbed samples were found: "wall", or else "processor": the
+processor time of disturbed ones (`tilewright.targets.host.sampling`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from host.contest import NETWORKS, Contestant, Missing, Workload
+from host.timing import ALONE, PEAK, TOGETHER, Standing, find_contestants, time_workload
+from host.workers import time_remotely, workers, workloads_of
+from shared.output import note, processor, show, text_table
+
+from tilewright.common.errors import ToolError
+
+HEADERS = ("contender", "algorithm", "Gflop/s", "of peak", "first over it", "error", "clock")
+QUICK_ROUNDS = 3
+
+
+def timed(
+    kind: str, arguments: argparse.Namespace, found: Sequence[Contestant]
+) -> Iterator[tuple[Workload, list[Standing]]]:
+    """The standings on each workload; what the load prevents is noted and left out."""
+    quick, threads = arguments.quick, arguments.threads
+    together = threads > 1
+    protocol = TOGETHER if together else ALONE
+    if quick:
+        protocol = protocol.hurried(QUICK_ROUNDS)
+    source = [arguments.machine, kind, str(arguments.batch), "quick" if quick else "all"]
+    names = [c.name for c in found] if together else []
+    with workers(names, threads, source) as processes:
+        for number, workload in enumerate(workloads_of(kind, arguments.batch, quick=quick)):
+            if arguments.only not in workload.name:
+                continue
+            note(f"{workload.name}: {workload.op.describe()}, load {os.getloadavg()[0]:.1f}")
+            try:
+                if together:
+                    yield workload, time_remotely(workload, number, processes, threads, protocol)
+                else:
+                    yield workload, time_workload(workload, found, protocol)
+            except ToolError as error:
+                note(f"  not timed: {error}")
+
+
+def rows(standings: Sequence[Standing]) -> list[list[str]]:
+    """One line for each contender."""
+    peak = next((s.flops_per_second for s in standings if s.name == PEAK), math.nan)
+    found = []
+    for s in standings:
+        ratio = f"{s.ratio.median:.3f} ± {s.ratio.spread:.3f}" if s.ratio.rounds else ""
+        cells = [s.name, s.algorithm, f"{s.flops_per_second / 1e9:.1f}"]
+        cells += [f"{s.flops_per_second / peak:.1%}" if peak > 0 else "", ratio]
+        found.append([*cells, f"{s.error:.0e}" if s.name != PEAK else "", s.timing.clock])
+    return found
+
+
+def best_ratios(results: Sequence[tuple[Workload, list[Standing]]]) -> dict[str, list[float]]:
+    """For each contender the first's speed over its best way, workload by workload."""
+    found: dict[str, list[float]] = {}
+    for _, standings in results:
+        first, *others = dict.fromkeys(s.name for s in standings if s.name != PEAK)
+        for name in others:
+            ways = [s.ratio.median for s in standings if s.name == name and s.ratio.rounds]
+            found.setdefault(f"{first} over {name}", []).extend([min(ways)] if ways else [])
+    return found
+
+
+def summary(results: Sequence[tuple[Workload, list[Standing]]]) -> str:
+    """The geometric means over the workloads, each rival by its best way."""
+    lines = []
+    for pair, ratios in best_ratios(results).items():
+        if not ratios:
+            continue
+        mean = statistics.geometric_mean(ratios)
+        low, high = min(ratios), max(ratios)
+        lines.append(
+            f"{pair}: geometric mean {mean:.3f} of {len(ratios)} workloads "
+            f"({low:.3f} to {high:.3f})"
+        )
+    return "\n".join(lines)
+
+
+def as_json(workload: Workload, standings: Sequence[Standing]) -> dict[str, Any]:
+    """One workload for programs."""
+    return {
+        "name": workload.name,
+        "shape": workload.op.describe(),
+        "count": workload.count,
+        "standings": [
+            {
+                "contender": s.name,
+                "algorithm": s.algorithm,
+                "gflops": s.flops_per_second / 1e9,
+                "first_over_it": asdict(s.ratio),
+                "error": s.error,
+                "clock": s.timing.clock,
+                "samples": len(s.timing.by_round),
+                "disturbed": s.timing.disturbed,
+            }
+            for s in standings
+        ],
+    }
+
+
+def kind_of_workload(word: str) -> str:
+    """`products` or a network."""
+    if word not in ("products", *NETWORKS):
+        raise argparse.ArgumentTypeError(f"take products or one of {', '.join(NETWORKS)}")
+    return word
+
+
+def main() -> None:
+    """Time the chosen workloads."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kind", nargs="*", type=kind_of_workload)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--machine", default="host", help="ours is compiled for this one")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--only", default="", help="workloads whose name has this in it")
+    parser.add_argument("--quick", action="store_true", help="few workloads, few rounds")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    # Read by the libraries' OpenMP when it is loaded, which is now.
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+    everyone = find_contestants(arguments.threads, arguments.machine)
+    for one in everyone:
+        if isinstance(one, Missing):
+            note(f"{one.name} takes no part: {one.why}; to add it: {one.fix}")
+        else:
+            note(f"{one.name} {one.version}")
+    found = [one for one in everyone if not isinstance(one, Missing)]
+    values = []
+    if not arguments.json:
+        print(f"{processor()}, {arguments.threads} threads, load {os.getloadavg()[0]:.1f}")
+    for kind in arguments.kind or ["products"]:
+        results = []
+        for workload, standings in timed(kind, arguments, found):
+            if standings:
+                results.append((workload, standings))
+                values.append(as_json(workload, standings))
+                tell(workload, standings, arguments.json)
+        if not arguments.json:
+            print(summary(results) if results else f"{kind}: nothing was timed", flush=True)
+    if arguments.json:
+        show({"processor": processor(), "workloads": values}, "", True)
+
+
+def tell(workload: Workload, standings: Sequence[Standing], as_json: bool) -> None:
+    """The table of one workload as soon as it is there, for readers."""
+    if not as_json:
+        table = text_table(HEADERS, rows(standings))
+        print(f"{workload.name}, {workload.op.describe()}\n{table}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
