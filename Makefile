@@ -3,13 +3,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ROUNDS ?= 20
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz bench bench-tuning bench-quality bench-boundary clean
+.PHONY: help setup demo test check fuzz bench bench-tuning bench-host reproduce reproduce-quick clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/installed-dev ## create .venv with everything for development
 
@@ -26,8 +27,9 @@ check: $(VENV)/installed-dev ## lint, format, types, layers, size budgets
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/architecture
 
-fuzz: $(VENV)/installed-dev ## run the property tests with many more examples
-	$(BIN)/pytest -n 2 -m hypothesis --hypothesis-profile=fuzz
+fuzz: $(VENV)/installed-dev ## ROUNDS=20 rounds of five times more examples, other ones in each
+	set -e; for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; \
+	  $(BIN)/pytest -q -n 2 -m hypothesis --hypothesis-profile=fuzz; done
 
 bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where it has --quick
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; \
@@ -37,11 +39,14 @@ bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where
 bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-16
 	$(BIN)/python benchmarks/tuning_speed.py
 
-bench-quality: $(VENV)/installed-bench ## what trusting the model loses, 225 convolutions (an hour)
-	$(BIN)/python benchmarks/search_quality.py
+bench-host: $(VENV)/installed-bench ## kernels for this computer against oneDNN and onnxruntime
+	$(BIN)/python benchmarks/host_rivals.py products resnet50
 
-bench-boundary: $(VENV)/installed-bench ## what boundaries cost, 216 matrix products
-	$(BIN)/python benchmarks/boundary.py
+reproduce: $(VENV)/installed ## every table and figure of the papers into out/reproduce (hours)
+	$(BIN)/tilewright reproduce --all
+
+reproduce-quick: $(VENV)/installed-dev ## the same on a small subset of the cases (minutes)
+	$(BIN)/tilewright reproduce --all --quick -o out/reproduce-quick
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) out build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
