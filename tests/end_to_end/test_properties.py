@@ -22,6 +22,7 @@ from support.candidates import (
     SQUARE_MESHES,
     WHOLE_MESHES,
     Case,
+    Machines,
     cases,
     divided,
 )
@@ -97,7 +98,7 @@ def assert_exact(case: Case, operands: tuple[Any, ...], found: Any) -> None:
 @examples(CASES["computed"])
 @given(st.data())
 def test_programs_compute_the_operator(algorithm: str, data: st.DataObject) -> None:
-    assert_computes(data.draw(cases(algorithm, (*SMALL_MESHES, *HOSTS))))
+    assert_computes(data.draw(cases(algorithm, Machines((*SMALL_MESHES, *HOSTS)))))
 
 
 @every_algorithm
@@ -189,7 +190,7 @@ def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
 
     Square meshes only: a primitive's axis has one extent per core in the verifier's eyes.
     """
-    case = data.draw(cases(algorithm, (*SQUARE_MESHES, *HOSTS)))
+    case = data.draw(cases(algorithm, Machines((*SQUARE_MESHES, *HOSTS))))
     rules, stager = rules_of(case.machine), stager_of(case.machine)
     seen: set[str] = set()
 
@@ -223,7 +224,7 @@ def with_owners(program: Program, candidate: Candidate) -> Program:
 @given(st.data())
 def test_programs_and_schedules_survive_as_texts(algorithm: str, data: st.DataObject) -> None:
     """A program parses back equal; the text of a schedule builds the same program again."""
-    case = data.draw(cases(algorithm, (*MACHINES, *HOSTS)))
+    case = data.draw(cases(algorithm, Machines((*MACHINES, *HOSTS))))
     program = case.candidate.program(case.machine)
     assert parse(print_program(program)) == program
     for n in case.candidate.nests:

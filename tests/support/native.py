@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from support.candidates import HOSTS, Case
+from support.candidates import HOSTS, Case, Machines
 from tilewright.common.dtypes import dtype
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
@@ -27,7 +27,7 @@ SANITIZED = (
     "-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
 )  # fmt: skip
 
-NATIVE_HOSTS = tuple(m for m in HOSTS if instruction_set_of(m) in native_instruction_sets())
+NATIVE_HOSTS = Machines(m for m in HOSTS if instruction_set_of(m) in native_instruction_sets())
 """The machines whose code this processor can execute."""
 
 

@@ -23,12 +23,13 @@ from tilewright.cost.pipeline_rows import (
     kind_after,
     last_kinds,
     times_of,
+    totals,
 )
 from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Case, Clock
 
 _PLAYED = 2
 _BACKLOG = 1e15
-_SUMMARY = 6  # elapsed, engine busy, headroom, engine's lead over the clock, compute, last store
+_SUMMARY = 5  # elapsed, engine busy, headroom, engine's lead over the clock, last store
 
 
 @piece
@@ -71,10 +72,7 @@ def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
     for item in range(span[0], span[1]):
         row = cost_row(chain, item, clock.kinds)
         cost = chain.service[row, case.tile]
-        if chain.kind[item] == CALL:
-            time[0] += cost
-            time[3] += cost
-        elif chain.kind[item] == COPY:
+        if chain.kind[item] == CALL or chain.kind[item] == COPY:
             time[0] += cost
         elif cost > 0.0:
             b = chain.buffer[item]
@@ -145,10 +143,9 @@ def _opaque(clock: Any, loop: int, inner: Any) -> None:
     if inner[1] > 0.0:
         end = max(end, max(start, free) + inner[1] - max(0.0, inner[3]))
         time[1] = max(end + inner[3], max(free, start) + inner[1])
-        clock.left[loop] = end + inner[5]
+        clock.left[loop] = end + inner[4]
     time[0] = end
     time[2] += inner[1]
-    time[3] += inner[4]
 
 
 @piece
@@ -174,23 +171,23 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
             continue
         clock.kinds[loop] = clock.following[loop] = kind
         played = 0.0
-        now, busy, compute = time[0], time[2], time[3]
+        now, busy = time[0], time[2]
         while played < times - 1.0 and played < _PLAYED:
-            now, busy, compute = time[0], time[2], time[3]
+            now, busy = time[0], time[2]
             _iteration(case, clock, loop + 1, summaries)
             played += 1.0
         if kind == 0 and played == _PLAYED:
             second = time[0]
         period = 1.0
         if times - 1.0 > _PLAYED and _stores_twice(case, clock.kinds, loop + 1):
-            now, busy, compute = time[0], time[2], time[3]
+            now, busy = time[0], time[2]
             period = min(2.0, times - 1.0 - played)
             for _ in range(int(period)):
                 _iteration(case, clock, loop + 1, summaries)
             played += period
         rest = times - 1.0 - played
         if rest > 0.0:
-            _extrapolate(clock, now, busy, compute, rest / period)
+            _extrapolate(clock, now, busy, rest / period)
         clock.following[loop] = kind_after(case, clock.kinds, loop, kind)
         _iteration(case, clock, loop + 1, summaries)
     clock.kinds[loop] = 0
@@ -198,14 +195,13 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
 
 
 @piece
-def _extrapolate(clock: Any, now: float, busy: float, compute: float, times: float) -> None:
+def _extrapolate(clock: Any, now: float, busy: float, times: float) -> None:
     """Repeat what happened since the clock stood at `now`."""
     time = clock.time
     shift = (time[0] - now) * times
     time[0] += shift
     time[1] += shift
     time[2] += (time[2] - busy) * times
-    time[3] += (time[3] - compute) * times
     _shift_due(clock, shift)
 
 
@@ -258,11 +254,11 @@ def _summarise(case: Any, clock: Any, loop: int, ending: bool, summaries: Any, o
         goes_on = d < loop and not ending and iterations_of(case, clock.kinds, d) > 1.0
         clock.following[d] = clock.kinds[d] if goes_on else -1
     second = _loop(case, clock, loop, summaries)
-    out[0], out[1], out[2], out[4] = time[0], time[2], _BACKLOG, time[3]
-    out[3] = out[5] = 0.0
+    out[0], out[1], out[2] = time[0], time[2], _BACKLOG
+    out[3] = out[4] = 0.0
     if time[2] > 0.0:
         out[3] = time[1] - time[0]
-        out[5] = _leaving(case, clock) - time[0]
+        out[4] = _leaving(case, clock) - time[0]
         out[2] = _BACKLOG - _late(case, clock, loop, summaries, second)
 
 
@@ -340,8 +336,8 @@ def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
 def play(
     chain: Any, doubles: Any, wanted: Any, latency: float, cycles: Any, compute: Any, busy: Any
 ) -> None:
-    """Fill `cycles[c, j]` and the compute and engine-busy cycles for the wanted copies c and tiles
-    j.
+    """Fill `cycles[c, j]`, and the cycles of all calls and of all transfers, for the wanted copies
+    c and tiles j.
     """
     loops, combinations = len(chain.kinds), 1
     for d in range(loops):
@@ -349,7 +345,7 @@ def play(
     summaries = np.zeros((loops + 1, combinations + 1, _SUMMARY))
     buffers = doubles.shape[1]
     clock = Clock(
-        np.zeros(4),
+        np.zeros(3),
         np.zeros(buffers),
         np.zeros((buffers, 2)),
         np.zeros(max(loops, 1), np.int64),
@@ -368,5 +364,4 @@ def play(
             _fill(case, clock)
             _iteration(case, clock, 0, summaries)
             cycles[c, j] = max(clock.time[0], clock.time[1])
-            compute[c, j] = clock.time[3]
-            busy[c, j] = clock.time[2]
+            compute[c, j], busy[c, j] = totals(case, clock.kinds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import piece
+from tilewright.cost.pipeline_types import CALL, COPY
 
 
 @piece
@@ -75,3 +76,40 @@ def happens(case: Any, kinds: Any, loops: int) -> bool:
         elif times_of(case, kinds, d, kinds[d]) == 0.0:
             return False
     return True
+
+
+@piece
+def totals(case: Any, kinds: Any) -> Any:
+    """(cycles of all calls, cycles of the engine for all transfers), whatever overlaps."""
+    chain, compute, busy = case.chain, 0.0, 0.0
+    for level in range(len(chain.kinds) + 1):
+        places = 1
+        for d in range(level):
+            places *= chain.kinds[d]
+        for place in range(places):
+            kinds[:] = 0
+            rest, times = place, 1.0
+            for d in range(level - 1, -1, -1):
+                kinds[d] = rest % chain.kinds[d]
+                rest //= chain.kinds[d]
+            for d in range(level):
+                times *= _share(case, kinds, d)
+            if times == 0.0:
+                continue
+            for span in (chain.before[level], chain.after[level]):
+                for item in range(span[0], span[1]):
+                    cost = times * chain.service[cost_row(chain, item, kinds), case.tile]
+                    if chain.kind[item] == CALL:
+                        compute += cost
+                    elif chain.kind[item] != COPY:
+                        busy += cost
+    kinds[:] = 0
+    return compute, busy
+
+
+@piece
+def _share(case: Any, kinds: Any, loop: int) -> Any:
+    """How many iterations of its kind in `kinds` a loop has; of a single one the kind is 0."""
+    if iterations_of(case, kinds, loop) == 1.0:
+        return 1.0 if kinds[loop] == 0 else 0.0
+    return times_of(case, kinds, loop, kinds[loop])

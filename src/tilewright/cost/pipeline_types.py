@@ -55,7 +55,7 @@ class Case(NamedTuple):
 class Clock(NamedTuple):
     """What plays.
 
-    `time` is [core clock, engine free, engine busy, compute]; per buffer, when the tile fetched
+    `time` is [core clock, engine free, engine busy]; per buffer, when the tile fetched
     ahead arrives and when the last two stores end; the kind of iteration of every loop, and that of
     its next one, negative at its end; which levels are inside loops; when the stores that each loop
     left behind end.
