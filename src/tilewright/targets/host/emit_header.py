@@ -52,7 +52,7 @@ def emit_header(
     public = [info for info in tensors if info.kind != "scratch"]
     for info in public:
         shape = " x ".join(map(str, stored_shape(info))) or "1"
-        packed = f", packed by {_pack_name(naming, info)}" if info.panels else ""
+        packed = f", packed by {pack_name(naming.artifact, info)}" if info.panels else ""
         writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major{packed}")
     for info in public:
         if info.panels:
@@ -75,14 +75,15 @@ def prototype(naming: Naming, tensors: tuple[TensorInfo, ...]) -> tuple[str, lis
 
 def pack_prototype(naming: Naming, info: TensorInfo) -> tuple[str, list[str]]:
     """The function that packs one constant."""
-    return f"void {_pack_name(naming, info)}", [
+    return f"void {pack_name(naming.artifact, info)}", [
         _parameter(info),
         f"{dtype(info.dtype).c_name} *{PACKED}",
     ]
 
 
-def _pack_name(naming: Naming, info: TensorInfo) -> str:
-    return f"{naming.artifact}_pack_{info.identifier}"
+def pack_name(kernel: str, info: TensorInfo) -> str:
+    """The function of a kernel that packs one of its constants."""
+    return f"{kernel}_pack_{info.identifier}"
 
 
 def _parameter(info: TensorInfo) -> str:

@@ -41,12 +41,12 @@ class LoadedKernel:
         for info in self.artifact.tensors:
             if info.kind == "scratch":
                 continue
-            arrays[info.name] = _aligned(stored_elements(info), info.dtype)
+            arrays[info.name] = aligned(stored_elements(info), info.dtype)
             if info.is_given:
                 self._give(info, _given(info, inputs), arrays[info.name])
             else:
                 arrays[info.name].fill(np.nan)
-        workspace = _aligned(self.artifact.scratchpad_bytes // 4 + 1, "f32")
+        workspace = aligned(self.artifact.scratchpad_bytes // 4 + 1, "f32")
         return BoundKernel(self, arrays, workspace)
 
     def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
@@ -54,10 +54,10 @@ class LoadedKernel:
         if info.panels is None:
             place[...] = given.reshape(-1)
             return
-        plain = _aligned(given.size, info.dtype)
+        plain = aligned(given.size, info.dtype)
         plain[...] = given.reshape(-1)
         pack = self.library[f"{self.artifact.name}_pack_{info.identifier}"]
-        pack(_address(plain), _address(place))
+        pack(address(plain), address(place))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def _given(info: TensorInfo, inputs: Mapping[str, Array]) -> Array:
     return given
 
 
-def _aligned(elements: int, kind: str) -> Array:
+def aligned(elements: int, kind: str) -> Array:
     """Memory that begins on a page, every page touched."""
     element = dtype(kind)
     memory = np.zeros(elements * element.size_bytes + _PAGE_BYTES, np.uint8)
@@ -134,5 +134,6 @@ def _aligned(elements: int, kind: str) -> Array:
     return array
 
 
-def _address(array: Array) -> ctypes.c_void_p:
+def address(array: Array) -> ctypes.c_void_p:
+    """Where an array begins, for C."""
     return ctypes.c_void_p(array.ctypes.data)

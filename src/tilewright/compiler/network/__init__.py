@@ -1,0 +1,1 @@
+"""Networks for this computer: a graph of operators in, one C function out."""

@@ -1,0 +1,233 @@
+"""A network compiled for this computer: choose, plan, emit, load; run, measure, write.
+
+The code of a network is kept in the cache folder under a digest of all that decides it, so that
+the second compilation of the same network only loads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import GraphError, ToolError
+from tilewright.compiler.network.build import ProductKernel, build_plan
+from tilewright.compiler.network.cache import cached_code
+from tilewright.compiler.network.forms import candidate_forms
+from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted, safe_name
+from tilewright.machine import Machine
+from tilewright.ops import BatchNorm, Op
+from tilewright.targets.base import Array
+from tilewright.targets.host.network.emit import emit_network
+from tilewright.targets.host.network.run import (
+    BoundNetwork,
+    LoadedNetwork,
+    NetworkCode,
+    StageInfo,
+    load_network,
+)
+from tilewright.targets.host.products import instruction_set_of
+from tilewright.targets.host.target import TARGET
+from tilewright.tune.choose import Choice, choose, confirm_choice
+from tilewright.tune.native import NativeMeasure
+from tilewright.tune.search import Candidate
+
+Progress = Callable[[str, int, int], None]
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """No progress is shown."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NativeNetwork:
+    """A whole network as one function on this computer.
+
+    `weights` are the numbers that are known; others are given to `run`.
+    """
+
+    code: NetworkCode
+    machine: Machine
+    loaded: LoadedNetwork
+    weights: Mapping[str, Array] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        stages = len(self.code.stages)
+        return f"<NativeNetwork {self.code.name}: {stages} stages on {self.machine.name}>"
+
+    def run(
+        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+    ) -> dict[str, Array]:
+        """The outputs by name. Inputs are given in order or by name.
+
+        `weights` are needed where the network came without numbers, as those of the zoo do. Raises
+        GraphError for a missing tensor, ShapeError for one of the wrong shape.
+        """
+        bound = self.bind(self.given(inputs, named), weights)
+        bound.repeat(1)
+        return bound.outputs()
+
+    def bind(
+        self, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None
+    ) -> BoundNetwork:
+        """The network with its memory, to be run again and again."""
+        constants = self._constants if weights is None else self._made(weights)
+        return self.loaded.bind(constants, inputs)
+
+    def given(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs by name; raises GraphError for more, or other ones, than there are."""
+        names = [name for name, _ in self.code.inputs]
+        found = {**dict(zip(names, inputs, strict=False)), **named}
+        if len(inputs) > len(names) or set(found) - set(names):
+            raise GraphError(
+                f"{self.code.name} takes the inputs {', '.join(map(quoted, names))}, found "
+                f"{len(inputs)} in order and {', '.join(map(quoted, named)) or 'none'} by name"
+            )
+        return found
+
+    def profile(self, bound: BoundNetwork, runs: int = 15) -> tuple[float, ...]:
+        """The median seconds of each stage in so many runs of the whole."""
+        samples = [bound.profile() for _ in range(runs)]
+        return tuple(median(column) for column in zip(*samples, strict=True))
+
+    @cached_property
+    def _constants(self) -> Array:
+        return self._made({})
+
+    def _made(self, weights: Mapping[str, Array]) -> Array:
+        return self.loaded.constants({**self.weights, **weights})
+
+
+@dataclass(frozen=True)
+class Search:
+    """How kernels are chosen: among those of `algorithm` where it applies, `keep` candidates each,
+    the `top` best of them measured.
+    """
+
+    algorithm: str | None = None
+    keep: int = 4
+    top: int = 0
+
+
+def compile_network(
+    network: Network,
+    machine: Machine,
+    search: Search = Search(),
+    *,
+    progress: Progress = silent,
+) -> NativeNetwork:
+    """Choose kernels and layouts, generate and compile the code of a network.
+
+    Raises ToolError where the machine is not this computer, GraphError for operators that cannot be
+    run on it, CapacityError where nothing fits.
+    """
+    if machine.target != TARGET.name:
+        raise ToolError(
+            f"machine {machine.name!r} is not this computer: whole networks cannot run on it",
+            fix="--machine host",
+        )
+    code = cached_code(
+        network, machine, repr(search), lambda: generated(network, machine, search, progress)
+    )
+    return NativeNetwork(code, machine, load_network(code, progress), network.values)
+
+
+def generated(
+    network: Network, machine: Machine, search: Search = Search(), progress: Progress = silent
+) -> NetworkCode:
+    """The code of a network, not compiled yet."""
+    choices = _choices(network, machine, search, progress)
+    name = safe_name(network.name)
+    kernels: dict[Op, ProductKernel] = {}
+    for layer, choice in choices.items():
+        kernels[choice.op] = product_kernel(f"{name}_{layer}", choice.best.candidate, machine)
+        progress("generate", len(kernels), len(choices))
+    return network_code(network, machine, kernels)
+
+
+def network_code(
+    network: Network, machine: Machine, kernels: Mapping[Op, ProductKernel]
+) -> NetworkCode:
+    """The code of a network whose products are computed by these kernels."""
+    plan, memory = build_plan(network, kernels)
+    isa = instruction_set_of(machine)
+    shapes = {t.name: t.shape for t in network.tensors.values()}
+    return NetworkCode(
+        plan.name,
+        plan.dtype,
+        isa.name,
+        emit_network(plan, [kernel.artifact for kernel in kernels.values()], isa),
+        tuple((t.name, t.shape) for t in network.inputs),
+        tuple((name, shapes[name]) for name, _ in plan.outputs),
+        tuple((t.name, t.shape) for t in network.weights),
+        tuple(memory.constants),
+        plan.constant_bytes,
+        plan.arena_bytes,
+        tuple(
+            StageInfo(s.name, s.label, s.algorithm, s.flops, s.estimate_seconds)
+            for s in plan.stages
+        ),
+    )
+
+
+def product_kernel(name: str, candidate: Candidate, machine: Machine) -> ProductKernel:
+    """The code of a candidate, in a file and a function called `name`."""
+    program = replace(candidate.program(machine), name=name)
+    return ProductKernel(
+        TARGET.emit(program, machine),
+        candidate.seed.name,
+        candidate.cycles / machine.clock_hz,
+        candidate.seed.operands,
+        candidate.seed.result,
+        candidate_forms(candidate),
+    )
+
+
+def _choices(
+    network: Network, machine: Machine, search: Search, progress: Progress
+) -> dict[str, Choice]:
+    """What was chosen for each distinct product, by the name of the first layer that is one."""
+    firsts: dict[Op, str] = {op: layer for layer, op in reversed(list(network.layers()))}
+    if not firsts:
+        return {}
+    progress("choose", 0, len(firsts))
+    choices = choose(
+        list(firsts),
+        machine,
+        algorithm=search.algorithm,
+        strict=False,
+        keep=max(search.keep, search.top),
+        names=list(firsts.values()),
+    )
+    progress("choose", len(firsts), len(firsts))
+    if search.top:
+        measure = NativeMeasure()
+        choices = [confirm_choice(c, search.top, machine, measure) for c in choices]
+    return {firsts[choice.op]: choice for choice in choices}
+
+
+def random_weights(network: Network, seed: int = 0) -> dict[str, Array]:
+    """Numbers for the weights that have none, such that activations neither grow nor vanish."""
+    generator = np.random.default_rng(seed)
+    norms = [node for node in network.nodes if isinstance(node.op, BatchNorm)]
+    scales = {node.inputs[1] for node in norms}
+    variances = {node.inputs[4] for node in norms}
+    found: dict[str, Array] = {}
+    for tensor in network.weights:
+        if tensor.name in network.values:
+            continue
+        if tensor.name in scales | variances:
+            numbers = generator.uniform(0.5, 1.0, tensor.shape)
+        elif len(tensor.shape) > 1:
+            terms = math.prod(tensor.shape[1:])
+            numbers = generator.standard_normal(tensor.shape) / math.sqrt(terms)
+        else:
+            numbers = generator.standard_normal(tensor.shape) / 8
+        found[tensor.name] = numbers.astype(dtype(tensor.dtype).numpy)
+    return found

@@ -1,0 +1,47 @@
+"""Where values lie in the arena: those that are needed at the same time never overlap.
+
+In: for each value its bytes and the first and last stage that uses it. Out: offsets, and the bytes
+that the arena needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+ALIGNMENT_BYTES = 64
+
+
+class Life(Struct, frozen=True):
+    """A value's bytes, and the numbers of the first and the last stage that uses it."""
+
+    size_bytes: int
+    first: int
+    last: int
+
+    def meets(self, other: Life) -> bool:
+        """Whether some stage needs both."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def place(lives: Mapping[int, Life]) -> tuple[dict[int, int], int]:
+    """(byte offset of each value, bytes of the arena): the largest first, each as low as it fits.
+
+    >>> place({0: Life(100, 0, 1), 1: Life(40, 1, 2), 2: Life(100, 2, 3)})
+    ({0: 0, 2: 0, 1: 128}, 168)
+    """
+    offsets: dict[int, int] = {}
+    for value, life in sorted(lives.items(), key=lambda item: (-item[1].size_bytes, item[0])):
+        busy = sorted(
+            (offsets[other], offsets[other] + lives[other].size_bytes)
+            for other in offsets
+            if lives[other].meets(life)
+        )
+        at = 0
+        for start, end in busy:
+            if at + life.size_bytes <= start:
+                break
+            at = max(at, -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES)
+        offsets[value] = at
+    return offsets, max((offsets[v] + life.size_bytes for v, life in lives.items()), default=0)

@@ -1,0 +1,186 @@
+"""How a tensor lies in memory: order of the dimensions, channel blocks and a border of zeros.
+
+A `Form` says for each place in memory which element stands there. Two tensors can be used one for
+the other without a copy exactly if their forms are equal, so forms are kept canonical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from tilewright.common.errors import ProgramError
+from tilewright.targets.base import Array
+
+Shape = tuple[int, ...]
+Indices = npt.NDArray[np.integer]
+
+
+class StoredDim(Struct, frozen=True):
+    """One dimension of memory: a step along it is `step` indices of the tensor's `axis`."""
+
+    axis: int
+    step: int
+    extent: int
+
+
+class Form(Struct, frozen=True):
+    """Dimensions of memory, slowest first, dense. Along an axis the index of an element is the sum
+    of place times step over the axis' dimensions, less `before`; places whose index lies outside
+    the shape hold zeros.
+
+    >>> Form((2, 5), (StoredDim(1, 1, 7), StoredDim(0, 1, 2)), (0, 1)).elements
+    14
+    """
+
+    shape: Shape
+    dims: tuple[StoredDim, ...]
+    before: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements in memory, zeros included."""
+        return prod(d.extent for d in self.dims)
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether some places hold no element."""
+        return self.elements != prod(self.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one place to the next, for each dimension of memory."""
+        return tuple(prod(d.extent for d in self.dims[i + 1 :]) for i in range(len(self.dims)))
+
+    def along(self, axis: int) -> tuple[StoredDim, ...]:
+        """The dimensions of memory that run along an axis."""
+        return tuple(d for d in self.dims if d.axis == axis)
+
+    def stored(self, array: Array) -> Array:
+        """The elements of `array` in memory order, zeros between them."""
+        places = self.places()
+        return np.where(places < 0, 0, array.reshape(-1)[np.maximum(places, 0)]).reshape(-1)
+
+    def read(self, memory: Array) -> Array:
+        """The tensor out of memory."""
+        places = self.places().reshape(-1)
+        result = np.empty(prod(self.shape), memory.dtype)
+        inside = places >= 0
+        result[places[inside]] = memory.reshape(-1)[inside]
+        return result.reshape(self.shape)
+
+    def places(self) -> Indices:
+        """For each place the number of its element in row-major order, -1 for a zero."""
+        extents = [d.extent for d in self.dims]
+        number = np.zeros(extents, np.int64)
+        inside = np.ones(extents, np.bool_)
+        for axis, size in enumerate(self.shape):
+            index = np.full([1] * len(extents), -self.before[axis], np.int64)
+            for i, d in enumerate(self.dims):
+                if d.axis == axis:
+                    along = [1] * len(extents)
+                    along[i] = d.extent
+                    index = index + (np.arange(d.extent) * d.step).reshape(along)
+            number += index * prod(self.shape[axis + 1 :])
+            inside &= (index >= 0) & (index < size)
+        return np.where(inside, number, -1)
+
+
+def row_major(shape: Sequence[int]) -> Form:
+    """The form of a C array.
+
+    >>> row_major((1, 3, 2)).dims
+    (StoredDim(axis=1, step=1, extent=3), StoredDim(axis=2, step=1, extent=2))
+    """
+    dims = [StoredDim(axis, 1, extent) for axis, extent in enumerate(shape)]
+    return canonical(tuple(shape), dims, (0,) * len(shape))
+
+
+def canonical(shape: Shape, dims: Sequence[StoredDim], before: Sequence[int]) -> Form:
+    """The form with no dimension of extent 1 and none that continues the one outside it."""
+    kept = [d for d in dims if d.extent > 1]
+    joined: list[StoredDim] = []
+    for d in kept:
+        last = joined[-1] if joined else None
+        if last and last.axis == d.axis and last.step == d.step * d.extent:
+            joined[-1] = StoredDim(d.axis, d.step, last.extent * d.extent)
+        else:
+            joined.append(d)
+    return Form(shape, tuple(joined), tuple(before))
+
+
+def same_memory(a: Form, b: Form) -> bool:
+    """Whether the bytes of one are the bytes of the other, whatever their shapes are called."""
+    if a == b:
+        return True
+    return not a.has_zeros and not b.has_zeros and is_row_major(a) and is_row_major(b)
+
+
+def is_row_major(form: Form) -> bool:
+    """Whether the tensor lies as a C array of its shape does."""
+    return form == row_major(form.shape)
+
+
+def form_of(shape: Shape, numbers: Indices) -> Form:
+    """The form of a tensor of which place by place is known which element is there.
+
+    `numbers` has a dimension for each of memory; it holds the number of the element in row-major
+    order plus one, 0 for a zero. Raises ProgramError where no form says the same.
+    """
+    flat = int(np.argmax(numbers > 0))
+    first = tuple(int(i) for i in np.unravel_index(flat, numbers.shape))
+    origin = _indices(shape, numbers, first)
+    dims: list[StoredDim] = []
+    for d in range(numbers.ndim):
+        taken = {dim.axis for dim in dims}
+        dims.append(_dim(shape, numbers, first, d, taken))
+    before = [
+        sum(d.step * at for d, at in zip(dims, first, strict=True) if d.axis == axis) - origin[axis]
+        for axis in range(len(shape))
+    ]
+    found = Form(shape, tuple(dims), tuple(before))
+    if not np.array_equal(found.places() + 1, numbers):
+        raise ProgramError(f"a tensor of shape {shape} lies in memory in a way that has no form")
+    return canonical(shape, dims, before)
+
+
+def _dim(
+    shape: Shape, numbers: Indices, first: tuple[int, ...], d: int, taken: set[int]
+) -> StoredDim:
+    """What a step along dimension d of memory is, seen from the first element."""
+    extent = numbers.shape[d]
+    following = (*first[:d], first[d] + 1, *first[d + 1 :])
+    here = _indices(shape, numbers, first)
+    if first[d] + 1 < extent and numbers[following] > 0:
+        steps = [b - a for a, b in zip(here, _indices(shape, numbers, following), strict=True)]
+        axis = int(np.argmax(steps))
+        return StoredDim(axis, steps[axis], extent)
+    # All other places along it hold zeros, as around an axis with a single index.
+    single = [axis for axis, size in enumerate(shape) if size == 1 and axis not in taken]
+    return StoredDim(single[-1] if extent > 1 and single else 0, 1, extent)
+
+
+def _indices(shape: Shape, numbers: Indices, place: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(numbers[place]) - 1, shape))
+
+
+def chain(forms: Sequence[Form], axis: int) -> tuple[int, ...] | None:
+    """The steps of loops along an axis that are affine in all these forms, largest first.
+
+    None where there are none: blocks that do not divide each other, or a border along blocks.
+    """
+    steps = {1}
+    for form in forms:
+        own = form.along(axis)
+        if len(own) > 1 and form.before[axis]:
+            return None
+        if len(own) == 1 and own[0].step != 1 and form.shape[axis] > 1:
+            return None
+        steps |= {d.step for d in own if len(own) > 1}
+    found = tuple(sorted(steps, reverse=True))
+    return None if any(outer % inner for outer, inner in pairwise(found)) else found

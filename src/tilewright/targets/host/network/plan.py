@@ -1,0 +1,131 @@
+"""A network in the order in which it is computed: stages that read and write values in memory.
+
+In: nothing; these are the values that the compiler fills and the writers of C read. A value's
+memory is an argument of the network's function, a part of its constants or a part of its arena.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from tilewright.ops import LocalResponseNorm, Pool2d, Softmax
+from tilewright.targets.host.network.form import Form
+
+Place: TypeAlias = Literal["input", "output", "constant", "arena"]
+"""Where a value is kept."""
+
+
+class Value(Struct, frozen=True):
+    """Memory of `elements` elements: argument number `at`, or byte `at` of constants or arena."""
+
+    place: Place
+    elements: int
+    at: int = 0
+
+
+class KernelCall(Struct, frozen=True, tag=True):
+    """A call of a generated kernel: its function, and which value each argument is.
+
+    A kernel that needs workspace has it as its last argument.
+    """
+
+    function: str
+    arguments: tuple[int, ...]
+
+
+class Operand(Struct, frozen=True):
+    """A value read or written element by element; its form broadcasts to the other's shape."""
+
+    value: int
+    form: Form
+
+
+class Apply(Struct, frozen=True, tag=True):
+    """x -> a function of x, alpha and beta, as `ops.Unary` names them."""
+
+    function: str
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+class Combine(Struct, frozen=True, tag=True):
+    """x -> a function of x and operand number `operand` (of both the other way, if `reversed`),
+    as `ops.Binary` names them.
+    """
+
+    function: str
+    operand: int
+    reversed: bool = False
+
+
+class Map(Struct, frozen=True, tag=True):
+    """y = the steps applied to each element of operand 0; forms may all differ.
+
+    Places of y that hold no element are zeroed with `fill`, and are otherwise left alone.
+    """
+
+    y: Operand
+    operands: tuple[Operand, ...]
+    steps: tuple[Apply | Combine, ...] = ()
+    fill: bool = True
+
+
+class Pool(Struct, frozen=True, tag=True):
+    """Windows of x reduced to the elements of y."""
+
+    op: Pool2d
+    x: Operand
+    y: Operand
+
+
+class Rows(Struct, frozen=True, tag=True):
+    """An operator that looks at one axis as a whole, on row-major tensors."""
+
+    op: Softmax | LocalResponseNorm
+    x: int
+    y: int
+
+
+Work: TypeAlias = KernelCall | Map | Pool | Rows
+
+
+class Stage(Struct, frozen=True):
+    """One step of the network; `algorithm` and `estimate_seconds` where the model chose it.
+
+    `name` is safe and unique. `label` says what it is, for people.
+    """
+
+    name: str
+    label: str
+    work: Work
+    flops: int = 0
+    algorithm: str = ""
+    estimate_seconds: float | None = None
+
+
+class NetworkPlan(Struct, frozen=True):
+    """All stages in order on all values; `kernels` are the files that their functions are in."""
+
+    name: str
+    dtype: str
+    values: tuple[Value, ...]
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int], ...]
+    stages: tuple[Stage, ...]
+    arena_bytes: int
+    constant_bytes: int
+
+
+def used_values(work: Work) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(values that are read, values that are written)."""
+    match work:
+        case KernelCall(_, arguments):
+            return arguments, arguments
+        case Map(y, operands, _, _):
+            return tuple(o.value for o in operands), (y.value,)
+        case Pool(_, x, y):
+            return (x.value,), (y.value,)
+        case Rows(_, x, y):
+            return (x,), (y,)

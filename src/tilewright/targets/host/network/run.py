@@ -1,0 +1,199 @@
+"""Running a compiled network in this process: code and weights in, outputs out.
+
+Every file is compiled to an object of its own, kept under a digest of its contents, so that what
+two networks or two versions of one share is compiled once. Constants are made when the network is
+bound to weights, once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import GraphError, ShapeError, ToolError
+from tilewright.graph.names import quoted
+from tilewright.ops.op import Shape, show_shape
+from tilewright.targets.base import Array
+from tilewright.targets.c_compiler import compiled
+from tilewright.targets.host.instruction_sets import instruction_set
+from tilewright.targets.host.native import FLAGS, USER, native_instruction_sets
+from tilewright.targets.host.network.constants import (
+    Channels,
+    Constant,
+    KernelWeights,
+    Plain,
+    composed,
+    scaled_weights,
+)
+from tilewright.targets.host.run import address, aligned
+
+Progress = Callable[[str, int, int], None]
+Seconds = float
+
+
+class StageInfo(Struct, frozen=True):
+    """What is known about a stage before it runs."""
+
+    name: str
+    label: str
+    algorithm: str
+    flops: int
+    estimate_seconds: float | None
+
+
+class NetworkCode(Struct, frozen=True):
+    """A network as generated code: all that is needed to run it, given the weights.
+
+    `inputs`, `outputs` and `weights` are names with shapes, in order.
+    """
+
+    name: str
+    dtype: str
+    instruction_set: str
+    files: dict[str, str]
+    inputs: tuple[tuple[str, Shape], ...]
+    outputs: tuple[tuple[str, Shape], ...]
+    weights: tuple[tuple[str, Shape], ...]
+    constants: tuple[Constant, ...]
+    constant_bytes: int
+    arena_bytes: int
+    stages: tuple[StageInfo, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedNetwork:
+    """A compiled network in this process."""
+
+    code: NetworkCode
+    library: ctypes.CDLL
+
+    def constants(self, weights: Mapping[str, Array]) -> Array:
+        """The network's constants for these weights, as the function takes them.
+
+        Raises GraphError for a missing weight, ShapeError for one of the wrong shape.
+        """
+        _check("weight", self.code.weights, weights)
+        element = dtype(self.code.dtype)
+        memory = aligned(-(-self.code.constant_bytes // element.size_bytes), element.name)
+        for constant in self.code.constants:
+            start = constant.at // element.size_bytes
+            self._make(constant, weights, memory[start : start + constant.elements])
+        return memory
+
+    def bind(self, constants: Array, inputs: Mapping[str, Array]) -> BoundNetwork:
+        """The network with its memory and inputs; raises GraphError and ShapeError for inputs."""
+        _check("input", self.code.inputs, inputs)
+        element = dtype(self.code.dtype)
+        arrays = []
+        for name, shape in self.code.inputs:
+            arrays.append(aligned(prod(shape), element.name))
+            arrays[-1][...] = np.asarray(inputs[name]).reshape(-1)
+        outputs = [aligned(prod(shape), element.name) for _, shape in self.code.outputs]
+        arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element.name)
+        return BoundNetwork(self, (*arrays, *outputs, constants, arena))
+
+    def _make(self, constant: Constant, weights: Mapping[str, Array], place: Array) -> None:
+        match constant.recipe:
+            case Plain(weight):
+                place[...] = weights[weight].reshape(-1)
+            case Channels(part, affine, size):
+                place[...] = composed(affine, size, weights)[part == "addend"]
+            case KernelWeights(_, form, pack) as recipe:
+                element = dtype(self.code.dtype)
+                scaled = scaled_weights(recipe, weights).astype(element.numpy)
+                if not pack:
+                    place[...] = form.stored(scaled)
+                    return
+                plain = aligned(form.elements, element.name)
+                plain[...] = form.stored(scaled)
+                self.library[pack](address(plain), address(place))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundNetwork:
+    """A network with its arrays: inputs, outputs, constants, arena."""
+
+    network: LoadedNetwork
+    arrays: tuple[Array, ...]
+
+    def repeat(self, calls: int) -> None:
+        """Compute the outputs, again and again."""
+        function = self.network.library[f"{self.network.code.name}_run"]
+        arguments = [address(array) for array in self.arrays]
+        for _ in range(calls):
+            function(*arguments)
+
+    def profile(self) -> tuple[Seconds, ...]:
+        """Compute the outputs once; the seconds of each stage."""
+        code = self.network.code
+        seconds = np.zeros(len(code.stages))
+        function = self.network.library[f"{code.name}_profile"]
+        function(*(address(array) for array in self.arrays), address(seconds))
+        return tuple(seconds.tolist())
+
+    def outputs(self) -> dict[str, Array]:
+        """Copies of the outputs by name, shaped as declared."""
+        code, first = self.network.code, len(self.network.code.inputs)
+        return {
+            name: self.arrays[first + i].reshape(shape).copy()
+            for i, (name, shape) in enumerate(code.outputs)
+        }
+
+
+def load_network(code: NetworkCode, progress: Progress = lambda *_: None) -> LoadedNetwork:
+    """Compile what is not compiled yet, and load it.
+
+    Raises ToolError where there is no compiler, or where this processor lacks the instructions.
+    """
+    isa = instruction_set(code.instruction_set)
+    native = native_instruction_sets()
+    if isa not in native:
+        raise ToolError(
+            f"the code of {code.name!r} needs {isa.name}, this processor has {native[0].name}",
+            fix=f"a machine with core.vector_lanes = {native[0].vector_bytes // 8}",
+        )
+    flags = [f for f in FLAGS if f not in ("-shared", "-o", "library.so")] + [*isa.compiler_flags]
+    objects = _objects(code.files, flags, progress)
+    (path,) = compiled(
+        USER, "host", {"objects.txt": "\n".join(map(str, objects))},
+        ("-shared", "-o", "library.so", *map(str, objects), "-lm"),
+    )  # fmt: skip
+    return LoadedNetwork(code, ctypes.CDLL(str(path)))
+
+
+def _objects(files: Mapping[str, str], flags: Sequence[str], progress: Progress) -> list[Path]:
+    """One object per C file, two at a time."""
+    headers = {name: text for name, text in files.items() if name.endswith(".h")}
+    units = sorted(name for name in files if name.endswith(".c"))
+
+    def one(name: str) -> Path:
+        text = files[name]
+        used = {h: t for h, t in headers.items() if f'#include "{h}"' in text}
+        (path,) = compiled(USER, "object", {name: text, **used}, (*flags, "-c", "-o", "unit.o"))
+        return path
+
+    found: list[Path] = []
+    with ThreadPoolExecutor(2) as threads:
+        for path in threads.map(one, units):
+            found.append(path)
+            progress("compile", len(found), len(units))
+    return found
+
+
+def _check(what: str, expected: Sequence[tuple[str, Shape]], given: Mapping[str, Array]) -> None:
+    for name, shape in expected:
+        if name not in given:
+            raise GraphError(f"no numbers are given for the {what} {quoted(name)}")
+        if given[name].shape != shape:
+            raise ShapeError(
+                f"{what} {quoted(name)} has shape {show_shape(given[name].shape)}, "
+                f"expected {show_shape(shape)}"
+            )

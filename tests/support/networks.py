@@ -1,0 +1,169 @@
+"""Random small networks of all operators that the host runs, computed by random candidates."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from support.candidates import candidates
+from support.native import QUICK
+from tilewright.compiler.network.build import ProductKernel
+from tilewright.compiler.network.native import network_code, product_kernel, random_weights
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network
+from tilewright.machine import Machine
+from tilewright.ops import (
+    BatchNorm,
+    Bias,
+    Binary,
+    Concat,
+    LocalResponseNorm,
+    Op,
+    Softmax,
+    SpaceToDepth,
+    Unary,
+    average_pool2d,
+    conv2d,
+    flatten,
+    gemm,
+    max_pool2d,
+)
+from tilewright.targets.base import Array
+from tilewright.targets.c_compiler import compiled
+from tilewright.targets.host.instruction_sets import instruction_set
+from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
+
+ALGORITHMS = ("implicit", "explicit")
+UNARY = ("relu", "leaky_relu", "tanh", "sigmoid", "clip", "abs", "elu")
+MOST_LAYERS = 6
+
+
+@st.composite
+def networks(draw: st.DrawFn, dtypes: Sequence[str] = ("f32", "f64")) -> Network:
+    """Convolutions with what stands around them, joined by sums and concatenations, a head."""
+    net = NetworkBuilder(
+        draw(st.sampled_from(["net", "exp", "../x y"])), draw(st.sampled_from(dtypes))
+    )
+    side = draw(st.sampled_from([4, 6, 8]))
+    channels = draw(st.sampled_from([1, 3, 4, 18]))
+    x = net.input(
+        draw(st.sampled_from(["x", "in/put 0", "*/ main"])),
+        (draw(st.sampled_from([1, 2])), channels, side, side),
+    )
+    before = [x]
+    for number in range(draw(st.integers(1, MOST_LAYERS))):
+        x = draw(layers(net, x, before, f"l{number}"))
+        before.append(x)
+    outputs = (x,)
+    if draw(st.booleans()):
+        outputs = (head(net, x), x)
+    return net.finish(outputs)
+
+
+@st.composite
+def layers(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name: str) -> str:
+    """One more operator on x."""
+    shape, dtype = net.shape(x), net.dtype
+    alike = [t for t in before if net.shape(t) == shape and t != x]
+    kinds = ["conv", "conv", "conv", "unary", "norm", "bias", "pool", "response"]
+    kinds += ["sum", "sum", "concat"] * bool(alike) + ["depth"] * (shape[2] % 2 == 0)
+    match draw(st.sampled_from(kinds)):
+        case "conv":
+            return draw(convolution(net, x, name))
+        case "unary":
+            op = Unary(draw(st.sampled_from(UNARY)), shape, 0.25, 0.5, dtype)
+            return net.apply(op, x, name=name)
+        case "norm":
+            return norm(net, x, name)
+        case "bias":
+            bias = net.weight(f"{name}_b", (shape[1],))
+            return net.apply(Bias(shape, dtype=dtype), x, bias, name=name)
+        case "pool":
+            pool = draw(st.sampled_from([max_pool2d, average_pool2d]))
+            stride, padding = draw(st.sampled_from([(1, 1), (2, 0), (2, 1)]))
+            kernel = min(draw(st.sampled_from([2, 3])), min(shape[2:]) + 2 * padding)
+            padding = min(padding, kernel - 1)
+            op = pool(shape, kernel, stride=stride, padding=padding, dtype=dtype)
+            return net.apply(op, x, name=name)
+        case "response":
+            return net.apply(LocalResponseNorm(shape, 3, dtype=dtype), x, name=name)
+        case "sum":
+            function = draw(st.sampled_from(["add", "sub", "mul", "max"]))
+            other = draw(st.sampled_from(alike))
+            return net.apply(Binary(function, shape, shape, dtype), other, x, name=name)
+        case "concat":
+            other = draw(st.sampled_from(alike))
+            return net.apply(Concat((shape, shape), 1, dtype), x, other, name=name)
+        case _:
+            if shape[2] % 2 or shape[3] % 2:
+                return x
+            return net.apply(SpaceToDepth(*shape, 2, dtype), x, name=name)
+
+
+@st.composite
+def convolution(draw: st.DrawFn, net: NetworkBuilder, x: str, name: str) -> str:
+    """A convolution, often with normalisation, bias, sum and activation."""
+    batch, channels, height, width = net.shape(x)
+    kernel = draw(st.sampled_from([1, 1, 3]))
+    groups = 2 if channels % 2 == 0 and draw(st.sampled_from([False, False, True])) else 1
+    op = conv2d(
+        batch=batch, in_channels=channels, out_channels=2 * draw(st.integers(1, 10)),
+        height=height, width=width, kernel=kernel, groups=groups, dtype=net.dtype,
+        padding=1 if kernel > min(height, width) else draw(st.sampled_from([0, 1])),
+        stride=draw(st.sampled_from([1, 1, 2])),
+    )  # fmt: skip
+    y = net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+    if draw(st.booleans()):
+        y = norm(net, y, f"{name}_n")
+    if net.shape(y) == net.shape(x) and draw(st.booleans()):
+        y = net.apply(Binary("add", net.shape(y), net.shape(y), net.dtype), x, y, name=f"{name}_s")
+    if draw(st.booleans()):
+        y = net.apply(Unary("relu", net.shape(y), dtype=net.dtype), y, name=f"{name}_r")
+    return y
+
+
+def norm(net: NetworkBuilder, x: str, name: str) -> str:
+    op = BatchNorm(net.shape(x), dtype=net.dtype)
+    words = ("scale", "shift", "mean", "variance")
+    values = [net.weight(f"{name}_{w}", op.input_shapes[1]) for w in words]
+    return net.apply(op, x, *values, name=name)
+
+
+def head(net: NetworkBuilder, x: str) -> str:
+    """A classifier."""
+    flat = net.apply(flatten(net.shape(x), dtype=net.dtype), x, name="flat")
+    rows, columns = net.shape(flat)
+    op = gemm(rows, 5, columns, transpose_b=True, dtype=net.dtype)
+    y = net.apply(op, flat, net.weight("head_w", (5, columns)), name="head")
+    return net.apply(Softmax((rows, 5), dtype=net.dtype), y, name="prob")
+
+
+@st.composite
+def compiled_networks(draw: st.DrawFn, machines: Sequence[Machine]) -> tuple[Network, NetworkCode]:
+    """A network and its code by random candidates of random layouts."""
+    network, machine = draw(networks()), draw(st.sampled_from(machines))
+    kernels: dict[Op, ProductKernel] = {}
+    for number, op in enumerate(dict.fromkeys(op for _, op in network.layers())):
+        algorithm = "gemm" if op.kind == "gemm" else draw(st.sampled_from(ALGORITHMS))
+        candidate = draw(candidates(op, algorithm, machine))
+        kernels[op] = product_kernel(f"k{number}", candidate, machine)
+    return network, network_code(network, machine, kernels)
+
+
+def quickly_loaded(code: NetworkCode) -> LoadedNetwork:
+    """The network's library without the optimiser."""
+    flags = (*QUICK, *instruction_set(code.instruction_set).compiler_flags, "-lm")
+    sources = {n: t for n, t in code.files.items() if n.endswith((".c", ".h"))}
+    (path,) = compiled("the tests", "host-tests", sources, flags)
+    return LoadedNetwork(code, ctypes.CDLL(str(path)))
+
+
+def numbers_for(network: Network) -> tuple[dict[str, Array], dict[str, Array]]:
+    """(weights, inputs)."""
+    generator = np.random.default_rng(1)
+    kind = {"f32": np.float32, "f64": np.float64}[network.inputs[0].dtype]
+    inputs = {t.name: generator.standard_normal(t.shape).astype(kind) for t in network.inputs}
+    return random_weights(network), inputs
