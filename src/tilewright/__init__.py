@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright import ops
     from tilewright.common.errors import TilewrightError
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
+    from tilewright.compiler.network.native import NativeNetwork
     from tilewright.compiler.pipeline import compile, load
     from tilewright.graph.graph import Network
     from tilewright.machine import Machine, list_machines, load_machine
@@ -24,6 +25,7 @@ _HOMES = {
     "CompiledNetwork": "compiler.kernel",
     "Kernel": "compiler.kernel",
     "Machine": "machine",
+    "NativeNetwork": "compiler.network.native",
     "Network": "graph.graph",
     "Records": "tune.records",
     "TilewrightError": "common.errors",
@@ -41,6 +43,7 @@ __all__ = [
     "CompiledNetwork",
     "Kernel",
     "Machine",
+    "NativeNetwork",
     "Network",
     "Records",
     "TilewrightError",
