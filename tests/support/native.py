@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
-from support.candidates import HOSTS, Case, Machines
+from support.candidates import AVX2, AVX512, HOSTS, PORTABLE, Case, Machines
 from tilewright.common.dtypes import dtype
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
@@ -29,6 +29,12 @@ SANITIZED = (
 
 NATIVE_HOSTS = Machines(m for m in HOSTS if instruction_set_of(m) in native_instruction_sets())
 """The machines whose code this processor can execute."""
+
+NATIVE_SETTINGS: Mapping[str, str] = next(
+    (s for m, s in zip(HOSTS[::2], (AVX512, AVX2, PORTABLE), strict=True) if m in NATIVE_HOSTS),
+    PORTABLE,
+)
+"""What the shipped machine needs changed for the best instruction set of this processor."""
 
 
 def emitted(cases: Sequence[Case]) -> list[tuple[Program, Artifact]]:

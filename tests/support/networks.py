@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from support.candidates import candidates
+from support.candidates import Machines, candidate
 from support.native import QUICK
 from tilewright.compiler.network.build import ProductKernel
 from tilewright.compiler.network.native import network_code, product_kernel, random_weights
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
-from tilewright.machine import Machine
 from tilewright.ops import (
     BatchNorm,
     Bias,
@@ -142,14 +141,14 @@ def head(net: NetworkBuilder, x: str) -> str:
 
 
 @st.composite
-def compiled_networks(draw: st.DrawFn, machines: Sequence[Machine]) -> tuple[Network, NetworkCode]:
+def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, NetworkCode]:
     """A network and its code by random candidates of random layouts."""
     network, machine = draw(networks()), draw(st.sampled_from(machines))
     kernels: dict[Op, ProductKernel] = {}
     for number, op in enumerate(dict.fromkeys(op for _, op in network.layers())):
         algorithm = "gemm" if op.kind == "gemm" else draw(st.sampled_from(ALGORITHMS))
-        candidate = draw(candidates(op, algorithm, machine))
-        kernels[op] = product_kernel(f"k{number}", candidate, machine)
+        chosen = candidate(draw, op, algorithm, machine)
+        kernels[op] = product_kernel(f"k{number}", chosen, machine)
     return network, network_code(network, machine, kernels)
 
 

@@ -1,4 +1,4 @@
-"""`tilewright run`: compile an operator for this computer, run it, judge and time it."""
+"""`tilewright run`: compile for this computer, run, judge and time; networks in `run_network`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from msgspec import Struct
 from tilewright.cli.compile import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.run_network import CompareOptions, run_network
 from tilewright.cli.workload import read_workload
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
-from tilewright.compiler.checking import compare, random_operands
+from tilewright.compiler.checking import compare as judged_by_reference
+from tilewright.compiler.checking import random_operands
 from tilewright.compiler.kernel import Kernel
 from tilewright.report.view import CheckResult, LayerResult
 from tilewright.targets.base import Array
@@ -32,14 +34,18 @@ class RunResult(Struct, frozen=True):
 
 
 def run_command(
-    operator_name: Annotated[str, typer.Argument(metavar="OPERATOR", help="conv2d or gemm.")],
+    workload_name: Annotated[
+        str,
+        typer.Argument(metavar="WORKLOAD", help="conv2d, gemm, a known network or FILE.onnx."),
+    ],
     machine: MachineOptions,
     operator: OperatorOptions,
     search: SearchOptions,
+    compare: CompareOptions,
     output: OutputOptions,
     inputs: Annotated[
         Path | None,
-        typer.Option("--input", help="File .npz with an array per operand; random ones else."),
+        typer.Option("--input", help="File .npz with an array per operand or input; random else."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", help="File .npz for the result.")
@@ -48,18 +54,22 @@ def run_command(
         int, typer.Option(min=0, max=10_000, help="Measure the K best and take the fastest.")
     ] = 0,
 ) -> None:
-    """Run an operator on this computer; compare it with the reference, and time it."""
+    """Run an operator or a network on this computer, compare it, and time it."""
     target = machine.load()
     native_target(target)
-    workload = read_workload(operator_name, operator)
-    if not workload.is_operator:
-        raise UsageProblem(f"run takes an operator, conv2d or gemm, found {operator_name!r}")
+    if workload_name not in ("conv2d", "gemm"):
+        files = (inputs, out)
+        run_network(workload_name, machine, operator, search, compare, output, files, top)
+        return
+    if compare.compare:
+        raise UsageProblem("--compare is for networks; operators are compared with the reference")
+    workload = read_workload(workload_name, operator)
     compiled = searched(workload, target, search, top, output)
     (kernel,) = compiled.kernels.values()
     operands = _operands(kernel, inputs)
     names = kernel.option.candidate.seed.operands
     (result,) = kernel.run(**dict(zip(names, operands, strict=True))).items()
-    judged = compare(kernel.op, operands, result[1], kernel.option.algorithm)
+    judged = judged_by_reference(kernel.op, operands, result[1], kernel.option.algorithm)
     if out is not None:
         arrays: Any = {result[0]: result[1]}
         np.savez(out, **arrays)

@@ -12,6 +12,7 @@ from tilewright.cli.options import OperatorOptions, numbers
 from tilewright.cli.output import UsageProblem
 from tilewright.common.errors import GraphError
 from tilewright.compiler.pipeline import load
+from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
 from tilewright.ops import Op, conv2d, gemm
@@ -39,14 +40,23 @@ def read_workload(name: str, options: OperatorOptions) -> Workload:
             return _operator(name, _conv2d(options))
         case "gemm":
             return _operator(name, _gemm(options))
+    network = read_network(name, options)
+    return Workload(network.name, tuple(network.layers()), is_operator=False)
+
+
+def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:
+    """A known network or that of a file; `known_dtype` is for the former without `--dtype`.
+
+    Raises as `read_workload` does.
+    """
     _refuse_others(name, options, _NETWORK_OPTIONS)
     if not name.endswith(".onnx") and name not in list_networks():
         known = [*list_networks(), "conv2d", "gemm"]
         close = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
         raise GraphError(f"unknown network {quoted(name)}", fix=f"{meant} or give an .onnx file")
-    network = load(Path(name) if name.endswith(".onnx") else name, **_given(options))
-    return Workload(network.name, tuple(network.layers()), is_operator=False)
+    path = Path(name) if name.endswith(".onnx") else name
+    return load(path, known_dtype=known_dtype, **_given(options))
 
 
 def _operator(name: str, op: Op) -> Workload:

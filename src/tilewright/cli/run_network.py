@@ -1,0 +1,99 @@
+"""`tilewright run` for a whole network: compile it for this computer, run, compare and time it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from msgspec import structs
+
+from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.workload import read_network
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ShapeError
+from tilewright.compiler.network.measuring import Other, measure_network
+from tilewright.compiler.network.native import Search, compile_network, random_weights
+from tilewright.graph.graph import Network
+from tilewright.report.network import network_table, network_totals
+from tilewright.targets.base import Array
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What a network is compared with."""
+
+    compare: Annotated[
+        str | None,
+        typer.Option(help="Compare a network with onnxruntime, or with the NumPy reference."),
+    ] = None
+
+    @property
+    def other(self) -> Other | None:
+        """The one that is meant; UsageProblem for anything else."""
+        match self.compare:
+            case None | "onnxruntime" | "reference":
+                return self.compare
+            case _:
+                raise UsageProblem(
+                    f"--compare takes onnxruntime or reference, found {self.compare!r}"
+                )
+
+
+def run_network(
+    name: str,
+    machine: MachineOptions,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    compare: CompareOptions,
+    output: OutputOptions,
+    files: tuple[Path | None, Path | None],
+    top: int,
+) -> None:
+    """Run a network; `files` are those of the inputs and for the outputs."""
+    target, other = machine.load(), compare.other
+    network = read_network(name, operator, "f32")
+    inputs = read_inputs(network, files[0])
+    weights = {**network.values, **random_weights(network)}
+    started = time.perf_counter()
+    with progress_bar(output) as progress:
+        how = Search(algorithm=search.algorithm, top=top)
+        compiled = compile_network(network, target, how, progress=progress)
+    seconds = time.perf_counter() - started
+    found, outputs = measure_network(
+        compiled, network, weights, inputs, compare=other, compile_seconds=seconds
+    )
+    if files[1] is not None:
+        arrays: Any = outputs
+        np.savez(files[1], **arrays)
+        found = structs.replace(found, output=str(files[1]))
+    output.value(found)
+    output.show(network_table(found), network_totals(found))
+    if found.output:
+        output.show(f"written to {found.output}")
+
+
+def read_inputs(network: Network, path: Path | None) -> dict[str, Array]:
+    """Those of the file, or random ones; ShapeError for a file that does not fit."""
+    if path is None:
+        generator = np.random.default_rng(0)
+        return {
+            t.name: generator.standard_normal(t.shape).astype(dtype(t.dtype).numpy)
+            for t in network.inputs
+        }
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            given = {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError) as error:
+        raise ShapeError(f"cannot be read as .npz: {error}", where=str(path)) from None
+    names = [tensor.name for tensor in network.inputs]
+    if set(given) != set(names):
+        raise ShapeError(
+            f"expected the arrays {', '.join(names)}, found {', '.join(given) or 'none'}",
+            where=str(path),
+        )
+    return {t.name: np.asarray(given[t.name], dtype(t.dtype).numpy) for t in network.inputs}

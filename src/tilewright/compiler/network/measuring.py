@@ -1,0 +1,117 @@
+"""Running and timing a compiled network: the whole, its stages, another computation beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from tilewright.compiler.network.native import NativeNetwork
+from tilewright.compiler.network.rival import onnxruntime_session
+from tilewright.graph.graph import Network
+from tilewright.report.network import Comparison, NetworkRun, StageResult
+from tilewright.targets.base import Array
+from tilewright.targets.host.network.run import BoundNetwork
+from tilewright.targets.host.sampling import (
+    DEFAULT_PROTOCOL,
+    Contender,
+    Protocol,
+    Timing,
+    interleaved,
+    ratio_of_speeds,
+)
+
+Other = Literal["reference", "onnxruntime"]
+_OURS = "tilewright"
+
+
+def measure_network(
+    compiled: NativeNetwork,
+    network: Network,
+    weights: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *,
+    compare: Other | None = None,
+    compile_seconds: float = 0.0,
+    protocol: Protocol = DEFAULT_PROTOCOL,
+) -> tuple[NetworkRun, dict[str, Array]]:
+    """(figures, outputs by name). `weights` and `inputs` by name; with `compare` the same is
+    computed by another, and timed in turn with ours where that is onnxruntime.
+
+    Raises ToolError where onnxruntime is asked for and not installed.
+    """
+    bound = compiled.bind(inputs, weights)
+    bound.repeat(1)
+    outputs = bound.outputs()
+    contenders = [Contender(_OURS, bound.repeat)]
+    comparison: Comparison | None = None
+    if compare == "onnxruntime":
+        other = onnxruntime_session(network, weights, inputs)
+        other.repeat(1)
+        difference = largest_difference(outputs, other.outputs())
+        timings = interleaved([*contenders, Contender("onnxruntime", other.repeat)], protocol)
+        ratio = ratio_of_speeds(timings[_OURS], timings["onnxruntime"])
+        theirs = 1e3 * timings["onnxruntime"].seconds
+        comparison = Comparison(
+            "onnxruntime", other.version, difference, theirs, ratio.median, ratio.spread
+        )
+    else:
+        if compare == "reference":
+            expected = network.evaluate({**weights, **inputs})
+            difference = largest_difference(outputs, expected)
+            comparison = Comparison("reference", "", difference)
+        timings = interleaved(contenders, protocol)
+    stages = _stages(compiled, bound)
+    run = _figures(compiled, stages, timings[_OURS], compile_seconds, comparison)
+    return run, outputs
+
+
+def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
+    """The largest difference of an output over its largest magnitude; nan counts as infinite."""
+    worst = 0.0
+    for name, array in expected.items():
+        scale = float(np.abs(array).max()) or 1.0
+        apart = np.abs(found[name].astype(np.float64) - array)
+        worst = max(worst, float(np.where(np.isnan(apart), np.inf, apart).max()) / scale)
+    return worst
+
+
+def _stages(compiled: NativeNetwork, bound: BoundNetwork) -> tuple[StageResult, ...]:
+    found = []
+    for stage, seconds in zip(compiled.code.stages, compiled.profile(bound), strict=True):
+        estimate = stage.estimate_seconds
+        found.append(
+            StageResult(
+                stage.name,
+                stage.label,
+                stage.algorithm,
+                None if estimate is None else 1e3 * estimate,
+                1e3 * seconds,
+                stage.flops / max(seconds, 1e-9) / 1e9,
+            )
+        )
+    return tuple(found)
+
+
+def _figures(
+    compiled: NativeNetwork,
+    stages: tuple[StageResult, ...],
+    timing: Timing,
+    compile_seconds: float,
+    comparison: Comparison | None,
+) -> NetworkRun:
+    code = compiled.code
+    return NetworkRun(
+        code.name,
+        compiled.machine.name,
+        code.dtype,
+        stages,
+        1e3 * timing.seconds,
+        sum(stage.flops for stage in code.stages) / timing.seconds / 1e9,
+        timing.clock,
+        compile_seconds,
+        code.constant_bytes,
+        code.arena_bytes,
+        comparison,
+    )

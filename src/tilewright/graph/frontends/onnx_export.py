@@ -1,0 +1,136 @@
+"""A network as an ONNX model: for comparing with what reads ONNX, and for handing networks on.
+
+The second module that imports the onnx package; what it writes, `onnx` reads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import GraphError
+from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.ops import (
+    BatchNorm,
+    Bias,
+    Binary,
+    Concat,
+    Conv2d,
+    Gemm,
+    LocalResponseNorm,
+    Pool2d,
+    Reshape,
+    Softmax,
+    SpaceToDepth,
+    Unary,
+)
+from tilewright.ops.op import Array
+
+OPSET = 13
+_TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
+_UNARY = {
+    "abs": "Abs", "ceil": "Ceil", "elu": "Elu", "exp": "Exp", "floor": "Floor",
+    "hard_sigmoid": "HardSigmoid", "identity": "Identity", "leaky_relu": "LeakyRelu", "log": "Log",
+    "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid",
+    "softplus": "Softplus", "sqrt": "Sqrt", "tanh": "Tanh",
+}  # fmt: skip
+_BINARY = {"add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "sub": "Sub"}
+
+
+def export_onnx(network: Network, weights: Mapping[str, Array]) -> onnx.ModelProto:
+    """The model with these numbers, and the network's own, as its initializers.
+
+    Raises GraphError for a weight without numbers, or an operator that ONNX writes otherwise.
+    """
+    numbers = {**network.values, **weights}
+    nodes: list[onnx.NodeProto] = []
+    stored: dict[str, Array] = {}
+    for tensor in network.weights:
+        if tensor.name not in numbers:
+            raise GraphError(f"no numbers are given for the weight {tensor.name!r}")
+        stored[tensor.name] = numbers[tensor.name]
+    for node in network.nodes:
+        nodes += _exported(node, stored)
+    tensors = network.tensors
+    graph = helper.make_graph(
+        nodes,
+        network.name,
+        [_declared(tensor) for tensor in network.inputs],
+        [_declared(tensors[name]) for name in network.outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+
+
+def _declared(tensor: Tensor) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, _TYPES[tensor.dtype], tensor.shape)
+
+
+def _exported(node: Node, stored: dict[str, Array]) -> list[onnx.NodeProto]:
+    """The nodes of one; constants that ONNX wants as tensors are added to `stored`."""
+
+    def made(kind: str, *inputs: str, **attributes: Any) -> list[onnx.NodeProto]:
+        return [helper.make_node(kind, inputs, [node.output], node.name, **attributes)]
+
+    def constant(name: str, numbers: Array) -> str:
+        stored[f"{node.name}/{name}"] = numbers
+        return f"{node.name}/{name}"
+
+    op, inputs = node.op, node.inputs
+    match op:
+        case Conv2d():
+            return made(
+                "Conv", *inputs, kernel_shape=op.kernel, strides=op.stride, pads=op.padding,
+                dilations=op.dilation, group=op.groups,
+            )  # fmt: skip
+        case Gemm():
+            turned = {"transA": int(op.transpose_a), "transB": int(op.transpose_b)}
+            return made("Gemm", *inputs, **turned, alpha=op.alpha, beta=op.beta)
+        case BatchNorm():
+            return made("BatchNormalization", *inputs, epsilon=op.epsilon)
+        case Bias() if inputs[1] in stored:
+            along = [-1 if axis == op.axis else 1 for axis in range(len(op.shape))]
+            added = op.scale * stored[inputs[1]].reshape(along)
+            return made("Add", inputs[0], constant("bias", added.astype(dtype(op.dtype).numpy)))
+        case Unary("clip"):
+            ends = {"least": op.alpha, "most": op.beta}
+            kind = dtype(op.dtype).numpy
+            given = [constant(name, np.array(end, kind)) for name, end in ends.items()]
+            return made("Clip", inputs[0], *given)
+        case Unary():
+            names = {"elu": ("alpha",), "leaky_relu": ("alpha",), "hard_sigmoid": ("alpha", "beta")}
+            factors = {name: getattr(op, name) for name in names.get(op.function, ())}
+            return made(_UNARY[op.function], *inputs, **factors)
+        case Binary():
+            return made(_BINARY[op.function], *inputs)
+        case Pool2d():
+            kind_ = "MaxPool" if op.reduction == "max" else "AveragePool"
+            return made(kind_, *inputs, **_window(op))
+        case Softmax():
+            return made("Softmax", *inputs, axis=op.axis)
+        case LocalResponseNorm():
+            return made("LRN", *inputs, size=op.size, alpha=op.alpha, beta=op.beta, bias=op.bias)
+        case Reshape():
+            shape: Any = np.array(op.out_shape, np.int64)
+            return made("Reshape", *inputs, constant("shape", shape))
+        case Concat():
+            return made("Concat", *inputs, axis=op.axis)
+        case SpaceToDepth():
+            return made("SpaceToDepth", *inputs, blocksize=op.block)
+        case _:
+            raise GraphError(f"node {node.name}: {op.describe()} has no form in ONNX")
+
+
+def _window(op: Pool2d) -> dict[str, Any]:
+    found = {
+        "kernel_shape": op.kernel,
+        "strides": op.stride,
+        "pads": op.padding,
+        "ceil_mode": int(op.ceil_mode),
+    }
+    return found | ({"count_include_pad": int(op.count_padding)} if op.reduction != "max" else {})
