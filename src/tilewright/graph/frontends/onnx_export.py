@@ -39,6 +39,7 @@ _UNARY = {
     "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid",
     "softplus": "Softplus", "sqrt": "Sqrt", "tanh": "Tanh",
 }  # fmt: skip
+_PARAMETERS = {"elu": ("alpha",), "leaky_relu": ("alpha",), "hard_sigmoid": ("alpha", "beta")}
 _BINARY = {"add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "sub": "Sub"}
 
 
@@ -55,7 +56,7 @@ def export_onnx(network: Network, weights: Mapping[str, Array]) -> onnx.ModelPro
             raise GraphError(f"no numbers are given for the weight {tensor.name!r}")
         stored[tensor.name] = numbers[tensor.name]
     for node in network.nodes:
-        nodes += _exported(node, stored)
+        nodes.append(_Exporter(node, stored).exported())
     tensors = network.tensors
     graph = helper.make_graph(
         nodes,
@@ -71,59 +72,71 @@ def _declared(tensor: Tensor) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(tensor.name, _TYPES[tensor.dtype], tensor.shape)
 
 
-def _exported(node: Node, stored: dict[str, Array]) -> list[onnx.NodeProto]:
-    """The nodes of one; constants that ONNX wants as tensors are added to `stored`."""
+class _Exporter:
+    """Writes one node; constants that ONNX wants as tensors are added to `stored`."""
 
-    def made(kind: str, *inputs: str, **attributes: Any) -> list[onnx.NodeProto]:
-        return [helper.make_node(kind, inputs, [node.output], node.name, **attributes)]
+    def __init__(self, node: Node, stored: dict[str, Array]) -> None:
+        self._node, self._stored = node, stored
 
-    def constant(name: str, numbers: Array) -> str:
-        stored[f"{node.name}/{name}"] = numbers
-        return f"{node.name}/{name}"
+    def made(self, kind: str, *inputs: str, **attributes: Any) -> onnx.NodeProto:
+        return helper.make_node(kind, inputs, [self._node.output], self._node.name, **attributes)
 
-    op, inputs = node.op, node.inputs
-    match op:
-        case Conv2d():
-            return made(
-                "Conv", *inputs, kernel_shape=op.kernel, strides=op.stride, pads=op.padding,
-                dilations=op.dilation, group=op.groups,
-            )  # fmt: skip
-        case Gemm():
-            turned = {"transA": int(op.transpose_a), "transB": int(op.transpose_b)}
-            return made("Gemm", *inputs, **turned, alpha=op.alpha, beta=op.beta)
-        case BatchNorm():
-            return made("BatchNormalization", *inputs, epsilon=op.epsilon)
-        case Bias() if inputs[1] in stored:
-            along = [-1 if axis == op.axis else 1 for axis in range(len(op.shape))]
-            added = op.scale * stored[inputs[1]].reshape(along)
-            return made("Add", inputs[0], constant("bias", added.astype(dtype(op.dtype).numpy)))
-        case Unary("clip"):
-            ends = {"least": op.alpha, "most": op.beta}
-            kind = dtype(op.dtype).numpy
-            given = [constant(name, np.array(end, kind)) for name, end in ends.items()]
-            return made("Clip", inputs[0], *given)
-        case Unary():
-            names = {"elu": ("alpha",), "leaky_relu": ("alpha",), "hard_sigmoid": ("alpha", "beta")}
-            factors = {name: getattr(op, name) for name in names.get(op.function, ())}
-            return made(_UNARY[op.function], *inputs, **factors)
-        case Binary():
-            return made(_BINARY[op.function], *inputs)
-        case Pool2d():
-            kind_ = "MaxPool" if op.reduction == "max" else "AveragePool"
-            return made(kind_, *inputs, **_window(op))
-        case Softmax():
-            return made("Softmax", *inputs, axis=op.axis)
-        case LocalResponseNorm():
-            return made("LRN", *inputs, size=op.size, alpha=op.alpha, beta=op.beta, bias=op.bias)
-        case Reshape():
-            shape: Any = np.array(op.out_shape, np.int64)
-            return made("Reshape", *inputs, constant("shape", shape))
-        case Concat():
-            return made("Concat", *inputs, axis=op.axis)
-        case SpaceToDepth():
-            return made("SpaceToDepth", *inputs, blocksize=op.block)
-        case _:
-            raise GraphError(f"node {node.name}: {op.describe()} has no form in ONNX")
+    def constant(self, name: str, numbers: Any) -> str:
+        full = f"{self._node.name}/{name}"
+        self._stored[full] = numbers
+        return full
+
+    def exported(self) -> onnx.NodeProto:
+        op, inputs = self._node.op, self._node.inputs
+        match op:
+            case Unary() | Binary() | Bias() | BatchNorm():
+                return self._elementwise(op)
+            case Conv2d():
+                return self.made(
+                    "Conv", *inputs, kernel_shape=op.kernel, strides=op.stride, pads=op.padding,
+                    dilations=op.dilation, group=op.groups,
+                )  # fmt: skip
+            case Gemm():
+                turned = {"transA": int(op.transpose_a), "transB": int(op.transpose_b)}
+                return self.made("Gemm", *inputs, **turned, alpha=op.alpha, beta=op.beta)
+            case Pool2d():
+                kind = "MaxPool" if op.reduction == "max" else "AveragePool"
+                return self.made(kind, *inputs, **_window(op))
+            case Softmax():
+                return self.made("Softmax", *inputs, axis=op.axis)
+            case LocalResponseNorm():
+                numbers = {"size": op.size, "alpha": op.alpha, "beta": op.beta, "bias": op.bias}
+                return self.made("LRN", *inputs, **numbers)
+            case Reshape():
+                return self.made("Reshape", *inputs, self.constant("shape", np.array(op.out_shape)))
+            case Concat():
+                return self.made("Concat", *inputs, axis=op.axis)
+            case SpaceToDepth():
+                return self.made("SpaceToDepth", *inputs, blocksize=op.block)
+            case _:
+                raise GraphError(f"node {self._node.name}: {op.describe()} has no form in ONNX")
+
+    def _elementwise(self, op: Unary | Binary | Bias | BatchNorm) -> onnx.NodeProto:
+        inputs, element = self._node.inputs, dtype(op.dtype).numpy
+        match op:
+            case BatchNorm():
+                return self.made("BatchNormalization", *inputs, epsilon=op.epsilon)
+            case Bias():
+                if inputs[1] not in self._stored:
+                    raise GraphError(f"node {self._node.name}: its bias is not a weight")
+                along = [-1 if axis == op.axis else 1 for axis in range(len(op.shape))]
+                added = op.scale * self._stored[inputs[1]].reshape(along)
+                return self.made("Add", inputs[0], self.constant("bias", added.astype(element)))
+            case Unary("clip"):
+                ends = {"least": op.alpha, "most": op.beta}
+                given = [self.constant(n, np.array(end, element)) for n, end in ends.items()]
+                return self.made("Clip", inputs[0], *given)
+            case Unary():
+                named = _PARAMETERS.get(op.function, ())
+                factors = {name: getattr(op, name) for name in named}
+                return self.made(_UNARY[op.function], *inputs, **factors)
+            case Binary():
+                return self.made(_BINARY[op.function], *inputs)
 
 
 def _window(op: Pool2d) -> dict[str, Any]:
