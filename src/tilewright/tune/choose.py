@@ -86,7 +86,7 @@ def choose(
         if main_memory_bytes(part.piece, seed) <= room
     ]
     pairs = [(part.piece, seed) for _, part, seed in cases]
-    shared = [_shared(part, seed) for _, part, seed in cases]
+    shared = [shared_operands(part, seed) for _, part, seed in cases]
     rankings = rank(pairs, machine, shared=shared, keep=keep)
     options: list[list[Option]] = [[] for _ in ops]
     counts = [[0, 0] for _ in ops]
@@ -144,8 +144,8 @@ def _reordered(options: Iterable[Option], measured: Iterable[Measured]) -> list[
     ]
 
 
-def _shared(partition: Partition, seed: Seed) -> frozenset[str]:
-    """The operands that no piece has to itself."""
+def shared_operands(partition: Partition, seed: Seed) -> frozenset[str]:
+    """The operands of the seed that no piece has to itself: all groups read them together."""
     alike = zip(seed.operands, partition.shared_operands, strict=True)
     return frozenset(name for name, shared in alike if shared)
 

@@ -7,12 +7,18 @@ import pytest
 from tilewright.ops import conv2d, gemm
 from tilewright.papers.lab import Lab
 from tilewright.papers.swatop import table2
-from tilewright.papers.swatop.against import Pair, library_products, manual_schedule, pairs
+from tilewright.papers.swatop.against import (
+    Pair,
+    manual_schedule,
+    pairs,
+    plan_with_our_product,
+)
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.figure6 import winograd_layers
 from tilewright.papers.swatop.layers import layers
+from tilewright.papers.swatop.library_calls import library_calls
 from tilewright.papers.swatop.schedules import Outcome, Setting, Task
-from tilewright.seeds.space import seeds_for
+from tilewright.seeds.space import parameters, seeds_for
 
 ON = Setting("sw26010")
 CONV = conv2d(batch=128, in_channels=64, out_channels=64, height=16, width=16, kernel=3, padding=1)
@@ -52,15 +58,34 @@ def test_the_library_runs_large_squares_as_well_as_the_tuner_and_others_worse() 
     assert found[1].speedup > 1.2
 
 
-def test_a_seed_around_library_products_has_one_schedule_for_them() -> None:
-    (seed,) = seeds_for(CONV, "winograd2")
-    changed = library_products(seed)
-    assert changed is library_products(seed)
-    (product,) = (s for s in changed.spaces if s.nest.primitive == "gemm")
-    assert len(list(product.combinations())) == 2  # the vectors run along either dimension
-    others = [s for s in changed.spaces if s.nest.primitive != "gemm"]
-    assert others == [s for s in seed.spaces if s.nest.primitive != "gemm"]
-    assert manual_schedule(Task(CONV, "winograd2", ON)).cycles > 0
+@pytest.mark.parametrize(
+    ("algorithm", "count"), [("winograd2", 16), ("winograd4", 36), ("explicit", 1)]
+)
+def test_every_product_is_a_call_of_the_library(algorithm: str, count: int) -> None:
+    """By rows, or transposed where the result lies by columns; the same multiply-adds each time."""
+    (seed,) = seeds_for(CONV, algorithm)
+    (product,) = (s.nest for s in seed.spaces if s.nest.primitive == "gemm")
+    found = set()
+    for joint in seed.layout_combinations():
+        orders = {x.tensor: x.dims for x in joint}
+        calls = library_calls(product, orders, parameters(CONV), frozenset("w"))
+        assert calls.count == count
+        assert {calls.op.m, calls.op.n} >= {64}
+        found.add((calls.op, calls.shared))
+    assert len(found) == 4  # channels or pixels innermost, and weights either way
+    assert len({op.flops for op, _ in found}) == 1
+    if algorithm == "explicit":  # whose weights are an operand; Winograd's are transformed first
+        assert {shared for _, shared in found} == {frozenset("a"), frozenset("b")}
+
+
+def test_the_causes_of_a_version_with_calls_sum_to_its_cycles() -> None:
+    outcome = manual_schedule(Task(CONV, "winograd2", ON))
+    assert sum(outcome.causes.values()) == outcome.cycles > 0
+
+
+def test_with_our_product_the_plans_of_swdnn_are_faster() -> None:
+    task = Task(CONV, "implicit", ON)
+    assert plan_with_our_product(task).cycles < manual_schedule(task).cycles
 
 
 def test_counts_and_gains() -> None:

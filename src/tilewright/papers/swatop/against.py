@@ -1,36 +1,37 @@
 """Tuned schedules against hand-made ones, both in the same simulator (swATOP 5.1).
 
 In: operators and an algorithm. Out: for each a `Pair`: the model's pick, and what stands for the
-best manual version: for implicit GEMM swDNN's plans with their own rule for blocks, for explicit
-GEMM and Winograd the same transforms around matrix products of the library kind, which have one
-schedule for all sizes (`seeds.gemm_padded`), for matrix products that library itself.
+best manual version: for implicit GEMM swDNN's plans with their own rule for blocks and the matrix
+product of its public kernels, for explicit GEMM and Winograd transforms around calls of a matrix
+library (`library_calls`), for matrix products that library itself.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 
 from tilewright.common.errors import CapacityError
+from tilewright.cost.primitives import CALL_COSTS, CallCost
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Row, compare
+from tilewright.papers.swatop.library_calls import with_library_calls
 from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedule, outcome_of
 from tilewright.papers.swdnn.fixed_plans import best_plan
-from tilewright.partition import Partition, split
-from tilewright.seeds.gemm_padded import LIBRARY_BLOCK
-from tilewright.seeds.nest import Nest
-from tilewright.seeds.space import Seed, Space, seeds_for
+from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
+from tilewright.partition import split
 from tilewright.simulate.kernel_level import simulate
 from tilewright.tune.choose import choose
-from tilewright.tune.fit import main_memory_bytes
-from tilewright.tune.search import Candidate, rank
 
 IMPLICIT, LIBRARY = "implicit", "library"
 Named = Mapping[str, Conv2d | Gemm]
+
+TUNED = {"winograd2": ("winograd2", "winograd4")}
+"""Among which algorithms the tuner chooses where the manual version has one: the size of Winograd's
+tiles is a matter of tuning. The faster one by simulation is taken."""
 
 
 @dataclass(frozen=True)
@@ -52,82 +53,70 @@ class Pair:
 
 def pairs(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
     """Every operator by the algorithm, tuned and manual."""
-    tasks = [Task(op, algorithm, on) for op in ops.values()]
-    tuned, manual = lab.map(best_schedule, tasks), lab.map(manual_schedule, tasks)
+    choices = [
+        lab.map(best_schedule, [Task(op, name, on) for op in ops.values()])
+        for name in TUNED.get(algorithm, (algorithm,))
+    ]
+    manual = lab.map(manual_schedule, [Task(op, algorithm, on) for op in ops.values()])
+    tuned = [min(found, key=_time) for found in zip(*choices, strict=True)]
     return [
         Pair(name, op, *found)
         for (name, op), *found in zip(ops.items(), tuned, manual, strict=True)
     ]
 
 
+def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
+    """The pairs with less of a difference: implicit GEMM with our matrix product in swDNN's plans
+    too, other algorithms without a choice of another one.
+    """
+    tasks = [Task(op, algorithm, on) for op in ops.values()]
+    version = plan_with_our_product if algorithm == IMPLICIT else manual_schedule
+    tuned, manual = lab.map(best_schedule, tasks), lab.map(version, tasks)
+    return [
+        Pair(name, op, *found)
+        for (name, op), *found in zip(ops.items(), tuned, manual, strict=True)
+    ]
+
+
+def _time(outcome: Outcome) -> tuple[bool, int]:
+    return bool(outcome.refusal), outcome.cycles
+
+
 def manual_schedule(task: Task) -> Outcome:
     """The manual version of a task, simulated."""
     machine = task.on.load()
     try:
-        part, candidate = _manual(task.op, task.algorithm, machine)
+        if isinstance(task.op, Gemm):
+            return _library(task.op, machine)
+        if task.algorithm == IMPLICIT:
+            return _plan(task.op, machine, {**CALL_COSTS, "gemm": swdnn_gemm_cost})
+        return with_library_calls(task.op, task.algorithm, machine)
     except CapacityError as error:
         return Outcome(refusal=error.message)
-    return outcome_of(
-        task.op, part, candidate, simulate(candidate.program(machine), machine), machine
-    )
 
 
-def _manual(op: Conv2d | Gemm, algorithm: str, machine: Machine) -> tuple[Partition, Candidate]:
-    if isinstance(op, Gemm):
-        (choice,) = choose([op], machine, algorithm=LIBRARY, keep=1)
-        return choice.best.partition, choice.best.candidate
-    if algorithm == IMPLICIT:
-        candidate = best_plan(op, machine)
-        part = next((p for p in split(op, machine.groups.count) if p.kind == "rows"), None)
-        if candidate is None or part is None:
-            raise CapacityError(f"swDNN has no plan for {op.describe()}")
-        return part, candidate
-    return _with_library_products(op, algorithm, machine)
+def plan_with_our_product(task: Task) -> Outcome:
+    """swDNN's plan of a convolution with our matrix primitive in the place of its own."""
+    assert isinstance(task.op, Conv2d)
+    try:
+        return _plan(task.op, task.on.load(), CALL_COSTS)
+    except CapacityError as error:
+        return Outcome(refusal=error.message)
 
 
-def _with_library_products(
-    op: Conv2d, algorithm: str, machine: Machine
-) -> tuple[Partition, Candidate]:
-    """The best transforms and partition around the one schedule."""
-    found: list[tuple[Partition, Candidate]] = []
-    for part in split(op, machine.groups.count):
-        (seed,) = seeds_for(part.piece, algorithm)
-        if main_memory_bytes(part.piece, seed) <= machine.memory.main.capacity_bytes:
-            (ranking,) = rank([(part.piece, library_products(seed))], machine, keep=1)
-            found += [(part, candidate) for candidate in ranking.best]
-    if not found:
-        raise CapacityError(f"nothing fits for {op.describe()} by {algorithm}")
-    return min(found, key=lambda pair: pair[1].cycles)
+def _library(op: Gemm, machine: Machine) -> Outcome:
+    (choice,) = choose([op], machine, algorithm=LIBRARY, keep=1)
+    part, candidate = choice.best.partition, choice.best.candidate
+    return outcome_of(op, part, simulate(candidate.program(machine), machine), machine)
 
 
-@cache
-def library_products(seed: Seed) -> Seed:
-    """The seed with every matrix product by the library's one schedule, boundaries as ours.
-
-    The library may run its vectors along either dimension of the result.
-    """
-    spaces = tuple(
-        _one_schedule(space.nest) if space.nest.primitive == "gemm" else space
-        for space in seed.spaces
-    )
-    return replace(seed, name=f"{seed.name}_library", spaces=spaces)
-
-
-def _one_schedule(product: Nest) -> Space:
-    axes = {letter: product.axis(name) for name, letter in product.roles}
-    row, col, depth = (axes[letter] for letter in "mnk")
-    outer = tuple(axis for axis in product.axes if axis not in (row, col, depth))
-    return (
-        Space(product)
-        .split(row, col, depth)
-        .spread(row, "rows")
-        .spread(col, "columns")
-        .spread(depth, "both")
-        .reorder((*outer, row, col, depth))
-        .vectorize("m", "n")
-        .prefetch(*(use.tensor for use in product.uses))
-        .limit(largest=LIBRARY_BLOCK, most=1)
-    )
+def _plan(op: Conv2d, machine: Machine, costs: Mapping[str, CallCost]) -> Outcome:
+    candidate = best_plan(op, machine)
+    part = next((p for p in split(op, machine.groups.count) if p.kind == "rows"), None)
+    if candidate is None or part is None:
+        raise CapacityError(f"swDNN has no plan for {op.describe()}")
+    run = simulate(candidate.program(machine), machine, costs=costs)
+    return outcome_of(op, part, run, machine)
 
 
 def speedups(found: Iterable[Pair]) -> list[float]:

@@ -1,4 +1,4 @@
-"""swATOP Figure 7: explicit GEMM against the same expansion around library products."""
+"""swATOP Figure 7: explicit GEMM against an expansion around calls of a matrix library."""
 
 from __future__ import annotations
 

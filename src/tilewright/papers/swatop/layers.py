@@ -6,6 +6,8 @@ once: 9 of VGG-16, 20 of ResNet-50 and 14 of YOLOv2, the 43 cases that the text 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from matplotlib.figure import Figure
 from msgspec import Struct
 
@@ -16,6 +18,7 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.papers.swatop.against import (
     Pair,
+    alike,
     average,
     evidence,
     pair_row,
@@ -50,9 +53,18 @@ def layers(batch: int, *, first: bool = True) -> dict[str, Conv2d]:
 
 
 def speedup_result(
-    lab: Lab, experiment: str, title: str, algorithm: str, cases: dict[int, dict[str, Conv2d]]
+    lab: Lab,
+    experiment: str,
+    title: str,
+    algorithm: str,
+    cases: dict[int, dict[str, Conv2d]],
+    *,
+    alike_is: str | None = None,
 ) -> Result:
-    """Every layer at every batch, beside what the text says of all of them."""
+    """Every layer at every batch, beside what the text says of all of them.
+
+    `alike_is` names what both versions have in common in a second comparison (`against.alike`).
+    """
     table = lab.published("swatop", experiment, Claim)
     on = setting(lab, MACHINE)
     rows: list[Row] = []
@@ -61,6 +73,9 @@ def speedup_result(
         some = dict(lab.some(list(ops.items()), QUICK))
         found = pairs(lab, some, algorithm, on)
         rows += [_claim(claim, found) for claim in table.rows if claim.batch == batch]
+        if alike_is is not None:
+            same = alike(lab, some, algorithm, on)
+            rows += _mean_of(f"batch {batch}: mean speedup, {alike_is}", same)
         rows += [pair_row(Pair(f"batch {batch} {p.name}", p.op, p.tuned, p.manual)) for p in found]
         values = speedups(found)
         summary[f"batch {batch}: cases, of which compared"] = f"{len(found)}, {len(values)}"
@@ -78,6 +93,14 @@ def speedup_result(
         summary=summary,
         notes=(f"published: {table.source}", f"on {on.described()}, double precision, four groups"),
     )
+
+
+def _mean_of(name: str, found: list[Pair]) -> Iterator[Row]:
+    if values := speedups(found):
+        note = (
+            f"least {min(values):.3f}, {sum(v < 0.98 for v in values)} of {len(values)} below 0.98"
+        )
+        yield compare(name, None, average(found), "simulated", note=note, unit="x")
 
 
 def _claim(claim: Claim, found: list[Pair]) -> Row:

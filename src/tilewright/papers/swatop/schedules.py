@@ -19,7 +19,7 @@ from tilewright.papers.lab import Lab
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel_level import KernelRun, simulate
-from tilewright.tune.choose import choose
+from tilewright.tune.choose import choose, shared_operands
 from tilewright.tune.fit import main_memory_bytes
 from tilewright.tune.search import Candidate, rank
 
@@ -87,7 +87,7 @@ def best_schedule(task: Task) -> Outcome:
     except CapacityError as error:
         return Outcome(refusal=error.message)
     run = simulate(candidate.program(machine), machine)
-    return outcome_of(task.op, part, candidate, run, machine)
+    return outcome_of(task.op, part, run, machine)
 
 
 def _pick(task: Task, machine: Machine) -> tuple[Partition, Candidate]:
@@ -116,16 +116,15 @@ def _best_late(op: Op, algorithm: str, machine: Machine) -> tuple[Partition, Can
         (seed,) = seeds_for(part.piece, algorithm)
         late = replace(seed, spaces=tuple(replace(space, doubled=()) for space in seed.spaces))
         if main_memory_bytes(part.piece, late) <= machine.memory.main.capacity_bytes:
-            (ranking,) = rank([(part.piece, late)], machine, keep=1)
+            shared = [shared_operands(part, late)]
+            (ranking,) = rank([(part.piece, late)], machine, shared=shared, keep=1)
             found += [(part, candidate) for candidate in ranking.best]
     if not found:
         raise CapacityError(f"nothing fits for {op.describe()} by {algorithm}")
     return min(found, key=lambda pair: pair[1].cycles)
 
 
-def outcome_of(
-    op: Op, part: Partition, candidate: Candidate, run: KernelRun, machine: Machine
-) -> Outcome:
+def outcome_of(op: Op, part: Partition, run: KernelRun, machine: Machine) -> Outcome:
     """What a simulated candidate of one group says of the whole operator."""
     waits: dict[str, int] = {}
     for cause in run.causes:
