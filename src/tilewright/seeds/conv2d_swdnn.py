@@ -49,14 +49,14 @@ BATCH_BLOCK = 128
 _WEIGHTS_ORDER = ("group", "kernel_rows", "kernel_cols", "out_channels", "in_channels")
 
 
-@seed("conv2d", name="swdnn_image")
+@seed("conv2d", name="swdnn_image", baseline=True)
 def image_size_aware(op: Conv2d) -> Seed | None:
     """swDNN Algorithm 1, for batches of whole blocks of 32 images."""
     window = (op.kernel, op.stride, op.dilation)
     return _image_size_aware(window) if op.batch % IMAGE_BLOCK == 0 else None
 
 
-@seed("conv2d", name="swdnn_batch")
+@seed("conv2d", name="swdnn_batch", baseline=True)
 def batch_size_aware(op: Conv2d) -> Seed | None:
     """swDNN Algorithm 2, for batches of whole blocks of 128 images.
 

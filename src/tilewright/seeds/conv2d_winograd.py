@@ -126,7 +126,7 @@ def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
         .spread(out_channel, "rows")
         .spread(in_channel, "columns")
         .prefetch(u, w)
-        .limit(largest=512, most=6)
+        .limit(largest=512, most=10)
     )
 
 

@@ -75,8 +75,8 @@ def _versions(part: Partition, algorithm: str, machine: Machine) -> Iterator[_Ve
         (ranking,) = rank([(part.piece, around)], machine, shared=[shared], keep=1)
         orders = {layout.tensor: layout.dims for layout in joint}
         calls = library_calls(product, orders, parameters(part.piece), shared)
-        if ranking.best:
-            run = _library_run(calls.op, calls.shared, machine)
+        run = _library_run(calls.op, calls.shared, machine)
+        if ranking.best and run:
             yield _Version(part, ranking.best[0], calls, run)
 
 
@@ -115,11 +115,11 @@ def _stored(use: Use, letters: Mapping[str, str], orders: Mapping[str, tuple[str
 
 
 @cache
-def _library_run(op: Gemm, shared: frozenset[str], machine: Machine) -> KernelRun:
-    """One call of the library, simulated."""
+def _library_run(op: Gemm, shared: frozenset[str], machine: Machine) -> KernelRun | None:
+    """One call of the library, simulated; None where its copies exceed main memory."""
     (seed,) = seeds_for(op, "library")
     (ranking,) = rank([(op, seed)], machine, shared=[shared], keep=1)
-    return simulate(ranking.best[0].program(machine), machine)
+    return simulate(ranking.best[0].program(machine), machine) if ranking.best else None
 
 
 def _together(
