@@ -28,10 +28,11 @@ from tilewright.cost.timing import (
     transfer_shape,
 )
 from tilewright.ir.nodes import Call, Direction, View, at
-from tilewright.ir.winograd import filter_matrix, input_matrix, output_matrix
+from tilewright.ir.winograd import TEXTBOOK_POINTS, transforms
 from tilewright.machine import load_machine
 
 MACHINE = load_machine("sw26010_cg")
+F2, F4 = transforms(TEXTBOOK_POINTS[2]), transforms(TEXTBOOK_POINTS[4])
 
 
 def _shape(*, block: int, blocks: int = 1, pitch: int = 0) -> TransferShape:
@@ -217,12 +218,12 @@ def test_repack_costs_a_core_whose_own_tile_is_whole_as_much_as_the_others() -> 
 @pytest.mark.parametrize(
     ("matrix", "operations"),
     [
-        (input_matrix(2), 4),
-        (filter_matrix(2), 6),
-        (output_matrix(2)[0], 4),
-        (input_matrix(4), 2 + 3 + 3 + 3 + 3 + 2),
-        (filter_matrix(4), 1 + 3 + 3 + 2 + 2 + 1),
-        (output_matrix(4)[0], 4 + 3 + 3 + 4),
+        (F2.input, 4),
+        (F2.filter, 6),
+        (F2.output, 4),
+        (F4.input, 2 + 3 + 3 + 3 + 3 + 2),
+        (F4.filter, 1 + 3 + 3 + 2 + 2 + 1),
+        (F4.output, 4 + 3 + 3 + 4),
     ],
 )
 def test_operations_of_the_transform_matrices(matrix: np.ndarray, operations: int) -> None:

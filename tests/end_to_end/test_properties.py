@@ -37,7 +37,6 @@ from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.schedule.lower import declare, lower
 from tilewright.schedule.structures import build
-from tilewright.seeds.space import parameters
 from tilewright.seeds.steps import parse_schedule
 from tilewright.simulate.kernel_level import simulate
 from tilewright.tune.legal import rules_of, stager_of
@@ -215,7 +214,7 @@ def with_owners(program: Program, candidate: Candidate) -> Program:
     declared = tuple(
         declare(t, layouts, candidate.op.dtype) for t in candidate.seed.tensors if t.name in owners
     )
-    bare = instantiate(Program("", (), declared, (), ()), parameters(candidate.op))
+    bare = instantiate(Program("", (), declared, (), ()), candidate.values)
     return replace(program, tensors=(*program.tensors, *bare.tensors))
 
 
@@ -243,4 +242,4 @@ def replayed(candidate: Candidate, texts: list[str], machine: Machine) -> Candid
         )
         assert structure is not None
         nests.append(NestChoice(structure, dict(schedule.factors), 0.0))
-    return Candidate(candidate.op, candidate.seed, tuple(nests))
+    return replace(candidate, nests=tuple(nests))

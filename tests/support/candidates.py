@@ -48,6 +48,7 @@ ALGORITHMS = (
     "swdnn_image",
     "swdnn_batch",
 )
+HOST_ALGORITHMS = (*ALGORITHMS, "winograd6")
 BATCHES = {"swdnn_image": (32, 64), "swdnn_batch": (128,)}
 """Of the algorithms that do not take any."""
 
@@ -209,11 +210,13 @@ def candidate(draw: st.DrawFn, op: Op, algorithm: str, machine: Machine) -> Cand
     No strategy of its own: its text, which Hypothesis notes of a rejected draw, would hold the
     whole machine and space.
     """
-    (seed,) = seeds_for(op, algorithm)
+    (seed,) = seeds_for(op, algorithm, addressed=rules_of(machine).in_place)
     joint = draw(st.sampled_from(list(seed.layout_combinations())))
     most = MOST_ITERATIONS // len(seed.spaces)
-    nests = tuple(_choice(draw, op, space, joint, machine, most) for space in seed.spaces)
-    return Candidate(op, seed, nests)
+    blocks = draw(st.sampled_from(list(seed.blocks(parameters(op)))))
+    values = {**parameters(op), **blocks}
+    nests = tuple(_choice(draw, op, values, space, joint, machine, most) for space in seed.spaces)
+    return Candidate(op, seed, nests, blocks)
 
 
 def applies(partition: Partition, algorithm: str) -> bool:
@@ -240,6 +243,7 @@ def divided(
 def _choice(
     draw: st.DrawFn,
     op: Op,
+    values: Mapping[str, int],
     space: Space,
     joint: tuple[Layout, ...],
     machine: Machine,
@@ -250,7 +254,6 @@ def _choice(
     """
     combinations = step_lists(space, joint, machine)
     first = draw(st.integers(0, len(combinations) - 1))
-    values = parameters(op)
     for steps in (*combinations[first:], *combinations[:first]):
         structure = _built(space, steps, op.dtype, stager_of(machine), rules_of(machine))
         if structure is None:

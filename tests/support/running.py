@@ -16,7 +16,6 @@ from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.cost.estimate import estimate
 from tilewright.ir.interpret import interpret
 from tilewright.ops import Gemm, Op
-from tilewright.seeds.space import parameters
 from tilewright.simulate.kernel_level import simulate
 from tilewright.targets.sw26010 import TARGET
 from tilewright.targets.sw26010.emulate import run_emulated_many
@@ -63,7 +62,7 @@ def emulated(cases: Sequence[Case], operands: Sequence[Operands]) -> list[Array]
 
 def estimated(case: Case) -> float:
     """Cycles of all nests together by the model."""
-    values = parameters(case.candidate.op)
+    values = case.candidate.values
     parts = ((n.structure.staged, {**values, **n.factors}) for n in case.candidate.nests)
     return sum(estimate(p, case.machine, v).cycles.item() for p, v in parts)
 

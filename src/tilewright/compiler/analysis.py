@@ -20,7 +20,6 @@ from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.report.view import Change, Explanation, LayerResult, Rejected
-from tilewright.seeds.space import parameters
 from tilewright.simulate.kernel_level import simulate
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
@@ -156,7 +155,7 @@ def _why(own: tuple[float, float], best: tuple[float, float], measured: int | No
 
 def _parts(candidate: Candidate, machine: Machine) -> tuple[float, float]:
     """(cycles of computing, other cycles) by the model."""
-    values = parameters(candidate.op)
+    values = candidate.values
     compute = sum(
         estimate(n.structure.staged, machine, {**values, **n.factors}).compute_cycles.item()
         for n in candidate.nests

@@ -14,7 +14,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 from tilewright.ir.nodes import Attribute
-from tilewright.ir.winograd import Matrix, filter_matrix, input_matrix, output_matrix
+from tilewright.ir.winograd import Matrix, transforms_of
 from tilewright.machine import Machine
 
 Dims = Mapping[str, Value]
@@ -133,10 +133,6 @@ def matrix_operations(matrix: Matrix) -> int:
     return int(np.sum(nonzero) - np.count_nonzero(starts_free))
 
 
-def _output_tile(attributes: Attributes) -> int:
-    return int(attributes["output_tile"])
-
-
 def _transform_vectors(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """Vectors over the tiles and every axis that the transform leaves alone."""
     lengths = [e for name, e in dims.items() if len(name) == 1 and name not in "xrc"]
@@ -148,25 +144,27 @@ def _transform_vectors(machine: Machine, dims: Dims, attributes: Attributes) -> 
 
 def _winograd_input_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """B^T d B: points columns, then points rows, of points squared values."""
-    points = _output_tile(attributes) + 2
-    operations = 2 * points * matrix_operations(input_matrix(points - 2))
+    found = transforms_of(attributes)
+    points = found.points
+    operations = 2 * points * matrix_operations(found.input)
     vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=2 * points**2, arithmetic=operations)
 
 
 def _winograd_filter_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """G g G^T: 3 columns, then points rows; 9 values in, points squared out."""
-    points = _output_tile(attributes) + 2
-    operations = (3 + points) * matrix_operations(filter_matrix(points - 2))
+    found = transforms_of(attributes)
+    points = found.points
+    operations = (3 + points) * matrix_operations(found.filter)
     vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=9 + points**2, arithmetic=operations)
 
 
 def _winograd_output_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """A^T m A and the division: points columns, then tile rows."""
-    tile = _output_tile(attributes)
-    points = tile + 2
-    operations = (points + tile) * matrix_operations(output_matrix(tile)[0]) + tile**2
+    found = transforms_of(attributes)
+    tile, points = found.output.shape
+    operations = (points + tile) * matrix_operations(found.output) + tile**2
     vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=points**2 + tile**2, arithmetic=operations)
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.ir.nodes import Attribute
-from tilewright.ir.winograd import filter_matrix, input_matrix, output_matrix
+from tilewright.ir.winograd import transforms_of
 
 Array = npt.NDArray[Any]
 Attributes = Mapping[str, Attribute]
@@ -81,28 +81,26 @@ def _windows(array: Array, axis: int, size: int, stride: int) -> Array:
 def _winograd_input(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
     out, x = operands  # x: (r, c, rest), out: (x, t, rest)
     tile = int(attributes["output_tile"])
-    points = tile + 2
-    b = input_matrix(tile)
-    window = _windows(x, 3, points, tile)  # (R, C, r, t, rest..., c)
+    b = transforms_of(attributes).input
+    window = _windows(x, 3, len(b), tile)  # (R, C, r, t, rest..., c)
     transformed: Array = np.einsum("ir,jc,RSrt...c->RSijt...", b, b, window)
     return transformed.reshape(out.shape).astype(out.dtype, copy=False)
 
 
 def _winograd_filter(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
     out, w = operands  # w: (r, c, rest), out: (x, rest)
-    g = filter_matrix(int(attributes["output_tile"]))
+    g = transforms_of(attributes).filter
     transformed: Array = np.einsum("ir,jc,RSrc...->RSij...", g, g, w)
     return transformed.reshape(out.shape).astype(out.dtype, copy=False)
 
 
 def _winograd_output(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
     out, product = operands  # product: (x, t, rest), out: (r, c, rest)
-    tile = int(attributes["output_tile"])
-    points = tile + 2
-    a, divisor = output_matrix(tile)
+    found = transforms_of(attributes)
+    a, points = found.output, found.points
     split = product.reshape(*product.shape[:2], points, points, *product.shape[3:])
     transformed: Array = np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
-    return (transformed / divisor).reshape(out.shape).astype(out.dtype)
+    return (transformed / found.divisor).reshape(out.shape).astype(out.dtype)
 
 
 PRIMITIVES: dict[str, Primitive] = {

@@ -1,59 +1,145 @@
-"""Winograd transform matrices for 3x3 kernels with integer entries (Lavin & Gray, points 0, 1, -1,
-2, -2, infinity).
+"""Winograd's transform matrices for 3x3 kernels, made exactly from interpolation points.
 
-y = A^T [(G g G^T) * (B^T d B)] A / divisor. The usual filter matrices hold sixths and twenty-
-fourths; scaling each
-by one integer and dividing once at the end keeps every intermediate value an integer for integer
-data, so results
-can be compared exactly.
+y = A^T [(G g G^T) * (B^T d B)] A / divisor (Toom-Cook; Winograd 1980; Lavin & Gray 2016). The
+points are finite ones and infinity. With integer points the filter matrices hold fractions such as
+1/24; there one integer scales them and one division at the end undoes it, so that every
+intermediate value of integer data is an integer and results can be compared exactly. Other points
+round better (Barabasz et al. 2020), and their filter matrices are left as they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
-from typing import Any
+from math import lcm, prod
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.errors import ProgramError
+
 Matrix = npt.NDArray[np.float64]
+Rows = tuple[tuple[Fraction, ...], ...]
 
-_INPUT: dict[int, Any] = {
-    2: [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
-    4: [
-        [4, 0, -5, 0, 1, 0],
-        [0, -4, -4, 1, 1, 0],
-        [0, 4, -4, -1, 1, 0],
-        [0, -2, -1, 2, 1, 0],
-        [0, 2, -1, -2, 1, 0],
-        [0, 4, 0, -5, 0, 1],
-    ],
-}
-_FILTER: dict[int, Any] = {
-    2: [[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]],
-    4: [[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]],
-}
-_OUTPUT: dict[int, Any] = {
-    2: [[1, 1, 1, 0], [0, 1, -1, -1]],
-    4: [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]],
-}
-_FILTER_SCALE = {2: 2, 4: 24}
+KERNEL_POINTS = 3
+"""Rows and columns of the kernels that Winograd's algorithm is generated for."""
+TEXTBOOK_POINTS = {2: "0 1 -1", 4: "0 1 -1 2 -2", 6: "0 1 -1 2 -2 1/2 -1/2"}
+"""The finite points of each output tile unless a call says otherwise (Lavin & Gray)."""
+
+
+@dataclass(frozen=True)
+class ExactTransforms:
+    """B^T, G and A^T of F(output_tile, 3) as fractions; rows and columns in the order of the
+    points, infinity last.
+    """
+
+    input: Rows
+    filter: Rows
+    output: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Transforms:
+    """B^T (points, points), G (points, 3) and A^T (output_tile, points) in double precision;
+    results are divided by `divisor`.
+    """
+
+    input: Matrix
+    filter: Matrix
+    output: Matrix
+    divisor: float
+
+    @property
+    def points(self) -> int:
+        """Rows and columns of a transformed tile."""
+        return len(self.input)
+
+
+def parse_points(text: str) -> tuple[Fraction, ...]:
+    """Finite points such as "0 5/8 -5/8"; raises ProgramError for anything else, and for one that
+    is there twice.
+    """
+    try:
+        points = tuple(Fraction(word) for word in text.split())
+    except (ValueError, ZeroDivisionError):
+        points = ()
+    if not points or len(set(points)) < len(points):
+        raise ProgramError(
+            f"{text[:60]!r} are no interpolation points", fix="give different fractions"
+        )
+    return points
 
 
 @cache
-def input_matrix(output_tile: int) -> Matrix:
-    """B^T of F(output_tile, 3): (output_tile + 2) squared."""
-    return np.array(_INPUT[output_tile], dtype=np.float64)
+def exact_transforms(points: tuple[Fraction, ...]) -> ExactTransforms:
+    """The matrices of F(m, 3) from m + 1 finite points and infinity.
+
+    Rows of B^T are the numerators of the Lagrange polynomials, whose denominators go to G. Of 0 and
+    of infinity, whose rows have one sign too many, the row begins with a positive number.
+    """
+    tile = len(points) - KERNEL_POINTS + 2
+    inputs, filters = [], []
+    for a in points:
+        others = [b for b in points if b != a]
+        row, below = _polynomial(others), prod((a - b for b in others), start=Fraction(1))
+        sign = -1 if a == 0 and row[0] < 0 else 1
+        inputs.append((*(sign * c for c in row), Fraction(0)))
+        filters.append(tuple(sign * a**k / below for k in range(KERNEL_POINTS)))
+    last = _polynomial(points)
+    sign = 1 if next(c for c in last if c) > 0 else -1
+    inputs.append(tuple(sign * c for c in last))
+    filters.append((*[Fraction(0)] * (KERNEL_POINTS - 1), Fraction(1)))
+    at_infinity = [*[Fraction(0)] * (tile - 1), Fraction(sign)]
+    outputs = tuple((*(a**j for a in points), at_infinity[j]) for j in range(tile))
+    return ExactTransforms(tuple(inputs), tuple(filters), outputs)
+
+
+def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
+    """The coefficients of the product of (x - root), constant first."""
+    found = [Fraction(1)]
+    for root in roots:
+        shifted, scaled = [Fraction(0), *found], [*(-root * c for c in found), Fraction(0)]
+        found = [a + b for a, b in zip(shifted, scaled, strict=True)]
+    return found
 
 
 @cache
-def filter_matrix(output_tile: int) -> Matrix:
-    """G scaled to integers: (output_tile + 2, 3)."""
-    return np.array(_FILTER[output_tile], dtype=np.float64)
+def transforms(points: str) -> Transforms:
+    """The matrices in double precision, the filter's scaled to integers where the points are."""
+    finite = parse_points(points)
+    exact, divisor = exact_transforms(finite), 1
+    filters = np.array(exact.filter, dtype=np.float64)
+    if all(p.denominator == 1 for p in finite):
+        divisor = lcm(*(c.denominator for row in exact.filter for c in row))
+        filters = np.array([[c * divisor for c in row] for row in exact.filter], dtype=np.float64)
+    matrices = (np.array(rows, dtype=np.float64) for rows in (exact.input, exact.output))
+    inputs, outputs = matrices
+    return Transforms(inputs, filters, outputs, float(divisor**2))
 
 
-@cache
-def output_matrix(output_tile: int) -> tuple[Matrix, float]:
-    """A^T (output_tile, output_tile + 2) and the divisor that undoes the filter's scale."""
-    matrix = np.array(_OUTPUT[output_tile], dtype=np.float64)
-    return matrix, float(_FILTER_SCALE[output_tile] ** 2)
+def points_of(attributes: Mapping[str, str | int | float]) -> str:
+    """The finite points of a call: its `points`, or the textbook's for its `output_tile`.
+
+    Raises ProgramError where there are none, or as many as another tile needs.
+    """
+    tile = attributes.get("output_tile", 0)
+    if "points" not in attributes:
+        if tile not in TEXTBOOK_POINTS:
+            known = ", ".join(map(str, TEXTBOOK_POINTS))
+            raise ProgramError(f"output_tile is {tile}", fix=f"use {known}, or give points")
+        return TEXTBOOK_POINTS[int(tile)]
+    text = str(attributes["points"])
+    if len(parse_points(text)) != int(tile) + KERNEL_POINTS - 2:
+        count = int(tile) + KERNEL_POINTS - 2
+        raise ProgramError(
+            f"F({tile}, {KERNEL_POINTS}) with the points {text[:60]!r}",
+            fix=f"give {count} finite ones",
+        )
+    return text
+
+
+def transforms_of(attributes: Mapping[str, str | int | float]) -> Transforms:
+    """The transforms of a call; raises as `points_of` does."""
+    return transforms(points_of(attributes))

@@ -233,13 +233,20 @@ def _initialised(output: _Staged, loops: list[For], inner: tuple[Stmt, ...]) -> 
         return []
     zero = Call("fill", (_whole(output),), (("value", 0.0),))
     used = frozenset().union(*(_range_symbols(r) for r in output.tile.ranges))
-    outer = [f.var for f in loops[: output.depth] if f.var not in used]
+    outer = [f.var for f in loops[: output.depth] if f.var in _reduced(inner, loops) - used]
     if not outer:
         return [zero]
     if _guarded(inner, after=True):
         raise ScheduleError("an epilogue needs every reduction loop inside the result's transfer")
     first = all_of(binary("==", Var(v), 0) for v in outer)
     return [If(first, (zero,), tuple(_moved(output, "get")))]
+
+
+def _reduced(inner: tuple[Stmt, ...], loops: list[For]) -> frozenset[str]:
+    """The loops whose first iteration starts the result: all where nothing is said of it."""
+    before = inner[: inner.index(_main_call(inner))]
+    conditions = [free_vars(stmt.condition) for stmt in before if isinstance(stmt, If)]
+    return frozenset().union(*conditions) if conditions else frozenset(f.var for f in loops)
 
 
 def _addends(inner: tuple[Stmt, ...]) -> set[str]:

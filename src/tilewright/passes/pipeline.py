@@ -12,8 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 
-from tilewright.ir.nodes import Barrier, Buffer, Call, Program, Stmt, Tensor, Transfer, View, Wait
+from tilewright.common.expr import Expr
+from tilewright.ir.nodes import (
+    Barrier,
+    Buffer,
+    Call,
+    For,
+    Program,
+    Stmt,
+    Tensor,
+    Transfer,
+    View,
+    Wait,
+)
 from tilewright.ir.visit import instantiate, rewrite
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import allocate_buffers
@@ -23,6 +36,7 @@ from tilewright.passes.infer_dma import infer_dma
 from tilewright.passes.simplify import simplify
 
 Observer = Callable[[str, Program], None]
+Body = tuple[Stmt, ...]
 
 
 def _nothing(_: str, __: Program) -> None:
@@ -59,11 +73,14 @@ def finish(
     machine: Machine,
     tensors: Sequence[Tensor] = (),
     observer: Observer = _nothing,
+    *,
+    together: Sequence[str] = (),
 ) -> Program:
     """Bind the factors of each nest, overlap, join the nests behind barriers, place the buffers.
 
     `tensors` are those of the operator that the nests know only under other shapes; `bindings`
-    gives their extents.
+    gives their extents. Neighbouring nests share their outermost loops that are named in
+    `together`.
     """
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     parts: list[Program] = []
@@ -74,26 +91,54 @@ def finish(
         parts.append(simplify(double_buffer(simple), (machine.mesh.rows, machine.mesh.columns)))
         observer("double_buffer", parts[-1])
     bare = instantiate(Program(name, (), tuple(tensors), (), ()), bindings[0])
-    joined = join(name, parts, bare.tensors)
+    joined = join(name, parts, bare.tensors, together)
     spm = machine.memory.spm
     placed = allocate_buffers(joined, machine.spm_available_bytes, spm.alignment_bytes)
     observer("allocate_buffers", placed)
     return placed
 
 
-def join(name: str, parts: Sequence[Program], extra: Sequence[Tensor] = ()) -> Program:
+def join(
+    name: str,
+    parts: Sequence[Program],
+    extra: Sequence[Tensor] = (),
+    together: Sequence[str] = (),
+) -> Program:
     """One program that runs the parts one after the other; a tensor that two parts name is one
-    tensor.
+    tensor. Loops `together` become one around all neighbours that begin with them.
     """
     tensors: dict[str, Tensor] = {t.name: t for t in extra}
     buffers: list[Buffer] = []
-    body: list[Stmt] = []
+    bodies: list[Body] = []
     for part in parts:
         renamed = _renamed(part) if len(parts) > 1 else part
         tensors.update({t.name: t for t in renamed.tensors})
         buffers += renamed.buffers
-        body += [*([Barrier()] if body else []), *renamed.body]
-    return Program(name, (), tuple(tensors.values()), tuple(buffers), tuple(body))
+        bodies.append(renamed.body)
+    body = _in_turn(bodies, frozenset(together))
+    return Program(name, (), tuple(tensors.values()), tuple(buffers), body)
+
+
+def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
+    """The bodies behind barriers, neighbours with one outermost loop inside that."""
+    result: list[Stmt] = []
+    for loop, group in groupby(bodies, lambda body: _shared_loop(body, together)):
+        same = list(group)
+        if loop is not None and len(same) > 1:
+            insides = [only.body for (only,) in same if isinstance(only, For)]
+            same = [(For(*loop, _in_turn(insides, together)),)]
+        for body in same:
+            result += [*([Barrier()] if result else []), *body]
+    return tuple(result)
+
+
+def _shared_loop(body: Body, together: frozenset[str]) -> tuple[str, Expr] | None:
+    """Variable and extent of the loop around the whole body, if it may be shared."""
+    match body:
+        case (For(var, extent, _),) if var in together:
+            return var, extent
+        case _:
+            return None
 
 
 def _renamed(part: Program) -> Program:

@@ -9,6 +9,7 @@ from tilewright.seeds import (
     conv2d_implicit,
     conv2d_swdnn,
     conv2d_winograd,
+    conv2d_winograd_blocks,
     gemm,
     gemm_padded,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "conv2d_implicit",
     "conv2d_swdnn",
     "conv2d_winograd",
+    "conv2d_winograd_blocks",
     "gemm",
     "gemm_padded",
     "seed",

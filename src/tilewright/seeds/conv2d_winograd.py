@@ -34,16 +34,17 @@ from tilewright.seeds.steps import Layout, Spread
 @seed("conv2d", name="winograd2")
 def winograd2(op: Conv2d) -> Seed | None:
     """F(2x2, 3x3): 16 products of tiles that give 2 x 2 outputs."""
-    return _winograd(2) if _applies(op) else None
+    return _winograd(2) if applies(op) else None
 
 
 @seed("conv2d", name="winograd4")
 def winograd4(op: Conv2d) -> Seed | None:
     """F(4x4, 3x3): 36 products of tiles that give 4 x 4 outputs."""
-    return _winograd(4) if _applies(op) else None
+    return _winograd(4) if applies(op) else None
 
 
-def _applies(op: Conv2d) -> bool:
+def applies(op: Conv2d) -> bool:
+    """Whether it is a 3 x 3 convolution without stride and dilation."""
     return (op.kernel, op.stride, op.dilation) == ((3, 3), (1, 1), (1, 1))
 
 

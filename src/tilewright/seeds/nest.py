@@ -93,8 +93,9 @@ class Nest:
     """One tensorised loop nest.
 
     `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm).
-    Axes without a role are loops. `output` is written (accumulated for gemm) from `inputs`. Raises
-    ScheduleError where these are not what the primitive takes.
+    Axes without a role are loops. `output` is written (accumulated for gemm) from `inputs`, and
+    made anew in every one of its `turns`, loops that it does not depend on. Raises ScheduleError
+    where these are not what the primitive takes.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Nest:
     inputs: tuple[Use, ...]
     attributes: tuple[tuple[str, Attribute], ...] = ()
     epilogue: Epilogue | None = None
+    turns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("nest", self.name)
@@ -146,8 +148,8 @@ class Nest:
         raise ScheduleError(f"nest {self.name!r} has no axis {name!r}", fix=f"its axes are {known}")
 
     def reductions(self) -> frozenset[str]:
-        """Axes that the output does not depend on."""
-        kept = self.output.axes()
+        """Axes that the output does not depend on, but for those that make it anew."""
+        kept = self.output.axes().union(self.turns)
         return frozenset(a.name for a in self.axes if a.name not in kept)
 
 
@@ -168,9 +170,11 @@ def nest(
     output: Use,
     *inputs: Use,
     epilogue: Epilogue | None = None,
+    turns: tuple[str, ...] = (),
     **attributes: Attribute,
 ) -> Nest:
     """Build a nest; `roles` maps each letter of the primitive to its axis, or to its axes."""
     every = ((letter, a if isinstance(a, tuple) else (a,)) for letter, a in roles.items())
     letters = tuple((a.name, letter) for letter, axes in every for a in axes)
-    return Nest(name, primitive, axes, letters, output, inputs, tuple(attributes.items()), epilogue)
+    named = tuple(attributes.items())
+    return Nest(name, primitive, axes, letters, output, inputs, named, epilogue, turns)

@@ -16,7 +16,7 @@ part of the space. Split factors and copies are variables: the tuner prices all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
 from typing import Any, Protocol
@@ -63,7 +63,8 @@ class Space:
     """The schedules of one nest: one alternative of every choice, any value of every factor.
 
     `doubled` names the tensors whose buffers may have one copy or two; `addressed` those that may
-    be used where they lie, where the machine's cores address main memory.
+    be used where they lie, where the machine's cores address main memory. A nest that works on
+    constants alone may run `ahead` of all calls, where it costs nothing.
     """
 
     nest: Nest
@@ -71,6 +72,7 @@ class Space:
     doubled: tuple[str, ...] = ()
     addressed: tuple[str, ...] = ()
     limits: Limits = Limits()
+    ahead: bool = False
 
     def choose(self, *alternatives: Alternative) -> Space:
         """Take the steps of one of the alternatives."""
@@ -117,6 +119,10 @@ class Space:
         """Tensors that may be used where they lie, each on its own."""
         return replace(self, addressed=(*self.addressed, *(t.name for t in tensors)))
 
+    def once(self) -> Space:
+        """Run the nest once, ahead of all calls."""
+        return replace(self, ahead=True)
+
     def limit(self, *, largest: int, most: int) -> Space:
         """Bound the split factors."""
         return replace(self, limits=Limits(largest, most))
@@ -147,6 +153,10 @@ def _name(loop: Axis | str) -> str:
     return loop if isinstance(loop, str) else loop.name
 
 
+Blocks = Callable[[Mapping[str, int]], Sequence[Mapping[str, int]]]
+"""From the operator's extents to the sizes of blocks to try."""
+
+
 @dataclass(frozen=True)
 class Seed:
     """One way to compute an operator: spaces of nests that run in order, and joint layouts of their
@@ -154,6 +164,8 @@ class Seed:
 
     `layouts` is a product of choices; each alternative fixes the storage order of one tensor or of
     several that share memory. `operands` and `result` name the tensors of the operator itself.
+    Neighbouring nests share their loops `together` that stand outermost; how large a turn of them
+    is, `blocks` says: values of further extents, to be tried one after the other for all nests.
     Raises ScheduleError where they name tensors or dimensions that are not there.
     """
 
@@ -163,6 +175,8 @@ class Seed:
     layouts: tuple[tuple[tuple[Layout, ...], ...], ...]
     operands: tuple[str, ...]
     result: str
+    together: tuple[str, ...] = ()
+    blocks: Blocks = lambda values: ({},)
 
     def __post_init__(self) -> None:
         dims = {t.name: tuple(d for d, _ in t.dims) for t in self.tensors}
@@ -217,6 +231,7 @@ class Family:
 
 FAMILIES: dict[str, Family] = {}
 _RULES: dict[tuple[str, str], SeedRule] = {}
+_ADDRESSED: dict[tuple[str, str], SeedRule] = {}
 _BASELINES: set[tuple[str, str]] = set()
 
 
@@ -228,19 +243,24 @@ def family(kind: str) -> Family:
     return FAMILIES[kind]
 
 
-def seed(kind: str, *, name: str, baseline: bool = False) -> Callable[[SeedRule], SeedRule]:
+def seed(
+    kind: str, *, name: str, baseline: bool = False, addressed: bool = False
+) -> Callable[[SeedRule], SeedRule]:
     """Register a function from operator to `Seed` under an algorithm name.
 
     A `baseline` is there to be measured against: it takes part only where it is asked for by name.
+    An `addressed` one is for machines whose cores address main memory; there it takes the place of
+    another one of its name.
     Raises ScheduleError for a kind of operator without a family, and for a name that is taken.
     """
     family(kind)
 
     def register(rule: SeedRule) -> SeedRule:
-        known = _RULES.get((kind, name))
+        rules = _ADDRESSED if addressed else _RULES
+        known = rules.get((kind, name))
         if known is not None and known is not rule:
             raise ScheduleError(f"two seeds for {kind} are named {name!r}")
-        _RULES[kind, name] = rule
+        rules[kind, name] = rule
         if baseline:
             _BASELINES.add((kind, name))
         return rule
@@ -251,19 +271,24 @@ def seed(kind: str, *, name: str, baseline: bool = False) -> Callable[[SeedRule]
 def unregister(kind: str, name: str) -> None:
     """Forget a seed."""
     _RULES.pop((kind, name), None)
+    _ADDRESSED.pop((kind, name), None)
     _BASELINES.discard((kind, name))
 
 
-def seeds_for(op: Op, only: str | None = None) -> list[Seed]:
-    """Every registered way to compute `op` but the baselines, or the one named `only`."""
+def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> list[Seed]:
+    """Every registered way to compute `op` but the baselines, or the one named `only`.
+
+    `addressed`: on a machine whose cores address main memory.
+    """
     family(op.kind)
-    names = [name for kind, name in _RULES if kind == op.kind]
+    rules = _RULES | (_ADDRESSED if addressed else {})
+    names = [name for kind, name in rules if kind == op.kind]
     if only is not None and only not in names:
         raise ScheduleError(
             f"{op.kind} has no algorithm {only!r}", fix=f"choose one of {', '.join(names)}"
         )
     wanted = [only] if only else [n for n in names if (op.kind, n) not in _BASELINES]
-    found = {name: _RULES[op.kind, name](op) for name in wanted}
+    found = {name: rules[op.kind, name](op) for name in wanted}
     applicable = [s for s in found.values() if s is not None]
     for name, s in found.items():
         if s is not None and s.name != name:
@@ -276,3 +301,9 @@ def seeds_for(op: Op, only: str | None = None) -> list[Seed]:
 def parameters(op: Op) -> Mapping[str, int]:
     """Values of the extents that the operator's seeds name."""
     return family(op.kind).parameters(op)
+
+
+def bindings(op: Op, seed: Seed) -> tuple[Mapping[str, int], ...]:
+    """The extents that the seed names, with each size of its blocks."""
+    values = parameters(op)
+    return tuple({**values, **sizes} for sizes in seed.blocks(values))

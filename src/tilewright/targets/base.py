@@ -59,7 +59,8 @@ class Panels:
 class TensorInfo:
     """One tensor of the generated code, in the order of the entry function's arguments.
 
-    `shape` is its shape; with `panels` the code takes it packed in that way.
+    `shape` is its shape; with `panels` the code takes it packed in that way. With `made` the code
+    takes that tensor in its place, which is computed from it once.
     """
 
     name: str
@@ -68,6 +69,12 @@ class TensorInfo:
     kind: TensorKind
     shape: tuple[int, ...]
     panels: Panels | None = None
+    made: TensorInfo | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the code takes it in another form than it is given in."""
+        return self.panels is not None or self.made is not None
 
     @property
     def is_given(self) -> bool:

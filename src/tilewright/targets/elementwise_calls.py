@@ -13,6 +13,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate, product
 from tilewright.ir.nodes import Call, Program, View
+from tilewright.ir.winograd import KERNEL_POINTS, points_of
 from tilewright.targets.c_expression import Scope, c_expression
 from tilewright.targets.c_names import Naming
 from tilewright.targets.c_writer import CWriter
@@ -26,9 +27,7 @@ from tilewright.targets.loop_nest import (
     view_axes,
     view_offset,
 )
-
-KERNEL_POINTS = 3
-"""Rows and columns of the kernels that Winograd's algorithm is generated for."""
+from tilewright.targets.winograd_text import transform_name
 
 
 @dataclass(frozen=True)
@@ -158,9 +157,8 @@ def _repack(call: Call, views: tuple[View, ...], context: CallContext) -> None:
 def _winograd(call: Call, views: tuple[View, ...], context: CallContext) -> None:
     """The transforms of one tile of points, repeated over tiles and all further axes."""
     y, x = views
+    transforms = points_of(dict(call.attributes))
     tile = int(call.attribute("output_tile", 0))
-    if tile not in (2, 4):
-        raise ProgramError(f"{call.primitive}: output_tile is {tile}", fix="use 2 or 4")
     points = tile + KERNEL_POINTS - 1
     axes = [view_axes(y), view_axes(x)]
     spatial, flat = (1, 0) if call.primitive != "winograd_output" else (0, 1)
@@ -182,7 +180,7 @@ def _winograd(call: Call, views: tuple[View, ...], context: CallContext) -> None
         arguments = [context.pointer(v, view_offset(v)) for v in (y, x)]
         arguments += ["count", "y_stride", "x_stride"]
         arguments += [context.c(e) for e in (*y_point, *x_point)]
-        stem = f"tw_{call.primitive}_{tile}"
+        stem = f"tw_{call.primitive}_{transform_name(transforms)}"
         context.writer.call(context.function(stem, y), arguments)
 
 

@@ -206,11 +206,13 @@ def integer_arithmetic() -> str:
 
 
 @cache
-def static_primitives(kinds: tuple[DType, ...], *, winograd: bool) -> str:
-    """The primitives for some element types as static functions, for a file of its own."""
+def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = ()) -> str:
+    """The primitives for some element types as static functions, for a file of its own, with
+    Winograd's transforms for some points.
+    """
     parts = [_LIMITS, _LOOPS]
     for kind in kinds:
-        functions = [_for_type(_ELEMENTWISE, kind), winograd_functions(kind) if winograd else ""]
+        functions = [_for_type(_ELEMENTWISE, kind), winograd_functions(kind, winograd)]
         for text in functions:
             parts.append(re.sub(r"^void ", "static void ", text, flags=re.MULTILINE))
     return "\n\n".join(part.rstrip("\n") for part in parts if part)

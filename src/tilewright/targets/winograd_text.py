@@ -1,45 +1,63 @@
-"""Winograd's transforms in C: one function per transform, output tile and element type.
+"""Winograd's transforms in C: one function per transform, points and element type.
 
-In: the integer matrices of `ir.winograd`. Out: straight-line sums for one tile of points inside a
-loop nest. Elements are widened to double inside a transform, so that single-precision results are
+In: the matrices of `ir.winograd`. Out: straight-line sums for one tile of points inside a loop
+nest. Elements are widened to double inside a transform, so that single-precision results are
 rounded once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.dtypes import DType
-from tilewright.ir.winograd import filter_matrix, input_matrix, output_matrix
+from tilewright.ir.winograd import KERNEL_POINTS, TEXTBOOK_POINTS, parse_points, transforms
 from tilewright.targets.c_writer import CWriter
 
 Matrix = npt.NDArray[np.float64]
-OUTPUT_TILES = (2, 4)
 TRANSFORMS = ("input", "filter", "output")
+TILES_OF_CORES = (TEXTBOOK_POINTS[2], TEXTBOOK_POINTS[4])
+"""The points that the primitives of a mesh's cores are generated for."""
 
 
-def winograd_prototypes(kind: DType) -> str:
-    """The declarations of all transforms for one element type."""
-    pairs = [(transform, tile) for tile in OUTPUT_TILES for transform in TRANSFORMS]
-    return "\n".join(f"{_signature(transform, tile, kind)};" for transform, tile in pairs)
+def transform_name(points: str) -> str:
+    """What the functions for some finite points are called after: the tile of the textbook's.
+
+    >>> transform_name("0 1 -1"), transform_name("0 5/8 -5/8 3/2 -3/2")
+    ('2', '4_0_5o8_m5o8_3o2_m3o2')
+    """
+    tile = len(parse_points(points)) - KERNEL_POINTS + 2
+    if TEXTBOOK_POINTS.get(tile) == points:
+        return str(tile)
+    words = points.replace("/", "o").replace("-", "m").split()
+    return "_".join([str(tile), *words])
 
 
-def winograd_functions(kind: DType) -> str:
-    """The definitions of all transforms for one element type."""
+def winograd_prototypes(kind: DType, every: Sequence[str] = TILES_OF_CORES) -> str:
+    """The declarations of all transforms for some points and one element type."""
+    pairs = [(transform, points) for points in every for transform in TRANSFORMS]
+    return "\n".join(f"{_signature(transform, points, kind)};" for transform, points in pairs)
+
+
+def winograd_functions(kind: DType, every: Sequence[str] = TILES_OF_CORES) -> str:
+    """The definitions of all transforms for some points and one element type."""
     parts = []
-    for tile in OUTPUT_TILES:
-        matrix, divisor = output_matrix(tile)
-        parts.append(_transform(_signature("input", tile, kind), input_matrix(tile), 1.0, kind))
-        parts.append(_transform(_signature("filter", tile, kind), filter_matrix(tile), 1.0, kind))
-        parts.append(_transform(_signature("output", tile, kind), matrix, divisor, kind))
+    for points in every:
+        found = transforms(points)
+        parts.append(_transform(_signature("input", points, kind), found.input, 1.0, kind))
+        parts.append(_transform(_signature("filter", points, kind), found.filter, 1.0, kind))
+        signature = _signature("output", points, kind)
+        parts.append(_transform(signature, found.output, found.divisor, kind))
     return "\n".join(parts)
 
 
-def _signature(transform: str, tile: int, kind: DType) -> str:
+def _signature(transform: str, points: str, kind: DType) -> str:
     c = kind.c_name
     return (
-        f"void tw_winograd_{transform}_{tile}_{kind.name}({c} *y, const {c} *x,\n"
+        f"void tw_winograd_{transform}_{transform_name(points)}_{kind.name}"
+        f"({c} *y, const {c} *x,\n"
         "        const long *count, const long *y_stride, const long *x_stride,\n"
         "        long y_row, long y_column, long x_row, long x_column)"
     )

@@ -17,7 +17,7 @@ from tilewright.common.expr import evaluate
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition
-from tilewright.seeds.space import Seed, parameters
+from tilewright.seeds.space import Seed, bindings
 from tilewright.seeds.steps import Spread
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
@@ -155,7 +155,7 @@ def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, in
 
     The dimension that is vectorised may be rounded up further.
     """
-    values, found = parameters(op), []
+    values, found = bindings(op, seed)[0], []
     for space in seed.spaces:
         fixed = (choice[0] for choice in space.choices if len(choice) == 1)
         for step in (step for alternative in fixed for step in alternative):

@@ -22,7 +22,7 @@ from tilewright.ops import Op
 from tilewright.schedule.factors import Columns, FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.nest import TensorSpec
-from tilewright.seeds.space import Seed, parameters
+from tilewright.seeds.space import Seed, bindings
 from tilewright.tune.legal import structures_on
 
 
@@ -49,11 +49,11 @@ class _Need:
 
 def main_memory_bytes(op: Op, seed: Seed) -> int:
     """Bytes of main memory that the operator's tensors and the seed's own take together."""
-    return sum(_tensor_bytes(op, t) for t in seed.tensors if not t.storage)
+    return sum(_tensor_bytes(op, seed, t) for t in seed.tensors if not t.storage)
 
 
-def _tensor_bytes(op: Op, tensor: TensorSpec) -> int:
-    elements = evaluate(product(extent for _, extent in tensor.dims), parameters(op))
+def _tensor_bytes(op: Op, seed: Seed, tensor: TensorSpec) -> int:
+    elements = evaluate(product(extent for _, extent in tensor.dims), bindings(op, seed)[0])
     return int(elements) * dtype(op.dtype).size_bytes
 
 
@@ -94,7 +94,7 @@ def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
 
 
 def _main_memory_error(op: Op, seed: Seed, needed: int, limit: int) -> CapacityError:
-    own = {t.name: _tensor_bytes(op, t) for t in seed.tensors if not t.storage}
+    own = {t.name: _tensor_bytes(op, seed, t) for t in seed.tensors if not t.storage}
     largest = max(own, key=lambda name: own[name])
     return CapacityError(
         f"{seed.name} of {op.describe()} takes {needed} bytes of main memory, {own[largest]} "
@@ -118,7 +118,7 @@ def _smallest_whole(op: Op, seed: Seed, machine: Machine) -> _Need | None:
     nests = []
     for space in seed.spaces:
         every = structures_on(machine, seed, space, op.dtype)
-        needs = ((s.layouts, _smallest(s, op, machine)) for s in every)
+        needs = ((s.layouts, _smallest(s, op, seed, machine)) for s in every)
         nests.append([(layouts, need) for layouts, need in needs if need is not None])
     wholes = []
     for joint in map(frozenset, seed.layout_combinations()):
@@ -128,9 +128,9 @@ def _smallest_whole(op: Op, seed: Seed, machine: Machine) -> _Need | None:
     return min(wholes, default=None)
 
 
-def _smallest(structure: Structure, op: Op, machine: Machine) -> _Need | None:
+def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Need | None:
     """The smallest candidate of a structure, with one copy of each buffer."""
-    values = parameters(op)
+    values = bindings(op, seed)[0]
     grid = factor_grid(structure, values, blocks_of(machine, op.dtype))
     if grid.tile_count == 0:
         return None

@@ -10,7 +10,7 @@ are priced together, as one array.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 
@@ -57,11 +57,20 @@ class NestChoice:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One way to compute an operator: an algorithm and a choice for each of its nests."""
+    """One way to compute an operator: an algorithm and a choice for each of its nests.
+
+    `blocks` are the sizes of the blocks that its nests share.
+    """
 
     op: Op
     seed: Seed
     nests: tuple[NestChoice, ...]
+    blocks: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Mapping[str, int]:
+        """The extents that the seed names."""
+        return {**parameters(self.op), **self.blocks}
 
     @property
     def cycles(self) -> float:
@@ -70,13 +79,13 @@ class Candidate:
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
         """The candidate's program, ready to run, simulate and emit."""
-        values = parameters(self.op)
-        bindings = [{**values, **n.factors} for n in self.nests]
+        bound = [{**self.values, **n.factors} for n in self.nests]
         layouts = self.joint_layouts()
         tensors = [declare(t, layouts, self.op.dtype) for t in self.seed.tensors if not t.storage]
         staged = [n.structure.staged for n in self.nests]
         hooks = (observer,) if observer else ()
-        return finish(self.seed.name, staged, bindings, machine, tensors, *hooks)
+        together = self.seed.together
+        return finish(self.seed.name, staged, bound, machine, tensors, *hooks, together=together)
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -170,18 +179,27 @@ def _told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[
 def _rank_seed(
     ops: list[Op], seed: Seed, shared: frozenset[str], machine: Machine, keep: int
 ) -> list[Ranking]:
+    cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     priced = [
         [
-            _price(_sharing(s, shared), ops, machine)
+            _price(_sharing(s, shared), cases, machine)
             for s in structures_on(machine, seed, space, ops[0].dtype)
         ]
         for space in seed.spaces
     ]
-    limit = machine.memory.main.capacity_bytes
-    return [
-        _ranking(op, seed, [[p[i] for p in nest] for nest in priced], keep, memory <= limit)
-        for i, (op, memory) in enumerate((op, main_memory_bytes(op, seed)) for op in ops)
-    ]
+    found: dict[Op, list[Ranking]] = {op: [] for op in ops}
+    for i, (op, sizes) in enumerate(cases):
+        nests = [[p[i] for p in nest] for nest in priced]
+        fits = main_memory_bytes(op, seed) <= machine.memory.main.capacity_bytes
+        found[op].append(_ranking(op, seed, sizes, nests, keep if fits else 0))
+    return [_merged(seed, rankings, keep) for rankings in found.values()]
+
+
+def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
+    """The best of all sizes of blocks."""
+    best = sorted((c for r in rankings for c in r.best), key=lambda c: c.cycles)
+    candidates, fitting = sum(r.candidates for r in rankings), sum(r.fitting for r in rankings)
+    return Ranking(seed, tuple(best[:keep]), candidates, fitting)
 
 
 @cache
@@ -194,10 +212,12 @@ def _sharing(structure: Structure, shared: frozenset[str]) -> Structure:
     return replace(structure, staged=replace(structure.staged, tensors=marked))
 
 
-def _price(structure: Structure, ops: list[Op], machine: Machine) -> list[_Priced]:
-    """Price the grids of all operators in one walk."""
-    blocks = blocks_of(machine, ops[0].dtype)
-    values = [parameters(op) for op in ops]
+def _price(
+    structure: Structure, cases: Sequence[tuple[Op, Mapping[str, int]]], machine: Machine
+) -> list[_Priced]:
+    """Price the grids of all operators and sizes of blocks in one walk."""
+    blocks = blocks_of(machine, cases[0][0].dtype)
+    values = [{**parameters(op), **sizes} for op, sizes in cases]
     grids = [factor_grid(structure, v, blocks) for v in values]
     counts = [g.tile_count for g in grids]
     copies = grids[0].copies
@@ -210,6 +230,8 @@ def _price(structure: Structure, ops: list[Op], machine: Machine) -> list[_Price
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
     shape = (grids[0].copy_count, int(ends[-1]))
     cycles, bounds = _cycles(structure, env | copies, machine, shape)
+    if structure.space.ahead:
+        cycles, bounds = np.where(np.isfinite(cycles), 0.0, cycles), np.zeros_like(bounds)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
     return [
         _Priced(
@@ -261,16 +283,18 @@ def _undominated(
     return wanted
 
 
-def _ranking(op: Op, seed: Seed, nests: list[list[_Priced]], keep: int, in_memory: bool) -> Ranking:
+def _ranking(
+    op: Op, seed: Seed, blocks: Mapping[str, int], nests: list[list[_Priced]], keep: int
+) -> Ranking:
     """Join the nests' best choices under each joint layout."""
     sizes = [p.cycles.size for nest in nests for p in nest]
     fitting = sum(int(np.isfinite(p.cycles).sum()) for nest in nests for p in nest)
-    tops = [[(p.structure.layouts, p.top(keep)) for p in nest] for nest in nests]
+    tops = [[(p.structure.layouts, p.top(keep)) for p in nest] for nest in nests] if keep else []
     found: list[Candidate] = []
-    for joint in seed.layout_combinations() if in_memory else ():
+    for joint in seed.layout_combinations() if keep else ():
         layouts = frozenset(joint)
         parts = [_best_under(layouts, top, keep) for top in tops]
-        found += _joined(op, seed, parts, keep)
+        found += _joined(op, seed, blocks, parts, keep)
     found.sort(key=lambda c: c.cycles)
     return Ranking(seed, tuple(found[:keep]), sum(sizes), fitting)
 
@@ -282,7 +306,9 @@ def _best_under(
     return sorted(choices, key=lambda c: c.cycles)[:keep]
 
 
-def _joined(op: Op, seed: Seed, parts: list[list[NestChoice]], keep: int) -> list[Candidate]:
+def _joined(
+    op: Op, seed: Seed, blocks: Mapping[str, int], parts: list[list[NestChoice]], keep: int
+) -> list[Candidate]:
     """The best whole, then the wholes that differ from it in one nest."""
     if not all(parts):
         return []
@@ -290,4 +316,4 @@ def _joined(op: Op, seed: Seed, parts: list[list[NestChoice]], keep: int) -> lis
     others = [
         (*best[:i], choice, *best[i + 1 :]) for i, part in enumerate(parts) for choice in part[1:]
     ]
-    return [Candidate(op, seed, nests) for nests in (best, *others)][: keep * len(parts)]
+    return [Candidate(op, seed, nests, blocks) for nests in (best, *others)][: keep * len(parts)]

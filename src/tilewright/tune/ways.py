@@ -16,6 +16,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
+from tilewright.tune.legal import rules_of
 
 for _module in iter_modules(shipped_seeds.__path__):
     import_module(f"{shipped_seeds.__name__}.{_module.name}")
@@ -53,13 +54,17 @@ def _ways(op: Op, machine: Machine, algorithm: str | None, partition: str | None
     """An algorithm need not apply to the pieces of every partition."""
     found: list[Way] = []
     refused: list[ScheduleError] = []
+    addressed = rules_of(machine).in_place
     for part in _partitions(op, machine, partition):
         try:
-            found += [(part, seed) for seed in seeds_for(part.piece, algorithm)]
+            own = seeds_for(part.piece, algorithm, addressed=addressed)
+            found += [(part, seed) for seed in own]
         except ScheduleError as error:
             refused.append(error)
     if not found:
-        seeds_for(op, algorithm)  # refuses in words of the whole operator, if it can
+        seeds_for(
+            op, algorithm, addressed=addressed
+        )  # refuses in words of the whole operator, if it can
         raise refused[0]
     return found
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.candidates import ALGORITHMS, Case, cases
+from support.candidates import HOST_ALGORITHMS, Case, cases
 from support.examples import examples
 from support.fences import FENCE
 from support.native import NATIVE_HOSTS, SANITIZED, caller, emitted, flags_for
@@ -31,7 +31,7 @@ def _sanitizers() -> None:
         pytest.skip("the compiler has no sanitizers")
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", HOST_ALGORITHMS)
 def test_no_access_outside_the_arguments(algorithm: str) -> None:
     @examples(1)
     @given(st.lists(cases(algorithm, NATIVE_HOSTS), min_size=BATCH, max_size=BATCH))

@@ -170,7 +170,7 @@ class _Builder:
                 continue
             affine = tuple(group.affine) if index == 1 else ()
             info = next(t for t in kernel.artifact.tensors if t.name == name)
-            pack = pack_name(kernel.artifact.name, info) if info.panels else ""
+            pack = pack_name(kernel.artifact.name, info) if info.is_packed else ""
             recipe = KernelWeights(tensor, form, pack, axis, affine)
             values[name] = self.memory.constant(recipe, stored_elements(info))
         form = kernel.forms[kernel.result]

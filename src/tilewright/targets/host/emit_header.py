@@ -27,7 +27,9 @@ class Workspace:
 
 
 def stored_shape(info: TensorInfo) -> tuple[int, ...]:
-    """The shape of what the kernel is given: that of the panels where there are any."""
+    """The shape of what the kernel is given: that of the panels, or of what is made of it."""
+    if info.made is not None:
+        return stored_shape(info.made)
     if info.panels is None:
         return info.shape
     across, depth, width = info.panels.across, info.panels.depth, info.panels.width
@@ -52,12 +54,13 @@ def emit_header(
     public = [info for info in tensors if info.kind != "scratch"]
     for info in public:
         shape = " x ".join(map(str, stored_shape(info))) or "1"
-        packed = f", packed by {pack_name(naming.artifact, info)}" if info.panels else ""
+        packed = f", packed by {pack_name(naming.artifact, info)}" if info.is_packed else ""
         writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major{packed}")
     for info in public:
-        if info.panels:
+        if info.is_packed:
             shape = " x ".join(map(str, info.shape))
-            writer.comment(f"{info.identifier}: {shape} {info.dtype}, row-major, into its panels")
+            form = "into its panels" if info.panels else "into that form"
+            writer.comment(f"{info.identifier}: {shape} {info.dtype}, row-major, {form}")
             _declare(writer, *pack_prototype(naming, info))
     writer.comment("Bytes of `workspace`, which the kernel overwrites.")
     writer.line(f"#define {naming.guard[:-2]}_WORKSPACE_BYTES {workspace.size_bytes}UL")

@@ -6,8 +6,9 @@ are copies, waits nothing. The text is C11 with `long` arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
 from typing import assert_never
 
 from tilewright.common.dtypes import DType, dtype
@@ -16,12 +17,14 @@ from tilewright.common.expr import Const, product
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
 from tilewright.ir.visit import walk
+from tilewright.ir.winograd import points_of
 from tilewright.targets.base import BufferInfo, TensorInfo
 from tilewright.targets.c_expression import Scope, bounds_of, c_expression
 from tilewright.targets.c_names import Naming
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
 from tilewright.targets.elementwise_text import integer_arithmetic, static_primitives
+from tilewright.targets.host.ahead import Ahead
 from tilewright.targets.host.emit_copy import (
     Packing,
     copy_function,
@@ -31,11 +34,13 @@ from tilewright.targets.host.emit_copy import (
 )
 from tilewright.targets.host.emit_header import PACKED, Workspace, pack_prototype, prototype
 from tilewright.targets.host.emit_product import emit_product_call
-from tilewright.targets.host.instruction_sets import vector_text
+from tilewright.targets.host.emit_transform import emit_transform_call, transform_of
+from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.microkernel import Microkernel
 from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.packing import emit_copy, emit_pack
 from tilewright.targets.host.products import Product, Products
+from tilewright.targets.host.transform_text import Transform, emit_transform
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,20 @@ class KernelText:
     tensors: tuple[TensorInfo, ...]
     buffers: tuple[BufferInfo, ...]
     workspace: Workspace
+    isa: InstructionSet
+    ahead: Ahead | None = None
+
+    def of_constants(self) -> KernelText:
+        """The text of what runs ahead, which knows the constant as it is given."""
+        assert self.ahead is not None
+        program = replace(self.program, tensors=(self.ahead.given, self.ahead.made))
+        return replace(self, program=program)
+
+    def transforms(self) -> dict[Transform, None]:
+        """The distinct transforms of operands in place."""
+        calls = (s for s in walk(self.program.body) if isinstance(s, Call))
+        found = (transform_of(call, self.program, self.isa) for call in calls)
+        return dict.fromkeys(one for one in found if one is not None)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int]]]:
         """The distinct micro-kernels, their names and the heights that their calls need."""
@@ -66,12 +85,14 @@ def emit_kernel(text: KernelText) -> str:
     writer, program, naming = CWriter(), text.program, text.naming
     writer.comment(f"{naming.artifact}.c: one kernel for this computer. Generated.")
     writer.line(f'#include "{naming.artifact}.h"')
+    if text.ahead:
+        writer.line("#include <stdlib.h>")
     writer.line()
     for part in _functions(text):
         writer.lines(part)
         writer.line()
     for info in text.tensors:
-        if info.panels:
+        if info.is_packed:
             _pack(info, text, writer)
             writer.line()
     writer.head(*prototype(naming, text.tensors))
@@ -84,15 +105,16 @@ def emit_kernel(text: KernelText) -> str:
 def _functions(text: KernelText) -> Iterator[str]:
     """Arithmetic, vector operations, copies, micro-kernels and primitives that the kernel calls."""
     yield integer_arithmetic()
-    called = {s.primitive for s in walk(text.program.body) if isinstance(s, Call)}
-    if called & ELEMENTWISE.keys():
+    called = [s for s in _every_statement(text) if isinstance(s, Call)]
+    anyhow = [s for s in called if transform_of(s, text.program, text.isa) is None]
+    if {s.primitive for s in anyhow} & ELEMENTWISE.keys():
         types = [t.dtype for t in text.program.tensors] + [b.dtype for b in text.program.buffers]
-        transforms = any(name.startswith("winograd") for name in called)
-        yield static_primitives(tuple(map(dtype, dict.fromkeys(types))), winograd=transforms)
-    kernels = text.microkernels()
-    if kernels:
-        kinds = tuple(dict.fromkeys(kernel.dtype for kernel in kernels))
-        yield vector_text(next(iter(kernels)).isa, kinds)
+        kinds = tuple(map(dtype, dict.fromkeys(types)))
+        yield static_primitives(kinds, winograd=_transforms_anyhow(anyhow))
+    kernels, transforms = text.microkernels(), text.transforms()
+    if kernels or transforms:
+        used = (*(kernel.dtype for kernel in kernels), *(one.dtype for one in transforms))
+        yield vector_text(text.isa, tuple(dict.fromkeys(used)))
     plain, packing = dict[DType, None](), dict[tuple[DType, int], None]()
     for stmt in walk(text.program.body):
         if isinstance(stmt, Transfer):
@@ -102,27 +124,66 @@ def _functions(text: KernelText) -> Iterator[str]:
             else:
                 plain[kind] = None
     for info in text.tensors:
-        if info.panels:
-            packing[dtype(info.dtype), info.panels.width] = None
+        form = info.made or info
+        if form.panels:
+            packing[dtype(form.dtype), form.panels.width] = None
     for kind in plain:
         yield emit_copy(copy_function(kind), kind)
     for kind, width in packing:
         yield emit_pack(pack_function(kind, width), kind, width)
     for kernel, (name, heights) in kernels.items():
         yield emit_microkernel(kernel, name, heights)
+    for one in transforms:
+        yield emit_transform(one)
+
+
+def _every_statement(text: KernelText) -> Iterator[Stmt]:
+    if text.ahead:
+        yield from walk(text.ahead.body)
+    yield from walk(text.program.body)
+
+
+def _transforms_anyhow(calls: Iterable[Call]) -> tuple[str, ...]:
+    """The points of transforms for operands that lie anyhow."""
+    found = (points_of(dict(c.attributes)) for c in calls if c.primitive.startswith("winograd"))
+    return tuple(dict.fromkeys(found))
 
 
 def _pack(info: TensorInfo, text: KernelText, writer: CWriter) -> None:
-    """The function that packs one constant."""
+    """The function that brings one constant into the form that the kernel takes."""
+    writer.head(*pack_prototype(text.naming, info))
+    with writer.block():
+        if info.made is None:
+            _pack_panels(info, PACKED, text, writer)
+        else:
+            _make(info.made, text, writer)
+
+
+def _make(made: TensorInfo, text: KernelText, writer: CWriter) -> None:
+    """Compute a tensor from a constant, and pack it."""
+    assert text.ahead is not None
+    kind, name = dtype(made.dtype), made.identifier
+    if made.panels is None:
+        writer.line(f"{kind.c_name} *const {name} = {PACKED};")
+    else:
+        count = prod(made.shape)
+        writer.line(f"{kind.c_name} *const {name} = malloc({count}UL * sizeof *{name});")
+        writer.line(f"if (!{name})")
+        writer.line("    abort();")
+    _body(text.ahead.body, Scope(), text.of_constants(), writer)
+    if made.panels is not None:
+        _pack_panels(made, PACKED, text, writer)
+        writer.line(f"free({name});")
+
+
+def _pack_panels(info: TensorInfo, target: str, text: KernelText, writer: CWriter) -> None:
     assert info.panels is not None
     shape = text.program.tensor(info.name).shape
     ranges = tuple(Range(Const(0), e) for e in shape)
     strides = tuple(product(shape[d + 1 :]) for d in range(len(shape)))
     kind, source = dtype(info.dtype), info.identifier
-    writer.head(*pack_prototype(text.naming, info))
-    with writer.block():
-        packing = Packing(ranges, strides, info.panels, kind, source, PACKED, Const(0))
-        emit_packing(packing, CallContext(text.program, text.naming, Scope(), writer))
+    packing = Packing(ranges, strides, info.panels, kind, source, target, Const(0))
+    emit_packing(packing, CallContext(text.program, text.naming, Scope(), writer))
 
 
 def _declarations(text: KernelText, writer: CWriter) -> None:
@@ -139,6 +200,10 @@ def _declarations(text: KernelText, writer: CWriter) -> None:
     for name, offset in text.workspace.scratch:
         kind = dtype(text.program.tensor(name).dtype).c_name
         writer.line(f"{kind} *const {naming.tensors[name]} = ({kind} *)(region + {offset});")
+    for given in text.tensors:
+        if given.made:
+            kind = dtype(given.made.dtype).c_name
+            writer.line(f"const {kind} *const {given.made.identifier} = {given.identifier};")
     for t in text.program.tensors:
         if t.storage:
             const = "const " if t.is_given or text.program.tensor(t.memory).is_given else ""
@@ -186,6 +251,10 @@ def _call(call: Call, text: KernelText, context: CallContext) -> None:
     if call.primitive == "gemm":
         one = text.products.of(call)
         emit_product_call(one, text.name_of(one), context)
+        return
+    transform = transform_of(call, text.program, text.isa)
+    if transform is not None:
+        emit_transform_call(call, transform, context)
         return
     views = tuple(as_view(operand, text.program) for operand in call.operands)
     check_element_types(call, views, context)

@@ -51,7 +51,7 @@ class LoadedKernel:
 
     def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
         """Put an input in its place, packed if the kernel wants it so."""
-        if info.panels is None:
+        if not info.is_packed:
             place[...] = given.reshape(-1)
             return
         plain = aligned(given.size, info.dtype)

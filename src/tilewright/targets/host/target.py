@@ -21,6 +21,7 @@ from tilewright.targets.base import (
     TensorInfo,
 )
 from tilewright.targets.c_names import Naming, buffer_end, buffer_infos, name_program, tensor_infos
+from tilewright.targets.host.ahead import Ahead, split_ahead
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
 from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
 from tilewright.targets.host.instruction_sets import InstructionSet
@@ -62,10 +63,10 @@ class HostTarget:
                 "run on one thread",
                 fix="--set groups.count=1",
             )
-        program = instantiate(program, _ONE_CORE)
+        ahead, program = split_ahead(instantiate(program, _ONE_CORE))
         products = plan_products(program, machine)
         program = _with_packed_buffers(program, products, machine)
-        return _artifact(self.name, program, products, machine)
+        return _artifact(self.name, program, products, machine, ahead)
 
     def load(self, artifact: Artifact, machine: Machine) -> LoadedKernel:
         """Compile and load a kernel.
@@ -95,16 +96,19 @@ def _with_packed_buffers(program: Program, products: Products, machine: Machine)
     return allocate_buffers(replace(program, buffers=buffers), _NO_LIMIT, alignment)
 
 
-def _artifact(target: str, program: Program, products: Products, machine: Machine) -> Artifact:
-    naming = name_program(program, _SUFFIXES)
+def _artifact(
+    target: str, program: Program, products: Products, machine: Machine, ahead: Ahead | None
+) -> Artifact:
+    naming = name_program(_with_constants(program, ahead), _SUFFIXES)
     tensors = tuple(
-        replace(info, panels=products.packed.get(info.name))
+        _given(replace(info, panels=products.packed.get(info.name)), naming, ahead)
         for info in tensor_infos(program, naming)
     )
     buffers = buffer_infos(program, _NO_LIMIT)
     workspace = _workspace(tensors, buffers, machine.memory.spm.alignment_bytes)
-    text = KernelText(program, naming, products, tensors, buffers, workspace)
-    plan = _build_plan(naming, instruction_set_of(machine))
+    isa = instruction_set_of(machine)
+    text = KernelText(program, naming, products, tensors, buffers, workspace, isa, ahead)
+    plan = _build_plan(naming, isa)
     command = " ".join(plan.steps[0].command)
     files = {
         f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),
@@ -121,6 +125,23 @@ def _artifact(target: str, program: Program, products: Products, machine: Machin
         workspace.size_bytes,
         workspace.alignment_bytes,
     )
+
+
+def _with_constants(program: Program, ahead: Ahead | None) -> Program:
+    """All that needs a name."""
+    if ahead is None:
+        return program
+    return replace(
+        program, tensors=(*program.tensors, ahead.given), body=(*ahead.body, *program.body)
+    )
+
+
+def _given(info: TensorInfo, naming: Naming, ahead: Ahead | None) -> TensorInfo:
+    """The tensor that is given: in the place of one that is made ahead, what it is made of."""
+    if ahead is None or info.name != ahead.made.name:
+        return info
+    (given,) = tensor_infos(Program("", (), (ahead.given,), (), ()), naming)
+    return replace(given, made=info)
 
 
 def _workspace(

@@ -8,7 +8,9 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, product
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
+from tilewright.ir.winograd import TEXTBOOK_POINTS
 from tilewright.targets.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
+from tilewright.targets.winograd_text import TILES_OF_CORES
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
 _ORDERS = {"row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}
@@ -31,7 +33,22 @@ def emit_call(call: Call, context: CallContext) -> None:
         raise ProgramError(
             f"target sw26010 has no primitive {call.primitive!r}", fix=f"it has {known}"
         )
+    if call.primitive.startswith("winograd"):
+        _check_points(call)
     emitters[call.primitive](call, tuple(views), context)
+
+
+def _check_points(call: Call) -> None:
+    """The cores' library has transforms for some points only."""
+    tile = int(call.attribute("output_tile", 0))
+    points = str(call.attribute("points", TEXTBOOK_POINTS.get(tile, "")))
+    if points in TILES_OF_CORES:
+        return
+    which = f"points are {points[:60]!r}" if "points" in dict(call.attributes) else ""
+    raise ProgramError(
+        f"{call.primitive}: {which or f'output_tile is {tile}'}",
+        fix="use those of the textbook" if which else "use 2 or 4",
+    )
 
 
 def _extent(view: View, role: str) -> Expr:

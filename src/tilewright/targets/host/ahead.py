@@ -1,0 +1,69 @@
+"""What is computed once, ahead of all calls: a tensor that is made of a constant alone.
+
+In: an explicit program. Out: the statements before its first barrier, if all they do is to make one
+scratch tensor of one constant in place, and the program of the rest, which takes what is made as a
+constant of its own. Winograd's transformed kernels are such a tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.ir.nodes import Barrier, Call, Program, Stmt, Tensor, Tile, Transfer
+from tilewright.ir.visit import walk
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """`body` makes the tensor `made` of the constant `given`."""
+
+    body: tuple[Stmt, ...]
+    given: Tensor
+    made: Tensor
+
+
+def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
+    """What runs ahead, None where nothing does, and the program without it."""
+    places = [i for i, stmt in enumerate(program.body) if isinstance(stmt, Barrier)]
+    if not places:
+        return None, program
+    body, rest = program.body[: places[0]], program.body[places[0] + 1 :]
+    written, read = _tensors(body, program)
+    if written is None or len(written) != 1 or len(read) != 1:
+        return None, program
+    (made,), (given,) = written, read
+    later, _ = _tensors(rest, program)
+    again = later is None or made in later or given in _named(rest)
+    if again or program.tensor(made).kind != "scratch" or program.tensor(given).kind != "constant":
+        return None, program
+    made_once = replace(program.tensor(made), kind="constant")
+    kept = tuple(made_once if t.name == made else t for t in program.tensors if t.name != given)
+    ahead = Ahead(body, program.tensor(given), program.tensor(made))
+    return ahead, replace(program, tensors=kept, body=rest)
+
+
+def _tensors(body: tuple[Stmt, ...], program: Program) -> tuple[set[str] | None, set[str]]:
+    """Owners of the memory that calls write, and of what they read, in place; None for what goes
+    through buffers.
+    """
+    written: set[str] = set()
+    read: set[str] = set()
+    for stmt in walk(body):
+        match stmt:
+            case Transfer():
+                return None, read
+            case Call(_, operands):
+                names = [program.tensor(o.tensor).memory for o in operands if isinstance(o, Tile)]
+                if len(names) < len(operands):
+                    return None, read
+                written.add(names[0])
+                read |= set(names[1:])
+            case _:
+                pass
+    return written, read
+
+
+def _named(body: tuple[Stmt, ...]) -> set[str]:
+    """The tensors that operands of calls are tiles of."""
+    calls = (stmt for stmt in walk(body) if isinstance(stmt, Call))
+    return {o.tensor for call in calls for o in call.operands if isinstance(o, Tile)}

@@ -1,0 +1,73 @@
+"""Calls of Winograd's transforms on operands in place: which function, with which steps.
+
+In: a call on tiles of tensors whose innermost dimension is that of the channels. Out: a call of a
+function of `transform_text`, or nothing where an operand lies otherwise and the primitives for any
+layout have to do.
+"""
+
+from __future__ import annotations
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Const, Expr, product
+from tilewright.ir.matrix import as_view
+from tilewright.ir.nodes import Call, Program, Tile, View
+from tilewright.ir.winograd import points_of
+from tilewright.targets.elementwise_calls import CallContext
+from tilewright.targets.host.instruction_sets import InstructionSet
+from tilewright.targets.host.transform_text import Direction, Transform
+from tilewright.targets.loop_nest import view_offset
+from tilewright.targets.winograd_text import transform_name
+
+_DIRECTIONS: dict[str, Direction] = {"winograd_input": "input", "winograd_output": "output"}
+_PIXELS, _POINTS = "rcqp", "xtqp"
+
+
+def transform_of(call: Call, program: Program, isa: InstructionSet) -> Transform | None:
+    """The function that a call takes, None where there is none for its operands."""
+    direction = _DIRECTIONS.get(call.primitive)
+    if direction is None:
+        return None
+    tiles = [o for o in call.operands if isinstance(o, Tile)]
+    if len(tiles) < len(call.operands) or not all(_runs_along_channels(t) for t in tiles):
+        return None
+    pixels, points = tiles if direction == "output" else tiles[::-1]
+    if not (set(pixels.roles) <= {*_PIXELS, "."} and set(points.roles) <= {*_POINTS, "."}):
+        return None
+    kind = dtype(program.tensor(tiles[0].tensor).dtype)
+    which = points_of(dict(call.attributes))
+    name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
+    return Transform(name, direction, which, kind, isa.lanes(kind))
+
+
+def _runs_along_channels(tile: Tile) -> bool:
+    """Whether the last dimension, and no other, is that of the channels; roles have one each."""
+    roles = [role for role in tile.roles if role != "."]
+    once = len(set(roles)) == len(roles)
+    return once and tile.roles.endswith("p") and all(r.step == Const(1) for r in tile.ranges)
+
+
+def emit_transform_call(call: Call, one: Transform, context: CallContext) -> None:
+    """Write the call."""
+    first, second = (as_view(o, context.program) for o in call.operands)
+    pixels, points = (first, second) if one.direction == "output" else (second, first)
+    extents = [_extent(points, role) for role in "tqp"]
+    left = [_left(pixels, role) for role in "rc"]
+    arguments = [context.c(e) for e in (*extents, *left)]
+    for view, roles in ((pixels, "rcq"), (points, "xtq")):
+        arguments.append(context.pointer(view, view_offset(view)))
+        arguments += [context.c(_stride(view, role)) for role in roles]
+    context.writer.call(one.name, arguments)
+
+
+def _extent(view: View, role: str) -> Expr:
+    return view.ranges[view.roles.index(role)].extent if role in view.roles else Const(1)
+
+
+def _stride(view: View, role: str) -> Expr:
+    return product(view.shape[view.roles.index(role) + 1 :]) if role in view.roles else Const(0)
+
+
+def _left(view: View, role: str) -> Expr:
+    """Pixels from the first one on to the end of the image."""
+    place = view.roles.index(role)
+    return view.shape[place] - view.ranges[place].start

@@ -1,0 +1,183 @@
+"""Winograd's transforms as C on vectors of channels: shared sums, no loops over single elements.
+
+In: the points, an element type and an instruction set whose `vector_text` comes first. Out: a
+static function for a row of tiles. Channels lie side by side in pixels and in points. Tiles that
+reach beyond the image and channels that fill no cache line go through a copy of one tile in which
+what is missing is zero; results beyond the image are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.common.dtypes import DType
+from tilewright.ir.shared_sums import Sum, shared_sums
+from tilewright.ir.winograd import Matrix, transforms
+from tilewright.targets.c_writer import CWriter
+
+Direction = Literal["input", "output"]
+
+_LINE_BYTES = 64
+
+_ROW = """\
+/* A row of tiles, `images` each: pixels are `rows` x `columns` from the first tile on, zero beyond.
+   Steps are in elements. */
+static void NAME(long tiles, long images, long channels, long rows, long columns,
+        PIXELS *x, long x_row, long x_column, long x_image,
+        POINTS *v, long v_point, long v_tile, long v_image)
+{
+    for (long tile = 0; tile < tiles; tile++, columns -= STEP, x += STEP * x_column, v += v_tile) {
+        const int whole = rows >= WINDOW && columns >= WINDOW;
+        for (long image = 0; image < images; image++) {
+            PIXELS *const at = x + image * x_image;
+            POINTS *const to = v + image * v_image;
+            long i = 0;
+            for (; whole && i + LINE <= channels; i += LINE)
+                NAME_tile(at + i, x_row, x_column, to + i, v_point);
+            for (; i < channels; i += LINE)
+                NAME_edge(channels - i < LINE ? channels - i : LINE, rows, columns,
+                        at + i, x_row, x_column, to + i, v_point);
+        }
+    }
+}
+"""
+
+_EDGE_INPUT = """\
+static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long columns,
+        const TYPE *x, long x_row, long x_column, TYPE *v, long v_point)
+{
+    TYPE pixels[WINDOW * WINDOW * LINE] = {0}, points[COUNT * LINE];
+    for (long r = 0; r < WINDOW && r < rows; r++)
+        for (long c = 0; c < WINDOW && c < columns; c++)
+            for (long l = 0; l < lanes; l++)
+                pixels[(r * WINDOW + c) * LINE + l] = x[r * x_row + c * x_column + l];
+    NAME_tile(pixels, WINDOW * LINE, LINE, points, LINE);
+    for (long p = 0; p < COUNT; p++)
+        for (long l = 0; l < lanes; l++)
+            v[p * v_point + l] = points[p * LINE + l];
+}
+"""
+
+_EDGE_OUTPUT = """\
+static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long columns,
+        TYPE *x, long x_row, long x_column, const TYPE *v, long v_point)
+{
+    TYPE pixels[WINDOW * WINDOW * LINE], points[COUNT * LINE] = {0};
+    for (long p = 0; p < COUNT; p++)
+        for (long l = 0; l < lanes; l++)
+            points[p * LINE + l] = v[p * v_point + l];
+    NAME_tile(pixels, WINDOW * LINE, LINE, points, LINE);
+    for (long r = 0; r < WINDOW && r < rows; r++)
+        for (long c = 0; c < WINDOW && c < columns; c++)
+            for (long l = 0; l < lanes; l++)
+                x[r * x_row + c * x_column + l] = pixels[(r * WINDOW + c) * LINE + l];
+}
+"""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """One transform of whole lines of channels, `lanes` to a vector."""
+
+    name: str
+    direction: Direction
+    points: str
+    dtype: DType
+    lanes: int
+
+    @property
+    def line(self) -> int:
+        """Channels of a cache line: stored half, a line would come back for its other half."""
+        return max(self.lanes, _LINE_BYTES // self.dtype.size_bytes)
+
+
+def emit_transform(one: Transform) -> str:
+    """C text of `static void name(tiles, images, channels, rows, columns, x, x_row, x_column,
+    x_image, v, v_point, v_tile, v_image)`, x the pixels and v the points.
+    """
+    tile, side = transforms(one.points).output.shape
+    forward, c = one.direction == "input", one.dtype.c_name
+    words = {
+        "PIXELS": f"const {c}" if forward else c,
+        "POINTS": c if forward else f"const {c}",
+        "NAME": one.name,
+        "TYPE": c,
+        "WINDOW": str(side if forward else tile),
+        "STEP": str(tile),
+        "COUNT": str(side * side),
+        "LINE": str(one.line),
+    }
+    text = (_EDGE_INPUT if forward else _EDGE_OUTPUT) + "\n" + _ROW
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return f"{_tile_text(one)}\n{text}"
+
+
+def _tile_text(one: Transform) -> str:
+    """The function of one tile and one line of channels: down the columns, then along the rows."""
+    found, kind, writer = transforms(one.points), one.dtype, CWriter()
+    tile, side = found.output.shape
+    x = [f"x + {{}} * x_row + {{}} * x_column + l * {one.lanes}"]
+    v = [f"v + ({{}} * {side} + {{}}) * v_point + l * {one.lanes}"]
+    const, c = "const ", kind.c_name
+    if one.direction == "input":
+        matrix, rows, divisor, (source,), (target,) = found.input, side, 1.0, x, v
+        parameters = [f"{const}{c} *x", "long x_row", "long x_column", f"{c} *v", "long v_point"]
+    else:
+        matrix, rows, divisor, (source,), (target,) = found.output, tile, found.divisor, v, x
+        parameters = [f"{c} *x", "long x_row", "long x_column", f"{const}{c} *v", "long v_point"]
+    writer.head(f"static inline __attribute__((always_inline)) void {one.name}_tile", parameters)
+    vectors = one.line // one.lanes
+    with writer.block():
+        writer.line(f"tw_vector_{kind} half[{vectors}][{rows}][{side}];")
+        with _unrolled("c", side, writer), _unrolled("l", vectors, writer):
+            loads = [f"tw_load_{kind}({source.format(k, 'c')})" for k in range(side)]
+            _write_sums(matrix, loads, 1.0, kind, writer)
+            for k in range(rows):
+                writer.line(f"half[l][{k}][c] = q{k};")
+        with _unrolled("r", rows, writer), _unrolled("l", vectors, writer):
+            copies = [f"half[l][r][{k}]" for k in range(side)]
+            _write_sums(matrix, copies, divisor, kind, writer)
+            for k in range(rows):
+                writer.line(f"tw_store_{kind}({target.format('r', k)}, q{k});")
+    return writer.text()
+
+
+def _unrolled(counter: str, count: int, writer: CWriter) -> AbstractContextManager[None]:
+    writer.line(f"#pragma GCC unroll {count}")
+    return writer.block(f"for (long {counter} = 0; {counter} < {count}; {counter}++)")
+
+
+def _write_sums(
+    matrix: Matrix, values: Sequence[str], divisor: float, kind: DType, writer: CWriter
+) -> None:
+    """q0, q1, ... = matrix x values / divisor."""
+    for k, value in enumerate(values):
+        writer.line(f"const tw_vector_{kind} p{k} = {value};")
+    for one in shared_sums(matrix):
+        scale = divisor if one.name.startswith("q") else 1.0
+        writer.line(f"const tw_vector_{kind} {one.name} = {_expression(one, kind, scale)};")
+
+
+def _expression(one: Sum, kind: DType, divisor: float) -> str:
+    """The sum over `divisor`; vectors have C's operators, and a constant stands for all lanes.
+
+    >>> from tilewright.common.dtypes import F32
+    >>> _expression(Sum("q", ((-0.5, "a"), (1.0, "b"), (-1.0, "c"), (3.0, "d"))), F32, 1.0)
+    'b - 0.5f * a - c + 3.0f * d'
+    """
+    if not one.terms:
+        return f"tw_broadcast_{kind}(0)"
+    suffix = "f" if kind.size_bytes == 4 else ""
+    text = ""
+    for coefficient, name in sorted(one.terms, key=lambda term: term[0] != 1):
+        size = abs(coefficient)
+        term = name if size == 1 else f"{size!r}{suffix} * {name}"
+        if text:
+            text += f" {'-' if coefficient < 0 else '+'} {term}"
+        else:
+            text = f"-{term}" if coefficient < 0 else term
+    return text if divisor == 1.0 else f"({text}) / {divisor!r}{suffix}"
