@@ -83,10 +83,11 @@ def error(case: Case, operands: tuple[Any, ...], found: Any) -> tuple[float, flo
 def assert_exact(case: Case, operands: tuple[Any, ...], found: Any) -> None:
     """`found` is the operator's result on integers.
 
-    F(4x4, 3x3) in single precision is the exception: its intermediate values leave the 24 bits.
+    F(4x4, 3x3) is the exception: in single precision its intermediate values leave the 24 bits, and
+    for machines with caches its points are no integers.
     """
-    op = case.candidate.op
-    if (case.candidate.seed.name, op.dtype) == ("winograd4", "f32"):
+    op, seed = case.candidate.op, case.candidate.seed
+    if seed.name == "winograd4" and (op.dtype == "f32" or seed.together):
         ulps, bound = error(case, operands, found)
         assert ulps <= bound
     else:

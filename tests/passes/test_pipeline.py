@@ -9,7 +9,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
-from tilewright.passes.pipeline import finish, stage
+from tilewright.passes.pipeline import finish, join, stage
 
 MACHINE = load_machine("sw26010", {"mesh.rows": "2", "mesh.columns": "2"})
 
@@ -116,3 +116,45 @@ def test_tensors_of_other_shapes_are_declared_too() -> None:
         ("t", "8"),
         ("x", "8"),
     ]
+
+
+TURNS = """\
+def {name}():
+    x: tensor("f64", "{x_kind}", blocks=3, cols=4)
+    t: tensor("f64", "scratch", cols=4)
+    y: tensor("f64", "{y_kind}", blocks=3, cols=4)
+    for block in range(3):
+        {call}
+"""
+MAKE = 'copy(t[at(0, 4)]("p"), x[block, at(0, 4)](".p"))'
+USE = 'copy(y[block, at(0, 4)](".p"), t[at(0, 4)]("p"))'
+
+
+def in_turn(together: tuple[str, ...]) -> Program:
+    texts = (("make", MAKE), ("use", USE), ("again", USE))
+    parts = [
+        parse(TURNS.format(name=name, call=call, x_kind="input", y_kind="output"))
+        for name, call in texts
+    ]
+    return join("turns", parts, (), together)
+
+
+def test_neighbours_share_the_loops_that_run_together() -> None:
+    """What one nest makes in a turn, the next one uses in the same turn: `t` holds one turn."""
+    text = print_program(in_turn(("block",)))
+    assert text.endswith(
+        f"""\
+    for block in range(3):
+        {MAKE}
+        barrier()
+        {USE}
+        barrier()
+        {USE}
+"""
+    )
+    x = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(interpret(in_turn(("block",)), {"x": x}, (1, 1))["y"], x)
+
+
+def test_other_loops_stay_apart() -> None:
+    assert print_program(in_turn(())).count("for block in range(3):") == 3

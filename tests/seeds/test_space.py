@@ -264,3 +264,28 @@ def test_parameters_are_extents_of_the_operator() -> None:
         "batch": 3, "groups": 2, "in_channels": 2, "out_channels": 3,
         "in_rows": 10, "in_cols": 11, "out_rows": 4, "out_cols": 5,
     }  # fmt: skip
+
+
+def test_what_addresses_main_memory_takes_the_place_of_its_name() -> None:
+    """Where cores address main memory, Winograd's blocks stay in a cache; elsewhere there are none."""
+    op = conv2d(batch=1, in_channels=8, out_channels=8, height=8, width=8, kernel=3)
+    (scratchpad,), (cached,) = (
+        seeds_for(op, "winograd4", addressed=addressed) for addressed in (False, True)
+    )
+    assert (scratchpad.together, cached.together) == ((), ("group", "block", "channel_group"))
+    assert [s.name for s in seeds_for(op, addressed=True)][-1] == "winograd6"
+    with pytest.raises(ScheduleError) as caught:
+        seeds_for(op, "winograd6")
+    assert str(caught.value).startswith("conv2d has no algorithm 'winograd6'; choose one of ")
+
+
+def test_blocks_divide_rows_of_tiles_and_channels() -> None:
+    op = conv2d(batch=1, in_channels=8, out_channels=128, height=30, width=8, kernel=3)
+    (found,) = seeds_for(op, "winograd4", addressed=True)
+    sizes = found.blocks(parameters(op))
+    assert {(s["block_rows"], s["blocks"]) for s in sizes} == {
+        (7, 1), (4, 2), (3, 3), (2, 4), (1, 7),
+    }  # fmt: skip
+    assert {(s["group_channels"], s["channel_groups"]) for s in sizes} == {
+        (128, 1), (64, 2), (32, 4),
+    }  # fmt: skip
