@@ -267,7 +267,7 @@ def test_parameters_are_extents_of_the_operator() -> None:
 
 
 def test_what_addresses_main_memory_takes_the_place_of_its_name() -> None:
-    """Where cores address main memory, Winograd's blocks stay in a cache; elsewhere there are none."""
+    """Where they can, blocks of tiles stay in a cache."""
     op = conv2d(batch=1, in_channels=8, out_channels=8, height=8, width=8, kernel=3)
     (scratchpad,), (cached,) = (
         seeds_for(op, "winograd4", addressed=addressed) for addressed in (False, True)
