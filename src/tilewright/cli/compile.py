@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.run_network import write_network
 from tilewright.cli.workload import Workload, read_workload
 from tilewright.compiler.artifact import require_replaceable
 from tilewright.compiler.kernel import CompiledNetwork
@@ -19,6 +20,8 @@ from tilewright.compiler.pipeline import Check, Settings, compile_layers
 from tilewright.machine import Machine
 from tilewright.report.table import layer_table, totals
 from tilewright.report.view import NetworkResult
+from tilewright.targets.base import NativeTarget
+from tilewright.targets.registry import find_target
 from tilewright.tune.executors import open_executor
 from tilewright.tune.records import Records
 
@@ -78,6 +81,20 @@ def compile_command(
 ) -> None:
     """Choose the best schedule of every layer; generate, time and report its code."""
     target, check = machine.load(), options.which
+    native = isinstance(find_target(target.target), NativeTarget)
+    if native and network not in ("conv2d", "gemm"):
+        write_network(
+            network,
+            target,
+            operator,
+            search,
+            output,
+            options.out,
+            options.top,
+            measure=options.measure,
+            check=check != "none",
+        )
+        return
     workload = read_workload(network, operator)
     if options.out is not None:
         require_replaceable(options.out)

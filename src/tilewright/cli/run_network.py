@@ -16,10 +16,17 @@ from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import read_network
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
-from tilewright.compiler.network.measuring import Other, measure_network
-from tilewright.compiler.network.native import Search, compile_network, random_weights
+from tilewright.compiler.artifact import require_replaceable
+from tilewright.compiler.network.measuring import Other, described, measure_network
+from tilewright.compiler.network.native import (
+    NativeNetwork,
+    Search,
+    compile_network,
+    random_weights,
+)
 from tilewright.graph.graph import Network
-from tilewright.report.network import network_table, network_totals
+from tilewright.machine import Machine
+from tilewright.report.network import NetworkRun, network_table, network_totals
 from tilewright.targets.base import Array
 
 
@@ -59,11 +66,7 @@ def run_network(
     network = read_network(name, operator, "f32")
     inputs = read_inputs(network, files[0])
     weights = {**network.values, **random_weights(network)}
-    started = time.perf_counter()
-    with progress_bar(output) as progress:
-        how = Search(algorithm=search.algorithm, top=top)
-        compiled = compile_network(network, target, how, progress=progress)
-    seconds = time.perf_counter() - started
+    compiled, seconds = _compiled(network, target, search, output, top)
     found, outputs = measure_network(
         compiled, network, weights, inputs, compare=other, compile_seconds=seconds
     )
@@ -71,6 +74,53 @@ def run_network(
         arrays: Any = outputs
         np.savez(files[1], **arrays)
         found = structs.replace(found, output=str(files[1]))
+    _show(found, output)
+
+
+def write_network(
+    name: str,
+    target: Machine,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
+    out: Path | None,
+    top: int,
+    *,
+    measure: bool,
+    check: bool,
+) -> None:
+    """Compile a network and write its code; run and time it unless that is not wanted."""
+    if out is not None:
+        require_replaceable(out)
+    network = read_network(name, operator, "f32")
+    weights = {**network.values, **random_weights(network)}
+    compiled, seconds = _compiled(network, target, search, output, top)
+    if measure or check:
+        compare: Other | None = "reference" if check else None
+        inputs = read_inputs(network, None)
+        found, _ = measure_network(
+            compiled, network, weights, inputs, compare=compare, compile_seconds=seconds
+        )
+    else:
+        found = described(compiled, seconds)
+    if out is not None:
+        compiled.write(out, weights)
+        found = structs.replace(found, output=str(out))
+    _show(found, output)
+
+
+def _compiled(
+    network: Network, target: Machine, search: SearchOptions, output: OutputOptions, top: int
+) -> tuple[NativeNetwork, float]:
+    """(the compiled network, seconds it took)."""
+    started = time.perf_counter()
+    with progress_bar(output) as progress:
+        how = Search(algorithm=search.algorithm, top=top)
+        compiled = compile_network(network, target, how, progress=progress)
+    return compiled, time.perf_counter() - started
+
+
+def _show(found: NetworkRun, output: OutputOptions) -> None:
     output.value(found)
     output.show(network_table(found), network_totals(found))
     if found.output:

@@ -32,10 +32,12 @@ from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.partition import Partition
 from tilewright.report.view import Explanation, NetworkResult, to_json
 from tilewright.targets.base import Artifact, write_artifact
+from tilewright.targets.host.network.run import NetworkCode
 
 KERNEL_FILE, NETWORK_FILE = "kernel.json", "network.json"
 PROGRAM_FILE, SCHEDULE_FILE = "program.ir", "schedule.txt"
 _KERNEL_FORMAT, _NETWORK_FORMAT = "tilewright kernel 1", "tilewright network 1"
+_NATIVE_FORMAT = "tilewright native network 1"
 _FOLDER_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _OPS: dict[str, type[Conv2d] | type[Gemm]] = {"conv2d": Conv2d, "gemm": Gemm}
 
@@ -78,6 +80,17 @@ class StoredNetwork(Struct, frozen=True):
     result: NetworkResult
 
 
+class StoredNative(Struct, frozen=True):
+    """`network.json` of a network that is one function on this computer; `files` are beside it."""
+
+    format: str
+    version: str
+    machine: Machine
+    files: tuple[str, ...]
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]
+
+
 Stored = TypeVar("Stored", StoredKernel, StoredNetwork)
 
 
@@ -118,6 +131,15 @@ def write_network(
     """Write the file that ties the kernel folders of a network together."""
     stored = StoredNetwork(_NETWORK_FORMAT, tool_version(), machine, folders, result)
     (directory / NETWORK_FILE).write_text(to_json(stored), encoding="utf-8")
+
+
+def write_native(directory: Path, machine: Machine, code: NetworkCode, constants: bytes) -> None:
+    """Write the code of a whole network and its constants into an existing folder."""
+    names = (*sorted(code.files), f"{code.name}.bin")
+    stored = StoredNative(_NATIVE_FORMAT, tool_version(), machine, names, code.inputs, code.outputs)
+    files = {**code.files, NETWORK_FILE: to_json(stored)}
+    write_artifact(Artifact(code.name, machine.target, files), directory)
+    (directory / names[-1]).write_bytes(constants)
 
 
 def read_kernel(directory: Path) -> tuple[StoredKernel, Program]:
@@ -189,14 +211,14 @@ def require_replaceable(directory: Path) -> None:
 
 def _written_names(directory: Path, present: set[str]) -> set[str]:
     """What of a folder's content was written by tilewright, or built from that."""
-    built = {name for name in present if name.endswith((".o", ".a"))}
+    built = {name for name in present if name.endswith((".o", ".a", ".so"))}
     fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE}
     listed: set[str] = set()
-    for file, key in ((KERNEL_FILE, "files"), (NETWORK_FILE, "folders")):
+    for file in (KERNEL_FILE, NETWORK_FILE):
         if file in present:
             try:
                 stored = msgspec.json.decode((directory / file).read_bytes(), type=dict[str, Any])
-                names = stored.get(key, present)
+                names = stored.get("files", stored.get("folders", present))
                 listed |= set(names.values() if isinstance(names, dict) else names)
             except (OSError, msgspec.MsgspecError, TypeError):
                 return present  # damaged: its list is lost

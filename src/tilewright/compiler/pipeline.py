@@ -86,7 +86,7 @@ def compile(
 @overload
 def compile(  # type: ignore[overload-overlap]  # the name of a machine decides what is made
     workload: Network | str | Path,
-    machine: Literal["host"],
+    machine: Literal["host", "host_avx2"],
     *,
     batch: int | None = ...,
     dtype: str | None = ...,

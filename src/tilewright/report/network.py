@@ -17,14 +17,16 @@ _SHOWN_LABEL = 48
 
 
 class StageResult(Struct, frozen=True):
-    """One stage: `estimate_milliseconds` where the model chose it, the median of its runs."""
+    """One stage: `estimate_milliseconds` where the model chose it, and where it was measured the
+    median of its runs.
+    """
 
     name: str
     label: str
     algorithm: str
     estimate_milliseconds: float | None
-    measured_milliseconds: float
-    gflops: float
+    measured_milliseconds: float | None = None
+    gflops: float | None = None
 
 
 class Comparison(Struct, frozen=True):
@@ -41,18 +43,20 @@ class Comparison(Struct, frozen=True):
 
 
 class NetworkRun(Struct, frozen=True):
-    """The `--json` form of `run` for a network; `milliseconds` is the median of whole runs."""
+    """The `--json` form of a network on this computer; `milliseconds`, where measured, is the
+    median of whole runs by `clock`.
+    """
 
     network: str
     machine: str
     dtype: str
     stages: tuple[StageResult, ...]
-    milliseconds: float
-    gflops: float
-    clock: Literal["wall", "processor"]
     compile_seconds: float
     constant_bytes: int
     arena_bytes: int
+    milliseconds: float | None = None
+    gflops: float | None = None
+    clock: Literal["wall", "processor"] = "wall"
     comparison: Comparison | None = None
     output: str | None = None
 
@@ -60,46 +64,52 @@ class NetworkRun(Struct, frozen=True):
 def network_table(found: NetworkRun) -> Table:
     """One line per stage."""
     title = f"{found.network} on {found.machine}, {found.dtype}, {len(found.stages)} stages"
-    table = plain_table(title)
+    table, measured = plain_table(title), found.milliseconds is not None
     for column in ("layer", "what", "algorithm"):
         table.add_column(column, overflow="fold", min_width=9)
-    for column in ("ms (model)", "ms (measured)", "Gflop/s"):
+    for column in ("ms (model)", *(("ms (measured)", "Gflop/s") if measured else ())):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))
     for stage in found.stages:
-        estimate = stage.estimate_milliseconds
-        table.add_row(
-            stage.name,
-            stage.label[:_SHOWN_LABEL],
-            stage.algorithm,
-            "" if estimate is None else f"{estimate:.3f}",
-            f"{stage.measured_milliseconds:.3f}",
-            f"{stage.gflops:.1f}" if stage.algorithm else "",
-        )
+        figures = [_figure(stage.estimate_milliseconds, 3)]
+        if measured:
+            rate = stage.gflops if stage.algorithm else None
+            figures += [_figure(stage.measured_milliseconds, 3), _figure(rate, 1)]
+        table.add_row(stage.name, stage.label[:_SHOWN_LABEL], stage.algorithm, *figures)
     return table
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def network_totals(found: NetworkRun) -> str:
     """The lines below the table."""
-    chosen = [s for s in found.stages if s.algorithm]
-    model = sum(s.estimate_milliseconds or 0.0 for s in chosen)
-    measured = sum(s.measured_milliseconds for s in chosen)
-    clock = "" if found.clock == "wall" else " (processor time: the computer is busy)"
-    lines = [
-        f"total {found.milliseconds:.3f} ms measured{clock}, {found.gflops:.1f} Gflop/s; products "
-        f"{measured:.3f} ms of it, {model:.3f} ms by the model",
+    chosen = [stage for stage in found.stages if stage.algorithm]
+    model = sum(stage.estimate_milliseconds or 0.0 for stage in chosen)
+    lines = [f"products {model:.3f} ms by the model"]
+    if found.milliseconds is not None:
+        measured = sum(stage.measured_milliseconds or 0.0 for stage in chosen)
+        clock = "" if found.clock == "wall" else " (processor time: the computer is busy)"
+        lines = [
+            f"total {found.milliseconds:.3f} ms measured{clock}, {found.gflops:.1f} Gflop/s; "
+            f"products {measured:.3f} ms of it, {model:.3f} ms by the model"
+        ]
+    lines.append(
         f"compiled in {found.compile_seconds:.2f} s; {found.constant_bytes / 1e6:.1f} MB of "
-        f"constants, {found.arena_bytes / 1e6:.1f} MB of arena",
-    ]
-    other = found.comparison
-    if other is not None:
-        name = f"{other.other} {other.version}".strip()
-        lines.append(
-            f"against {name}: largest difference {other.largest_difference:.2e} of the largest "
-            "magnitude"
-        )
-        if other.milliseconds is not None and other.speedup is not None:
-            lines[-1] += (
-                f"; {other.milliseconds:.3f} ms, ours is {other.speedup:.2f} times as fast "
-                f"(spread {100 * (other.spread or 0.0):.1f} %)"
-            )
+        f"constants, {found.arena_bytes / 1e6:.1f} MB of arena"
+    )
+    if found.comparison is not None:
+        lines.append(_compared(found.comparison))
     return "\n".join(lines)
+
+
+def _compared(other: Comparison) -> str:
+    name = f"{other.other} {other.version}".strip()
+    text = f"against {name}: largest difference {other.largest_difference:.2e} of the largest "
+    text += "magnitude"
+    if other.milliseconds is None or other.speedup is None:
+        return text
+    return (
+        f"{text}; {other.milliseconds:.3f} ms, ours is {other.speedup:.2f} times as fast "
+        f"(spread {100 * (other.spread or 0.0):.1f} %)"
+    )

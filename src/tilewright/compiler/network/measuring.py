@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+from msgspec import structs
 
 from tilewright.compiler.network.native import NativeNetwork
 from tilewright.compiler.network.rival import onnxruntime_session
@@ -17,7 +18,6 @@ from tilewright.targets.host.sampling import (
     DEFAULT_PROTOCOL,
     Contender,
     Protocol,
-    Timing,
     interleaved,
     ratio_of_speeds,
 )
@@ -62,8 +62,14 @@ def measure_network(
             difference = largest_difference(outputs, expected)
             comparison = Comparison("reference", "", difference)
         timings = interleaved(contenders, protocol)
-    stages = _stages(compiled, bound)
-    run = _figures(compiled, stages, timings[_OURS], compile_seconds, comparison)
+    timing, flops = timings[_OURS], sum(stage.flops for stage in compiled.code.stages)
+    run = structs.replace(
+        _measured(described(compiled, compile_seconds), compiled, bound),
+        milliseconds=1e3 * timing.seconds,
+        gflops=flops / timing.seconds / 1e9,
+        clock=timing.clock,
+        comparison=comparison,
+    )
     return run, outputs
 
 
@@ -77,41 +83,38 @@ def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]
     return worst
 
 
-def _stages(compiled: NativeNetwork, bound: BoundNetwork) -> tuple[StageResult, ...]:
-    found = []
-    for stage, seconds in zip(compiled.code.stages, compiled.profile(bound), strict=True):
-        estimate = stage.estimate_seconds
-        found.append(
-            StageResult(
-                stage.name,
-                stage.label,
-                stage.algorithm,
-                None if estimate is None else 1e3 * estimate,
-                1e3 * seconds,
-                stage.flops / max(seconds, 1e-9) / 1e9,
-            )
-        )
-    return tuple(found)
-
-
-def _figures(
-    compiled: NativeNetwork,
-    stages: tuple[StageResult, ...],
-    timing: Timing,
-    compile_seconds: float,
-    comparison: Comparison | None,
-) -> NetworkRun:
+def described(compiled: NativeNetwork, compile_seconds: float = 0.0) -> NetworkRun:
+    """What is known of a network that was not run."""
     code = compiled.code
+    stages = tuple(
+        StageResult(
+            stage.name,
+            stage.label,
+            stage.algorithm,
+            None if stage.estimate_seconds is None else 1e3 * stage.estimate_seconds,
+        )
+        for stage in code.stages
+    )
     return NetworkRun(
         code.name,
         compiled.machine.name,
         code.dtype,
         stages,
-        1e3 * timing.seconds,
-        sum(stage.flops for stage in code.stages) / timing.seconds / 1e9,
-        timing.clock,
         compile_seconds,
         code.constant_bytes,
         code.arena_bytes,
-        comparison,
     )
+
+
+def _measured(found: NetworkRun, compiled: NativeNetwork, bound: BoundNetwork) -> NetworkRun:
+    """With the times of the stages."""
+    times = zip(found.stages, compiled.code.stages, compiled.profile(bound), strict=True)
+    stages = tuple(
+        structs.replace(
+            stage,
+            measured_milliseconds=1e3 * seconds,
+            gflops=info.flops / max(seconds, 1e-9) / 1e9,
+        )
+        for stage, info, seconds in times
+    )
+    return structs.replace(found, stages=stages)

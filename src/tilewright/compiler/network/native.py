@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ToolError
+from tilewright.compiler.artifact import new_folder, write_native
 from tilewright.compiler.network.build import ProductKernel, build_plan
 from tilewright.compiler.network.cache import cached_code
 from tilewright.compiler.network.forms import candidate_forms
@@ -90,6 +92,16 @@ class NativeNetwork:
                 f"{len(inputs)} in order and {', '.join(map(quoted, named)) or 'none'} by name"
             )
         return found
+
+    def write(self, directory: str | Path, weights: Mapping[str, Array] | None = None) -> Path:
+        """Write C, header, Makefile and the constants; the folder appears when it is complete.
+
+        Nothing of tilewright is needed to build and call it. Raises as `run` does for weights.
+        """
+        constants = self._constants if weights is None else self._made(weights)
+        with new_folder(Path(directory)) as folder:
+            write_native(folder, self.machine, self.code, constants.tobytes())
+        return Path(directory)
 
     def profile(self, bound: BoundNetwork, runs: int = 15) -> tuple[float, ...]:
         """The median seconds of each stage in so many runs of the whole."""

@@ -1,0 +1,108 @@
+"""A network's folder: built with make and called from C, it computes what Python does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.native import NATIVE_HOSTS
+from tilewright.common.errors import GraphError, ShapeError, ToolError
+from tilewright.compiler.artifact import ArtifactError, require_replaceable
+from tilewright.compiler.network.native import (
+    NativeNetwork,
+    Search,
+    compile_network,
+    random_weights,
+)
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network
+from tilewright.machine import load_machine
+from tilewright.ops import Bias, gemm, relu
+
+pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
+CALLER = """\
+#include "%(name)s.h"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+    static float x[%(inputs)d], y[%(outputs)d];
+    void *constants = aligned_alloc(64, %(upper)s_CONSTANT_BYTES / 64 * 64 + 64);
+    void *arena = aligned_alloc(64, %(upper)s_ARENA_BYTES / 64 * 64 + 64);
+    FILE *file = fopen("%(name)s.bin", "rb");
+    if (fread(constants, 1, %(upper)s_CONSTANT_BYTES, file) != %(upper)s_CONSTANT_BYTES)
+        return 1;
+    for (int i = 0; i < %(inputs)d; i++)
+        x[i] = (float)(i %% 5) - 2;
+    %(name)s_run(x, y, constants, arena);
+    return fwrite(y, sizeof *y, %(outputs)d, stdout) != %(outputs)d;
+}
+"""
+
+
+def classifier() -> Network:
+    """A product with bias and activation whose names are no identifiers."""
+    net = NetworkBuilder("exp", "f32")
+    x = net.input("int", (3, 12))
+    y = net.apply(gemm(3, 7, 12, dtype="f32"), x, net.weight("w;", (12, 7)), name="main(")
+    y = net.apply(Bias((3, 7), dtype="f32"), y, net.weight("b", (7,)), name="*/")
+    return net.finish((net.apply(relu((3, 7), dtype="f32"), y, name="y"),))
+
+
+@pytest.fixture(scope="module")
+def compiled() -> NativeNetwork:
+    return compile_network(classifier(), NATIVE_HOSTS[0], Search(keep=1))
+
+
+def test_it_is_called_from_c(compiled: NativeNetwork, tmp_path: Path) -> None:
+    weights = random_weights(classifier())
+    folder = compiled.write(tmp_path / "net", weights)
+    words = {"name": "exp", "upper": "EXP", "inputs": 36, "outputs": 21}
+    (folder / "main.c").write_text(CALLER % words)
+    subprocess.run(["make", "-s", "-C", folder], check=True)
+    link = ["cc", "-o", "main", "main.c", "-L.", "-lexp", "-Wl,-rpath,$ORIGIN"]
+    subprocess.run(link, cwd=folder, check=True)
+    run = subprocess.run(["./main"], cwd=folder, check=True, capture_output=True)
+    x = (np.arange(36) % 5 - 2).astype(np.float32).reshape(3, 12)
+    found = np.frombuffer(run.stdout, np.float32).reshape(3, 7)
+    (expected,) = compiled.run(x, weights=weights).values()
+    np.testing.assert_array_equal(found, expected)
+    reference = classifier().evaluate({"int": x, **weights})
+    np.testing.assert_allclose(found, *reference.values(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_folder_is_replaced_only_if_it_was_written(
+    compiled: NativeNetwork, tmp_path: Path
+) -> None:
+    folder = compiled.write(tmp_path / "net", random_weights(classifier()))
+    assert json.loads((folder / "network.json").read_text())["inputs"] == [["int", [3, 12]]]
+    compiled.write(folder, random_weights(classifier()))
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(ArtifactError) as caught:
+        require_replaceable(folder)
+    assert "holds 'notes.txt', which tilewright did not write" in str(caught.value)
+
+
+def test_tensors_are_checked(compiled: NativeNetwork) -> None:
+    x, weights = np.ones((3, 12), np.float32), random_weights(classifier())
+    with pytest.raises(GraphError) as missing:
+        compiled.run(x)
+    assert str(missing.value) == "no numbers are given for the weight 'w;'"
+    with pytest.raises(ShapeError) as wrong:
+        compiled.run(x.T, weights=weights)
+    assert str(wrong.value) == "input 'int' has shape 12x3, expected 3x12"
+    with pytest.raises(GraphError) as other:
+        compiled.run(image=x, weights=weights)
+    assert str(other.value) == ("exp takes the inputs 'int', found 0 in order and 'image' by name")
+
+
+def test_other_machines_run_no_networks() -> None:
+    with pytest.raises(ToolError) as caught:
+        compile_network(classifier(), load_machine("sw26010"))
+    assert str(caught.value) == (
+        "machine 'sw26010' is not this computer: whole networks cannot run on it; --machine host"
+    )
