@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from support import paper_cases
-from support.paper_cases import Square, square
+from support.paper_cases import Square, square, squares
 from tilewright.common.errors import RecordError
 from tilewright.papers import lab as lab_module
 from tilewright.papers.lab import Lab, ResultRecords, sources_digest, spread_sample
@@ -25,6 +25,22 @@ def no_calls():
 
 def test_results_come_in_the_order_of_the_cases_and_typed():
     assert Lab().map(square, [3, 1, 2]) == [Square(3, 9), Square(1, 1), Square(2, 4)]
+
+
+def test_cases_that_are_computed_together_are_recorded_one_by_one(tmp_path):
+    with ResultRecords(tmp_path / "r.db") as records:
+        Lab(records=records).map_together(squares, [1, 2, 3])
+        assert len(records) == 3
+        assert Lab(records=records).map_together(squares, [3, 5]) == [Square(3, 9), Square(5, 25)]
+    assert paper_cases.calls == [1, 2, 3, 5]
+
+
+def test_what_fails_together_names_all_cases():
+    with pytest.raises(ExperimentError) as caught:
+        Lab().map_together(squares, [1, -4])
+    assert str(caught.value) == (
+        "support.paper_cases.squares of 1, -4: side is -4; give a side of at least 0"
+    )
 
 
 def test_a_case_that_occurs_twice_is_computed_once():

@@ -1,5 +1,7 @@
 """Functions of one case, for tests of the lab: workers import them by name."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from tilewright.common.errors import ShapeError
@@ -19,3 +21,8 @@ def square(side: int) -> Square:
     if side < 0:
         raise ShapeError(f"side is {side}", fix="give a side of at least 0")
     return Square(side, side * side)
+
+
+def squares(sides: Sequence[int]) -> list[Square]:
+    """The same of several sides at once."""
+    return [square(side) for side in sides]

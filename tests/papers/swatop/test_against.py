@@ -9,9 +9,9 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.swatop import table2
 from tilewright.papers.swatop.against import (
     Pair,
-    manual_schedule,
+    manual_schedules,
     pairs,
-    plan_with_our_product,
+    plans_with_our_product,
 )
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.figure6 import winograd_layers
@@ -79,13 +79,14 @@ def test_every_product_is_a_call_of_the_library(algorithm: str, count: int) -> N
 
 
 def test_the_causes_of_a_version_with_calls_sum_to_its_cycles() -> None:
-    outcome = manual_schedule(Task(CONV, "winograd2", ON))
+    (outcome,) = manual_schedules([Task(CONV, "winograd2", ON)])
     assert sum(outcome.causes.values()) == outcome.cycles > 0
 
 
 def test_with_our_product_the_plans_of_swdnn_are_faster() -> None:
-    task = Task(CONV, "implicit", ON)
-    assert plan_with_our_product(task).cycles < manual_schedule(task).cycles
+    tasks = [Task(CONV, "implicit", ON)]
+    (ours,), (theirs,) = plans_with_our_product(tasks), manual_schedules(tasks)
+    assert ours.cycles < theirs.cycles
 
 
 def test_counts_and_gains() -> None:

@@ -1,5 +1,7 @@
 """The best schedule of a task: what is measured, with and without fetching ahead."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.common.errors import MachineError
@@ -11,7 +13,7 @@ from tilewright.papers.swatop.schedules import (
     MACHINE,
     Setting,
     Task,
-    best_schedule,
+    best_schedules,
     fetching_late,
     setting,
 )
@@ -21,7 +23,7 @@ OP = conv2d(batch=8, in_channels=32, out_channels=32, height=16, width=16, kerne
 
 
 def test_the_causes_sum_to_the_cycles_and_give_the_efficiency():
-    outcome = best_schedule(Task(OP, "implicit"))
+    (outcome,) = best_schedules([Task(OP, "implicit")])
     machine = load_machine(MACHINE)
     assert sum(outcome.causes.values()) == outcome.cycles
     seconds = outcome.cycles / machine.clock_hz
@@ -43,16 +45,25 @@ def test_fetching_late_takes_one_copy_of_each_buffer_and_leaves_the_tiles():
 
 
 def test_fetching_late_is_slower_and_better_where_it_is_tuned_for():
-    ahead, tuned, same = (
-        best_schedule(Task(OP, "implicit", fetching=f)) for f in ("ahead", "late, tuned", "late")
-    )
+    tasks = [Task(OP, "implicit", fetching=f) for f in ("ahead", "late, tuned", "late")]
+    ahead, tuned, same = best_schedules(tasks)
     assert ahead.cycles < tuned.cycles <= same.cycles
+
+
+def test_tasks_together_have_the_outcomes_that_they_have_alone():
+    """One of them has none: its main memory is too small."""
+    small = Setting("sw26010", (("memory.main.capacity_bytes", "3000000"),))
+    large = replace(OP, height=64, width=64)
+    tasks = [Task(op, a, small) for op in (OP, large) for a in ("implicit", "winograd2")]
+    together = best_schedules([*tasks, Task(OP, "implicit")])
+    assert together[:4] == [best_schedules([task])[0] for task in tasks]
+    assert [bool(found.refusal) for found in together] == [False, False, True, True, False]
 
 
 @pytest.mark.parametrize("fetching", ["ahead", "late", "late, tuned"])
 def test_what_exceeds_main_memory_is_refused(fetching):
     small = Setting("sw26010", (("memory.main.capacity_bytes", "100000"),))
-    outcome = best_schedule(Task(OP, "implicit", small, fetching))
+    (outcome,) = best_schedules([Task(OP, "implicit", small, fetching)])
     assert (outcome.cycles, outcome.efficiency) == (0, 0.0)
     assert outcome.refusal
 

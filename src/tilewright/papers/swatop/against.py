@@ -19,7 +19,7 @@ from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Row, compare
 from tilewright.papers.swatop.library_calls import with_library_calls
-from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedule, outcome_of
+from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedules, outcome_of
 from tilewright.papers.swdnn.fixed_plans import best_plan
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 from tilewright.partition import split
@@ -54,10 +54,10 @@ class Pair:
 def pairs(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
     """Every operator by the algorithm, tuned and manual."""
     choices = [
-        lab.map(best_schedule, [Task(op, name, on) for op in ops.values()])
+        lab.map_together(best_schedules, [Task(op, name, on) for op in ops.values()])
         for name in TUNED.get(algorithm, (algorithm,))
     ]
-    manual = lab.map(manual_schedule, [Task(op, algorithm, on) for op in ops.values()])
+    manual = lab.map_together(manual_schedules, [Task(op, algorithm, on) for op in ops.values()])
     tuned = [min(found, key=_time) for found in zip(*choices, strict=True)]
     return [
         Pair(name, op, *found)
@@ -70,8 +70,8 @@ def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
     too, other algorithms without a choice of another one.
     """
     tasks = [Task(op, algorithm, on) for op in ops.values()]
-    version = plan_with_our_product if algorithm == IMPLICIT else manual_schedule
-    tuned, manual = lab.map(best_schedule, tasks), lab.map(version, tasks)
+    version = plans_with_our_product if algorithm == IMPLICIT else manual_schedules
+    tuned, manual = lab.map_together(best_schedules, tasks), lab.map_together(version, tasks)
     return [
         Pair(name, op, *found)
         for (name, op), *found in zip(ops.items(), tuned, manual, strict=True)
@@ -82,30 +82,38 @@ def _time(outcome: Outcome) -> tuple[bool, int]:
     return bool(outcome.refusal), outcome.cycles
 
 
-def manual_schedule(task: Task) -> Outcome:
-    """The manual version of a task, simulated."""
-    machine = task.on.load()
+def manual_schedules(tasks: Sequence[Task]) -> list[Outcome]:
+    """The manual versions of tasks, simulated."""
+    alike: dict[tuple[str, Setting], list[Task]] = {}
+    for task in tasks:
+        alike.setdefault((task.algorithm, task.on), []).append(task)
+    found: dict[Task, Outcome] = {}
+    for (algorithm, on), group in alike.items():
+        ops, machine = [task.op for task in group], on.load()
+        found |= zip(group, _manual(ops, algorithm, machine), strict=True)
+    return [found[task] for task in tasks]
+
+
+def _manual(ops: Sequence[Conv2d | Gemm], algorithm: str, machine: Machine) -> list[Outcome]:
+    convolutions = [op for op in ops if isinstance(op, Conv2d)]
+    if len(convolutions) < len(ops):
+        return [_library(op, machine) for op in ops]
+    if algorithm == IMPLICIT:
+        costs = {**CALL_COSTS, "gemm": swdnn_gemm_cost}
+        return [_plan(op, machine, costs) for op in convolutions]
+    return with_library_calls(convolutions, algorithm, machine)
+
+
+def plans_with_our_product(tasks: Sequence[Task]) -> list[Outcome]:
+    """swDNN's plans of convolutions with our matrix primitive in the place of its own."""
+    return [_plan(t.op, t.on.load(), CALL_COSTS) for t in tasks if isinstance(t.op, Conv2d)]
+
+
+def _library(op: Op, machine: Machine) -> Outcome:
     try:
-        if isinstance(task.op, Gemm):
-            return _library(task.op, machine)
-        if task.algorithm == IMPLICIT:
-            return _plan(task.op, machine, {**CALL_COSTS, "gemm": swdnn_gemm_cost})
-        return with_library_calls(task.op, task.algorithm, machine)
+        (choice,) = choose([op], machine, algorithm=LIBRARY, keep=1)
     except CapacityError as error:
         return Outcome(refusal=error.message)
-
-
-def plan_with_our_product(task: Task) -> Outcome:
-    """swDNN's plan of a convolution with our matrix primitive in the place of its own."""
-    assert isinstance(task.op, Conv2d)
-    try:
-        return _plan(task.op, task.on.load(), CALL_COSTS)
-    except CapacityError as error:
-        return Outcome(refusal=error.message)
-
-
-def _library(op: Gemm, machine: Machine) -> Outcome:
-    (choice,) = choose([op], machine, algorithm=LIBRARY, keep=1)
     part, candidate = choice.best.partition, choice.best.candidate
     return outcome_of(op, part, simulate(candidate.program(machine), machine), machine)
 
@@ -114,7 +122,7 @@ def _plan(op: Conv2d, machine: Machine, costs: Mapping[str, CallCost]) -> Outcom
     candidate = best_plan(op, machine)
     part = next((p for p in split(op, machine.groups.count) if p.kind == "rows"), None)
     if candidate is None or part is None:
-        raise CapacityError(f"swDNN has no plan for {op.describe()}")
+        return Outcome(refusal=f"swDNN has no plan for {op.describe()}")
     run = simulate(candidate.program(machine), machine, costs=costs)
     return outcome_of(op, part, run, machine)
 

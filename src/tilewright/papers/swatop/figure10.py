@@ -25,7 +25,7 @@ from tilewright.papers.swatop.schedules import (
     Outcome,
     Setting,
     Task,
-    best_schedule,
+    best_schedules,
     setting,
 )
 
@@ -99,7 +99,8 @@ def draw(result: Result) -> Figure:
 def _measured(lab: Lab, ops: Sequence[Conv2d], on: Setting) -> Found:
     versions: tuple[Fetching, ...] = ("ahead", *BASELINES)
     columns = {
-        v: lab.map(best_schedule, [Task(op, "implicit", on, v) for op in ops]) for v in versions
+        v: lab.map_together(best_schedules, [Task(op, "implicit", on, v) for op in ops])
+        for v in versions
     }
     return {op: {v: columns[v][i] for v in versions} for i, op in enumerate(ops)}
 

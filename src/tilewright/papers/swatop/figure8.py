@@ -24,7 +24,7 @@ from tilewright.papers.swatop.schedules import (
     Outcome,
     Setting,
     Task,
-    best_schedule,
+    best_schedules,
     setting,
 )
 
@@ -101,7 +101,7 @@ def draw(result: Result) -> Figure:
 
 def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: Setting) -> Found:
     tasks = [Task(op, algorithm, on) for op in ops]
-    return dict(zip(ops, lab.map(best_schedule, tasks), strict=True))
+    return dict(zip(ops, lab.map_together(best_schedules, tasks), strict=True))
 
 
 def _statistic(sentence: Printed, found: Found, reading: str) -> Row:

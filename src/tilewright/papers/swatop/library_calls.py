@@ -1,6 +1,6 @@
 """Convolutions as hand-made code computes them: transforms around calls of a matrix library.
 
-In: a convolution, an algorithm, a machine. Out: an `Outcome`. The library is that of Table 2
+In: convolutions, an algorithm, a machine. Out: an `Outcome` each. The library is that of Table 2
 (`seeds.gemm_padded`): one schedule for all sizes, copies of operands that are no whole multiples,
 every product a call of its own. The transforms around it have their best schedules, for no fixed
 ones are published: better than hand-made code, so that the comparison favours it.
@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
-from tilewright.common.errors import CapacityError
 from tilewright.common.expr import evaluate, free_vars
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm, gemm
 from tilewright.papers.swatop.schedules import Outcome, outcome_of
 from tilewright.partition import Partition, split
 from tilewright.seeds.nest import Nest, Use
-from tilewright.seeds.space import parameters, seeds_for
+from tilewright.seeds.space import Seed, parameters, seeds_for
+from tilewright.seeds.steps import Layout
 from tilewright.simulate.kernel_level import KernelRun, simulate
 from tilewright.tune.choose import shared_operands
 from tilewright.tune.fit import main_memory_bytes
@@ -38,46 +38,79 @@ class Calls:
 
 @dataclass(frozen=True, eq=False)
 class _Version:
-    """One partition and layout: the transforms' best schedules, and the calls between them."""
+    """One partition and layout of one operator: what calls it makes, and its seed without them."""
 
+    op: Conv2d
     partition: Partition
-    transforms: Candidate
+    around: Seed
+    shared: frozenset[str]
     calls: Calls
-    run: KernelRun
-
-    @property
-    def cycles(self) -> float:
-        return self.transforms.cycles + self.calls.count * self.run.cycles
 
 
-def with_library_calls(op: Conv2d, algorithm: str, machine: Machine) -> Outcome:
-    """The best partition and layout. Errors: CapacityError where nothing fits."""
-    found = [
-        v for part in split(op, machine.groups.count) for v in _versions(part, algorithm, machine)
+Priced = tuple[Candidate, KernelRun]
+"""The transforms' best schedules, and one call of the library."""
+
+
+def with_library_calls(ops: Sequence[Conv2d], algorithm: str, machine: Machine) -> list[Outcome]:
+    """The best partition and layout of each operator, or why there is none."""
+    versions = [v for op in ops for v in _versions(op, algorithm, machine)]
+    best: dict[Conv2d, tuple[float, _Version, Priced]] = {}
+    for version, priced in zip(versions, _priced(versions, machine), strict=True):
+        if priced is not None:
+            transforms, run = priced
+            cycles = transforms.cycles + version.calls.count * run.cycles
+            if version.op not in best or cycles < best[version.op][0]:
+                best[version.op] = cycles, version, priced
+    return [
+        _outcome(*best[op][1:], machine)
+        if op in best
+        else Outcome(refusal=f"nothing fits for {op.describe()} by {algorithm}")
+        for op in ops
     ]
-    if not found:
-        raise CapacityError(f"nothing fits for {op.describe()} by {algorithm}")
-    best = min(found, key=lambda version: version.cycles)
-    around = simulate(best.transforms.program(machine), machine)
-    parts = [outcome_of(op, best.partition, run, machine) for run in (around, best.run)]
-    return _together(op, parts, (1, best.calls.count), machine)
 
 
-def _versions(part: Partition, algorithm: str, machine: Machine) -> Iterator[_Version]:
-    (seed,) = seeds_for(part.piece, algorithm)
-    if main_memory_bytes(part.piece, seed) > machine.memory.main.capacity_bytes:
-        return
-    shared = shared_operands(part, seed)
-    (product,) = (s.nest for s in seed.spaces if s.nest.primitive == "gemm")
-    transforms = tuple(s for s in seed.spaces if s.nest != product)
-    for joint in seed.layout_combinations():
-        around = replace(seed, spaces=transforms, layouts=((joint,),))
-        (ranking,) = rank([(part.piece, around)], machine, shared=[shared], keep=1)
-        orders = {layout.tensor: layout.dims for layout in joint}
-        calls = library_calls(product, orders, parameters(part.piece), shared)
-        run = _library_run(calls.op, calls.shared, machine)
-        if ranking.best and run:
-            yield _Version(part, ranking.best[0], calls, run)
+def _outcome(version: _Version, priced: Priced, machine: Machine) -> Outcome:
+    transforms, call = priced
+    around = simulate(transforms.program(machine), machine)
+    parts = [outcome_of(version.op, version.partition, run, machine) for run in (around, call)]
+    return _together(version.op, parts, (1, version.calls.count), machine)
+
+
+def _versions(op: Conv2d, algorithm: str, machine: Machine) -> Iterator[_Version]:
+    for part in split(op, machine.groups.count):
+        (seed,) = seeds_for(part.piece, algorithm)
+        if main_memory_bytes(part.piece, seed) > machine.memory.main.capacity_bytes:
+            continue
+        shared = shared_operands(part, seed)
+        (product,) = (s.nest for s in seed.spaces if s.nest.primitive == "gemm")
+        for joint in seed.layout_combinations():
+            orders = {layout.tensor: layout.dims for layout in joint}
+            calls = library_calls(product, orders, parameters(part.piece), shared)
+            yield _Version(op, part, _without_products(seed, joint), shared, calls)
+
+
+@cache
+def _without_products(seed: Seed, joint: tuple[Layout, ...]) -> Seed:
+    """The transforms in one layout; one value each, for what is ranked together has the same."""
+    spaces = tuple(s for s in seed.spaces if s.nest.primitive != "gemm")
+    return replace(seed, spaces=spaces, layouts=((joint,),))
+
+
+def _priced(versions: Sequence[_Version], machine: Machine) -> list[Priced | None]:
+    """Of each version; None where the transforms do not fit, or copies exceed main memory."""
+    shared = [v.shared for v in versions]
+    around = rank([(v.partition.piece, v.around) for v in versions], machine, shared=shared, keep=1)
+    calls = list(dict.fromkeys((v.calls.op, v.calls.shared) for v in versions))
+    products = [(op, seeds_for(op, "library")[0]) for op, _ in calls]
+    rankings = rank(products, machine, shared=[names for _, names in calls], keep=1)
+    runs = {
+        call: simulate(ranking.best[0].program(machine), machine)
+        for call, ranking in zip(calls, rankings, strict=True)
+        if ranking.best
+    }
+    found = [runs.get((v.calls.op, v.calls.shared)) for v in versions]
+    pairs = zip(around, found, strict=True)
+    return [(ranking.best[0], run) if ranking.best and run else None for ranking, run in pairs]
 
 
 def library_calls(
@@ -112,14 +145,6 @@ def _stored(use: Use, letters: Mapping[str, str], orders: Mapping[str, tuple[str
     indices = dict(zip(names, use.indices, strict=True))
     axes = (v for name in orders.get(use.tensor.name, names) for v in free_vars(indices[name]))
     return "".join(letters[axis] for axis in axes if axis in letters)
-
-
-@cache
-def _library_run(op: Gemm, shared: frozenset[str], machine: Machine) -> KernelRun | None:
-    """One call of the library, simulated; None where its copies exceed main memory."""
-    (seed,) = seeds_for(op, "library")
-    (ranking,) = rank([(op, seed)], machine, shared=[shared], keep=1)
-    return simulate(ranking.best[0].program(machine), machine) if ranking.best else None
 
 
 def _together(

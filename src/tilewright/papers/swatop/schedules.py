@@ -6,7 +6,9 @@ its simulated cycles and where they went. Equal tasks of several experiments sha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Literal
 
 from msgspec import Struct
@@ -17,7 +19,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.papers.lab import Lab
 from tilewright.partition import Partition, split
-from tilewright.seeds.space import seeds_for
+from tilewright.seeds.space import Seed, seeds_for
 from tilewright.simulate.kernel_level import KernelRun, simulate
 from tilewright.tune.choose import choose, shared_operands
 from tilewright.tune.fit import main_memory_bytes
@@ -79,23 +81,45 @@ class Outcome(Struct, frozen=True):
     partition: str = ""
 
 
-def best_schedule(task: Task) -> Outcome:
-    """Tune by the model, simulate the pick."""
-    machine = task.on.load()
+def best_schedules(tasks: Sequence[Task]) -> list[Outcome]:
+    """Tune by the model, simulate the picks. Operators of like tasks are priced in one walk."""
+    alike: dict[tuple[str, Setting, Fetching], list[Task]] = {}
+    for task in tasks:
+        alike.setdefault((task.algorithm, task.on, task.fetching), []).append(task)
+    found = {
+        task: outcome
+        for group in alike.values()
+        for task, outcome in zip(group, _outcomes(group), strict=True)
+    }
+    return [found[task] for task in tasks]
+
+
+def _outcomes(tasks: list[Task]) -> list[Outcome]:
+    machine = tasks[0].on.load()
     try:
-        part, candidate = _pick(task, machine)
+        picks = _picks(tasks, machine)
     except CapacityError as error:
-        return Outcome(refusal=error.message)
-    run = simulate(candidate.program(machine), machine)
-    return outcome_of(task.op, part, run, machine)
+        if len(tasks) == 1:
+            return [Outcome(refusal=error.message)]
+        return [outcome for task in tasks for outcome in _outcomes([task])]
+    return [
+        outcome_of(task.op, part, simulate(candidate.program(machine), machine), machine)
+        for task, (part, candidate) in zip(tasks, picks, strict=True)
+    ]
 
 
-def _pick(task: Task, machine: Machine) -> tuple[Partition, Candidate]:
-    if task.fetching == "late, tuned":
-        return _best_late(task.op, task.algorithm, machine)
-    (choice,) = choose([task.op], machine, algorithm=task.algorithm, keep=1)
-    part, candidate = choice.best.partition, choice.best.candidate
-    return part, candidate if task.fetching == "ahead" else fetching_late(candidate)
+Pick = tuple[Partition, Candidate]
+
+
+def _picks(tasks: list[Task], machine: Machine) -> list[Pick]:
+    ops, algorithm, fetching = [t.op for t in tasks], tasks[0].algorithm, tasks[0].fetching
+    if fetching == "late, tuned":
+        return _best_late(ops, algorithm, machine)
+    choices = choose(ops, machine, algorithm=algorithm, keep=1)
+    found = [(choice.best.partition, choice.best.candidate) for choice in choices]
+    if fetching == "ahead":
+        return found
+    return [(part, fetching_late(candidate)) for part, candidate in found]
 
 
 def fetching_late(candidate: Candidate) -> Candidate:
@@ -109,19 +133,31 @@ def fetching_late(candidate: Candidate) -> Candidate:
     return replace(candidate, nests=tuple(nests))
 
 
-def _best_late(op: Op, algorithm: str, machine: Machine) -> tuple[Partition, Candidate]:
-    """The model's pick of the candidates with one copy of every buffer."""
-    found: list[tuple[Partition, Candidate]] = []
-    for part in split(op, machine.groups.count):
-        (seed,) = seeds_for(part.piece, algorithm)
-        late = replace(seed, spaces=tuple(replace(space, doubled=()) for space in seed.spaces))
-        if main_memory_bytes(part.piece, late) <= machine.memory.main.capacity_bytes:
-            shared = [shared_operands(part, late)]
-            (ranking,) = rank([(part.piece, late)], machine, shared=shared, keep=1)
-            found += [(part, candidate) for candidate in ranking.best]
-    if not found:
-        raise CapacityError(f"nothing fits for {op.describe()} by {algorithm}")
-    return min(found, key=lambda pair: pair[1].cycles)
+def _best_late(ops: Sequence[Op], algorithm: str, machine: Machine) -> list[Pick]:
+    """The model's picks of the candidates with one copy of every buffer."""
+    cases: list[tuple[Op, Partition, Seed]] = []
+    for op in ops:
+        for part in split(op, machine.groups.count):
+            (seed,) = seeds_for(part.piece, algorithm)
+            late = _undoubled(seed)
+            if main_memory_bytes(part.piece, late) <= machine.memory.main.capacity_bytes:
+                cases.append((op, part, late))
+    shared = [shared_operands(part, seed) for _, part, seed in cases]
+    pieces = [(part.piece, seed) for _, part, seed in cases]
+    found: dict[Op, list[Pick]] = {}
+    rankings = rank(pieces, machine, shared=shared, keep=1)
+    for (op, part, _), ranking in zip(cases, rankings, strict=True):
+        found.setdefault(op, []).extend((part, candidate) for candidate in ranking.best)
+    for op in ops:
+        if not found.get(op):
+            raise CapacityError(f"nothing fits for {op.describe()} by {algorithm}")
+    return [min(found[op], key=lambda pick: pick[1].cycles) for op in ops]
+
+
+@cache
+def _undoubled(seed: Seed) -> Seed:
+    """One value for each seed, for what is ranked together has the same one."""
+    return replace(seed, spaces=tuple(replace(space, doubled=()) for space in seed.spaces))
 
 
 def outcome_of(op: Op, part: Partition, run: KernelRun, machine: Machine) -> Outcome:

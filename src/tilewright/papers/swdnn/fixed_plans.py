@@ -11,6 +11,7 @@ efficiency with the blocks in the place of N_i and N_o. It also decides which pl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -85,18 +86,23 @@ def fixed_plan(
     none: the plan does not apply, or nothing fits.
     """
     wanted = {**_BLOCKS[plan], **(tiles or {})}
+    fitting = [
+        candidate
+        for candidate in _every_candidate(op, plan, machine)
+        if _is_promoted(candidate, plan) == promoted
+        and wanted.items() <= candidate.nests[0].factors.items()
+    ]
+    return max(fitting, key=lambda c: _preference(c, promoted, machine), default=None)
+
+
+@lru_cache(maxsize=4)
+def _every_candidate(op: Conv2d, plan: Plan, machine: Machine) -> tuple[Candidate, ...]:
     partition = "rows" if machine.groups.count > 1 else None
     try:
         (choice,) = choose([op], machine, algorithm=SEEDS[plan], partition=partition, keep=_EVERY)
     except (CapacityError, ScheduleError):
-        return None
-    fitting = [
-        option.candidate
-        for option in choice.options
-        if _is_promoted(option.candidate, plan) == promoted
-        and wanted.items() <= option.candidate.nests[0].factors.items()
-    ]
-    return max(fitting, key=lambda c: _preference(c, promoted, machine), default=None)
+        return ()
+    return tuple(option.candidate for option in choice.options)
 
 
 def best_plan(op: Conv2d, machine: Machine) -> Candidate | None:
