@@ -30,12 +30,12 @@ from tilewright.ops import (
     gemm,
     max_pool2d,
 )
+from tilewright.seeds.space import seeds_for
 from tilewright.targets.base import Array
 from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
 
-ALGORITHMS = ("implicit", "explicit")
 UNARY = ("relu", "leaky_relu", "tanh", "sigmoid", "clip", "abs", "elu")
 MOST_LAYERS = 6
 
@@ -146,7 +146,10 @@ def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Net
     network, machine = draw(networks()), draw(st.sampled_from(machines))
     kernels: dict[Op, ProductKernel] = {}
     for number, op in enumerate(dict.fromkeys(op for _, op in network.layers())):
-        algorithm = "gemm" if op.kind == "gemm" else draw(st.sampled_from(ALGORITHMS))
+        known = [s.name for s in seeds_for(op, addressed=True)] + ["prepacked"] * (
+            op.kind == "gemm"
+        )
+        algorithm = draw(st.sampled_from(known))
         chosen = candidate(draw, op, algorithm, machine)
         kernels[op] = product_kernel(f"k{number}", chosen, machine)
     return network, network_code(network, machine, kernels)

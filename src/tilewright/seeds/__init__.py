@@ -12,6 +12,7 @@ from tilewright.seeds import (
     conv2d_winograd_blocks,
     gemm,
     gemm_padded,
+    gemm_prepacked,
 )
 from tilewright.seeds.space import Seed, Space, seed, seeds_for
 
@@ -25,6 +26,7 @@ __all__ = [
     "conv2d_winograd_blocks",
     "gemm",
     "gemm_padded",
+    "gemm_prepacked",
     "seed",
     "seeds_for",
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from tilewright.common.expr import Var
+from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Gemm
 from tilewright.seeds.nest import Epilogue, Nest, axis, nest, tensor
 from tilewright.seeds.space import FAMILIES, Family, Seed, Space, layout, seed
+from tilewright.seeds.steps import IN_PLACE, Stage
 
 M, N, K = Var("m"), Var("n"), Var("k")
 
@@ -29,14 +32,17 @@ FAMILIES["gemm"] = Family(
 @seed("gemm", name="gemm")
 def gemm(op: Gemm) -> Seed:
     """C = alpha A B + beta C, tiles in all three dimensions."""
-    return _gemm(op.transpose_a, op.transpose_b, op.alpha, op.beta)
+    return gemm_seed("gemm", "input", op.transpose_a, op.transpose_b, op.alpha, op.beta)
 
 
 @cache
-def _gemm(transpose_a: bool, transpose_b: bool, alpha: float, beta: float) -> Seed:
+def gemm_seed(
+    name: str, b_kind: TensorKind, transpose_a: bool, transpose_b: bool, alpha: float, beta: float
+) -> Seed:
+    """The seed called `name` of products whose B is an input, or a constant."""
     row, col, depth = axis("row", M), axis("col", N), axis("depth", K)
     a = tensor("a", "input", rows=M, depth=K)
-    b = tensor("b", "input", depth=K, cols=N)
+    b = tensor("b", b_kind, depth=K, cols=N)
     c = tensor("c", "output", rows=M, cols=N)
     addend = tensor("addend", "input", rows=M, cols=N)
     epilogue = None
@@ -53,13 +59,18 @@ def _gemm(transpose_a: bool, transpose_b: bool, alpha: float, beta: float) -> Se
         epilogue=epilogue,
     )
     space = gemm_space(product, row.name, col.name, depth.name, inner_only=epilogue is not None)
+    if b_kind == "constant":
+        space = replace(space, addressed=("c", "a")).choose((Stage("b", IN_PLACE),))
     operands = ("a", "b", "addend") if beta else ("a", "b")
+    by_rows, by_columns = ("depth", "cols"), ("cols", "depth")
+    given = by_columns if transpose_b else by_rows
     fixed = (
         layout(a, ("depth", "rows") if transpose_a else ("rows", "depth")),
-        layout(b, ("cols", "depth") if transpose_b else ("depth", "cols")),
+        # A constant is brought into any order beforehand.
+        layout(b, *((by_rows, by_columns) if b_kind == "constant" else (given,))),
     )
     tensors = (a, b, c, addend) if beta else (a, b, c)
-    return Seed("gemm", tensors, (space,), fixed, operands, "c")
+    return Seed(name, tensors, (space,), fixed, operands, "c")
 
 
 def gemm_space(

@@ -24,7 +24,7 @@ from tilewright.compiler.network.forms import candidate_forms
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.machine import Machine
-from tilewright.ops import BatchNorm, Op
+from tilewright.ops import BatchNorm, Gemm, Op
 from tilewright.targets.base import Array
 from tilewright.targets.host.network.emit import emit_network
 from tilewright.targets.host.network.run import (
@@ -209,19 +209,30 @@ def _choices(
     if not firsts:
         return {}
     progress("choose", 0, len(firsts))
-    choices = choose(
-        list(firsts),
-        machine,
-        algorithm=search.algorithm,
-        strict=False,
-        keep=max(search.keep, search.top),
-        names=list(firsts.values()),
-    )
+    by_weights = [op for op in firsts if _takes_weights(op, network)]
+    others = [op for op in firsts if op not in by_weights]
+    choices: list[Choice] = []
+    for ops, algorithm in ((others, search.algorithm), (by_weights, "prepacked")):
+        choices += choose(
+            ops,
+            machine,
+            algorithm=algorithm,
+            strict=False,
+            keep=max(search.keep, search.top),
+            names=[firsts[op] for op in ops],
+        )
     progress("choose", len(firsts), len(firsts))
     if search.top:
         measure = NativeMeasure()
         choices = [confirm_choice(c, search.top, machine, measure) for c in choices]
     return {firsts[choice.op]: choice for choice in choices}
+
+
+def _takes_weights(op: Op, network: Network) -> bool:
+    """Whether the second operand of each such matrix product is known before the network runs."""
+    weights = {tensor.name for tensor in network.weights}
+    seconds = [node.inputs[1] for node in network.nodes if node.op == op]
+    return isinstance(op, Gemm) and all(name in weights for name in seconds)
 
 
 def random_weights(network: Network, seed: int = 0) -> dict[str, Array]:

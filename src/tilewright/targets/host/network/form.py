@@ -63,8 +63,17 @@ class Form(Struct, frozen=True):
 
     def stored(self, array: Array) -> Array:
         """The elements of `array` in memory order, zeros between them."""
+        if not self.has_zeros:
+            return self._permuted(array)
         places = self.places()
         return np.where(places < 0, 0, array.reshape(-1)[np.maximum(places, 0)]).reshape(-1)
+
+    def _permuted(self, array: Array) -> Array:
+        """The same where nothing stands between elements: axes in blocks, in another order."""
+        numbers = range(len(self.dims))
+        cut = sorted(numbers, key=lambda i: (self.dims[i].axis, -self.dims[i].step))
+        blocks = array.reshape([self.dims[i].extent for i in cut])
+        return blocks.transpose([cut.index(i) for i in numbers]).reshape(-1)
 
     def read(self, memory: Array) -> Array:
         """The tensor out of memory."""
