@@ -45,7 +45,7 @@ def expected(x):
 
 def test_a_table_of_stages_and_totals(network):
     text = run("run", network, *HOST, "--compare", "reference").stdout
-    assert re.search(r"gemm m3 n7 k12 transpose_b +gemm +[\d.]+ +[\d.]+ +[\d.]+", text)
+    assert re.search(r"gemm m3 n7 k12 transpose_b +prepacked +[\d.]+ +[\d.]+ +[\d.]+", text)
     assert re.search(r"bias, relu +[\d.]+", text)
     assert re.search(r"total [\d.]+ ms measured", text)
     assert re.search(r"against reference: largest difference \d\.\d\de-\d\d of the", text)
@@ -58,7 +58,7 @@ def test_inputs_and_outputs_are_files(network, tmp_path):
     text = run("run", network, *HOST, "--input", given, "-o", result, "--json").stdout
     found = json.loads(text)
     assert found["output"] == str(result)
-    assert found["stages"][0]["algorithm"] == "gemm"
+    assert found["stages"][0]["algorithm"] == "prepacked"
     with np.load(result) as arrays:
         np.testing.assert_allclose(arrays["y"], expected(x), rtol=1e-5)
     np.savez(given, x=x)
