@@ -15,7 +15,7 @@ GEMM = ["gemm", "--m", "256", "--n", "192", "--k", "128", "--machine", "sw26010_
 LAYER_KEYS = {
     "name", "op", "shape", "algorithm", "partition", "schedule", "candidates", "estimate_cycles",
     "simulated_cycles", "milliseconds", "gflops", "peak_fraction", "bound", "lower_bound_cycles",
-    "check", "artifact", "timed_by", "measured_seconds",
+    "check", "artifact", "timed_by", "measured_seconds", "expected_error",
 }  # fmt: skip
 RESULT_KEYS = {
     "machine", "batch", "dtype", "layers", "tuning_seconds", "candidates_total",
@@ -182,7 +182,9 @@ def test_run_computes_judges_and_times(tmp_path):
         np.testing.assert_array_equal(arrays["c"], a @ b)
     text = run("run", *NATIVE).stdout
     assert re.search(
-        r"result: (exact|within bound)\n[\d.]+ ms measured, [\d.]+ ms by the mod", text
+        r"result: (exact|within bound), error \S+ of the largest value, \S+ expected\n"
+        r"[\d.]+ ms measured, [\d.]+ ms by the mod",
+        text,
     )
 
 

@@ -125,6 +125,7 @@ def searched(
         settings = Settings(
             algorithm=search.algorithm,
             partition=search.partition,
+            max_error=search.max_error,
             keep=keep,
             top=top,
             records=records,

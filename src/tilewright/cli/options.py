@@ -89,6 +89,14 @@ class SearchOptions:
     partition: Annotated[
         str | None, typer.Option(help="Divide over the core groups in one way only.")
     ] = None
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Largest deviation over the largest result that algorithms may be expected to "
+            "have (default: 1e-5 on this computer, none elsewhere).",
+        ),
+    ] = None
     records: Annotated[
         Path | None, typer.Option(help="File that remembers simulated candidates.")
     ] = None

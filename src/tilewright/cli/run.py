@@ -17,7 +17,7 @@ from tilewright.cli.workload import read_workload
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
 from tilewright.compiler.checking import compare as judged_by_reference
-from tilewright.compiler.checking import random_operands
+from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
 from tilewright.report.view import CheckResult, LayerResult
 from tilewright.targets.base import Array
@@ -31,6 +31,7 @@ class RunResult(Struct, frozen=True):
     machine: str
     check: CheckResult
     output: str | None = None
+    error: float | None = None
 
 
 def run_command(
@@ -74,7 +75,8 @@ def run_command(
         arrays: Any = {result[0]: result[1]}
         np.savez(out, **arrays)
     written = None if out is None else str(out)
-    found = RunResult(kernel.result, target.name, judged, written)
+    error = relative_error(kernel.op, operands, result[1])
+    found = RunResult(kernel.result, target.name, judged, written, error)
     output.value(found)
     _show(found, target.clock_hz, output)
 
@@ -103,7 +105,9 @@ def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:
     estimate = layer.estimate_cycles / clock_hz * 1e3
     output.show(
         f"{layer.name}: {layer.shape}, {layer.algorithm} on {found.machine}",
-        f"result: {found.check}" + (f", written to {found.output}" if found.output else ""),
+        f"result: {found.check}, error {found.error:.1e} of the largest value, "
+        f"{layer.expected_error:.1e} expected"
+        + (f", written to {found.output}" if found.output else ""),
         f"{layer.milliseconds:.3f} ms measured, {estimate:.3f} ms by the model; "
         f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak",
     )

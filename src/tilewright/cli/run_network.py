@@ -115,7 +115,7 @@ def _compiled(
     """(the compiled network, seconds it took)."""
     started = time.perf_counter()
     with progress_bar(output) as progress:
-        how = Search(algorithm=search.algorithm, top=top)
+        how = Search(search.algorithm, search.max_error, top=top)
         compiled = compile_network(network, target, how, progress=progress)
     return compiled, time.perf_counter() - started
 

@@ -21,6 +21,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.report.view import Change, Explanation, LayerResult, Rejected
 from tilewright.simulate.kernel_level import simulate
+from tilewright.tune.accuracy import expected_error
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.search import Candidate
@@ -68,6 +69,7 @@ def layer_result(
         lower_bound_cycles=max(lower_bounds(piece, machine, account.useful_flops)),
         timed_by=account.timed_by,
         measured_seconds=account.measured_seconds,
+        expected_error=expected_error(piece, option.candidate.seed),
     )
 
 

@@ -115,6 +115,13 @@ def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> 
     )
 
 
+def relative_error(op: Op, operands: Sequence[Array], found: Array) -> float:
+    """The largest deviation from the reference over the largest result, 0 where all are 0."""
+    expected = op.reference(*operands).astype(np.float64)
+    largest, difference = np.abs(expected).max(), np.abs(found - expected).max()
+    return float(difference / largest) if largest else float(difference)
+
+
 def _positive(op: Op) -> Op:
     """The operator with factors of its sum made positive."""
     return replace(op, alpha=abs(op.alpha), beta=abs(op.beta)) if isinstance(op, Gemm) else op

@@ -46,14 +46,16 @@ _CHECKS_AT_A_TIME = 2
 class Settings:
     """How to compile.
 
-    `algorithm` and `partition` restrict the search; of each, `keep` candidates are kept; the `top`
-    best are simulated and put in that order (through `executor`, remembered in `records`);
-    `check` runs generated code on the host. Where the machine is this computer, the best are
-    measured instead, and so are the chosen kernels unless `measure` is false.
+    `algorithm`, `partition` and the `max_error` of results restrict the search; of each, `keep`
+    candidates are kept; the `top` best are simulated and put in that order (through `executor`,
+    remembered in `records`); `check` runs generated code on the host. Where the machine is this
+    computer, the best are measured instead, and so are the chosen kernels unless `measure` is
+    false.
     """
 
     algorithm: str | None = None
     partition: str | None = None
+    max_error: float | None = None
     keep: int = 4
     top: int = 0
     records: Records | None = None
@@ -68,6 +70,7 @@ class Options(TypedDict, total=False):
 
     algorithm: str | None
     partition: str | None
+    max_error: float | None
     keep: int
     top: int
     records: Records | None
@@ -128,7 +131,7 @@ def compile(
     elif dtype is not None:
         raise ShapeError("the element type of an operator or a loaded network is its own")
     if isinstance(workload, Network) and native:
-        search = Search(settings.algorithm, settings.keep, settings.top)
+        search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
         return compile_network(workload, target, search, progress=settings.progress)
     if isinstance(workload, Network):
         return compile_layers(workload.name, list(workload.layers()), target, settings)
@@ -172,6 +175,7 @@ def compile_layers(
         machine,
         algorithm=settings.algorithm,
         partition=settings.partition,
+        max_error=settings.max_error,
         strict=len(layers) == 1,
         keep=max(settings.keep, settings.top),
         names=[firsts[op] for op in ops] if len(ops) > 1 else (),

@@ -143,3 +143,23 @@ def points_of(attributes: Mapping[str, str | int | float]) -> str:
 def transforms_of(attributes: Mapping[str, str | int | float]) -> Transforms:
     """The transforms of a call; raises as `points_of` does."""
     return transforms(points_of(attributes))
+
+
+@cache
+def amplification(points: str) -> float:
+    """How much the transforms amplify roundings: the largest deviation of an output over its
+    magnitude, both root mean squares for random operands, when each product has one unit of it.
+
+    A product deviates by its own magnitude, |B_i| |G_i| for point i in each direction (their rows'
+    lengths); an output sums squares of deviations with the squares of A^T, and is itself a sum of
+    nine products of pixels and kernel.
+
+    >>> [round(amplification(points), 2) for points in ("0 1 -1", "0 1 -1 2 -2")]
+    [1.67, 31.44]
+    >>> round(amplification("0 5/8 -5/8 3/2 -3/2"), 2)
+    8.18
+    """
+    found = transforms(points)
+    magnitudes = (found.input**2).sum(axis=1) * (found.filter**2).sum(axis=1)
+    squares = (found.output**2) @ magnitudes / found.divisor
+    return float(squares.max()) / KERNEL_POINTS

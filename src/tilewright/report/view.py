@@ -24,6 +24,7 @@ class LayerResult(Struct, frozen=True):
 
     `milliseconds`, `gflops` and `peak_fraction` are of the time by `timed_by`. `peak_fraction`
     counts the operations of the direct form, so Winograd may exceed one.
+    `expected_error` is that of random operands (`tune.accuracy`).
     `artifact` is the folder of the generated code, relative to the written one; None if unwritten.
     """
 
@@ -45,6 +46,7 @@ class LayerResult(Struct, frozen=True):
     artifact: str | None = None
     timed_by: TimedBy = "simulated"
     measured_seconds: float | None = None
+    expected_error: float | None = None
 
 
 class AlgorithmCheck(Struct, frozen=True):

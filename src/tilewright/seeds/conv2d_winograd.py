@@ -8,9 +8,12 @@ transform point (16 or
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from math import sqrt
 
 from tilewright.common.expr import Expr, ceil_div
+from tilewright.ir.winograd import TEXTBOOK_POINTS, amplification
 from tilewright.ops import Conv2d
 from tilewright.seeds.conv2d import (
     BATCH,
@@ -30,6 +33,11 @@ from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Layout, Spread
 
+_ROUNDINGS_OF_TRANSFORMS, _PER_PRODUCT = 9, 1 / 3
+"""Channels' worth of roundings, and units of deviation of a product for each square root of one:
+fitted to measured errors of 16 to 1024 channels.
+"""
+
 
 @seed("conv2d", name="winograd2")
 def winograd2(op: Conv2d) -> Seed | None:
@@ -46,6 +54,14 @@ def winograd4(op: Conv2d) -> Seed | None:
 def applies(op: Conv2d) -> bool:
     """Whether it is a 3 x 3 convolution without stride and dilation."""
     return (op.kernel, op.stride, op.dilation) == ((3, 3), (1, 1), (1, 1))
+
+
+def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
+    """Round-off units by which a result is off: those of sums over the channels and of the
+    transforms, amplified.
+    """
+    terms = values["in_channels"] + _ROUNDINGS_OF_TRANSFORMS
+    return _PER_PRODUCT * amplification(points) * sqrt(terms)
 
 
 @cache
@@ -74,7 +90,15 @@ def _winograd(size: int) -> Seed:
         _tile_transform("output", size, y, products, forward=False),
     )
     tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
-    return Seed(f"winograd{size}", tensors, spaces, _layouts(u), ("x", "w"), "y")
+    return Seed(
+        f"winograd{size}",
+        tensors,
+        spaces,
+        _layouts(u),
+        ("x", "w"),
+        "y",
+        roundings=lambda values: winograd_roundings(TEXTBOOK_POINTS[size], values),
+    )
 
 
 def _tiles(name: str, points: int, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:

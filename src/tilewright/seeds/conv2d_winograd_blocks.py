@@ -24,7 +24,7 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.conv2d_winograd import applies
+from tilewright.seeds.conv2d_winograd import applies, winograd_roundings
 from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import Blocks, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE
@@ -86,8 +86,17 @@ def _blocked(size: int) -> Seed:
     }
     tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
     layouts = tuple(layout(t, orders.get(t, tuple(d for d, _ in t.dims))) for t in tensors)
-    name, blocks = f"winograd{size}", _sizes_of_blocks(size)
-    return Seed(name, tensors, spaces, layouts, ("x", "w"), "y", _TOGETHER, blocks)
+    return Seed(
+        f"winograd{size}",
+        tensors,
+        spaces,
+        layouts,
+        ("x", "w"),
+        "y",
+        _TOGETHER,
+        _sizes_of_blocks(size),
+        lambda values: winograd_roundings(POINTS[size], values),
+    )
 
 
 def _sizes_of_blocks(size: int) -> Blocks:

@@ -153,6 +153,8 @@ def _name(loop: Axis | str) -> str:
     return loop if isinstance(loop, str) else loop.name
 
 
+Roundings = Callable[[Mapping[str, int]], float]
+"""From the operator's extents to the round-off units by which a result may be off."""
 Blocks = Callable[[Mapping[str, int]], Sequence[Mapping[str, int]]]
 """From the operator's extents to the sizes of blocks to try."""
 
@@ -166,6 +168,8 @@ class Seed:
     several that share memory. `operands` and `result` name the tensors of the operator itself.
     Neighbouring nests share their loops `together` that stand outermost; how large a turn of them
     is, `blocks` says: values of further extents, to be tried one after the other for all nests.
+    `roundings` says how far a result is off, where that is not as far as a direct sum's
+    (`tune.accuracy`).
     Raises ScheduleError where they name tensors or dimensions that are not there.
     """
 
@@ -177,6 +181,7 @@ class Seed:
     result: str
     together: tuple[str, ...] = ()
     blocks: Blocks = lambda values: ({},)
+    roundings: Roundings | None = None
 
     def __post_init__(self) -> None:
         dims = {t.name: tuple(d for d, _ in t.dims) for t in self.tensors}

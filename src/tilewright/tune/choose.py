@@ -65,26 +65,28 @@ def choose(
     *,
     algorithm: str | None = None,
     partition: str | None = None,
+    max_error: float | None = None,
     strict: bool = True,
     keep: int = 4,
     names: Sequence[str] = (),
 ) -> list[Choice]:
     """Rank every partition and algorithm of every operator by the model.
 
-    `keep` candidates are kept per partition and algorithm. With `strict` an `algorithm` or
-    `partition` that does not apply to an operator is refused, otherwise all are tried there. Raises
-    CapacityError where nothing fits, for the operator that lacks most; `names` are what it calls
-    them.
+    Algorithms that err by more than `max_error` are left out, on this computer by more than 1e-5 by
+    default (`tune.accuracy`). `keep` candidates are kept per partition and algorithm. With
+    `strict` an `algorithm` or `partition` that does not apply to an operator is refused, otherwise
+    all are tried there. Raises CapacityError where nothing fits, for the operator that lacks most;
+    `names` are what it calls them.
     """
-    every = ways(ops, machine, algorithm=algorithm, partition=partition, strict=strict)
-    # What exceeds main memory is not even priced: its extents may be beyond any array's integers.
-    room = machine.memory.main.capacity_bytes
-    cases = [
-        (i, part, seed)
-        for i, found in enumerate(every)
-        for part, seed in found
-        if main_memory_bytes(part.piece, seed) <= room
-    ]
+    every = ways(
+        ops,
+        machine,
+        algorithm=algorithm,
+        partition=partition,
+        max_error=max_error,
+        strict=strict,
+    )
+    cases = _cases(every, machine)
     pairs = [(part.piece, seed) for _, part, seed in cases]
     shared = [shared_operands(part, seed) for _, part, seed in cases]
     rankings = rank(pairs, machine, shared=shared, keep=keep)
@@ -101,6 +103,20 @@ def choose(
     return [
         Choice(op, tuple(sorted(own, key=lambda option: option.candidate.cycles)), *count)
         for op, own, count in zip(ops, options, counts, strict=True)
+    ]
+
+
+def _cases(every: Sequence[Sequence[Way]], machine: Machine) -> list[tuple[int, Partition, Seed]]:
+    """Each way with the number of its operator.
+
+    What exceeds main memory is not even priced: its extents may be beyond any array's integers.
+    """
+    room = machine.memory.main.capacity_bytes
+    return [
+        (i, part, seed)
+        for i, found in enumerate(every)
+        for part, seed in found
+        if main_memory_bytes(part.piece, seed) <= room
     ]
 
 

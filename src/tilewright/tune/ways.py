@@ -16,6 +16,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
+from tilewright.tune.accuracy import accurate, error_limit
 from tilewright.tune.legal import rules_of
 
 for _module in iter_modules(shipped_seeds.__path__):
@@ -30,35 +31,44 @@ def ways(
     *,
     algorithm: str | None = None,
     partition: str | None = None,
+    max_error: float | None = None,
     strict: bool = True,
 ) -> list[list[Way]]:
     """Every partition and algorithm of every operator.
 
-    What the operators are restricted to has to apply to each of them with `strict`, else to one at
+    Algorithms whose expected error exceeds `max_error` are left out (`tune.accuracy`). What the
+    operators are restricted to has to apply to each of them with `strict`, else to one at
     least: the others then keep all their ways. Raises ScheduleError where it does not.
     """
     found: list[list[Way]] = []
     refused: list[ScheduleError] = []
     for op in ops:
         try:
-            found.append(_ways(op, machine, algorithm, partition))
+            found.append(_ways(op, machine, algorithm, partition, max_error))
         except ScheduleError as error:
             refused.append(error)
             if strict or len(refused) == len(ops):
                 raise refused[0] from None
-            found.append(_ways(op, machine, None, None))
+            found.append(_ways(op, machine, None, None, max_error))
     return found
 
 
-def _ways(op: Op, machine: Machine, algorithm: str | None, partition: str | None) -> list[Way]:
+def _ways(
+    op: Op,
+    machine: Machine,
+    algorithm: str | None,
+    partition: str | None,
+    max_error: float | None,
+) -> list[Way]:
     """An algorithm need not apply to the pieces of every partition."""
     found: list[Way] = []
     refused: list[ScheduleError] = []
     addressed = rules_of(machine).in_place
+    limit = error_limit(machine, max_error, algorithm)
     for part in _partitions(op, machine, partition):
         try:
             own = seeds_for(part.piece, algorithm, addressed=addressed)
-            found += [(part, seed) for seed in own]
+            found += [(part, seed) for seed in accurate(part.piece, own, limit)]
         except ScheduleError as error:
             refused.append(error)
     if not found:

@@ -118,11 +118,12 @@ class NativeNetwork:
 
 @dataclass(frozen=True)
 class Search:
-    """How kernels are chosen: among those of `algorithm` where it applies, `keep` candidates each,
-    the `top` best of them measured.
+    """How kernels are chosen: among those of `algorithm` where it applies, and of at most the
+    `max_error`, `keep` candidates each, the `top` best of them measured.
     """
 
     algorithm: str | None = None
+    max_error: float | None = None
     keep: int = 4
     top: int = 0
 
@@ -217,6 +218,7 @@ def _choices(
             ops,
             machine,
             algorithm=algorithm,
+            max_error=search.max_error,
             strict=False,
             keep=max(search.keep, search.top),
             names=[firsts[op] for op in ops],
