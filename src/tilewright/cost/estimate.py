@@ -28,6 +28,7 @@ from tilewright.cost.caches import exposed_cycles
 from tilewright.cost.chain import Item, Prepared, Rows, Values, prepare
 from tilewright.cost.pipeline import play
 from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Chain
+from tilewright.cost.streams import streamed_cycles
 from tilewright.cost.timing import (
     call_cycles,
     issue_cycles,
@@ -83,6 +84,7 @@ def estimate(
     play(chain, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
     cycles += exposed_cycles(prepared, machine, env, bytes_used)
+    cycles += streamed_cycles(prepared, machine, env)
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 

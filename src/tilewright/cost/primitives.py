@@ -14,6 +14,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 from tilewright.ir.nodes import Attribute
+from tilewright.ir.shared_sums import shared_sums
 from tilewright.ir.winograd import Matrix, transforms_of
 from tilewright.machine import Machine
 
@@ -133,6 +134,13 @@ def matrix_operations(matrix: Matrix) -> int:
     return int(np.sum(nonzero) - np.count_nonzero(starts_free))
 
 
+def _operations(machine: Machine, matrix: Matrix) -> int:
+    """Those of the code for the machine: where it has caches, transforms share sums."""
+    if machine.memory.caches is None:
+        return matrix_operations(matrix)
+    return sum(one.operations for one in shared_sums(matrix))
+
+
 def _transform_vectors(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """Vectors over the tiles and every axis that the transform leaves alone."""
     lengths = [e for name, e in dims.items() if len(name) == 1 and name not in "xrc"]
@@ -146,7 +154,7 @@ def _winograd_input_cycles(machine: Machine, dims: Dims, attributes: Attributes)
     """B^T d B: points columns, then points rows, of points squared values."""
     found = transforms_of(attributes)
     points = found.points
-    operations = 2 * points * matrix_operations(found.input)
+    operations = 2 * points * _operations(machine, found.input)
     vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=2 * points**2, arithmetic=operations)
 
@@ -155,7 +163,7 @@ def _winograd_filter_cycles(machine: Machine, dims: Dims, attributes: Attributes
     """G g G^T: 3 columns, then points rows; 9 values in, points squared out."""
     found = transforms_of(attributes)
     points = found.points
-    operations = (3 + points) * matrix_operations(found.filter)
+    operations = (3 + points) * _operations(machine, found.filter)
     vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=9 + points**2, arithmetic=operations)
 
@@ -164,7 +172,8 @@ def _winograd_output_cycles(machine: Machine, dims: Dims, attributes: Attributes
     """A^T m A and the division: points columns, then tile rows."""
     found = transforms_of(attributes)
     tile, points = found.output.shape
-    operations = (points + tile) * matrix_operations(found.output) + tile**2
+    operations = (points + tile) * _operations(machine, found.output)
+    operations += tile**2 if found.divisor != 1 else 0
     vectors = _transform_vectors(machine, dims, attributes)
     return _loop_cycles(machine, vectors, memory=points**2 + tile**2, arithmetic=operations)
 

@@ -1,0 +1,84 @@
+"""What a core waits for the pixels and points that Winograd's transforms stream through.
+
+In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form.
+A transform computes little with what it touches, so that what comes from behind the second cache,
+or goes there, costs what a copy of it costs. How much that is follows from what is touched between
+two uses: of a set larger than the cache the part that exceeds it is not there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Value, evaluate, free_vars
+from tilewright.cost.chain import Prepared
+from tilewright.ir.nodes import Call, Tile
+from tilewright.ir.visit import walk
+from tilewright.machine import Machine
+
+_TRANSFORMS = ("winograd_input", "winograd_output")
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """One operand: bytes of a call and of its whole tensor, and which loops move it."""
+
+    call_bytes: Value
+    tensor_bytes: Value
+    moved_by: tuple[bool, ...]
+
+    def touched(self, depth: int, counts: Sequence[Value]) -> Value:
+        """Bytes that the loops inside `depth` loops touch together."""
+        touched = self.call_bytes
+        for moves, count in list(zip(self.moved_by, counts, strict=True))[depth:]:
+            touched = touched * (count if moves else 1)
+        return np.minimum(touched, self.tensor_bytes)
+
+
+def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Cycles that the core waits, beyond the calls' own time, for operands of transforms."""
+    caches, tiles = machine.memory.caches, _tiles(prepared)
+    if caches is None or not tiles:
+        return 0.0
+    at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
+    counts = [evaluate(f.extent, at_start) for f in prepared.loops]
+    calls: Value = 1
+    for count in counts:
+        calls = calls * count
+    streams = [_stream(tile, prepared, at_start) for tile in tiles]
+    rates = [machine.dma.put.peak_bytes_per_second, machine.dma.get.peak_bytes_per_second]
+    cycles: Value = 0.0
+    for stream, rate in zip(streams, rates, strict=True):
+        depth = (*stream.moved_by, True).index(True)
+        between: Value = 0
+        for other in streams:
+            between = between + other.touched(depth, counts)
+        gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
+        cycles = cycles + gone * stream.call_bytes * calls * (machine.clock_hz / rate)
+    return cycles
+
+
+def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
+    """What is written, then what is read, of a transform that works in place."""
+    calls = (s for s in walk(prepared.program.body) if isinstance(s, Call))
+    for call in calls:
+        found = tuple(o for o in call.operands if isinstance(o, Tile))
+        if call.primitive in _TRANSFORMS and len(found) == len(call.operands):
+            return found
+    return ()
+
+
+def _stream(tile: Tile, prepared: Prepared, env: Mapping[str, Value]) -> _Stream:
+    tensor = prepared.program.tensor(tile.tensor)
+    call_bytes: Value = dtype(tensor.dtype).size_bytes
+    tensor_bytes = call_bytes
+    for r, size in zip(tile.ranges, tensor.shape, strict=True):
+        extent = evaluate(size, env)
+        tensor_bytes = tensor_bytes * extent
+        call_bytes = call_bytes * np.minimum(evaluate(r.extent, env), extent)
+    used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
+    return _Stream(call_bytes, tensor_bytes, tuple(f.var in used for f in prepared.loops))

@@ -1,0 +1,68 @@
+"""What transforms stream through: bytes by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.cost.chain import prepare
+from tilewright.cost.primitives import CALL_COSTS
+from tilewright.cost.streams import streamed_cycles
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+
+BLOCKS = """\
+def input(blocks):
+    v: tensor("f32", "scratch", points=16, tile_cols=8, channels=16)
+    x: tensor("f32", "input", rows=2 * blocks + 2, cols=18, channels=16)
+    for block in range(blocks):
+        winograd_input(
+            v[at(0, 16), at(0, 8), at(0, 16)]("xtp"),
+            x[at(2 * block, 4), at(0, 18), at(0, 16)]("rcp"),
+            output_tile=2,
+        )
+"""
+V, X_ROW = 16 * 8 * 16 * 4, 18 * 16 * 4
+BLOCK_COUNT = 10
+X = (2 * BLOCK_COUNT + 2) * X_ROW
+
+
+def cycles(l2_bytes: int) -> float:
+    """With one cycle for each byte that is read from behind the cache, and two for one written."""
+    machine = load_machine(
+        "host",
+        {
+            "clock_hz": "1000000000",
+            "dma.get.peak_bytes_per_second": "1e9",
+            "dma.put.peak_bytes_per_second": "5e8",
+            "memory.caches.l2.capacity_bytes": str(l2_bytes),
+        },
+    )
+    return streamed_cycles(prepare(parse(BLOCKS)), machine, {"blocks": BLOCK_COUNT})
+
+
+def test_what_fits_a_cache_does_not_move() -> None:
+    assert cycles(X + V) == 0
+
+
+def test_points_stay_where_a_block_fits_and_pixels_where_the_image_does() -> None:
+    """The points are used again in the next block, the pixels in the next call of the kernel."""
+    block = V + 4 * X_ROW
+    gone = 1 - block / (X + V)
+    assert cycles(block) == pytest.approx(gone * BLOCK_COUNT * 4 * X_ROW)
+
+
+def test_what_exceeds_the_cache_is_the_part_that_is_gone() -> None:
+    block = V + 4 * X_ROW
+    points = 0.5 * BLOCK_COUNT * V * 2
+    pixels = (1 - block / 2 / (X + V)) * BLOCK_COUNT * 4 * X_ROW
+    assert cycles(block // 2) == pytest.approx(points + pixels)
+
+
+def test_transforms_of_machines_with_caches_share_sums() -> None:
+    dims = {"x": 36, "t": 1, "p": 16, "r": 6, "c": 6}
+    attributes = {"output_tile": 4, "dtype": "f32"}
+    cost = CALL_COSTS["winograd_input"]
+    host = load_machine("host")
+    apart = cost(load_machine("sw26010_cg"), dims, attributes)
+    assert cost(host, dims, attributes) == 2 * 36 + 12 * 12 + 1
+    assert apart > 4 * cost(host, dims, attributes)
