@@ -144,13 +144,13 @@ def test_tune_as_a_black_box_simulates_every_candidate(tmp_path):
     ] == best  # fmt: skip
 
 
-needs_avx512 = pytest.mark.skipif(
-    "avx512f" not in processor_flags(), reason="the shipped machine has AVX-512"
+needs_avx2 = pytest.mark.skipif(
+    "avx2" not in processor_flags(), reason="the machine has AVX2"
 )
-NATIVE = ["gemm", "--m", 40, "--n", 50, "--k", 30, "--dtype", "f32", "-m", "host"]
+NATIVE = ["gemm", "--m", 40, "--n", 50, "--k", 30, "--dtype", "f32", "-m", "host_avx2"]
 
 
-@needs_avx512
+@needs_avx2
 def test_compile_for_this_computer_is_measured():
     text = run("compile", *NATIVE, "--check").stdout
     assert "ms (model)" in text
@@ -163,20 +163,20 @@ def test_compile_for_this_computer_is_measured():
     assert re.search(r"total [\d.]+ ms by the model, ", text)
 
 
-@needs_avx512
+@needs_avx2
 def test_tune_for_this_computer_shows_measured_cycles():
     text = run("tune", *NATIVE, "--top", 2).stdout
     assert "cycles (measured)" in text
     assert "simulated" not in text
 
 
-@needs_avx512
+@needs_avx2
 def test_run_computes_judges_and_times(tmp_path):
     given, result = tmp_path / "in.npz", tmp_path / "out.npz"
     a, b = np.ones((40, 30), np.float32), np.full((30, 50), 2, np.float32)
     np.savez(given, a=a, b=b)
     found = run_json("run", *NATIVE, "--input", given, "-o", result)
-    assert (found["machine"], found["check"], found["output"]) == ("host", "exact", str(result))
+    assert (found["machine"], found["check"], found["output"]) == ("host_avx2", "exact", str(result))
     assert found["layer"]["timed_by"] == "measured"
     with np.load(result) as arrays:
         np.testing.assert_array_equal(arrays["c"], a @ b)
@@ -188,16 +188,16 @@ def test_run_computes_judges_and_times(tmp_path):
     )
 
 
-@needs_avx512
+@needs_avx2
 def test_what_runs_here_is_not_simulated(tmp_path):
     run("compile", *NATIVE, "--no-measure", "-o", tmp_path / "k")
     assert run("simulate", tmp_path / "k", code=1).stderr == (
-        "error: machine 'host' is this computer: it is measured, not simulated\n"
+        "error: machine 'host_avx2' is this computer: it is measured, not simulated\n"
         "  fix: tilewright run, or another --machine\n"
     )
     assert "by the model" in run("explain", tmp_path / "k").stdout
-    checked = run("check", tmp_path / "k", "-m", "host").stdout
-    assert checked.endswith("2 checks on host, 0 refused\n")
+    checked = run("check", tmp_path / "k", "-m", "host_avx2").stdout
+    assert checked.endswith("2 checks on host_avx2, 0 refused\n")
 
 
 def test_run_refuses_what_is_not_here_or_does_not_fit(tmp_path):
