@@ -144,9 +144,7 @@ def test_tune_as_a_black_box_simulates_every_candidate(tmp_path):
     ] == best  # fmt: skip
 
 
-needs_avx2 = pytest.mark.skipif(
-    "avx2" not in processor_flags(), reason="the machine has AVX2"
-)
+needs_avx2 = pytest.mark.skipif("avx2" not in processor_flags(), reason="the machine has AVX2")
 NATIVE = ["gemm", "--m", 40, "--n", 50, "--k", 30, "--dtype", "f32", "-m", "host_avx2"]
 
 
@@ -176,7 +174,11 @@ def test_run_computes_judges_and_times(tmp_path):
     a, b = np.ones((40, 30), np.float32), np.full((30, 50), 2, np.float32)
     np.savez(given, a=a, b=b)
     found = run_json("run", *NATIVE, "--input", given, "-o", result)
-    assert (found["machine"], found["check"], found["output"]) == ("host_avx2", "exact", str(result))
+    assert (found["machine"], found["check"], found["output"]) == (
+        "host_avx2",
+        "exact",
+        str(result),
+    )
     assert found["layer"]["timed_by"] == "measured"
     with np.load(result) as arrays:
         np.testing.assert_array_equal(arrays["c"], a @ b)

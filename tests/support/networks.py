@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.candidates import Machines, candidate
 from support.native import QUICK
 from tilewright.compiler.network.build import ProductKernel
+from tilewright.compiler.network.forms import Forms
 from tilewright.compiler.network.native import network_code, product_kernel, random_weights
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
@@ -151,7 +152,7 @@ def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Net
         )
         algorithm = draw(st.sampled_from(known))
         chosen = candidate(draw, op, algorithm, machine)
-        kernels[op] = product_kernel(f"k{number}", chosen, machine)
+        kernels[op] = product_kernel(f"k{number}", chosen, machine, Forms())
     return network, network_code(network, machine, kernels)
 
 

@@ -106,7 +106,9 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The best candidates of one algorithm, best first, and the size of their space."""
+    """The best candidates of one algorithm and the best of each layout of its tensors, best first,
+    and the size of their space.
+    """
 
     seed: Seed
     best: tuple[Candidate, ...]
@@ -199,7 +201,24 @@ def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
     """The best of all sizes of blocks."""
     best = sorted((c for r in rankings for c in r.best), key=lambda c: c.cycles)
     candidates, fitting = sum(r.candidates for r in rankings), sum(r.fitting for r in rankings)
-    return Ranking(seed, tuple(best[:keep]), candidates, fitting)
+    return Ranking(seed, _kept(best, keep), candidates, fitting)
+
+
+def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
+    """The `keep` best and the best of each joint layout of what is read and written, best first."""
+    ordered = sorted(candidates, key=lambda c: c.cycles)
+    firsts: dict[frozenset[Layout], Candidate] = {}
+    for candidate in ordered:
+        firsts.setdefault(_outer_layouts(candidate), candidate)
+    chosen = {id(c) for c in (*ordered[:keep], *firsts.values())} if keep else set[int]()
+    return tuple(c for c in ordered if id(c) in chosen)
+
+
+def _outer_layouts(candidate: Candidate) -> frozenset[Layout]:
+    """The layouts of operands and result; constants are brought into any beforehand."""
+    kinds = {t.name: t.kind for t in candidate.seed.tensors}
+    own = frozenset().union(*(n.structure.layouts for n in candidate.nests))
+    return frozenset(x for x in own if kinds[x.tensor] in ("input", "output"))
 
 
 @cache
@@ -295,8 +314,7 @@ def _ranking(
         layouts = frozenset(joint)
         parts = [_best_under(layouts, top, keep) for top in tops]
         found += _joined(op, seed, blocks, parts, keep)
-    found.sort(key=lambda c: c.cycles)
-    return Ranking(seed, tuple(found[:keep]), sum(sizes), fitting)
+    return Ranking(seed, _kept(found, keep), sum(sizes), fitting)
 
 
 def _best_under(

@@ -43,6 +43,7 @@ from tilewright.targets.host.network.form import (
     canonical,
     chain,
     is_row_major,
+    like,
     row_major,
     same_memory,
 )
@@ -340,21 +341,3 @@ class _Builder:
         found = safe_name(name, self._names)
         self._names.add(found)
         return found
-
-
-def like(form: Form, shape: Shape) -> Form:
-    """The same order and blocks for another extent of the axes, without a border.
-
-    >>> like(row_major((1, 4, 6, 6)), (1, 4, 3, 3)) == row_major((1, 4, 3, 3))
-    True
-    """
-    if len(form.shape) != len(shape):
-        return row_major(shape)
-    dims: list[StoredDim] = []
-    for d in form.dims:
-        wider = [o.step for o in form.along(d.axis) if o.step > d.step]
-        extent = min(wider) // d.step if wider else -(-shape[d.axis] // d.step)
-        dims.append(StoredDim(d.axis, d.step, extent))
-    present = {d.axis for d in dims}
-    missing = [StoredDim(a, 1, n) for a, n in enumerate(shape) if n > 1 and a not in present]
-    return canonical(shape, [*missing, *dims], (0,) * len(shape))

@@ -7,57 +7,61 @@ layouts, blocks and borders is understood without a word from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from tilewright.common.expr import evaluate
 from tilewright.ops import Op
-from tilewright.seeds.space import Seed, family, parameters
-from tilewright.targets.host.network.form import Form, form_of
+from tilewright.seeds.space import Seed, family
+from tilewright.targets.host.network.form import Form, canonical, form_of
 from tilewright.tune.search import Candidate
 
 
-def candidate_forms(candidate: Candidate) -> dict[str, Form]:
-    """The form of each operand and of the result, by the name of the seed's tensor."""
-    layouts = candidate.joint_layouts()
-    names = (*candidate.seed.operands, candidate.seed.result)
-    orders = tuple((name, layouts.get(name, ())) for name in names)
-    op, seed = candidate.op, candidate.seed
-    return {
-        name: _result_form(op, seed, dims) if name == seed.result else _form(op, seed, name, dims)
-        for name, dims in orders
-    }
+class Forms:
+    """Looks up forms; a tensor of a seed is sent through once, whatever the order of its dims."""
+
+    def __init__(self) -> None:
+        self._plain: dict[tuple[Op, str, str, tuple[int, ...]], Form] = {}
+
+    def of(self, candidate: Candidate) -> dict[str, Form]:
+        """The form of each operand and of the result, by the name of the seed's tensor."""
+        layouts = candidate.joint_layouts()
+        names = (*candidate.seed.operands, candidate.seed.result)
+        return {name: self._form(candidate, name, layouts.get(name, ())) for name in names}
+
+    def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
+        extents = _extents(candidate, name)
+        key = (candidate.op, candidate.seed.name, name, tuple(extents.values()))
+        if key not in self._plain:
+            result = name == candidate.seed.result
+            made = _result_form if result else _operand_form
+            self._plain[key] = made(candidate.op, candidate.seed, name, tuple(extents.values()))
+        plain, dims = self._plain[key], list(extents)
+        ordered = [plain.dims[dims.index(d)] for d in order or dims]
+        return canonical(plain.shape, ordered, plain.before)
 
 
-def _extents(op: Op, seed: Seed, name: str) -> dict[str, int]:
-    values = parameters(op)
-    dims = next(t.dims for t in seed.tensors if t.name == name)
-    return {d: int(evaluate(e, values)) for d, e in dims}
+def _extents(candidate: Candidate, name: str) -> dict[str, int]:
+    """The extents of a tensor's dimensions as the seed declares them."""
+    dims = next(t.dims for t in candidate.seed.tensors if t.name == name)
+    return {d: int(evaluate(e, candidate.values)) for d, e in dims}
 
 
-def _form(op: Op, seed: Seed, name: str, dims: tuple[str, ...]) -> Form:
-    """The form of an operand."""
+def _operand_form(op: Op, seed: Seed, name: str, extents: tuple[int, ...]) -> Form:
+    """The form of an operand, its dimensions as declared."""
     given = tuple(
         np.arange(1, int(np.prod(shape)) + 1, dtype=np.int64).reshape(shape)
         for shape in op.input_shapes
     )
     index = seed.operands.index(name)
     arranged = family(op.kind).arrange(op, given)[index]
-    extents = _extents(op, seed, name)
-    logical = arranged.reshape(tuple(extents.values()))
-    order = [list(extents).index(d) for d in dims or extents]
-    return form_of(op.input_shapes[index], np.ascontiguousarray(logical.transpose(order)))
+    return form_of(op.input_shapes[index], arranged.reshape(extents))
 
 
-def _result_form(op: Op, seed: Seed, dims: tuple[str, ...]) -> Form:
+def _result_form(op: Op, seed: Seed, name: str, extents: tuple[int, ...]) -> Form:
     """The form of the result: where in memory each element comes from, turned round."""
-    extents = _extents(op, seed, seed.result)
-    stored: Mapping[str, int] = {d: extents[d] for d in dims or extents}
-    count = int(np.prod(tuple(stored.values())))
-    memory = np.arange(count, dtype=np.int64).reshape(tuple(stored.values()))
-    axes = [list(stored).index(d) for d in extents]
-    taken = family(op.kind).restore(op, memory.transpose(axes)).reshape(-1)
+    count = int(np.prod(extents))
+    memory = np.arange(count, dtype=np.int64).reshape(extents)
+    taken = family(op.kind).restore(op, memory).reshape(-1)
     numbers = np.zeros(count, np.int64)
     numbers[taken] = np.arange(1, taken.size + 1)
-    return form_of(op.out_shape, numbers.reshape(tuple(stored.values())))
+    return form_of(op.out_shape, numbers.reshape(extents))

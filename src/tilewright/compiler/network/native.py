@@ -20,13 +20,16 @@ from tilewright.common.errors import GraphError, ToolError
 from tilewright.compiler.artifact import new_folder, write_native
 from tilewright.compiler.network.build import ProductKernel, build_plan
 from tilewright.compiler.network.cache import cached_code
-from tilewright.compiler.network.forms import candidate_forms
+from tilewright.compiler.network.forms import Forms
+from tilewright.compiler.network.fuse import grouped
+from tilewright.compiler.network.layouts import Layouts, Way
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.machine import Machine
 from tilewright.ops import BatchNorm, Gemm, Op
 from tilewright.targets.base import Array
 from tilewright.targets.host.network.emit import emit_network
+from tilewright.targets.host.network.form import Form
 from tilewright.targets.host.network.run import (
     BoundNetwork,
     LoadedNetwork,
@@ -155,13 +158,32 @@ def generated(
     network: Network, machine: Machine, search: Search = Search(), progress: Progress = silent
 ) -> NetworkCode:
     """The code of a network, not compiled yet."""
-    choices = _choices(network, machine, search, progress)
+    choices, forms = _choices(network, machine, search, progress), Forms()
+    layouts = Layouts(grouped(network), machine, {t.name for t in network.weights})
+    measured = bool(search.top)
+    ways = {c.op: _ways(c, forms, machine, measured=measured) for c in choices.values()}
+    chosen = layouts.chosen(ways)
     name = safe_name(network.name)
     kernels: dict[Op, ProductKernel] = {}
     for layer, choice in choices.items():
-        kernels[choice.op] = product_kernel(f"{name}_{layer}", choice.best.candidate, machine)
+        way = chosen[choice.op]
+        kernels[choice.op] = product_kernel(f"{name}_{layer}", way.candidate, machine, forms)
         progress("generate", len(kernels), len(choices))
     return network_code(network, machine, kernels)
+
+
+def _ways(choice: Choice, forms: Forms, machine: Machine, *, measured: bool) -> list[Way]:
+    """The best candidate under each form of what is read and written, best first; the winner alone
+    where it was found by measuring.
+    """
+    found: dict[tuple[Form, ...], Way] = {}
+    for option in choice.options[: 1 if measured else None]:
+        candidate = option.candidate
+        own = forms.of(candidate)
+        constants = {t.name for t in candidate.seed.tensors if t.kind == "constant"}
+        key = tuple(form for name, form in own.items() if name not in constants)
+        found.setdefault(key, Way(candidate, own, candidate.cycles / machine.clock_hz))
+    return list(found.values())
 
 
 def network_code(
@@ -189,7 +211,9 @@ def network_code(
     )
 
 
-def product_kernel(name: str, candidate: Candidate, machine: Machine) -> ProductKernel:
+def product_kernel(
+    name: str, candidate: Candidate, machine: Machine, forms: Forms
+) -> ProductKernel:
     """The code of a candidate, in a file and a function called `name`."""
     program = replace(candidate.program(machine), name=name)
     return ProductKernel(
@@ -198,7 +222,7 @@ def product_kernel(name: str, candidate: Candidate, machine: Machine) -> Product
         candidate.cycles / machine.clock_hz,
         candidate.seed.operands,
         candidate.seed.result,
-        candidate_forms(candidate),
+        forms.of(candidate),
     )
 
 

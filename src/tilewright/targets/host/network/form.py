@@ -135,11 +135,30 @@ def is_row_major(form: Form) -> bool:
     return form == row_major(form.shape)
 
 
+def like(form: Form, shape: Shape) -> Form:
+    """The same order and blocks for another extent of the axes, without a border.
+
+    >>> like(row_major((1, 4, 6, 6)), (1, 4, 3, 3)) == row_major((1, 4, 3, 3))
+    True
+    """
+    if len(form.shape) != len(shape):
+        return row_major(shape)
+    dims: list[StoredDim] = []
+    for d in form.dims:
+        wider = [o.step for o in form.along(d.axis) if o.step > d.step]
+        extent = min(wider) // d.step if wider else -(-shape[d.axis] // d.step)
+        dims.append(StoredDim(d.axis, d.step, extent))
+    present = {d.axis for d in dims}
+    missing = [StoredDim(a, 1, n) for a, n in enumerate(shape) if n > 1 and a not in present]
+    return canonical(shape, [*missing, *dims], (0,) * len(shape))
+
+
 def form_of(shape: Shape, numbers: Indices) -> Form:
     """The form of a tensor of which place by place is known which element is there.
 
     `numbers` has a dimension for each of memory; it holds the number of the element in row-major
-    order plus one, 0 for a zero. Raises ProgramError where no form says the same.
+    order plus one, 0 for a zero. The form has the same dimensions and is not canonical. Raises
+    ProgramError where no form says the same.
     """
     flat = int(np.argmax(numbers > 0))
     first = tuple(int(i) for i in np.unravel_index(flat, numbers.shape))
@@ -155,7 +174,7 @@ def form_of(shape: Shape, numbers: Indices) -> Form:
     found = Form(shape, tuple(dims), tuple(before))
     if not np.array_equal(found.places() + 1, numbers):
         raise ProgramError(f"a tensor of shape {shape} lies in memory in a way that has no form")
-    return canonical(shape, dims, before)
+    return found
 
 
 def _dim(

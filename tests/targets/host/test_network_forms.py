@@ -1,0 +1,102 @@
+"""Forms say where elements lie; loops over several forms reach each element once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.common.errors import ProgramError
+from tilewright.targets.host.network.arena import Life, place
+from tilewright.targets.host.network.form import (
+    StoredDim,
+    canonical,
+    form_of,
+    like,
+    row_major,
+    same_memory,
+)
+from tilewright.targets.host.network.loops import address, levels_for
+
+SHAPE = (1, 20, 5, 6)
+BLOCKED = canonical(
+    SHAPE,
+    [StoredDim(1, 16, 2), StoredDim(2, 1, 7), StoredDim(3, 1, 8), StoredDim(1, 1, 16)],
+    (0, 0, 1, 1),
+)
+"""Channels in blocks of 16, and a border of one pixel."""
+
+
+def test_what_is_stored_is_read_back_and_zeros_stand_between() -> None:
+    x = np.arange(1, 601, dtype=np.float32).reshape(SHAPE)
+    memory = BLOCKED.stored(x)
+    assert memory.size == BLOCKED.elements == 2 * 7 * 8 * 16
+    assert np.count_nonzero(memory) == x.size
+    blocks = memory.reshape(2, 7, 8, 16)
+    np.testing.assert_array_equal(blocks[1, 1:6, 1:7, :4], x[0, 16:].transpose(1, 2, 0))
+    assert not blocks[:, 0].any()
+    np.testing.assert_array_equal(BLOCKED.read(memory), x)
+
+
+def test_a_form_is_found_from_the_numbers_of_its_elements() -> None:
+    numbers = (BLOCKED.places() + 1).reshape(2, 7, 8, 16)
+    assert form_of(SHAPE, numbers) == BLOCKED
+    single = np.zeros((3, 3), np.int64)
+    single[1, 1] = 1
+    assert form_of((1, 1, 1, 1), single).places().tolist() == [
+        [-1, -1, -1], [-1, 0, -1], [-1, -1, -1],
+    ]  # fmt: skip
+    with pytest.raises(ProgramError) as caught:
+        form_of((4,), np.array([1, 3, 2, 4]))
+    assert str(caught.value) == ("a tensor of shape (4,) lies in memory in a way that has no form")
+
+
+def test_orders_without_zeros_are_copied_as_places_say() -> None:
+    x = np.arange(48.0).reshape(2, 6, 4)
+    dims = [StoredDim(1, 3, 2), StoredDim(2, 1, 4), StoredDim(0, 1, 2), StoredDim(1, 1, 3)]
+    form = canonical(x.shape, dims, (0, 0, 0))
+    np.testing.assert_array_equal(form.stored(x), x.reshape(-1)[form.places()].reshape(-1))
+
+
+def test_equal_memory_has_equal_forms() -> None:
+    assert same_memory(row_major((2, 3, 1, 1)), row_major((2, 3)))
+    assert not same_memory(BLOCKED, row_major(SHAPE))
+    outer = canonical((6,), [StoredDim(0, 3, 2), StoredDim(0, 1, 3)], (0,))
+    assert outer == row_major((6,))
+    assert like(BLOCKED, (1, 20, 2, 3)).elements == 2 * 2 * 3 * 16
+
+
+def test_loops_over_two_forms_reach_each_element_in_both() -> None:
+    plain = row_major(SHAPE)
+    levels = levels_for(BLOCKED, [plain])
+    there, here = address(BLOCKED, SHAPE, levels), address(plain, SHAPE, levels)
+    places = BLOCKED.places().reshape(-1)
+    seen = set()
+    for indices in np.ndindex(*(level.count for level in levels)):
+        at = dict(zip((level.name for level in levels), indices, strict=True))
+        channel = sum(v * s for (n, s) in levels[-1].outside for v in [at[n]]) + indices[-1]
+        if channel >= SHAPE[1]:
+            continue
+        number = here.start + int(np.dot(indices, here.strides))
+        assert places[there.start + int(np.dot(indices, there.strides))] == number
+        seen.add(number)
+    assert seen == set(range(600))
+
+
+def test_what_is_needed_at_the_same_time_never_overlaps() -> None:
+    generator = np.random.default_rng(0)
+    lives = {}
+    for value in range(40):
+        first = int(generator.integers(0, 20))
+        last = first + int(generator.integers(0, 6))
+        lives[value] = Life(int(generator.integers(1, 5000)), first, last)
+    offsets, size = place(lives)
+    for a, life in lives.items():
+        assert offsets[a] % 64 == 0
+        assert offsets[a] + life.size_bytes <= size
+        for b, other in lives.items():
+            apart = (
+                offsets[a] + life.size_bytes <= offsets[b]
+                or offsets[b] + other.size_bytes <= offsets[a]
+            )
+            assert a == b or apart or not life.meets(other)
+    assert size < sum(life.size_bytes for life in lives.values()) / 2
