@@ -1,4 +1,4 @@
-"""Layouts are chosen for the whole network: a product takes what its neighbours have, if it pays."""
+"""Layouts are chosen for the whole network: what neighbours have counts."""
 
 from __future__ import annotations
 
