@@ -16,7 +16,7 @@ from tilewright.common.dtypes import F32
 from tilewright.ops import Gemm
 from tilewright.targets.host.detect import HostDescription, detect_host
 from tilewright.targets.host.instruction_sets import vector_text
-from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, Microkernel, row_counts
+from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, PREFETCHES, Microkernel, row_counts
 from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library
 from tilewright.targets.host.packing import emit_copy, emit_pack
@@ -103,7 +103,9 @@ class BareGemm:
         chosen = choose_blocking(op, plain, host)
         layout = "panels" if chosen.pack_b else "row"
         inner = "m" if chosen.pack_a else "n"
-        kernel = Microkernel(isa, F32, *block, b_layout=layout, start="either", inner=inner)
+        kernel = Microkernel(
+            isa, F32, *block, b_layout=layout, start="either", inner=inner, prefetch=PREFETCHES
+        )
         function = _load(op, kernel, chosen).tw_gemm
         a, b = (aligned(x.size, F32) for x in workload.inputs)
         a[:], b[:] = (x.ravel() for x in workload.inputs)
@@ -148,7 +150,7 @@ def _driver(op: Gemm, kernel: Microkernel, chosen: Blocking) -> str:
     words = {
         "PACK_A": f"copy(m, k, k, a + i * {op.k} + p, {op.k}, rows, {stride});",
         "A_BLOCK": f"rows, {stride}",
-        "PACK_B": f"pack(n, k, b + p * {op.n} + j, 1, {op.n}, packed);",
+        "PACK_B": f"pack(n, k, b + p * {op.n} + j, 1, {op.n}, packed, k * {kernel.width});",
         "B_BLOCK": f"packed, k * {kernel.width}",
     }
     if not chosen.pack_a:

@@ -23,6 +23,7 @@ from tilewright.ir.printer import print_program
 from tilewright.ir.verify import Stage, verify
 from tilewright.ir.visit import instantiate
 from tilewright.passes.double_buffer import double_buffer
+from tilewright.passes.first_product import first_product
 from tilewright.passes.handle_boundary import handle_boundary
 from tilewright.passes.infer_dma import infer_dma
 from tilewright.passes.simplify import simplify
@@ -35,6 +36,7 @@ Pass = Callable[[Program, Mapping[str, str]], Program]
 PASSES: dict[str, tuple[Pass, Stage, Stage]] = {
     "infer_dma": (infer_dma, "seed", "staged"),
     "handle_boundary": (lambda p, _: handle_boundary(p), "staged", "staged"),
+    "first_product": (lambda p, _: first_product(p), "staged", "staged"),
     "simplify": (lambda p, _: simplify(p, MESH), "staged", "staged"),
     "double_buffer": (lambda p, _: double_buffer(p), "staged", "explicit"),
 }

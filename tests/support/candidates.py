@@ -48,7 +48,7 @@ ALGORITHMS = (
     "swdnn_image",
     "swdnn_batch",
 )
-HOST_ALGORITHMS = (*ALGORITHMS, "winograd6")
+HOST_ALGORITHMS = (*ALGORITHMS, "winograd6", "direct", "pointwise")
 BATCHES = {"swdnn_image": (32, 64), "swdnn_batch": (128,)}
 """Of the algorithms that do not take any."""
 
@@ -130,9 +130,13 @@ def convolutions(
     winograd = algorithm.startswith("winograd")
     pairs = st.tuples(*[st.sampled_from([1, 1, 1, 2, 3])] * 2)
     extents = st.sampled_from([1, 3, 3]) | st.integers(1, 7)
-    kernel = (3, 3) if winograd else draw(st.tuples(extents, extents))
-    stride = (1, 1) if winograd else draw(pairs)
-    dilation = (1, 1) if winograd else draw(pairs)
+    plain = winograd or algorithm == "pointwise"
+    if algorithm == "direct":  # 1x1 kernels are the other one's
+        extents = st.sampled_from([2, 3, 3]) | st.integers(2, 7)
+    size = 1 if algorithm == "pointwise" else 3
+    kernel = (size, size) if plain else draw(st.tuples(extents, extents))
+    stride = (1, 1) if plain else draw(pairs)
+    dilation = (1, 1) if plain else draw(pairs)
     if algorithm == "swdnn_batch" and kernel[1] > 1:
         stride, dilation = (stride[0], 1), (dilation[0], 1)
     taps = kernel[0] * kernel[1]
@@ -140,7 +144,8 @@ def convolutions(
     rows = draw(st.integers(1, max(1, 60 // (taps * groups))))
     out = (min(rows, 13), draw(st.integers(1, 14)))
     span = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    border = [draw(st.tuples(*[st.integers(0, min(4, s))] * 2)) for s in span]
+    widest = [0 if algorithm == "pointwise" else min(4, s) for s in span]
+    border = [draw(st.tuples(*[st.integers(0, most)] * 2)) for most in widest]
     image = [
         max(1, (o - 1) * s + n + draw(st.integers(0, s - 1)) - sum(b))
         for o, s, n, b in zip(out, stride, span, border, strict=True)

@@ -4,89 +4,176 @@ In: a prepared nest, a machine and the values of its parameters. Out: cycles, of
 A cache keeps what the loops from some depth inwards touch, if that fits; then every operand comes
 from behind the cache once for each iteration of the loops around that move its region. Bytes are
 priced by what of them does not overlap with computing (the additive execution-cache-memory model,
-Stengel et al. 2015). Where everything fits nothing comes: a kernel that is called again finds it.
+Stengel et al. 2015), and all together take the time that a level needs to deliver them. Where
+everything fits nothing comes: a kernel that is called again finds it.
+
+Rows whose distance is a multiple of a power of two share sets of a cache: what is touched takes the
+room of all lines of those sets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Value, coefficient, evaluate, free_vars
 from tilewright.cost.chain import Prepared
-from tilewright.ir.nodes import Call, Program, Range, Tile
+from tilewright.ir.nodes import Call, Program, Range, Tensor, Tile
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.machine.model import Cache
+
+_L1_SHARE = 0.5
+"""Of the first cache, for the operand that is broadcast: the other is streamed through it."""
+
+
+@dataclass(frozen=True)
+class _Region:
+    """Bytes touched; the first rows of them: `run` bytes each, `pitch` apart (0: there is one)."""
+
+    bytes: Value
+    run: Value
+    pitch: Value
+
+    def room(self, cache: Cache) -> Value:
+        """Bytes of the sets that hold the region."""
+        shared = np.gcd(self.pitch, cache.capacity_bytes // cache.ways)
+        part = np.where(np.greater(self.pitch, 0), self.run / np.maximum(shared, 1), 1.0)
+        return self.bytes / np.minimum(part, 1.0)
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """Bytes that one operand touches inside each number of loops; which loops move its region."""
+    """What one operand touches inside each number of loops; which loops move its region."""
 
-    footprint: tuple[Value, ...]
+    tile: Tile
+    regions: tuple[_Region, ...]
     moved_by: tuple[bool, ...]
 
     def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
         """Bytes that come into a cache that holds what is touched inside `depth` loops."""
         moving = [d for d in range(depth) if self.moved_by[d]]
         if not moving:
-            return self.footprint[0]
+            return self.regions[0].bytes
         times: Value = 1
         for count in counts[: moving[-1]]:
             times = times * count
-        return times * self.footprint[moving[-1]]
+        return times * self.regions[moving[-1]].bytes
 
 
 def exposed_cycles(
-    prepared: Prepared, machine: Machine, env: Mapping[str, Value], buffer_bytes: Value
+    prepared: Prepared,
+    machine: Machine,
+    env: Mapping[str, Value],
+    buffer_bytes: Value,
+    busy_cycles: Value = 0.0,
 ) -> Value:
     """Cycles that the core waits, beyond the calls' own time, for operands that are in place.
 
-    `buffer_bytes` of the caches are taken by buffers.
+    `buffer_bytes` of the caches are taken by buffers; meanwhile the core is busy with other things.
     """
     caches = machine.memory.caches
     tiles = _tiles(prepared.program)
     if caches is None or not tiles:
         return 0.0
-    at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
-    counts = [evaluate(f.extent, at_start) for f in prepared.loops]
-    operands = [_operand(tile, prepared, at_start, counts) for tile in tiles]
-    cycles: Value = 0.0
+    every = (*prepared.loops, *prepared.inside)
+    at_start = {**env, **dict.fromkeys((f.var for f in every), 0)}
+    loops = [(f.var, evaluate(f.extent, at_start)) for f in every]
+    counts = [count for _, count in loops[: len(prepared.loops)]]
+    operands = [_operand(tile, prepared.program, at_start, loops, len(counts)) for tile in tiles]
+    waits: Value = _set_conflicts(prepared, machine, at_start, operands, loops)
+    fills: Value = 0.0
     for cache in (caches.l2, caches.l3):
-        room = cache.capacity_bytes - buffer_bytes
-        cycles = cycles + _traffic(operands, counts, room) * cache.exposed_cycles_per_byte
-    return cycles
+        moved = _traffic(operands, counts, cache, buffer_bytes)
+        waits = waits + moved * cache.exposed_cycles_per_byte
+        fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
+    return np.maximum(waits, fills - busy_cycles)
 
 
 def _tiles(program: Program) -> tuple[Tile, ...]:
     """The operands in place of the matrix product."""
-    calls = (s for s in _calls(program) if s.primitive == "gemm")
-    return tuple(o for call in calls for o in call.operands if isinstance(o, Tile))
+    return tuple(o for call in _products(program) for o in call.operands if isinstance(o, Tile))
 
 
-def _calls(program: Program) -> Iterator[Call]:
-    return (s for s in walk(program.body) if isinstance(s, Call))
+def _products(program: Program) -> Iterator[Call]:
+    return (s for s in walk(program.body) if isinstance(s, Call) and s.primitive == "gemm")
 
 
 def _operand(
-    tile: Tile, prepared: Prepared, env: Mapping[str, Value], counts: Sequence[Value]
+    tile: Tile,
+    program: Program,
+    env: Mapping[str, Value],
+    loops: Sequence[tuple[str, Value]],
+    depths: int,
 ) -> _Operand:
-    tensor = prepared.program.tensor(tile.tensor)
-    size = dtype(tensor.dtype).size_bytes
+    """What one call touches is the least: with all loops beyond `depths` inside."""
+    tensor = program.tensor(tile.tensor)
     shape = [evaluate(e, env) for e in tensor.shape]
-    loops = [f.var for f in prepared.loops]
-    footprint = []
-    for depth in range(len(counts) + 1):
-        touched: Value = size
-        for r, extent in zip(tile.ranges, shape, strict=True):
-            inside = list(zip(loops, counts, strict=True))[depth:]
-            touched = touched * np.minimum(_touched(r, inside, env), extent)
-        footprint.append(touched)
+    regions = []
+    for depth in range(depths + 1):
+        pairs = zip(tile.ranges, shape, strict=True)
+        counts = [np.minimum(_touched(r, loops[depth:], env), extent) for r, extent in pairs]
+        regions.append(_region(tensor, counts, shape))
     used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
-    return _Operand(tuple(footprint), tuple(name in used for name in loops))
+    return _Operand(tile, tuple(regions), tuple(name in used for name, _ in loops[:depths]))
+
+
+def _region(tensor: Tensor, counts: Sequence[Value], shape: Sequence[Value]) -> _Region:
+    """The indices of each dimension as bytes in rows; constants are packed and have no rows."""
+    size = dtype(tensor.dtype).size_bytes
+    run: Value = size
+    pitch: Value = 0
+    stride: Value = size
+    whole: Value = True
+    for count, extent in reversed(list(zip(counts, shape, strict=True))):
+        begins = ~np.asarray(whole) & np.equal(pitch, 0) & np.greater(count, 1)
+        pitch = np.where(begins, stride, pitch)
+        run = np.where(whole, run * count, run)
+        whole = whole & np.equal(count, extent)
+        stride = stride * extent
+    return _Region(size * prod(counts), run, 0 if tensor.kind == "constant" else pitch)
+
+
+def _set_conflicts(
+    prepared: Prepared,
+    machine: Machine,
+    env: Mapping[str, Value],
+    operands: Sequence[_Operand],
+    loops: Sequence[tuple[str, Value]],
+) -> Value:
+    """Cycles for rows of the broadcast operand that the first cache has no sets for: each line
+    comes from the second again whenever it is used.
+    """
+    call = next(_products(prepared.program))
+    broadcast = call.operands[1 if call.attribute("vector", "m") == "n" else 2]
+    mine = [o for o in operands if o.tile is broadcast]
+    if not mine or machine.memory.caches is None:
+        return 0.0
+    tensor, gemm = prepared.program.tensor(mine[0].tile.tensor), machine.primitives.gemm
+    l1, region = machine.memory.caches.l1, mine[0].regions[-1]
+    across, width = ("m", "n") if call.attribute("vector", "m") == "n" else ("n", "m")
+    rows, columns = (_extent(call, letter, env) for letter in (across, width))
+    block = np.minimum(1.0, (gemm.register_block_scalars + 2) / rows)
+    crowded = block * region.room(l1) > _L1_SHARE * l1.capacity_bytes
+    panels = -(-columns // (machine.core.lanes(tensor.dtype) * gemm.register_block_vectors))
+    used = rows * panels * _extent(call, "k", env) * dtype(tensor.dtype).size_bytes
+    for _, count in loops:
+        used = used * count
+    conflicts = crowded & np.greater(region.room(l1), region.bytes)
+    return np.where(conflicts, used / l1.fill_bytes_per_cycle, 0.0)
+
+
+def _extent(call: Call, letter: str, env: Mapping[str, Value]) -> Value:
+    """The extent of one dimension of a product in the first iteration."""
+    operand = next(o for o in call.operands if letter in o.roles)
+    found: Value = 1
+    for role, r in zip(operand.roles, operand.ranges, strict=True):
+        found = found * evaluate(r.extent, env) if role == letter else found
+    return found
 
 
 def _touched(r: Range, inside: Sequence[tuple[str, Value]], env: Mapping[str, Value]) -> Value:
@@ -102,11 +189,14 @@ def _touched(r: Range, inside: Sequence[tuple[str, Value]], env: Mapping[str, Va
     return np.minimum(span, number)
 
 
-def _traffic(operands: Sequence[_Operand], counts: Sequence[Value], room: Value) -> Value:
-    """Bytes into a cache with that much room, for the largest depth's worth that it holds."""
+def _traffic(
+    operands: Sequence[_Operand], counts: Sequence[Value], cache: Cache, buffer_bytes: Value
+) -> Value:
+    """Bytes into a cache, for the largest depth's worth that it holds."""
+    room = cache.capacity_bytes - buffer_bytes
     bytes_in: Value = _sum(o.traffic(len(counts), counts) for o in operands)
     for depth in range(len(counts) - 1, -1, -1):
-        fits = _sum(o.footprint[depth] for o in operands) <= room
+        fits = _sum(o.regions[depth].room(cache) for o in operands) <= room
         now = _sum(o.traffic(depth, counts) for o in operands) if depth else 0
         bytes_in = np.where(fits, now, bytes_in)
     return bytes_in

@@ -24,7 +24,8 @@ from tilewright.common.expr import (
     Var,
     free_vars,
 )
-from tilewright.cost.timing import call_dims
+from tilewright.cost.timing import call_dims, chain_dims
+from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.nodes import Call, For, If, Program, Stmt, Transfer
 
 Ints = npt.NDArray[np.int64]
@@ -83,7 +84,8 @@ class Layout:
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A nest ready to be priced; `edges[d]`: how many of the first and of the last iterations of
-    loop d may each cost something of their own. The others are one kind.
+    loop d may each cost something of their own. The others are one kind. The loops `inside` are
+    those of a chain that one call takes.
     """
 
     program: Program
@@ -91,6 +93,7 @@ class Prepared:
     edges: tuple[Edges, ...]
     items: tuple[Item, ...]
     layout: Layout
+    inside: tuple[For, ...] = ()
 
     @property
     def kinds(self) -> tuple[int, ...]:
@@ -98,26 +101,38 @@ class Prepared:
         return tuple(front + 1 + back for front, back in self.edges)
 
 
-def prepare(program: Program) -> Prepared:
-    """Take a nest apart; ProgramError where its loops are not one chain."""
-    loops, found = _chain(program.body)
+def prepare(program: Program, *, chains: bool = False) -> Prepared:
+    """Take a nest apart; ProgramError where its loops are not one chain.
+
+    With `chains` the primitive takes a chain of products (`ir.chains`) in one call.
+    """
+    loops, inside, found = _taken_apart(program.body, chains)
     buffers = {b.name: i for i, b in enumerate(program.buffers)}
     edges = [_edges(f, loops, found) for f in loops]
     kinds = [front + 1 + back for front, back in edges]
     items = [_completed(item, buffers) for item in _ordered(found)]
     layout = _layout(items, loops, kinds)
-    return Prepared(program, tuple(loops), tuple(edges), tuple(items), layout)
+    return Prepared(program, tuple(loops), tuple(edges), tuple(items), layout, inside)
 
 
-def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], list[Item]]:
-    """The loops of a nest, outermost first, and the items at every level."""
+def _taken_apart(
+    body: tuple[Stmt, ...], chains: bool
+) -> tuple[list[For], tuple[For, ...], list[Item]]:
+    """The loops of a nest, outermost first, those inside a call, and the items at every level."""
     loops: list[For] = []
+    inside: tuple[For, ...] = ()
     items: list[Item] = []
     here: tuple[Stmt, ...] | None = body
     while here is not None:
         level, inner = len(loops), None
-        for stmt in here:
-            if isinstance(stmt, For):
+        for stmt in with_chains(here) if chains else here:
+            if isinstance(stmt, Chain):
+                inside = stmt.loops
+                dims = chain_dims(stmt)
+                items.append(
+                    Item(stmt.call, Const(1), level, inner is not None, tuple(dims.items()))
+                )
+            elif isinstance(stmt, For):
                 if inner is not None:
                     raise ProgramError("an estimate needs one chain of loops, not two side by side")
                 inner = stmt
@@ -125,7 +140,7 @@ def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], list[Item]]:
             else:
                 items += _flat(stmt, Const(1), level, inner is not None)
         here = inner.body if inner else None
-    return loops, items
+    return loops, inside, items
 
 
 def _flat(stmt: Stmt, condition: Expr, level: int, after: bool) -> Iterator[Item]:

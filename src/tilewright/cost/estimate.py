@@ -73,7 +73,8 @@ def estimate(
     that are not `wanted` (copies, tiles) are left at infinity. A program that is priced often is
     `prepare`d once.
     """
-    prepared = prepare(program) if isinstance(program, Program) else program
+    chains = machine.primitives.gemm.chains
+    prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     env: Env = {**values, "rid": 0, "cid": 0, **mesh}
     doubles = _doubles(prepared.program, env)
@@ -83,7 +84,7 @@ def estimate(
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
     play(chain, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
-    cycles += exposed_cycles(prepared, machine, env, bytes_used)
+    cycles += exposed_cycles(prepared, machine, env, bytes_used, cycles)
     cycles += streamed_cycles(prepared, machine, env)
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 

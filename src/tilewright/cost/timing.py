@@ -26,6 +26,7 @@ from tilewright.common.expr import (
     product,
 )
 from tilewright.cost.primitives import CALL_COSTS, Attributes, CallCost, Dims
+from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import Call, Direction, Operand, Range, Tile, View
 from tilewright.machine import Machine
 
@@ -234,6 +235,14 @@ def call_dims(call: Call) -> dict[str, Expr]:
     dims["elements"] = product(r.extent for r in first.ranges)
     dims["run"] = _run(first)
     return dims
+
+
+def chain_dims(chain: Chain) -> dict[str, Expr]:
+    """The same for a chain of products in one call: k is that of all its links together, `links`
+    their number.
+    """
+    dims, links = call_dims(chain.call), chain.links
+    return {**dims, "k": dims["k"] * links, "links": links}
 
 
 def call_cycles(

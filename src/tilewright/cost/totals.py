@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,14 @@ import numpy.typing as npt
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
-from tilewright.cost.timing import TransferShape, call_dims, shape_of, transfer_numbers
+from tilewright.cost.timing import (
+    TransferShape,
+    call_dims,
+    chain_dims,
+    shape_of,
+    transfer_numbers,
+)
+from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, Transfer
 from tilewright.machine import Machine
 
@@ -50,7 +57,7 @@ class CallGroup:
 class _Place:
     """A statement, the loops around it, outermost first, and the conditions it stands under."""
 
-    stmt: Call | Transfer
+    stmt: Call | Transfer | Chain
     loops: tuple[For, ...]
     conditions: tuple[Expr, ...]
 
@@ -69,32 +76,38 @@ def executed(
     env = {**mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
     transfers: list[TransferGroup] = []
     calls: list[CallGroup] = []
-    for place in _places(program.body, (), ()):
-        if isinstance(place.stmt, Call):
-            calls += _calls(place.stmt, place, env)
-        else:
-            transfers += _transfers(place.stmt, place, program, env)
+    for place in _places(program.body, (), (), machine.primitives.gemm.chains):
+        match place.stmt:
+            case Call() as call:
+                calls += _calls(call, call_dims(call), place, env)
+            case Chain() as chain:
+                calls += _calls(chain.call, chain_dims(chain), place, env)
+            case Transfer() as transfer:
+                transfers += _transfers(transfer, place, program, env)
+            case _:
+                assert_never(place.stmt)
     return tuple(transfers), tuple(calls)
 
 
 def _places(
-    body: Sequence[Stmt], loops: tuple[For, ...], conditions: tuple[Expr, ...]
+    body: tuple[Stmt, ...], loops: tuple[For, ...], conditions: tuple[Expr, ...], chains: bool
 ) -> Iterator[_Place]:
-    for stmt in body:
+    for stmt in with_chains(body) if chains else body:
         match stmt:
             case For():
-                yield from _places(stmt.body, (*loops, stmt), conditions)
+                yield from _places(stmt.body, (*loops, stmt), conditions, chains)
             case If(condition, then, orelse):
-                yield from _places(then, loops, (*conditions, condition))
-                yield from _places(orelse, loops, (*conditions, 1 - condition))
-            case Call() | Transfer():
+                yield from _places(then, loops, (*conditions, condition), chains)
+                yield from _places(orelse, loops, (*conditions, 1 - condition), chains)
+            case Call() | Transfer() | Chain():
                 yield _Place(stmt, loops, conditions)
             case _:
                 pass
 
 
-def _calls(stmt: Call, place: _Place, env: Mapping[str, int]) -> Iterator[CallGroup]:
-    dims = call_dims(stmt)
+def _calls(
+    stmt: Call, dims: Mapping[str, Expr], place: _Place, env: Mapping[str, int]
+) -> Iterator[CallGroup]:
     for values, count in _counted(list(dims.values()), place, env):
         yield CallGroup(stmt, dict(zip(dims, values, strict=True)), count)
 

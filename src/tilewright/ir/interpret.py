@@ -82,7 +82,7 @@ def interpret(
     if state.pending:
         name, slot = next(iter(state.pending))
         raise ProgramError(f"a transfer on {name}[{slot}] is never waited for")
-    outputs = (t.name for t in program.tensors if t.kind == "output")
+    outputs = (t.name for t in program.tensors if t.kind == "output" and not t.storage)
     return {name: state.tensors[name].reshape(state.shapes[name]) for name in outputs}
 
 

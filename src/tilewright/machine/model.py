@@ -88,11 +88,14 @@ class MainMemory(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Cache(Struct, frozen=True, forbid_unknown_fields=True):
     """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
-    the core beyond what overlaps with computing.
+    the core beyond what overlaps with computing; no more than `fill_bytes_per_cycle` come at all.
+    Addresses a multiple of `capacity_bytes / ways` apart share a set.
     """
 
     capacity_bytes: PositiveInt
     exposed_cycles_per_byte: NonNegativeFloat
+    fill_bytes_per_cycle: PositiveFloat
+    ways: PositiveInt
 
 
 class Caches(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,7 +183,8 @@ class GemmPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
     """The matrix-multiply primitive that a whole group executes.
 
     Per core the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
-    multiple of `register_block_scalars`, unless `partial_blocks` are taken. `switch_cycles` is what
+    multiple of `register_block_scalars`, unless `partial_blocks` are taken. `chains` of products
+    that add into one C are one call where the machine says so. `switch_cycles` is what
     a change of roles costs beyond what the instruction-level simulation sees.
     """
 
@@ -191,6 +195,7 @@ class GemmPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
     f64: GemmTiming
     f32: GemmTiming
     partial_blocks: bool = False
+    chains: bool = False
 
     def timing(self, dtype: str) -> GemmTiming:
         """The cycles for one element type."""

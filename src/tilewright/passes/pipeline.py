@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 
 from tilewright.common.expr import Expr
@@ -31,6 +30,7 @@ from tilewright.ir.visit import instantiate, rewrite
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import allocate_buffers
 from tilewright.passes.double_buffer import double_buffer
+from tilewright.passes.first_product import first_product
 from tilewright.passes.handle_boundary import handle_boundary
 from tilewright.passes.infer_dma import infer_dma
 from tilewright.passes.simplify import simplify
@@ -62,8 +62,15 @@ def stage(
     return bounded
 
 
-stage_packing = partial(stage, workspace=False)
-"""For machines whose copies bring tiles into any layout."""
+def stage_packing(
+    seed: Program, stages: Mapping[str, str], observer: Observer = _nothing
+) -> Program:
+    """The same for machines whose copies bring tiles into any layout, and whose matrix primitive
+    can overwrite its result.
+    """
+    staged = first_product(stage(seed, stages, observer, workspace=False))
+    observer("first_product", staged)
+    return staged
 
 
 def finish(

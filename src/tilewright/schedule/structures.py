@@ -138,7 +138,8 @@ def check_structure(p: Plan, staged: Program) -> tuple[Expr, ...]:
     if p.nest.primitive != "gemm":
         return ()
     spread = {p.roles[axis] for axis in p.spreads}
-    for letter in (letter for letter in "mnk" if letter not in spread):
+    needed = "" if p.rules.partial_blocks else "mnk"
+    for letter in (letter for letter in needed if letter not in spread):
         raise ScheduleError(f"the whole mesh computes a matrix product, but no {letter} is spread")
     call = next(s for s in walk(staged.body) if isinstance(s, Call) and s.primitive == "gemm")
     views = [as_view(operand, staged) for operand in call.operands]

@@ -5,6 +5,7 @@ Importing the package registers the seeds that ship with it.
 """
 
 from tilewright.seeds import (
+    conv2d_direct,
     conv2d_explicit,
     conv2d_implicit,
     conv2d_swdnn,
@@ -19,6 +20,7 @@ from tilewright.seeds.space import Seed, Space, seed, seeds_for
 __all__ = [
     "Seed",
     "Space",
+    "conv2d_direct",
     "conv2d_explicit",
     "conv2d_implicit",
     "conv2d_swdnn",

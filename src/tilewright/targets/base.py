@@ -44,15 +44,18 @@ class BuildPlan:
 
 @dataclass(frozen=True)
 class Panels:
-    """A matrix in blocks along one dimension: block by block, in each row after row along `depth`,
-    `width` neighbours along `across` in a row, the last block filled up with zeros.
+    """A tensor as a matrix kernel reads it: in panels of `width` neighbours along `across`, each
+    in blocks of `block` indices of `depth` (0: of all), each of those row after row along `depth`.
 
-    `across` and `depth` number dimensions of a tensor; the others lie outside, in their order.
+    `across` and `depth` number dimensions of a tensor; the others lie inside a block, in their
+    order, so that all that one product or chain of products reads is together. What is beyond the
+    tensor is zero across, and unused along the depth.
     """
 
     across: int
     depth: int
     width: int
+    block: int = 0
 
 
 @dataclass(frozen=True)

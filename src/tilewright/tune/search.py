@@ -276,14 +276,19 @@ def _cycles(
     fits = np.broadcast_to(size <= machine.spm_available_bytes, shape)
     columns = [v for v in env.values() if v.ndim == 2]
     copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
-    found = estimate(_prepared(structure), machine, env, _undominated(copies, fits))
+    found = estimate(
+        _prepared(structure, machine.primitives.gemm.chains),
+        machine,
+        env,
+        _undominated(copies, fits),
+    )
     engine = found.dma_cycles + machine.dma.latency_cycles
     return found.cycles, np.maximum(found.compute_cycles, engine)
 
 
 @cache
-def _prepared(structure: Structure) -> Prepared:
-    return prepare(structure.staged)
+def _prepared(structure: Structure, chains: bool) -> Prepared:
+    return prepare(structure.staged, chains=chains)
 
 
 def _undominated(

@@ -18,7 +18,7 @@ from tilewright.common.dtypes import DTYPES, F32, F64, dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.targets.host.epilogue import Bias, Relu, Residual, Scale
 from tilewright.targets.host.instruction_sets import AVX2, AVX512, PORTABLE, vector_text
-from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, Microkernel, row_counts
+from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, PREFETCHES, Microkernel, row_counts
 from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library, native_instruction_sets
 
@@ -33,7 +33,7 @@ def variants(isa, kind):
         Microkernel(isa, kind, *full),
         Microkernel(isa, kind, 1, 3, a_layout="panels", b_layout="panels", start="overwrite"),
         Microkernel(isa, kind, 2, 5, a_layout="column", start="either", epilogue=EPILOGUE),
-        Microkernel(isa, kind, 3, 2, b_layout="panels", unroll=1, prefetch=False, inner="n"),
+        Microkernel(isa, kind, 3, 2, b_layout="panels", unroll=1, prefetch=PREFETCHES, inner="n"),
         Microkernel(isa, kind, 2, 4, "m", a_layout="column", b_layout="column", inner="n"),
         Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="panels", start="either"),
         Microkernel(isa, kind, 2, 3, "m", a_layout="column", epilogue=OTHER_EPILOGUE),

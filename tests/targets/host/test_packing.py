@@ -41,7 +41,13 @@ def test_pack(kind, data):
     target = np.full(expected.size + 2 * GUARD, CANARY, kind.numpy)
     numbers = [ctypes.c_long(x) for x in (extent, k, step, k_step)]
     function = getattr(library(), f"pack_{kind}_{block}")
-    function(*numbers[:2], pointer(source), *numbers[2:], pointer(target[GUARD:]))
+    function(
+        *numbers[:2],
+        pointer(source),
+        *numbers[2:],
+        pointer(target[GUARD:]),
+        ctypes.c_long(k * block),
+    )
     assert np.array_equal(target[GUARD:-GUARD], expected)
     assert np.all(target[:GUARD] == CANARY)
     assert np.all(target[-GUARD:] == CANARY)

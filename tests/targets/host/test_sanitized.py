@@ -58,7 +58,7 @@ static void check_NAME(long extent, long k, long step, long k_step)
     TYPE *x = fenced(source * sizeof *x), *to = fenced(target * sizeof *to);
     for (long i = 0; i < source; i++)
         x[i] = i + 1;
-    NAME(extent, k, x, step, k_step, to);
+    NAME(extent, k, x, step, k_step, to, BLOCK * k);
     for (long i = 0; i < target / k; i++)
         for (long p = 0; p < k; p++) {
             TYPE value = i < extent ? x[i * step + p * k_step] : 0;

@@ -26,7 +26,7 @@ from tilewright.targets.host.kernel_speed import (
     default_kernel,
     load_kernel,
 )
-from tilewright.targets.host.microkernel import Microkernel
+from tilewright.targets.host.microkernel import PREFETCHES, Microkernel
 from tilewright.targets.host.probes import (
     CHAIN_ADDITIONS,
     MOST_THREADS,
@@ -46,7 +46,7 @@ _DEPTHS = (16, 64, 144, 256)
 _BLOCK_COUNTS = (1, 2, 4)
 _RUN_BYTES = (64, 128, 256, 512, 1024, 4096)
 _COPIED_BYTES = 65536
-_STREAM_DEPTH = 128
+_STREAM_DEPTH, _STREAM_BLOCKS = 128, 4
 _WAITING_SECONDS, _WAITING_ROUNDS = 2e-4, 60
 
 
@@ -260,12 +260,16 @@ def _fitted(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[
 
 
 def _exposed(host: HostDescription, timed: TimedKernel, run: _Run) -> tuple[float, ...]:
-    """Cycles per byte of B from each level behind the first, beyond the same product near by."""
+    """Cycles per byte of B from each level behind the first, beyond the same product near by; each
+    byte is used often enough for its level to keep up.
+    """
     kernel, kind = timed.kernel, timed.kernel.dtype
-    extents = Extents(kernel.scalars, kernel.width, _STREAM_DEPTH)
+    timed = load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})
+    panels = _STREAM_BLOCKS * kernel.width
+    extents = Extents(_STREAM_BLOCKS * kernel.scalars, panels, _STREAM_DEPTH)
     sizes = _working_sets(host)[1:]
     timings = run([timed.contender(extents), *(timed.contender(extents, s) for s in sizes)])
     near = timings[contender_name(kind, extents)].best_seconds
-    moved = kernel.width * extents.k * kind.size_bytes
+    moved = panels * extents.k * kind.size_bytes
     far = [timings[contender_name(kind, extents, s)].best_seconds for s in sizes]
     return tuple(max(0.0, (cycles - near) / moved) for cycles in far)

@@ -95,6 +95,10 @@ def _memory(measured: Measurements, here: str) -> Iterator[Setting]:
         exposed = sum(k.exposed_cycles_per_byte[i] for k in kernels) / len(kernels)
         source = f"matrix kernel with an operand from behind this cache, {here}"
         yield f"memory.caches.{level}.exposed_cycles_per_byte", exposed, source
+        behind = measured.reads[i + 1]
+        source = f"reading {behind.size_bytes} bytes, {here}"
+        yield f"memory.caches.{level}.fill_bytes_per_cycle", behind.bytes_per_cycle, source
+        yield f"memory.caches.{level}.ways", cache.ways, f"/sys, {here}"
 
 
 def copy_rule(rates: Sequence[CopyRate]) -> tuple[float, float]:

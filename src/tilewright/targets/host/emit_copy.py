@@ -7,15 +7,15 @@ of `packing`. A copy is done when its call returns, so waits are nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.common.dtypes import DType, dtype
-from tilewright.common.expr import Const, Expr, Var, evaluate, product
+from tilewright.common.expr import Const, Expr, Var, evaluate, minimum, product
 from tilewright.ir.nodes import Range, Transfer
 from tilewright.targets.base import Panels
 from tilewright.targets.c_expression import bounds_of
 from tilewright.targets.elementwise_calls import CallContext
-from tilewright.targets.host.products import packed_shape
+from tilewright.targets.host.links import block_of, outside_of, rounded_depth
 from tilewright.targets.transfer_plan import TransferPlan, plan_transfer
 
 
@@ -36,7 +36,8 @@ def emit_copy_call(stmt: Transfer, panels: Panels | None, context: CallContext) 
         strides = [product(tensor.shape[d + 1 :]) for d in range(len(tensor.shape))]
         names = context.naming.tensors[stmt.tensor], context.naming.buffers[stmt.buffer]
         start = stmt.slot * int(evaluate(context.program.buffer(stmt.buffer).elements, {}))
-        packing = Packing(stmt.ranges, tuple(strides), panels, dtype(tensor.dtype), *names, start)
+        shape, kind = tuple(r.extent for r in stmt.ranges), dtype(tensor.dtype)
+        packing = Packing(stmt.ranges, tuple(strides), shape, panels, kind, *names, start)
         emit_packing(packing, context)
         return
     tensor, buffer = context.program.tensor(stmt.tensor), context.program.buffer(stmt.buffer)
@@ -78,6 +79,7 @@ class Packing:
 
     ranges: tuple[Range, ...]
     strides: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
     panels: Panels
     kind: DType
     source: str
@@ -87,6 +89,25 @@ class Packing:
 
 def emit_packing(packing: Packing, context: CallContext) -> None:
     """Write the copy of a region into panels."""
+    block, depth = packing.panels.block, packing.ranges[packing.panels.depth]
+    if not block or depth.extent == Const(block):
+        _emit_block(packing, Const(0), context)
+        return
+    # Constants alone have blocks; they are packed as a whole.
+    with context.writer.block(
+        f"for (long first = 0; first < {context.c(depth.extent)}; first += {block})"
+    ):
+        last = (0, int(evaluate(depth.extent, {})) - 1)
+        inner = replace(context, scope=context.scope.with_symbol("first", "first", last))
+        part = Range(Var("first"), minimum(block, depth.extent - Var("first")))
+        ranges = tuple(
+            part if d == packing.panels.depth else r for d, r in enumerate(packing.ranges)
+        )
+        _emit_block(replace(packing, ranges=ranges), Var("first"), inner)
+
+
+def _emit_block(packing: Packing, first: Expr, context: CallContext) -> None:
+    """The copy of one block of the depth, which has `first` indices before it."""
     ranges, strides, panels = packing.ranges, packing.strides, packing.panels
     outside = [d for d in range(len(ranges)) if d not in (panels.across, panels.depth)]
     looped = [d for d in outside if ranges[d].extent != Const(1)]
@@ -99,15 +120,20 @@ def emit_packing(packing: Packing, context: CallContext) -> None:
         if d in looped:
             at = at + Var(_counter(looped.index(d))) * r.step * stride
             packed = packed * r.extent + Var(_counter(looped.index(d)))
-    _, matrix = packed_shape(tuple(r.extent for r in ranges), panels)
     across, depth = ranges[panels.across], ranges[panels.depth]
+    shape = packing.shape
+    matrix = block_of(shape, panels) * panels.width
+    taps = product(e for _, e in outside_of(shape, panels)) * panels.width
+    packed = packed * matrix + first * taps
+    pitch = taps * rounded_depth(shape, panels)
     arguments = [
         inner.c(across.extent),
         inner.c(depth.extent),
         _plus(packing.source, at, inner),
         inner.c(across.step * strides[panels.across]),
         inner.c(depth.step * strides[panels.depth]),
-        _plus(packing.target, packing.start + packed * matrix, inner),
+        _plus(packing.target, packing.start + packed, inner),
+        inner.c(pitch),
     ]
     with context.writer.block(_loops(counts, context)) if counts else context.writer.flat():
         context.writer.call(pack_function(packing.kind, panels.width), arguments)

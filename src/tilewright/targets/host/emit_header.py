@@ -34,7 +34,9 @@ def stored_shape(info: TensorInfo) -> tuple[int, ...]:
         return info.shape
     across, depth, width = info.panels.across, info.panels.depth, info.panels.width
     outside = (e for d, e in enumerate(info.shape) if d not in (across, depth))
-    return (*outside, -(-info.shape[across] // width), info.shape[depth], width)
+    block = info.panels.block or info.shape[depth]
+    blocks = -(-info.shape[depth] // block)
+    return (-(-info.shape[across] // width), blocks, *outside, block, width)
 
 
 def stored_elements(info: TensorInfo) -> int:

@@ -14,6 +14,7 @@ from typing import assert_never
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, product
+from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
 from tilewright.ir.visit import walk
@@ -182,7 +183,7 @@ def _pack_panels(info: TensorInfo, target: str, text: KernelText, writer: CWrite
     ranges = tuple(Range(Const(0), e) for e in shape)
     strides = tuple(product(shape[d + 1 :]) for d in range(len(shape)))
     kind, source = dtype(info.dtype), info.identifier
-    packing = Packing(ranges, strides, info.panels, kind, source, target, Const(0))
+    packing = Packing(ranges, strides, shape, info.panels, kind, source, target, Const(0))
     emit_packing(packing, CallContext(text.program, text.naming, Scope(), writer))
 
 
@@ -212,8 +213,13 @@ def _declarations(text: KernelText, writer: CWriter) -> None:
 
 
 def _body(body: tuple[Stmt, ...], scope: Scope, text: KernelText, writer: CWriter) -> None:
-    for stmt in body:
-        _statement(stmt, scope, text, writer)
+    for stmt in with_chains(body):
+        if isinstance(stmt, Chain):
+            one, loops = text.products.of(stmt.call), tuple(f.var for f in stmt.loops)
+            context = CallContext(text.program, text.naming, scope, writer)
+            emit_product_call(one, loops, text.name_of(one), context)
+        else:
+            _statement(stmt, scope, text, writer)
 
 
 def _statement(stmt: Stmt, scope: Scope, text: KernelText, writer: CWriter) -> None:
@@ -248,10 +254,6 @@ def _loop(stmt: For, scope: Scope, text: KernelText, writer: CWriter) -> None:
 
 
 def _call(call: Call, text: KernelText, context: CallContext) -> None:
-    if call.primitive == "gemm":
-        one = text.products.of(call)
-        emit_product_call(one, text.name_of(one), context)
-        return
     transform = transform_of(call, text.program, text.isa)
     if transform is not None:
         emit_transform_call(call, transform, context)

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from tilewright.common.expr import Const, Expr, product
+from tilewright.common.expr import Const, substitute
 from tilewright.targets.elementwise_calls import CallContext
-from tilewright.targets.host.products import Product, Side, packed_shape
+from tilewright.targets.host.products import Product
 
 
-def emit_product_call(one: Product, name: str, context: CallContext) -> None:
-    """Write the call of micro-kernel `name`."""
+def emit_product_call(
+    one: Product, loops: tuple[str, ...], name: str, context: CallContext
+) -> None:
+    """Write the call of micro-kernel `name` for the product of all iterations of `loops`."""
+    zeros = dict.fromkeys(loops, Const(0))
     arguments = [context.c(e) for e in one.extents]
     for side in (one.a, one.b, one.c):
-        offset, leading = _place(side)
-        arguments += [context.pointer(side.view, offset), context.c(leading)]
-    context.writer.call(name, arguments)
-
-
-def _place(side: Side) -> tuple[Expr, Expr]:
-    """(elements to the operand's first, leading dimension)."""
-    if side.panels is None:
-        return side.form.offset_elements, side.form.leading_dimension
-    view, panels = side.view, side.panels
-    outside, matrix = packed_shape(view.shape, panels)
-    indices = [r.start for d, r in enumerate(view.ranges) if d not in (panels.across, panels.depth)]
-    offset: Expr = Const(0)
-    for d, index in enumerate(indices):
-        offset = offset + index * product(outside[d + 1 :])
-    depth = view.shape[panels.depth]
-    offset = offset * matrix + view.ranges[panels.across].start * depth
-    return offset + view.ranges[panels.depth].start * panels.width, depth * panels.width
+        offset, leading = side.place
+        arguments += [context.pointer(side.view, substitute(offset, zeros)), context.c(leading)]
+    if one.kernel.start == "either":
+        arguments.append(context.c(one.first))
+    if one.links.count == 1:
+        context.writer.call(name, arguments)
+        return
+    scalar, vector = (
+        (one.links.a, one.links.b)
+        if one.kernel.vectorised == "n"
+        else (
+            one.links.b,
+            one.links.a,
+        )
+    )
+    with context.writer.block():
+        for operand, offsets in (("scalar", scalar), ("vector", vector)):
+            fixed = "static " if all(isinstance(o, Const) for o in offsets) else ""
+            head = f"{fixed}const long {operand}_offsets[{len(offsets)}]"
+            context.writer.array(head, [context.c(o) for o in offsets])
+        arguments += [str(one.links.count), "scalar_offsets", "vector_offsets"]
+        context.writer.call(name, arguments)

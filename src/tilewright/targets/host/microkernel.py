@@ -17,6 +17,8 @@ from tilewright.targets.host.instruction_sets import InstructionSet
 
 Layout = Literal["row", "column", "panels"]
 Start = Literal["accumulate", "overwrite", "either"]
+Prefetch = Literal["c", "rows", "panels"]
+PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Microkernel:
     `start` says whether C is added to, overwritten, or either by the argument `first`. `offsets`
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
     argument `last` says whether C is complete. Blocks along `inner` run inside those along the
-    other dimension.
+    other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
+    the next block takes, and the panel of the other one that comes next.
     """
 
     isa: InstructionSet
@@ -51,7 +54,7 @@ class Microkernel:
     offsets: bool = False
     inner: Along = "m"
     unroll: int = 4
-    prefetch: bool = True
+    prefetch: frozenset[Prefetch] = frozenset()
 
     def __post_init__(self) -> None:
         needed = self.vectors * self.scalars + self.vectors + 1

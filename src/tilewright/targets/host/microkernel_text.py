@@ -134,7 +134,22 @@ def _height(kernel: Microkernel) -> str:
 
 def _runs_ahead(kernel: Microkernel) -> bool:
     """Whether a block prefetches the next one's rows: the processor does not foresee that many."""
-    return kernel.prefetch and kernel.scalar_runs_along_k and not kernel.offsets
+    return "rows" in kernel.prefetch and kernel.scalar_runs_along_k and not kernel.offsets
+
+
+def _streams_ahead(kernel: Microkernel) -> bool:
+    """Whether a block prefetches the next panel, which may come from far away."""
+    return "panels" in kernel.prefetch and kernel.vector_layout == "panels"
+
+
+def _next_panel(kernel: Microkernel) -> str:
+    """Elements from this panel to the one after it, once this one is used for the last time; the
+    first follows the last, for the next call may well begin with it.
+    """
+    following = f"j + {kernel.width} < columns ? ldy : -j / {kernel.width} * ldy"
+    if kernel.inner == kernel.vectorised:
+        return following
+    return f"i + height < rows ? 0 : {following}"
 
 
 def _ahead(kernel: Microkernel) -> str:
@@ -155,6 +170,9 @@ def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer:
     if _runs_ahead(kernel):
         given.append(f"ahead * {kernel.dtype.size_bytes}")
         writer.line(f"const long ahead = {_ahead(kernel)};")
+    if _streams_ahead(kernel):
+        given.append("beyond")
+        writer.line(f"const long beyond = {_next_panel(kernel)};")
     writer.line("const long left = columns - j;")
     with writer.block("switch (height)"):
         for height in heights:
@@ -200,6 +218,7 @@ class _Block:
             "long ldz",
             *_declared(self.kernel),
             *(["long ahead"] if _runs_ahead(self.kernel) else []),
+            *(["long beyond"] if _streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),
         ]
         name = f"{self.name}_{self.height}x{self.vectors}{'_tail' if self.tail else ''}"
@@ -244,39 +263,38 @@ class _Block:
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
             self._write_steps(writer, "for (long p = 0; p < k; p++)", bases)
             return
-        with writer.block("for (long p = 0, end, line = 0; p < k; p = end, line++)"):
+        with writer.block("for (long p = 0, end; p < k; p = end)"):
             steps = _LINE_BYTES // kind.size_bytes
             writer.line(f"end = k - p < {steps} ? k : p + {steps};")
-            writer.line(f"const char *fz = (const char *)({self._z_line()});")
-            if _runs_ahead(self.kernel):
-                writer.line("const char *fx = b0 + ahead;")
+            self._write_prefetches(writer)
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
             self._write_steps(writer, "for (long q = p; q < end; q++)", bases)
 
-    def _z_line(self) -> str:
-        """Where the line of C's rows begins that is fetched beside line `line` of k; a row that
-        does not begin with a cache line reaches into one more than it has.
-        """
-        kernel = self.kernel
-        per_vector = max(1, _LINE_BYTES // kernel.isa.vector_bytes)
-        places = [self._z(0, v) for v in range(0, self.vectors, per_vector)]
-        if not kernel.c_panel:
-            places.append(f"{self._z(0, self.vectors)} - 1")
-        text = places[0]
-        for number, place in enumerate(places[1:], start=1):
-            text = f"line == {number} ? {place} : {text}"
-        return text
-
     def _write_prefetches(self, writer: CWriter) -> None:
-        """Fetches C and the next block's rows, one of each in each step: never many at once."""
-        size = self.kernel.dtype.size_bytes
-        pitch = f"{self.kernel.c_panel or 'ldz'} * {size}"
-        for _ in range(-(-self.height * size // _LINE_BYTES)):
-            writer.line("__builtin_prefetch(fz, 1);")
-            writer.line(f"fz += {pitch};")
-            if _runs_ahead(self.kernel):
-                writer.line("__builtin_prefetch(fx);")
-                writer.line("fx += x1;")
+        """Fetches what the steps on one line of k stand in for: some lines of C at the start of the
+        sum, the same line of the next block's rows, as many lines of the next panel.
+        """
+        kernel, size = self.kernel, self.kernel.dtype.size_bytes
+        if "c" in kernel.prefetch:
+            per_line = _LINE_BYTES // size
+            places = range(0, self.vectors * kernel.lanes, per_line)
+            for number, column in enumerate(places):
+                with writer.block(f"if ({self._at_line(number)})"):
+                    for i in range(self.height):
+                        writer.line(f"__builtin_prefetch({self._z(i, column // kernel.lanes)}, 1);")
+        if _runs_ahead(kernel):
+            for i in range(self.height):
+                writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
+        if _streams_ahead(kernel):
+            with writer.block("if (beyond)"):
+                lines = _LINE_BYTES // size * kernel.width * size
+                for at in range(0, lines, _LINE_BYTES):
+                    writer.line(f"__builtin_prefetch(y0 + beyond + {at // size}, 0, 2);")
+
+    def _at_line(self, number: int) -> str:
+        """Whether this is the line of k with that number in the whole sum."""
+        here = f"p == {number * _LINE_BYTES // self.kernel.dtype.size_bytes}"
+        return f"r == 0 && {here}" if self.kernel.offsets else here
 
     def _write_steps(self, writer: CWriter, loop: str, bases: Sequence[int]) -> None:
         """The loop that loads, broadcasts and multiplies."""
@@ -289,8 +307,6 @@ class _Block:
                 for v in range(self.vectors):
                     sum_ = f"s{i}_{v}"
                     writer.line(f"{sum_} = tw_multiply_add_{kind}(e{i}, v{v}, {sum_});")
-            if self.kernel.prefetch:
-                self._write_prefetches(writer)
             for base in bases:
                 writer.line(f"b{base} += {step};")
             packed = self.kernel.vector_layout == "panels"

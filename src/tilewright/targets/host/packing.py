@@ -11,11 +11,12 @@ from tilewright.common.dtypes import DType
 
 _PACK = """\
 /* Packs `extent` x k elements of x into panels of BLOCK: to[i / BLOCK][p][i % BLOCK]. Neighbours
-   along the extent are `step` elements apart, those along k `k_step`; new elements are zero. */
+   along the extent are `step` elements apart, those along k `k_step`, panels `pitch`; new elements
+   are zero. */
 static void NAME(long extent, long k, const TYPE *restrict x, long step, long k_step,
-        TYPE *restrict to)
+        TYPE *restrict to, long pitch)
 {
-    for (long i = 0; i < extent; i += BLOCK, x += BLOCK * step, to += BLOCK * k) {
+    for (long i = 0; i < extent; i += BLOCK, x += BLOCK * step, to += pitch) {
         const long height = extent - i < BLOCK ? extent - i : BLOCK;
         if (height == BLOCK && step == 1) {
             for (long p = 0; p < k; p++)
@@ -53,10 +54,9 @@ static void NAME(long rows, long columns, long padded, const TYPE *restrict x, l
 
 
 def emit_pack(name: str, kind: DType, block: int) -> str:
-    """C text of `static void name(extent, k, x, step, k_step, to)`, which packs into panels.
+    """C text of `static void name(extent, k, x, step, k_step, to, pitch)`, which packs into panels.
 
-    `to` holds ceil(extent / block) * block * k elements; the leading dimension of the panels is
-    block * k.
+    A panel takes block * k elements of `to`, `pitch` elements after the one before.
     """
     return _named(_PACK, name, kind).replace("BLOCK", str(block))
 

@@ -1,6 +1,6 @@
 """How each matrix product of a program is computed: its micro-kernel, and what that takes packed.
 
-In: an explicit program without parameters. Out: a `Product` per call of the matrix primitive, and
+In: an explicit program without parameters. Out: a `Product` per chain of matrix products, and
 the packed form of the buffers and of the constants that are read by vectors. Copies into buffers
 pack them on the way; a constant that is used in place is packed once, before the first call.
 """
@@ -12,44 +12,43 @@ from dataclasses import dataclass
 
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, product, round_up
-from tilewright.ir.matrix import Matrix, as_view, matrix_form
-from tilewright.ir.nodes import Call, For, If, Operand, Program, Stmt, Tile, Transfer, View
+from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
+from tilewright.ir.chains import Chain, chains_of
+from tilewright.ir.matrix import as_view, matrix_form
+from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
 from tilewright.machine import Machine
 from tilewright.targets.base import Panels
 from tilewright.targets.c_expression import Scope, bounds_of
 from tilewright.targets.host.epilogue import Along
 from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
-from tilewright.targets.host.microkernel import Microkernel, row_counts
+from tilewright.targets.host.links import Links, Side, linked, packed_elements
+from tilewright.targets.host.microkernel import Microkernel, Prefetch, Start, row_counts
 
 _ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
+_START: dict[Expr, Start] = {Const(0): "accumulate", Const(1): "overwrite"}
 _MOST_ITERATIONS = 4096
 """Of a loop whose every iteration is looked at to know the heights of register blocks."""
 
 
 @dataclass(frozen=True)
-class Side:
-    """One operand of a product: its view, and how it is walked: `panels`, or `form`."""
-
-    view: View
-    form: Matrix
-    panels: Panels | None = None
-
-
-@dataclass(frozen=True)
 class Product:
-    """One call of the matrix primitive; `heights` of register blocks that it needs."""
+    """One chain of products; `heights` of register blocks that it needs.
+
+    C is overwritten where `first` is not zero.
+    """
 
     c: Side
     a: Side
     b: Side
+    links: Links
+    first: Expr
     kernel: Microkernel
     heights: frozenset[int]
 
     @property
     def extents(self) -> tuple[Expr, Expr, Expr]:
-        """m, n and k."""
-        return _extent(self.c.view, "m"), _extent(self.c.view, "n"), _extent(self.a.view, "k")
+        """m, n and the k of one link."""
+        return _extent(self.c.view, "m"), _extent(self.c.view, "n"), self.links.k
 
 
 @dataclass(frozen=True)
@@ -85,18 +84,19 @@ def plan_products(program: Program, machine: Machine) -> Products:
     """Choose micro-kernels and packed forms; ProgramError for operands that none can take."""
     found = list(scoped(program.body, Scope()))
     calls = [(s, scope) for s, scope in found if isinstance(s, Call) and s.primitive == "gemm"]
+    chains = {id(chain.call): chain for chain in chains_of(program)}
     others = [s for s, _ in found]
     packed: dict[str, Panels] = {}
     elements: dict[str, int] = {}
     products = []
     for call, scope in calls:
-        one = _product(call, scope, program, others, machine)
+        one = _product(chains[id(call)], scope, program, others, machine)
         products.append((call, one))
         side = one.b if one.kernel.vectorised == "n" else one.a
         if side.panels:
             packed[side.view.buffer] = side.panels
-            outside, matrix = packed_shape(side.view.shape, side.panels)
-            elements[side.view.buffer] = bounds_of(product(outside) * matrix, scope)[1]
+            size = packed_elements(side.view.shape, side.panels)
+            elements[side.view.buffer] = bounds_of(size, scope)[1]
     return Products(tuple(products), packed, elements)
 
 
@@ -116,8 +116,9 @@ def scoped(body: tuple[Stmt, ...], scope: Scope) -> Iterator[tuple[Stmt, Scope]]
 
 
 def _product(
-    call: Call, scope: Scope, program: Program, others: list[Stmt], machine: Machine
+    chain: Chain, scope: Scope, program: Program, others: list[Stmt], machine: Machine
 ) -> Product:
+    call = chain.call
     isa = instruction_set_of(machine)
     views = [as_view(operand, program) for operand in call.operands]
     c, a, b = (Side(v, matrix_form(v, *r)) for v, r in zip(views, _ROLES, strict=True))
@@ -129,6 +130,7 @@ def _product(
     index = 2 if vectorised == "n" else 1
     loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, others)
     a, b = (a, loaded) if vectorised == "n" else (loaded, b)
+    links = linked(chain, a, b)
     kernel = Microkernel(
         isa,
         kind,
@@ -137,10 +139,33 @@ def _product(
         vectorised,
         a_layout="panels" if a.panels else a.form.order,
         b_layout="panels" if b.panels else b.form.order,
+        start=_START.get(chain.first, "either"),
+        offsets=links.count > 1,
         inner="m" if vectorised == "n" else "n",
+        prefetch=_prefetched(call, vectorised, program, machine),
     )
     rows = _extent(c.view, "m" if vectorised == "n" else "n")
-    return Product(c, a, b, kernel, _heights(kernel, rows, scope))
+    return Product(c, a, b, links, chain.first, kernel, _heights(kernel, rows, scope))
+
+
+def _prefetched(
+    call: Call, vectorised: Along, program: Program, machine: Machine
+) -> frozenset[Prefetch]:
+    """What lies where it may have to come from far away: operands in place, and of panels those
+    that the second cache cannot keep.
+    """
+    c, a, b = call.operands
+    broadcast, loaded = (a, b) if vectorised == "n" else (b, a)
+    found: set[Prefetch] = {"c"} if isinstance(c, Tile) else set()
+    if isinstance(broadcast, Tile):
+        found.add("rows")
+    caches = machine.memory.caches
+    if isinstance(loaded, Tile) and caches is not None:
+        tensor = program.tensor(loaded.tensor)
+        size = int(evaluate(product(tensor.shape), {})) * dtype(tensor.dtype).size_bytes
+        if size > caches.l2.capacity_bytes // 2:
+            found.add("panels")
+    return frozenset(found)
 
 
 def _element_type(operand: Operand, program: Program) -> DType:
@@ -237,16 +262,23 @@ def _panels_of_constant(
             isinstance(o, Tile) and o.tensor == tile.tensor and o is not tile for o in stmt.operands
         ):
             return None
-    return Panels(*dims, width)
+    return Panels(*dims, width, _block(tile.ranges[dims[1]], tensor.shape[dims[1]]))
+
+
+def _block(depth: Range, size: Expr) -> int:
+    """Indices along k of one product, where all products take whole blocks of so many; else 0."""
+    steps = [coefficient(depth.start, v) for v in sorted(free_vars(depth.start))]
+    zeros = dict.fromkeys(free_vars(depth.start), 0)
+    match steps:
+        case [Const(block)] if evaluate(depth.start, zeros) == 0 and depth.extent in (
+            Const(block),
+            minimum(block, size - depth.start),
+        ):
+            return block
+        case _:
+            return 0
 
 
 def _extent(view: View, role: str) -> Expr:
     pairs = zip(view.roles, view.ranges, strict=True)
     return product(r.extent for letter, r in pairs if letter == role)
-
-
-def packed_shape(shape: tuple[Expr, ...], panels: Panels) -> tuple[tuple[Expr, ...], Expr]:
-    """(extents of the dimensions outside, elements of one packed matrix)."""
-    inside = (panels.across, panels.depth)
-    outside = tuple(e for d, e in enumerate(shape) if d not in inside)
-    return outside, round_up(shape[panels.across], panels.width) * shape[panels.depth]

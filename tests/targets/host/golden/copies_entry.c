@@ -10,7 +10,7 @@ void copies(const float *a, const float *b, float *c, void *workspace)
             tw_fill_f32(c_tile, count, y_stride, 0.0);
         }
         for (long depth = 0; depth < 2; depth++) {
-            tw_pack_f32_32(32, 20, b + col * 32 * 40 + depth * 20, 40, 1, b_tile);
+            tw_pack_f32_32(32, 20, b + col * 32 * 40 + depth * 20, 40, 1, b_tile, 640);
             tw_product0(30, 32, 20, a + depth * 20, 40, b_tile, 640, c_tile, 32);
         }
         {

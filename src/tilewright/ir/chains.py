@@ -1,0 +1,154 @@
+"""Chains: consecutive matrix products that add into one C, as one product over pairs of operands.
+
+In: a statement list. Out: the chain that begins at a place, if one does. The loops of a convolution
+over kernel taps are one: a core that sums all their products in registers loads and stores C once.
+A zero fill of C just before belongs to the chain: its first product overwrites C instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, coefficient, free_vars, product
+from tilewright.ir.nodes import Call, For, If, Operand, Program, Stmt, Tile, View
+
+_NEVER, _ALWAYS = Const(0), Const(1)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The products of `call` in all iterations of `loops`, outermost first, added into one C.
+
+    C is overwritten where `first` is not zero, and added to elsewhere.
+    """
+
+    call: Call
+    loops: tuple[For, ...] = ()
+    first: Expr = _NEVER
+
+    @property
+    def links(self) -> Expr:
+        """How many products it has."""
+        return product(f.extent for f in self.loops)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A zero fill of `operand` where `condition` is not zero; `otherwise` is done elsewhere."""
+
+    operand: Operand
+    condition: Expr = _ALWAYS
+    otherwise: tuple[Stmt, ...] = ()
+
+
+def with_chains(body: tuple[Stmt, ...]) -> Iterator[Stmt | Chain]:
+    """The statements in order, products as the longest chains that begin with them."""
+    index = 0
+    while index < len(body):
+        found = chain_at(body, index)
+        if found is None:
+            yield body[index]
+            index += 1
+        else:
+            chain, index = found
+            yield chain
+
+
+def chain_at(body: tuple[Stmt, ...], index: int) -> tuple[Chain, int] | None:
+    """The chain that begins with statement `index`, and the index of the statement after it."""
+    fill = zero_fill(body[index])
+    if fill is None:
+        chain = _linked(body[index])
+        return None if chain is None else (chain, index + 1)
+    chain = _linked(body[index + 1]) if index + 1 < len(body) else None
+    if chain is None or fill.otherwise or not _same_region(fill.operand, chain.call.operands[0]):
+        return None
+    return Chain(chain.call, chain.loops, fill.condition), index + 2
+
+
+def zero_fill(stmt: Stmt) -> Fill | None:
+    """The statement as a zero fill, under a condition or not."""
+    match stmt:
+        case Call("fill", (operand,)) if float(stmt.attribute("value", 0.0)) == 0.0:
+            return Fill(operand)
+        case If(condition, (Call() as call,), otherwise):
+            inner = zero_fill(call)
+            return Fill(inner.operand, condition, otherwise) if inner else None
+        case _:
+            return None
+
+
+def memory_of(operand: Operand) -> str:
+    """The name of the tensor or buffer that the operand is a region of."""
+    return operand.tensor if isinstance(operand, Tile) else operand.buffer
+
+
+def _linked(stmt: Stmt) -> Chain | None:
+    """A product inside loops that leave C alone and move the other operands evenly."""
+    loops: list[For] = []
+    while isinstance(stmt, For) and len(stmt.body) == 1:
+        loops.append(stmt)
+        stmt = stmt.body[0]
+    if not (isinstance(stmt, Call) and stmt.primitive == "gemm"):
+        return None
+    names = frozenset(f.var for f in loops)
+    c, *factors = stmt.operands
+    moved = any(names & free_vars(r.start) for r in c.ranges)
+    uneven = any(names & _sizes(o) for o in stmt.operands) or any(
+        names & free_vars(f.extent) for f in loops
+    )
+    if moved or uneven or not all(_is_linear(o, names) for o in factors):
+        return None
+    return Chain(stmt, tuple(loops))
+
+
+def _sizes(operand: Operand) -> frozenset[str]:
+    """Symbols of all that has to stay the same from link to link."""
+    ranges = frozenset[str]().union(
+        *(free_vars(r.extent) | free_vars(r.step) for r in operand.ranges)
+    )
+    if isinstance(operand, Tile):
+        return ranges
+    return ranges.union(free_vars(operand.slot), *map(free_vars, operand.shape))
+
+
+def _is_linear(operand: Operand, names: frozenset[str]) -> bool:
+    try:
+        for r in operand.ranges:
+            for name in names & free_vars(r.start):
+                coefficient(r.start, name)
+    except ProgramError:
+        return False
+    return True
+
+
+def _same_region(one: Operand, other: Operand) -> bool:
+    match one, other:
+        case Tile(), Tile():
+            return (one.tensor, one.ranges) == (other.tensor, other.ranges)
+        case View(), View():
+            mine = one.buffer, one.slot, one.shape, one.ranges
+            return mine == (other.buffer, other.slot, other.shape, other.ranges)
+        case _:
+            return False
+
+
+def chains_of(program: Program) -> tuple[Chain, ...]:
+    """All chains of a program in order."""
+    return tuple(_within(program.body))
+
+
+def _within(body: tuple[Stmt, ...]) -> Iterator[Chain]:
+    for stmt in with_chains(body):
+        match stmt:
+            case Chain():
+                yield stmt
+            case For():
+                yield from _within(stmt.body)
+            case If(_, then, orelse):
+                yield from _within(then)
+                yield from _within(orelse)
+            case _:
+                pass

@@ -1,0 +1,153 @@
+"""Convolution where the operands lie: for machines whose cores address main memory through caches.
+
+Images are channels-last. For one row of pixels (n) and some output channels (m, the vectors) the
+products of all kernel taps and input channels (k) add into the same C: one chain (`ir.chains`),
+whose sums stay in registers. A 1x1 kernel without border or stride is one matrix product over all
+pixels. Nothing is copied but what pays: the constant weights are packed once, beforehand.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.ops import Conv2d
+from tilewright.seeds.conv2d import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.gemm import gemm_space
+from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.space import Seed, Space, seed, tile_factor
+from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Step
+
+Pair = tuple[int, int]
+
+CHANNELS_LAST = ("group", "batch", "rows", "cols", "channels")
+"""Storage order of images with the channels of a pixel contiguous, image by image."""
+_WEIGHTS = ("group", "kernel_rows", "kernel_cols", "in_channels", "out_channels")
+_LAYOUTS = (
+    ((Layout("x", CHANNELS_LAST), Layout("y", CHANNELS_LAST)),),
+    ((Layout("w", _WEIGHTS),),),
+)
+_TAPS = ("kernel_row", "kernel_col")
+
+
+@seed("conv2d", name="direct", addressed=True)
+def direct(op: Conv2d) -> Seed | None:
+    """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
+    return None if _is_product(op) else _direct(op.kernel, op.stride, op.dilation)
+
+
+@seed("conv2d", name="pointwise", addressed=True)
+def pointwise(op: Conv2d) -> Seed | None:
+    """A 1x1 kernel as one matrix product over the pixels of all images."""
+    return _pointwise() if _is_product(op) else None
+
+
+def _is_product(op: Conv2d) -> bool:
+    return (op.kernel, op.stride) == ((1, 1), (1, 1)) and not any(op.padding)
+
+
+@cache
+def _direct(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
+    x, w, y = images(), weights(kernel), results()
+    conv = _by_row(kernel, stride, dilation, x, w, y)
+    out_channel, in_channel = conv.axis("out_channel"), conv.axis("in_channel")
+    space = (
+        Space(conv)
+        .split(out_channel, in_channel)
+        .spread(out_channel, "rows")
+        .spread(in_channel, "both")
+        .choose(*_pixels(kernel))
+        .vectorize("m")
+        .stage(x, None, "out_row", "out_channel")
+        .in_place(y, w, x)
+        .limit(largest=1024, most=8)
+    )
+    return Seed("direct", (x, w, y), (space,), _LAYOUTS, ("x", "w"), "y")
+
+
+def _by_row(
+    kernel: Pair, stride: Pair, dilation: Pair, x: TensorSpec, w: TensorSpec, y: TensorSpec
+) -> Nest:
+    group, image = axis("group", GROUPS), axis("image", BATCH)
+    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
+    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    row = out_row.var * stride[0] + kernel_row.var * dilation[0]
+    col = out_col.var * stride[1] + kernel_col.var * dilation[1]
+    return nest(
+        "direct",
+        "gemm",
+        (group, image, out_channel, in_channel, out_row, out_col, kernel_row, kernel_col),
+        {"m": out_channel, "n": out_col, "k": in_channel},
+        y.at(group=group, batch=image, rows=out_row, cols=out_col, channels=out_channel),
+        w.at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+        ),
+        x.at(group=group, batch=image, rows=row, cols=col, channels=in_channel),
+    )
+
+
+def _pixels(kernel: Pair) -> tuple[tuple[Step, ...], ...]:
+    """The pixels of one product, and the loops around it: a row; with one tap also several rows,
+    which are then copied next to each other.
+    """
+    orders = (
+        ("out_channel", "in_channel", "out_row"),
+        ("in_channel", "out_channel", "out_row"),
+        ("in_channel", "out_row", "out_channel"),
+        ("out_row", "out_channel", "in_channel"),
+    )
+    reorders = [Reorder(("group", "image", *order, *_TAPS)) for order in orders]
+    if kernel != (1, 1):
+        return tuple((order,) for order in reorders)
+    rows = (
+        Split("out_row", tile_factor("out_row")),
+        Fuse("out_row", "n"),
+        Spread("out_row", "columns"),
+    )
+    return (*((order,) for order in reorders), *((*rows, order) for order in reorders))
+
+
+@cache
+def _pointwise() -> Seed:
+    x, w, y = images(), weights((1, 1)), results()
+    pixels = BATCH * OUT_ROWS * OUT_COLS
+    x_pixels = tensor(
+        "x_pixels", "input", storage="x", group=GROUPS, pixels=pixels, channels=IN_CHANNELS
+    )
+    y_pixels = tensor(
+        "y_pixels", "output", storage="y", group=GROUPS, pixels=pixels, channels=OUT_CHANNELS
+    )
+    group, pixel = axis("group", GROUPS), axis("pixel", pixels)
+    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    product = nest(
+        "pointwise",
+        "gemm",
+        (group, out_channel, pixel, in_channel),
+        {"m": out_channel, "n": pixel, "k": in_channel},
+        y_pixels.at(group=group, pixels=pixel, channels=out_channel),
+        w.at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=0,
+            kernel_cols=0,
+        ),
+        x_pixels.at(group=group, pixels=pixel, channels=in_channel),
+    )
+    space = gemm_space(product, "out_channel", "pixel", "in_channel")
+    tensors = (x, w, y, x_pixels, y_pixels)
+    return Seed("pointwise", tensors, (space,), _LAYOUTS, ("x", "w"), "y")

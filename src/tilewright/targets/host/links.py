@@ -1,0 +1,138 @@
+"""Where the operands of a chain of products lie: its pairs, as offsets from the first.
+
+In: a chain and its two factors with the way each is walked. Out: `Links`. Links that continue each
+other in both operands are one of a larger k: the taps of a row of a kernel, where all channels of a
+pixel are taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product as combinations
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, coefficient, product, round_up, substitute
+from tilewright.ir.chains import Chain
+from tilewright.ir.matrix import Matrix
+from tilewright.ir.nodes import View
+from tilewright.targets.base import Panels
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand of a product: its view, and how it is walked: `panels`, or `form`."""
+
+    view: View
+    form: Matrix
+    panels: Panels | None = None
+
+    @property
+    def place(self) -> tuple[Expr, Expr]:
+        """(elements to the operand's first, leading dimension)."""
+        if self.panels is None:
+            return self.form.offset_elements, self.form.leading_dimension
+        ranges, panels = self.view.ranges, self.panels
+        outside = outside_of(self.view.shape, panels)
+        index: Expr = Const(0)
+        for d, extent in outside:
+            index = index * extent + ranges[d].start
+        taps, block = product(e for _, e in outside), block_of(self.view.shape, panels)
+        panel = taps * rounded_depth(self.view.shape, panels)
+        offset = ranges[panels.across].start * panel
+        start = ranges[panels.depth].start
+        within = start * taps + index * block if panels.block else index * block + start
+        return offset + within * panels.width, panel * panels.width
+
+    def step(self, contiguous: str) -> Expr:
+        """Elements from one index of k to the next; `contiguous`: the order in which they are
+        neighbours.
+        """
+        if self.panels is not None:
+            return Const(self.panels.width)
+        return Const(1) if self.form.order == contiguous else self.form.leading_dimension
+
+
+def outside_of(shape: tuple[Expr, ...], panels: Panels) -> list[tuple[int, Expr]]:
+    """The dimensions that lie between panels and depth, with their extents."""
+    inside = (panels.across, panels.depth)
+    return [(d, e) for d, e in enumerate(shape) if d not in inside]
+
+
+def block_of(shape: tuple[Expr, ...], panels: Panels) -> Expr:
+    """Indices of the depth in a block."""
+    return Const(panels.block) if panels.block else shape[panels.depth]
+
+
+def rounded_depth(shape: tuple[Expr, ...], panels: Panels) -> Expr:
+    """The depth in whole blocks."""
+    return round_up(shape[panels.depth], panels.block or 1)
+
+
+def packed_elements(shape: tuple[Expr, ...], panels: Panels) -> Expr:
+    """Elements of a tensor or tile in panels."""
+    across = round_up(shape[panels.across], panels.width)
+    taps = product(e for _, e in outside_of(shape, panels))
+    return across * taps * rounded_depth(shape, panels)
+
+
+@dataclass(frozen=True)
+class Links:
+    """The pairs of operands of a chain, in elements from those of the first; `k` of each."""
+
+    a: tuple[Expr, ...]
+    b: tuple[Expr, ...]
+    k: Expr
+
+    @property
+    def count(self) -> int:
+        """How many products are summed."""
+        return len(self.a)
+
+
+def linked(chain: Chain, a: Side, b: Side) -> Links:
+    """The links of a chain; ProgramError where a loop's extent is not known."""
+    found = Links(_offsets(chain, a), _offsets(chain, b), _depth(a.view))
+    return _joined(found, a.step("row"), b.step("column"))
+
+
+def _depth(view: View) -> Expr:
+    pairs = zip(view.roles, view.ranges, strict=True)
+    return product(r.extent for letter, r in pairs if letter == "k")
+
+
+def _offsets(chain: Chain, side: Side) -> tuple[Expr, ...]:
+    offset, _ = side.place
+    extents = []
+    for f in chain.loops:
+        if not isinstance(f.extent, Const):
+            raise ProgramError(f"loop {f.var!r} of a chain of products has no constant extent")
+        extents.append(f.extent.value)
+    names = [f.var for f in chain.loops]
+    zeros = dict.fromkeys(names, Const(0))
+    steps = [substitute(coefficient(offset, name), zeros) for name in names]
+    found = []
+    for indices in combinations(*map(range, extents)):
+        at: Expr = Const(0)
+        for index, step in zip(indices, steps, strict=True):
+            at = at + step * index
+        found.append(at)
+    return tuple(found)
+
+
+def _joined(links: Links, a_step: Expr, b_step: Expr) -> Links:
+    """The same products in as few links of one k as there can be."""
+    offsets = [(x, y) for x, y in zip(links.a, links.b, strict=True)]
+    if not isinstance(links.k, Const):
+        return links
+    for run in range(links.count, 1, -1):
+        if links.count % run:
+            continue
+        starts = offsets[::run]
+        expected = [
+            (x + a_step * links.k * i, y + b_step * links.k * i)
+            for x, y in starts
+            for i in range(run)
+        ]
+        if expected == offsets:
+            return Links(tuple(x for x, _ in starts), tuple(y for _, y in starts), links.k * run)
+    return links
