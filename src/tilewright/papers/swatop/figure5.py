@@ -21,5 +21,12 @@ def run(lab: Lab) -> Result:
     """40 layers at each batch."""
     cases = {batch: layers(batch, first=False) for batch in BATCHES}
     return speedup_result(
-        lab, "figure5", TITLE, IMPLICIT, cases, alike_is="our matrix product in both"
+        lab, "figure5", TITLE, IMPLICIT, cases, alike_is="our matrix product in both", notes=_NOTES
     )
+
+
+_NOTES = (
+    "our matrix product takes 16 cycles per k and runs the tuned schedules; that of the public"
+    " kernels takes 19 and a taken branch. With ours in both the averages are within a few per"
+    " cent of the published ones: the rest of the speedup is the product's",
+)

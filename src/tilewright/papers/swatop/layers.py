@@ -60,6 +60,7 @@ def speedup_result(
     cases: dict[int, dict[str, Conv2d]],
     *,
     alike_is: str | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Result:
     """Every layer at every batch, beside what the text says of all of them.
 
@@ -91,7 +92,11 @@ def speedup_result(
         title=title,
         rows=tuple(rows),
         summary=summary,
-        notes=(f"published: {table.source}", f"on {on.described()}, double precision, four groups"),
+        notes=(
+            f"published: {table.source}",
+            f"on {on.described()}, double precision, four groups",
+            *notes,
+        ),
     )
 
 
