@@ -1,6 +1,7 @@
 """Properties draw the same examples in every run, more and others with `make fuzz`.
 
-What is compiled on the way is kept in the checkout, not among the user's own files.
+What is compiled on the way is kept in the checkout, not among the user's own files, and the user's
+calibration of the computer is not there.
 """
 
 import os
@@ -9,4 +10,6 @@ from pathlib import Path
 from support.examples import register_profiles
 
 register_profiles()
-os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
+_OWN = Path(__file__).parents[1] / ".pytest_cache"
+os.environ["XDG_CACHE_HOME"] = str(_OWN / "compiled")
+os.environ["XDG_CONFIG_HOME"] = str(_OWN / "config")

@@ -45,4 +45,5 @@ def calibrate_command(
     write_calibration(measured, path)
     output.value(CalibrationResult(str(path), measured))
     output.show(*calibration_head(measured), *calibration_tables(measured))
-    output.show(f"written: {path}", f"use it: --machine {path}")
+    used = "host" if path == calibration_path() else path
+    output.show(f"written: {path}", f"use it: --machine {used}")

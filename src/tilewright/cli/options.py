@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.output import UsageProblem
-from tilewright.machine import Machine, load_machine
+from tilewright.machine import Machine
+from tilewright.targets.host.this_computer import machine_named
 
 _MOST = 2**31 - 1
 
@@ -37,7 +38,7 @@ class MachineOptions:
 
     def load(self) -> Machine:
         """The machine with its changes."""
-        return load_machine(self.machine, overrides(self.set))
+        return machine_named(self.machine, overrides(self.set))
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:

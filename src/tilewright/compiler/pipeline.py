@@ -19,11 +19,12 @@ from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.network.native import NativeNetwork, Search, compile_network
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
-from tilewright.machine import Machine, load_machine
+from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
 from tilewright.simulate.kernel_level import simulate
 from tilewright.targets.base import NativeTarget
+from tilewright.targets.host.this_computer import machine_named
 from tilewright.targets.registry import find_target
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
@@ -89,7 +90,7 @@ def compile(
 @overload
 def compile(  # type: ignore[overload-overlap]  # the name of a machine decides what is made
     workload: Network | str | Path,
-    machine: Literal["host", "host_avx2"],
+    machine: Literal["host", "host_avx2", "host_portable"],
     *,
     batch: int | None = ...,
     dtype: str | None = ...,
@@ -121,7 +122,7 @@ def compile(
     CapacityError where nothing fits the machine, CheckFailed where generated code computes
     something else than the reference.
     """
-    target = load_machine(machine) if isinstance(machine, str) else machine
+    target = machine_named(machine) if isinstance(machine, str) else machine
     settings = Settings(**options)
     native = isinstance(find_target(target.target), NativeTarget)
     if isinstance(workload, str | Path):
