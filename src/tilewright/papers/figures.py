@@ -99,7 +99,8 @@ def level_line(figure: Figure, value: float, label: str) -> Figure:
     """The figure with a dashed line at `value`: a published bound, a peak."""
     axes = figure.axes[0]
     axes.axhline(value, color="0.3", linestyle="--", linewidth=1, label=label)
-    axes.legend(loc="best", frameon=False)
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # keys are a Literal there
+        _legend(axes, 1, beside=True)
     return figure
 
 

@@ -105,7 +105,7 @@ def _mean_of(name: str, found: list[Pair]) -> Iterator[Row]:
         note = (
             f"least {min(values):.3f}, {sum(v < 0.98 for v in values)} of {len(values)} below 0.98"
         )
-        yield compare(name, None, average(found), "simulated", note=note, unit="x")
+        yield compare(name, None, average(found), "simulated", note=note)
 
 
 def _claim(claim: Claim, found: list[Pair]) -> Row:
