@@ -80,7 +80,8 @@ def layers(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name
             return norm(net, x, name)
         case "bias":
             bias = net.weight(f"{name}_b", (shape[1],))
-            return net.apply(Bias(shape, dtype=dtype), x, bias, name=name)
+            axis = draw(st.sampled_from([1, 1, 2])) if shape[2] == shape[1] else 1
+            return net.apply(Bias(shape, axis, dtype=dtype), x, bias, name=name)
         case "pool":
             pool = draw(st.sampled_from([max_pool2d, average_pool2d]))
             stride, padding = draw(st.sampled_from([(1, 1), (2, 0), (2, 1)]))

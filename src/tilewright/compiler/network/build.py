@@ -14,7 +14,7 @@ from typing import Literal
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
-from tilewright.compiler.network.fuse import Group, grouped, source
+from tilewright.compiler.network.fuse import Elementwise, Group, grouped, source
 from tilewright.compiler.network.memory import Memory
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
@@ -144,7 +144,7 @@ class _Builder:
             case _:
                 raise GraphError(
                     f"node {group.first.name}: {op.describe()} cannot be run on this computer, "
-                    "since what it adds are not weights per channel"
+                    "since what it takes are not weights per channel"
                 )
 
     def finish(self) -> None:
@@ -214,7 +214,7 @@ class _Builder:
                 steps.append(Apply(step.op.function, step.op.alpha, step.op.beta))
             else:
                 steps.append(Combine(step.op.function, len(operands), step.reversed))
-                operands.append(self._operand(step.other, group.shape))
+                operands.append(self._other(step, group.shape))
             words.append(step.op.kind)
         form = self._target(group.output, x.form, group.shape)
         if not steps and x.form == form:
@@ -230,6 +230,15 @@ class _Builder:
         name = last if last != group.first.name or not group.is_product else f"{last}_y"
         self._append(group, name, ", ".join(words), Map(y, tuple(operands), tuple(steps)))
         self.held[group.output] = y
+
+    def _other(self, step: Elementwise, shape: Shape) -> Operand:
+        """The second operand of an elementwise operator."""
+        if step.axis is None:
+            return self._operand(step.other, shape)
+        size = shape[step.axis]
+        vector = self._operand(step.other, (size,))
+        along = [size if axis == step.axis else 1 for axis in range(len(shape))]
+        return Operand(vector.value, row_major(along))
 
     def _pool(self, group: Group, op: Pool2d) -> None:
         x = self._operand(group.first.inputs[0], op.input_shapes[0])

@@ -19,12 +19,13 @@ from tilewright.targets.host.network.constants import Affine
 @dataclass(frozen=True)
 class Elementwise:
     """An operator on each element; `other` is the tensor of a binary one, `reversed` if that is
-    the first operand.
+    the first operand. A vector lies along `axis`.
     """
 
     op: Unary | Binary
     other: str = ""
     reversed: bool = False
+    axis: int | None = None
 
 
 @dataclass
@@ -90,6 +91,9 @@ def _begin(group: Group, weights: set[str]) -> None:
     match node.op:
         case Bias() | BatchNorm() if _affine(node, weights):
             group.affine.append(_affine_of(node))
+        case Bias(shape, axis, 1.0, kind):
+            op = Binary("add", shape, shape, kind)
+            group.steps.append(Elementwise(op, node.inputs[1], axis=axis))
         case Unary():
             group.steps.append(Elementwise(node.op))
         case Binary():
