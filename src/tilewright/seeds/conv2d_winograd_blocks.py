@@ -34,10 +34,13 @@ POINTS = {2: "0 1 -1", 4: "0 5/8 -5/8 3/2 -3/2", 6: "0 1/2 -1/2 1 -1 2 -2"}
 
 BLOCK_ROWS, BLOCKS = Var("block_rows"), Var("blocks")
 GROUP_CHANNELS, CHANNEL_GROUPS = Var("group_channels"), Var("channel_groups")
+IN_PITCH = Var("in_pitch")
 _CHANNELS_LAST = ("group", "batch", "rows", "cols", "channels")
 _TOGETHER = ("group", "block", "channel_group")
 _BLOCKS_TRIED = (1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 56)
 _FEWEST_CHANNELS = 32
+_LINE, _MEETING = 16, 512
+"""Channels of a cache line in single precision; rows of so many meet in few sets of a cache."""
 
 
 @seed("conv2d", name="winograd2", addressed=True)
@@ -71,7 +74,7 @@ def _blocked(size: int) -> Seed:
         in_channels=IN_CHANNELS,
         out_channels=OUT_CHANNELS,
     )
-    v, v_matrix = _tiles("v", points, IN_CHANNELS, cols)
+    v, v_matrix = _tiles("v", points, IN_PITCH, cols)
     products, product_matrix = _tiles("products", points, GROUP_CHANNELS, cols)
     spaces = (
         _filter_transform(w, u, size),
@@ -114,12 +117,18 @@ def _sizes_of_blocks(size: int) -> Blocks:
                 "blocks": -(-rows // height),
                 "group_channels": width,
                 "channel_groups": channels // width,
+                "in_pitch": _pitch(values["in_channels"]),
             }
             for height in heights
             for width in widths
         )
 
     return blocks
+
+
+def _pitch(channels: int) -> int:
+    """Channels, and a line to spare where rows would meet in two sets of the first cache or one."""
+    return channels + _LINE if channels % _MEETING == 0 else channels
 
 
 def _tiles(name: str, points: int, channels: Expr, cols: Expr) -> tuple[TensorSpec, TensorSpec]:

@@ -52,12 +52,14 @@ static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long colu
     TYPE pixels[WINDOW * WINDOW * LINE] = {0}, points[COUNT * LINE];
     for (long r = 0; r < WINDOW && r < rows; r++)
         for (long c = 0; c < WINDOW && c < columns; c++)
-            for (long l = 0; l < lanes; l++)
-                pixels[(r * WINDOW + c) * LINE + l] = x[r * x_row + c * x_column + l];
+            NAME_copy(lanes, pixels + (r * WINDOW + c) * LINE, x + r * x_row + c * x_column);
+    if (lanes == LINE) {
+        NAME_tile(pixels, WINDOW * LINE, LINE, v, v_point);
+        return;
+    }
     NAME_tile(pixels, WINDOW * LINE, LINE, points, LINE);
     for (long p = 0; p < COUNT; p++)
-        for (long l = 0; l < lanes; l++)
-            v[p * v_point + l] = points[p * LINE + l];
+        NAME_copy(lanes, v + p * v_point, points + p * LINE);
 }
 """
 
@@ -65,15 +67,32 @@ _EDGE_OUTPUT = """\
 static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long columns,
         TYPE *x, long x_row, long x_column, const TYPE *v, long v_point)
 {
-    TYPE pixels[WINDOW * WINDOW * LINE], points[COUNT * LINE] = {0};
-    for (long p = 0; p < COUNT; p++)
-        for (long l = 0; l < lanes; l++)
-            points[p * LINE + l] = v[p * v_point + l];
-    NAME_tile(pixels, WINDOW * LINE, LINE, points, LINE);
+    TYPE pixels[WINDOW * WINDOW * LINE], points[COUNT * LINE];
+    if (lanes == LINE) {
+        NAME_tile(pixels, WINDOW * LINE, LINE, v, v_point);
+    } else {
+        for (long i = 0; i < COUNT * LINE; i++)
+            points[i] = 0;
+        for (long p = 0; p < COUNT; p++)
+            NAME_copy(lanes, points + p * LINE, v + p * v_point);
+        NAME_tile(pixels, WINDOW * LINE, LINE, points, LINE);
+    }
     for (long r = 0; r < WINDOW && r < rows; r++)
         for (long c = 0; c < WINDOW && c < columns; c++)
-            for (long l = 0; l < lanes; l++)
-                x[r * x_row + c * x_column + l] = pixels[(r * WINDOW + c) * LINE + l];
+            NAME_copy(lanes, x + r * x_row + c * x_column, pixels + (r * WINDOW + c) * LINE);
+}
+"""
+
+_COPY = """\
+static inline void NAME_copy(long lanes, TYPE *restrict to, const TYPE *restrict from)
+{
+    if (lanes == LINE) {
+        for (long l = 0; l < LINE; l++)
+            to[l] = from[l];
+    } else {
+        for (long l = 0; l < lanes; l++)
+            to[l] = from[l];
+    }
 }
 """
 
@@ -110,7 +129,7 @@ def emit_transform(one: Transform) -> str:
         "COUNT": str(side * side),
         "LINE": str(one.line),
     }
-    text = (_EDGE_INPUT if forward else _EDGE_OUTPUT) + "\n" + _ROW
+    text = "\n".join((_COPY, _EDGE_INPUT if forward else _EDGE_OUTPUT, _ROW))
     for word, value in words.items():
         text = text.replace(word, value)
     return f"{_tile_text(one)}\n{text}"
