@@ -24,8 +24,14 @@ from tilewright.targets.host.network.plan import (
 )
 from tilewright.targets.host.network.stage_text import write_map, write_pool, write_rows
 
-SUFFIXES = ("_run", "_profile", "_sizes")
-"""What the names of a network's functions end in."""
+COMPILE_FLAGS = (
+    *(flag for flag in FLAGS if flag not in ("-shared", "-o", "library.so")),
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
+"""What one file is compiled with: no function says what went wrong but by its result, which lets
+conditions and roots be computed by vectors.
+"""
 
 
 def emit_network(
@@ -190,12 +196,11 @@ def _write_entries(plan: NetworkPlan, writer: CWriter) -> None:
 
 def _makefile(plan: NetworkPlan, files: Mapping[str, str], isa: InstructionSet) -> str:
     library = f"lib{plan.name}.so"
-    flags = [flag for flag in FLAGS if flag not in ("-shared", "-o", "library.so")]
     objects = sorted(name[:-2] + ".o" for name in files if name.endswith(".c"))
     lines = [
         "# Generated.",
         "CC = cc",
-        f"CFLAGS = {' '.join((*flags, *isa.compiler_flags))}",
+        f"CFLAGS = {' '.join((*COMPILE_FLAGS, *isa.compiler_flags))}",
         f"OBJECTS = {' '.join(objects)}",
         "",
         f"{library}: $(OBJECTS)",

@@ -22,7 +22,8 @@ _UNARY: dict[str, Texts] = {
     "floor": lambda x, a, b, f: f"floor{f}({x})",
     "hard_sigmoid": lambda x, a, b, f: f"fmin{f}(fmax{f}({a} * {x} + {b}, 0), 1)",
     "identity": lambda x, a, b, f: x,
-    "leaky_relu": lambda x, a, b, f: f"({x} < 0 ? {a} * {x} : {x})",
+    # Nothing that is computed depends on the sign, so that vectors can do it; a is below 1.
+    "leaky_relu": lambda x, a, b, f: f"({x} < {a} * {x} ? {a} * {x} : {x})",
     "log": lambda x, a, b, f: f"log{f}({x})",
     "neg": lambda x, a, b, f: f"-{x}",
     "reciprocal": lambda x, a, b, f: f"1 / {x}",
@@ -48,8 +49,12 @@ def unary_text(function: str, alpha: float, beta: float, x: str, kind: DType) ->
 
     >>> from tilewright.common.dtypes import F32
     >>> unary_text("leaky_relu", 0.1, 0.0, "v", F32)
-    '(v < 0 ? 0.1f * v : v)'
+    '(v < 0.1f * v ? 0.1f * v : v)'
+    >>> unary_text("leaky_relu", 2.0, 0.0, "v", F32)
+    '(v < 0 ? 2.0f * v : v)'
     """
+    if function == "leaky_relu" and not alpha <= 1:
+        return f"({x} < 0 ? {number(alpha, kind)} * {x} : {x})"
     suffix = "f" if kind.size_bytes == 4 else ""
     return _UNARY[function](x, number(alpha, kind), number(beta, kind), suffix)
 

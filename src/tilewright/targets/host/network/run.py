@@ -24,7 +24,7 @@ from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.base import Array
 from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.instruction_sets import instruction_set
-from tilewright.targets.host.native import FLAGS, USER, native_instruction_sets
+from tilewright.targets.host.native import USER, native_instruction_sets
 from tilewright.targets.host.network.constants import (
     Channels,
     Constant,
@@ -33,6 +33,7 @@ from tilewright.targets.host.network.constants import (
     composed,
     scaled_weights,
 )
+from tilewright.targets.host.network.emit import COMPILE_FLAGS
 from tilewright.targets.host.run import address, aligned
 
 Progress = Callable[[str, int, int], None]
@@ -160,7 +161,7 @@ def load_network(code: NetworkCode, progress: Progress = lambda *_: None) -> Loa
             f"the code of {code.name!r} needs {isa.name}, this processor has {native[0].name}",
             fix=f"a machine with core.vector_lanes = {native[0].vector_bytes // 8}",
         )
-    flags = [f for f in FLAGS if f not in ("-shared", "-o", "library.so")] + [*isa.compiler_flags]
+    flags = (*COMPILE_FLAGS, *isa.compiler_flags)
     objects = _objects(code.files, flags, progress)
     (path,) = compiled(
         USER, "host", {"objects.txt": "\n".join(map(str, objects))},
