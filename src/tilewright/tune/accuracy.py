@@ -24,8 +24,8 @@ DEFAULT_MAX_ERROR = 1e-5
 
 _LARGEST = 1.6
 """The largest deviation over the largest result is at most so much larger than its model."""
-_DIRECT_PER_TERM = 0.13
-"""Roundings of a direct sum are kept by a chain in registers, and stored seldom."""
+_DIRECT_PER_TERM = 0.53
+"""Units for each square root of a term of a sum that is one chain."""
 
 
 def expected_error(op: Op, seed: Seed) -> float:
@@ -41,25 +41,26 @@ def _roundings(op: Op, seed: Seed) -> float:
     return _DIRECT_PER_TERM * sqrt(terms)
 
 
-def error_limit(machine: Machine, max_error: float | None, algorithm: str | None) -> float:
-    """The error that candidates may have: as asked for, else the default of this computer.
+def accurate(
+    op: Op,
+    seeds: list[Seed],
+    machine: Machine,
+    max_error: float | None = None,
+    algorithm: str | None = None,
+) -> list[Seed]:
+    """The seeds whose expected error is within the limit: `max_error`, or on this computer the
+    default, or the least there is where that is more.
 
-    An algorithm that is asked for by name is limited only where an error is asked for too, and
-    other machines' algorithms only then.
+    Without a `max_error` an `algorithm` that is asked for by name has no limit, nor have those of
+    other machines. Raises ScheduleError where none is within `max_error`.
     """
-    if max_error is not None:
-        return max_error
-    by_choice = machine.memory.caches is not None and algorithm is None
-    return DEFAULT_MAX_ERROR if by_choice else float("inf")
-
-
-def accurate(op: Op, seeds: list[Seed], limit: float) -> list[Seed]:
-    """The seeds whose expected error is within the limit; ScheduleError where none is."""
+    if not seeds or (max_error is None and (algorithm or machine.memory.caches is None)):
+        return seeds
     errors = {seed.name: expected_error(op, seed) for seed in seeds}
-    kept = [seed for seed in seeds if errors[seed.name] <= limit]
-    if kept or not seeds:
-        return kept
     least = min(errors, key=lambda name: errors[name])
+    limit = max(DEFAULT_MAX_ERROR, errors[least]) if max_error is None else max_error
+    if errors[least] <= limit:
+        return [seed for seed in seeds if errors[seed.name] <= limit]
     raise ScheduleError(
         f"no algorithm computes {op.describe()} with an error of at most {limit:.1e}: "
         f"that of {least} is {errors[least]:.1e}",

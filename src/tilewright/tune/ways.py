@@ -16,7 +16,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
-from tilewright.tune.accuracy import accurate, error_limit
+from tilewright.tune.accuracy import accurate
 from tilewright.tune.legal import rules_of
 
 for _module in iter_modules(shipped_seeds.__path__):
@@ -64,11 +64,11 @@ def _ways(
     found: list[Way] = []
     refused: list[ScheduleError] = []
     addressed = rules_of(machine).in_place
-    limit = error_limit(machine, max_error, algorithm)
     for part in _partitions(op, machine, partition):
         try:
             own = seeds_for(part.piece, algorithm, addressed=addressed)
-            found += [(part, seed) for seed in accurate(part.piece, own, limit)]
+            own = accurate(part.piece, own, machine, max_error, algorithm)
+            found += [(part, seed) for seed in own]
         except ScheduleError as error:
             refused.append(error)
     if not found:
