@@ -24,7 +24,8 @@ def test_random_networks_compute_their_reference() -> None:
         network, code = pair
         weights, inputs = numbers_for(network)
         loaded = quickly_loaded(code)
-        bound = loaded.bind(loaded.constants(weights), inputs)
+        bound = loaded.bind(loaded.constants(weights))
+        bound.give(inputs)
         bound.repeat(2)
         expected = network.evaluate({**weights, **inputs})
         for name, found in bound.outputs().items():

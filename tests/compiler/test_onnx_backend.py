@@ -46,7 +46,8 @@ def test_it_computes_what_stands_beside_the_model(folder: Path) -> None:
     loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search(keep=1)))
     names = [tensor.name for tensor in network.inputs]
     inputs = dict(zip(names, tensors(folder, "input"), strict=True))
-    bound = loaded.bind(loaded.constants(network.values), inputs)
+    bound = loaded.bind(loaded.constants(network.values))
+    bound.give(inputs)
     bound.repeat(1)
     for found, expected in zip(bound.outputs().values(), tensors(folder, "output"), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,20 @@ def test_a_folder_is_replaced_only_if_it_was_written(
     assert "holds 'notes.txt', which tilewright did not write" in str(caught.value)
 
 
-def test_tensors_are_checked(compiled: NativeNetwork) -> None:
+def test_numbers_of_weights_are_let_go_once_the_constants_are_made() -> None:
+    network = replace(classifier(), values=random_weights(classifier()))
+    compiled = compile_network(network, NATIVE_HOSTS[0], Search(keep=1))
+    x = np.ones((3, 12), np.float32)
+    first = compiled.run(x)
+    assert compiled.weights == {}
+    assert network.values
+    np.testing.assert_array_equal(compiled.run(x)["y"], first["y"])
+    zeros = {name: 0 * array for name, array in network.values.items()}
+    assert not compiled.run(x, weights=zeros)["y"].any()
+
+
+def test_tensors_are_checked() -> None:
+    compiled = compile_network(classifier(), NATIVE_HOSTS[0], Search(keep=1))
     x, weights = np.ones((3, 12), np.float32), random_weights(classifier())
     with pytest.raises(GraphError) as missing:
         compiled.run(x)

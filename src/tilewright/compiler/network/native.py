@@ -54,13 +54,14 @@ def silent(stage: str, done: int, total: int) -> None:
 class NativeNetwork:
     """A whole network as one function on this computer.
 
-    `weights` are the numbers that are known; others are given to `run`.
+    `weights` are the numbers that are known, until the constants have been made of them; others are
+    given to `run`. What stays in memory is constants, arena, inputs and outputs.
     """
 
     code: NetworkCode
     machine: Machine
     loaded: LoadedNetwork
-    weights: Mapping[str, Array] = field(default_factory=dict)
+    weights: dict[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         stages = len(self.code.stages)
@@ -69,10 +70,10 @@ class NativeNetwork:
     def run(
         self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
     ) -> dict[str, Array]:
-        """The outputs by name. Inputs are given in order or by name.
+        """The outputs by name. Inputs are given in order or by name. Not for several threads.
 
-        `weights` are needed where the network came without numbers, as those of the zoo do. Raises
-        GraphError for a missing tensor, ShapeError for one of the wrong shape.
+        `weights` are needed once where the network came without numbers, as those of the zoo do.
+        Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
         bound = self.bind(self.given(inputs, named), weights)
         bound.repeat(1)
@@ -81,9 +82,16 @@ class NativeNetwork:
     def bind(
         self, inputs: Mapping[str, Array], weights: Mapping[str, Array] | None = None
     ) -> BoundNetwork:
-        """The network with its memory, to be run again and again."""
-        constants = self._constants if weights is None else self._made(weights)
-        return self.loaded.bind(constants, inputs)
+        """The network with its memory, which the next call takes over, to be run repeatedly."""
+        if weights is not None:
+            self.give_weights(weights)
+        self._bound.give(inputs)
+        return self._bound
+
+    def give_weights(self, weights: Mapping[str, Array]) -> None:
+        """Make the constants of these numbers, and of those that are known and not among them."""
+        made = self.loaded.constants({**self.weights, **weights})
+        self.__dict__["_bound"] = self.loaded.bind(made)
 
     def given(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs by name; raises GraphError for more, or other ones, than there are."""
@@ -101,7 +109,9 @@ class NativeNetwork:
 
         Nothing of tilewright is needed to build and call it. Raises as `run` does for weights.
         """
-        constants = self._constants if weights is None else self._made(weights)
+        if weights is not None:
+            self.give_weights(weights)
+        constants = self._bound.constants
         with new_folder(Path(directory)) as folder:
             write_native(folder, self.machine, self.code, constants.tobytes())
         return Path(directory)
@@ -112,11 +122,10 @@ class NativeNetwork:
         return tuple(median(column) for column in zip(*samples, strict=True))
 
     @cached_property
-    def _constants(self) -> Array:
-        return self._made({})
-
-    def _made(self, weights: Mapping[str, Array]) -> Array:
-        return self.loaded.constants({**self.weights, **weights})
+    def _bound(self) -> BoundNetwork:
+        constants = self.loaded.constants(self.weights)
+        self.weights.clear()
+        return self.loaded.bind(constants)
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,7 @@ def compile_network(
     code = cached_code(
         network, machine, repr(search), lambda: generated(network, machine, search, progress)
     )
-    return NativeNetwork(code, machine, load_network(code, progress), network.values)
+    return NativeNetwork(code, machine, load_network(code, progress), dict(network.values))
 
 
 def generated(

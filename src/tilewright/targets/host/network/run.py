@@ -89,17 +89,13 @@ class LoadedNetwork:
             self._make(constant, weights, memory[start : start + constant.elements])
         return memory
 
-    def bind(self, constants: Array, inputs: Mapping[str, Array]) -> BoundNetwork:
-        """The network with its memory and inputs; raises GraphError and ShapeError for inputs."""
-        _check("input", self.code.inputs, inputs)
+    def bind(self, constants: Array) -> BoundNetwork:
+        """The network with memory of its own."""
         element = dtype(self.code.dtype)
-        arrays = []
-        for name, shape in self.code.inputs:
-            arrays.append(aligned(prod(shape), element.name))
-            arrays[-1][...] = np.asarray(inputs[name]).reshape(-1)
-        outputs = [aligned(prod(shape), element.name) for _, shape in self.code.outputs]
+        tensors = (*self.code.inputs, *self.code.outputs)
+        arrays = [aligned(prod(shape), element.name) for _, shape in tensors]
         arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element.name)
-        return BoundNetwork(self, (*arrays, *outputs, constants, arena))
+        return BoundNetwork(self, (*arrays, constants, arena))
 
     def _make(self, constant: Constant, weights: Mapping[str, Array], place: Array) -> None:
         match constant.recipe:
@@ -124,6 +120,19 @@ class BoundNetwork:
 
     network: LoadedNetwork
     arrays: tuple[Array, ...]
+
+    @property
+    def constants(self) -> Array:
+        """The network's constants."""
+        return self.arrays[-2]
+
+    def give(self, inputs: Mapping[str, Array]) -> None:
+        """Copy inputs to where the network reads them; GraphError or ShapeError if they do not
+        fit.
+        """
+        _check("input", self.network.code.inputs, inputs)
+        for (name, _), place in zip(self.network.code.inputs, self.arrays, strict=False):
+            place[...] = np.asarray(inputs[name]).reshape(-1)
 
     def repeat(self, calls: int) -> None:
         """Compute the outputs, again and again."""
