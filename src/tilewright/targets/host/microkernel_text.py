@@ -143,13 +143,20 @@ def _streams_ahead(kernel: Microkernel) -> bool:
 
 
 def _next_panel(kernel: Microkernel) -> str:
-    """Elements from this panel to the one after it, once this one is used for the last time; the
-    first follows the last, for the next call may well begin with it.
+    """Elements from this panel to the one after it; the first follows the last, for the next call
+    may well begin with it.
     """
-    following = f"j + {kernel.width} < columns ? ldy : -j / {kernel.width} * ldy"
+    return f"j + {kernel.width} < columns ? ldy : -j / {kernel.width} * ldy"
+
+
+def _turns(kernel: Microkernel) -> tuple[str, str]:
+    """(number of this block among those that use one panel, how many they are): each fetches its
+    share of the next panel, all along, for far memory takes as long as all of them.
+    """
     if kernel.inner == kernel.vectorised:
-        return following
-    return f"i + height < rows ? 0 : {following}"
+        return "0", "1"
+    turns = f"((rows + {kernel.scalars - 1}) / {kernel.scalars})"
+    return f"i * {turns} / rows", turns
 
 
 def _ahead(kernel: Microkernel) -> str:
@@ -171,7 +178,7 @@ def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer:
         given.append(f"ahead * {kernel.dtype.size_bytes}")
         writer.line(f"const long ahead = {_ahead(kernel)};")
     if _streams_ahead(kernel):
-        given.append("beyond")
+        given += ["beyond", *_turns(kernel)]
         writer.line(f"const long beyond = {_next_panel(kernel)};")
     writer.line("const long left = columns - j;")
     with writer.block("switch (height)"):
@@ -218,7 +225,7 @@ class _Block:
             "long ldz",
             *_declared(self.kernel),
             *(["long ahead"] if _runs_ahead(self.kernel) else []),
-            *(["long beyond"] if _streams_ahead(self.kernel) else []),
+            *(["long beyond", "long turn", "long turns"] if _streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),
         ]
         name = f"{self.name}_{self.height}x{self.vectors}{'_tail' if self.tail else ''}"
@@ -286,7 +293,8 @@ class _Block:
             for i in range(self.height):
                 writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
         if _streams_ahead(kernel):
-            with writer.block("if (beyond)"):
+            with writer.block("if (turn-- == 0)"):
+                writer.line("turn = turns - 1;")
                 lines = _LINE_BYTES // size * kernel.width * size
                 for at in range(0, lines, _LINE_BYTES):
                     writer.line(f"__builtin_prefetch(y0 + beyond + {at // size}, 0, 2);")
