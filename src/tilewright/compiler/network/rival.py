@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.common.errors import ToolError
-from tilewright.graph.frontends.onnx_export import export_onnx
 from tilewright.graph.graph import Network
 from tilewright.targets.base import Array
 
@@ -45,6 +44,8 @@ def onnxruntime_session(
             "comparing with onnxruntime needs onnxruntime, which is not installed",
             fix="pip install onnxruntime",
         ) from None
+    from tilewright.graph.frontends.onnx_export import export_onnx  # heavy: onnx
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3

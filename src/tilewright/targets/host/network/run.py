@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -87,6 +88,7 @@ class LoadedNetwork:
         for constant in self.code.constants:
             start = constant.at // element.size_bytes
             self._make(constant, weights, memory[start : start + constant.elements])
+        _give_back()
         return memory
 
     def bind(self, constants: Array) -> BoundNetwork:
@@ -196,6 +198,12 @@ def _objects(files: Mapping[str, str], flags: Sequence[str], progress: Progress)
             found.append(path)
             progress("compile", len(found), len(units))
     return found
+
+
+def _give_back() -> None:
+    """Return to the system what temporary arrays have left free; glibc alone keeps it."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _check(what: str, expected: Sequence[tuple[str, Shape]], given: Mapping[str, Array]) -> None:
