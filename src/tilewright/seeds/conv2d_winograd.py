@@ -198,7 +198,7 @@ def _tile_transform(
         .spread(channel, "rows")
         .choose((Spread("image", "columns"),), (Spread("tile_col", "columns"),))
         .prefetch(pixels, tiles)
-        .limit(largest=512, most=4)
+        .limit(largest=512, most=6)
     )
 
 
