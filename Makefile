@@ -42,7 +42,7 @@ bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-1
 bench-host: $(VENV)/installed-bench ## kernels for this computer against oneDNN and onnxruntime
 	$(BIN)/python benchmarks/host_rivals.py products resnet50
 
-reproduce: $(VENV)/installed ## every table and figure of the papers into out/reproduce (hours)
+reproduce: $(VENV)/installed ## every table and figure of the papers into out/reproduce (half an hour)
 	$(BIN)/tilewright reproduce --all
 
 reproduce-quick: $(VENV)/installed-dev ## the same on a small subset of the cases (minutes)

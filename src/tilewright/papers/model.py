@@ -8,7 +8,19 @@ from collections.abc import Iterable
 from tilewright.common.errors import TilewrightError
 from tilewright.report.reproduction import Kind, Result, Row
 
-__all__ = ["ExperimentError", "Kind", "Result", "Row", "compare", "deviation_summary"]
+__all__ = [
+    "WORTH_EXPLAINING",
+    "ExperimentError",
+    "Kind",
+    "Result",
+    "Row",
+    "compare",
+    "deviation_summary",
+]
+
+
+WORTH_EXPLAINING = 0.1
+"""A published number that ours is further from needs a reason."""
 
 
 class ExperimentError(TilewrightError):
@@ -25,9 +37,12 @@ def compare(
     *,
     note: str = "",
     unit: str = "",
+    explanation: str = "",
 ) -> Row:
-    """A row with its deviation."""
+    """A row with its deviation; the `explanation` is for one beyond `WORTH_EXPLAINING`."""
     deviation = ours / published - 1 if published and ours is not None else None
+    if explanation and deviation is not None and abs(deviation) > WORTH_EXPLAINING:
+        note = "; ".join(filter(None, (note, explanation)))
     return Row(name, published, ours, deviation, kind, note, unit)
 
 

@@ -51,9 +51,7 @@ def _explained(
     note: str,
     unit: str,
 ) -> Row:
-    row = compare(name, published, ours, "simulated", note=note, unit=unit)
-    away = row.deviation is not None and abs(row.deviation) > 0.1
-    if away or (published == 0 and ours):
-        note = "; ".join(text for text in (note, evidence(found)) if text)
-        return compare(name, published, ours, "simulated", note=note, unit=unit)
-    return row
+    reason = evidence(found)
+    if published == 0 and ours:
+        note, reason = "; ".join(filter(None, (note, reason))), ""
+    return compare(name, published, ours, "simulated", note=note, unit=unit, explanation=reason)

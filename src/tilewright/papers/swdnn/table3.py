@@ -153,7 +153,8 @@ def _rows(line: Line, outcomes: list[Outcome | None]) -> Iterator[tuple[str, Row
     def row(
         what: str, printed: float, value: float, kind: Kind, note: str = "", unit: str = "Gflop/s"
     ) -> tuple[str, Row]:
-        return what, compare(f"{line.name}: {what}", printed, value, kind, note=note, unit=unit)
+        name, why = f"{line.name}: {what}", _WHY.get(what, "")
+        return what, compare(name, printed, value, kind, note=note, unit=unit, explanation=why)
 
     yield row("RBW", line.rbw, ours.required, "model", _border(line, ours), "GB/s")
     yield row("MBW", line.mbw, ours.available, "model", unit="GB/s")
@@ -174,6 +175,15 @@ def _rows(line: Line, outcomes: list[Outcome | None]) -> Iterator[tuple[str, Row
         if other is not None:
             note = f"{other.block_cols} output columns"
             yield row(f"meas, {what}", line.measured, other.simulated, "simulated", note)
+
+
+_WHY = {
+    "MBW": "by Table II at the size of the program's blocks; no size there gives the printed one",
+    "mdl, that formula on this program": "the square of bandwidths that are not the printed ones",
+    "meas, plain roofline": "the least time of transfers or products alone, with our product",
+    "meas, as printed": "our product, 16 cycles per k; with the public kernels' see below",
+}
+"""Of rows that say nothing of their own where they are far off."""
 
 
 def _border(line: Line, ours: Outcome) -> str:
