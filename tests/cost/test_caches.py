@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.cost.caches import exposed_cycles
+from tilewright.cost.caches import Region, exposed_cycles
 from tilewright.cost.chain import prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.timing import call_cycles
@@ -32,10 +32,15 @@ A, B, C = 64 * 128 * 4, 128 * 64 * 4, 64 * 64 * 4
 
 
 def machine(l2: int, l3: int = 2**30):
+    """With a first cache that keeps everything, and no sets in the second one."""
     return load_machine(
         "host",
         {
             "memory.caches.l2.capacity_bytes": str(l2),
+            "memory.caches.l2.ways": str(l2),
+            "memory.caches.l1.capacity_bytes": str(2**40),
+            "memory.caches.l2.fill_bytes_per_cycle": "1e9",
+            "memory.caches.l3.fill_bytes_per_cycle": "1e9",
             "memory.caches.l2.exposed_cycles_per_byte": "1",
             "memory.caches.l3.capacity_bytes": str(l3),
             "memory.caches.l3.exposed_cycles_per_byte": "10",
@@ -45,7 +50,7 @@ def machine(l2: int, l3: int = 2**30):
 
 def waiting(l2: int, l3: int = 2**30, *, buffers: int = 0, tiles=(16, 32)) -> float:
     values = {**EXTENTS, "m_tile": tiles[0], "n_tile": tiles[1]}
-    return exposed_cycles(prepare(parse(PRODUCT)), machine(l2, l3), values, buffers)
+    return np.round(exposed_cycles(prepare(parse(PRODUCT)), machine(l2, l3), values, buffers))
 
 
 def test_nothing_comes_where_everything_fits():
@@ -68,11 +73,12 @@ def test_b_comes_once_for_each_row_of_tiles_where_one_row_fits():
 
 
 def test_where_not_even_a_tile_fits_each_tile_comes_anew():
-    assert waiting(1) == A + 4 * B + C
+    """Eight calls, each with a quarter of a, half of b and an eighth of c."""
+    assert waiting(1) == 2 * A + 4 * B + C
 
 
 def test_what_the_last_cache_cannot_hold_comes_from_memory():
-    everything = A + 4 * B + C
+    everything = 2 * A + 4 * B + C
     assert waiting(1, 1) == everything + 10 * everything
 
 
@@ -116,7 +122,28 @@ def test_an_estimate_adds_what_is_waited_for():
     values = {**EXTENTS, "m_tile": 16, "n_tile": 32}
     program = parse(PRODUCT)
     fits, spills = (estimate(program, machine(size), values).cycles.item() for size in (2**30, 1))
-    assert spills - fits == pytest.approx(A + 4 * B + C)
+    assert spills - fits == pytest.approx(2 * A + 4 * B + C)
+
+
+def test_rows_that_share_sets_take_the_room_of_whole_sets():
+    """32 KiB, 8 ways: rows of 512 bytes 2048 bytes apart lie in a quarter of the sets."""
+    l1 = load_machine("host").memory.caches.l1
+    assert Region(16384, 512, 2048).room(l1) == 4 * 16384
+    assert Region(16384, 512, 2048 + 512).room(l1) == 16384
+    assert Region(16384, 512, 0).room(l1) == 16384
+
+
+def test_no_level_delivers_faster_than_it_can():
+    slow = {f"memory.caches.{level}.exposed_cycles_per_byte": "0" for level in ("l1", "l2", "l3")}
+    slow |= {"memory.caches.l1.capacity_bytes": str(2**40)}
+    slow |= {"memory.caches.l2.fill_bytes_per_cycle": "1e12"}
+    slow |= {"memory.caches.l3.capacity_bytes": "1024"}
+    slow |= {"memory.caches.l3.fill_bytes_per_cycle": "2"}
+    values = {**EXTENTS, "m_tile": 16, "n_tile": 32}
+    prepared, moved = prepare(parse(PRODUCT)), 2 * A + 4 * B + C
+    host = load_machine("host", slow)
+    assert exposed_cycles(prepared, host, values, 0) == pytest.approx(moved / 2)
+    assert exposed_cycles(prepared, host, values, 0, 1000.0) == pytest.approx(moved / 2 - 1000)
 
 
 def test_a_partial_block_costs_its_part():

@@ -14,25 +14,27 @@ room of all lines of those sets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.expr import Const, Value, coefficient, evaluate, free_vars
+from tilewright.common.expr import Const, Value, coefficient, evaluate, free_vars, product
 from tilewright.cost.chain import Prepared
-from tilewright.ir.nodes import Call, Program, Range, Tensor, Tile
+from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, View
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
-from tilewright.machine.model import Cache
+from tilewright.machine.model import Cache, Caches
 
 _L1_SHARE = 0.5
-"""Of the first cache, for the operand that is broadcast: the other is streamed through it."""
+"""Of the first cache, for one factor: the other one is streamed through it."""
+_PAGE_BYTES, _PAGES = 4096, 64
+"""Pages whose addresses a processor finds at once."""
 
 
 @dataclass(frozen=True)
-class _Region:
+class Region:
     """Bytes touched; the first rows of them: `run` bytes each, `pitch` apart (0: there is one)."""
 
     bytes: Value
@@ -51,7 +53,7 @@ class _Operand:
     """What one operand touches inside each number of loops; which loops move its region."""
 
     tile: Tile
-    regions: tuple[_Region, ...]
+    regions: tuple[Region, ...]
     moved_by: tuple[bool, ...]
 
     def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
@@ -76,15 +78,14 @@ def exposed_cycles(
 
     `buffer_bytes` of the caches are taken by buffers; meanwhile the core is busy with other things.
     """
-    caches = machine.memory.caches
-    tiles = _tiles(prepared.program)
-    if caches is None or not tiles:
+    caches, program = machine.memory.caches, prepared.program
+    if caches is None or next(_products(program), None) is None:
         return 0.0
     every = (*prepared.loops, *prepared.inside)
     at_start = {**env, **dict.fromkeys((f.var for f in every), 0)}
     loops = [(f.var, evaluate(f.extent, at_start)) for f in every]
     counts = [count for _, count in loops[: len(prepared.loops)]]
-    operands = [_operand(tile, prepared.program, at_start, loops, len(counts)) for tile in tiles]
+    operands = [_operand(tile, program, at_start, loops, len(counts)) for tile in _tiles(program)]
     waits: Value = _set_conflicts(prepared, machine, at_start, operands, loops)
     fills: Value = 0.0
     for cache in (caches.l2, caches.l3):
@@ -113,29 +114,33 @@ def _operand(
     """What one call touches is the least: with all loops beyond `depths` inside."""
     tensor = program.tensor(tile.tensor)
     shape = [evaluate(e, env) for e in tensor.shape]
+    steps = [evaluate(r.step, env) for r in tile.ranges]
     regions = []
     for depth in range(depths + 1):
         pairs = zip(tile.ranges, shape, strict=True)
         counts = [np.minimum(_touched(r, loops[depth:], env), extent) for r, extent in pairs]
-        regions.append(_region(tensor, counts, shape))
+        regions.append(_region(tensor, counts, steps, shape))
     used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
     return _Operand(tile, tuple(regions), tuple(name in used for name, _ in loops[:depths]))
 
 
-def _region(tensor: Tensor, counts: Sequence[Value], shape: Sequence[Value]) -> _Region:
+def _region(
+    tensor: Tensor, counts: Sequence[Value], steps: Sequence[Value], shape: Sequence[Value]
+) -> Region:
     """The indices of each dimension as bytes in rows; constants are packed and have no rows."""
     size = dtype(tensor.dtype).size_bytes
     run: Value = size
     pitch: Value = 0
     stride: Value = size
     whole: Value = True
-    for count, extent in reversed(list(zip(counts, shape, strict=True))):
+    for count, step, extent in reversed(list(zip(counts, steps, shape, strict=True))):
+        whole = whole & (np.equal(step, 1) | np.equal(count, 1))
         begins = ~np.asarray(whole) & np.equal(pitch, 0) & np.greater(count, 1)
-        pitch = np.where(begins, stride, pitch)
+        pitch = np.where(begins, stride * step, pitch)
         run = np.where(whole, run * count, run)
         whole = whole & np.equal(count, extent)
         stride = stride * extent
-    return _Region(size * prod(counts), run, 0 if tensor.kind == "constant" else pitch)
+    return Region(size * prod(counts), run, 0 if tensor.kind == "constant" else pitch)
 
 
 def _set_conflicts(
@@ -145,26 +150,77 @@ def _set_conflicts(
     operands: Sequence[_Operand],
     loops: Sequence[tuple[str, Value]],
 ) -> Value:
-    """Cycles for rows of the broadcast operand that the first cache has no sets for: each line
-    comes from the second again whenever it is used.
+    """Cycles for factors whose part in one register block the nearer caches do not keep, though it
+    is small: rows that share sets, or lie on too many pages. Each line comes anew at every use.
     """
     call = next(_products(prepared.program))
-    broadcast = call.operands[1 if call.attribute("vector", "m") == "n" else 2]
-    mine = [o for o in operands if o.tile is broadcast]
-    if not mine or machine.memory.caches is None:
+    kind = _element_type(call, prepared.program)
+    vector = str(call.attribute("vector", "m"))
+    m, n, k = (_extent(call, letter, env) for letter in "mnk")
+    scalars, columns = (m, n) if vector == "n" else (n, m)
+    gemm, lanes = machine.primitives.gemm, machine.core.lanes(kind)
+    width, height = lanes * gemm.register_block_vectors, gemm.register_block_scalars
+    times = k * dtype(kind).size_bytes * prod(count for _, count in loops)
+    cycles: Value = 0.0
+    each: Value
+    for number, factor in enumerate(call.operands[1:]):
+        loaded = (number == 1) == (vector == "n")
+        whole, part = (columns, width) if loaded else (scalars, height + 2)
+        used = columns * -(-scalars // height) if loaded else scalars * -(-columns // width)
+        letter = "k" if loaded else "mn"[number]
+        pitch = _row_bytes(factor, letter, prepared.program, env)
+        each = 0.0 if loaded else _in_one_set(pitch, machine.memory.caches)
+        for mine in (o.regions[-1] for o in operands if o.tile is factor):
+            block = replace(mine, bytes=mine.bytes * np.minimum(1.0, part / whole))
+            if loaded:
+                run = np.minimum(mine.run, width * dtype(kind).size_bytes)
+                block = replace(block, run=run, pitch=pitch)
+            each = np.maximum(each, _anew(block, machine.memory.caches))
+        cycles = cycles + used * times * each
+    return cycles
+
+
+def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str, Value]) -> Value:
+    """Bytes from one index of a factor's dimension to the next; constants are packed."""
+    match factor:
+        case Tile(tensor):
+            if program.tensor(tensor).kind == "constant":
+                return 0
+            shape, kind = program.tensor(tensor).shape, program.tensor(tensor).dtype
+        case View(buffer):
+            shape, kind = factor.shape, program.buffer(buffer).dtype
+    d = factor.roles.rindex(letter)
+    stride = product(shape[d + 1 :]) * factor.ranges[d].step
+    return dtype(kind).size_bytes * evaluate(stride, env)
+
+
+def _in_one_set(pitch: Value, caches: Caches | None) -> Value:
+    """Cycles for each byte of rows that all begin in one set of the first cache."""
+    if caches is None:
         return 0.0
-    tensor, gemm = prepared.program.tensor(mine[0].tile.tensor), machine.primitives.gemm
-    l1, region = machine.memory.caches.l1, mine[0].regions[-1]
-    across, width = ("m", "n") if call.attribute("vector", "m") == "n" else ("n", "m")
-    rows, columns = (_extent(call, letter, env) for letter in (across, width))
-    block = np.minimum(1.0, (gemm.register_block_scalars + 2) / rows)
-    crowded = block * region.room(l1) > _L1_SHARE * l1.capacity_bytes
-    panels = -(-columns // (machine.core.lanes(tensor.dtype) * gemm.register_block_vectors))
-    used = rows * panels * _extent(call, "k", env) * dtype(tensor.dtype).size_bytes
-    for _, count in loops:
-        used = used * count
-    conflicts = crowded & np.greater(region.room(l1), region.bytes)
-    return np.where(conflicts, used / l1.fill_bytes_per_cycle, 0.0)
+    alike = np.greater(pitch, 0) & np.equal(pitch % (caches.l1.capacity_bytes // caches.l1.ways), 0)
+    return np.where(alike, 1 / caches.l2.fill_bytes_per_cycle, 0.0)
+
+
+def _anew(block: Region, caches: Caches | None) -> Value:
+    """Cycles for each byte of a register block's operand at each use."""
+    if caches is None:
+        return 0.0
+    l1, l2 = caches.l1, caches.l2
+    rows = block.bytes / np.maximum(block.run, 1)
+    scattered = np.minimum(block.pitch, _PAGE_BYTES) * rows > _PAGES * _PAGE_BYTES
+    crowded = (block.room(l1) > _L1_SHARE * l1.capacity_bytes) & (block.room(l1) > block.bytes)
+    far = (block.room(l2) > l2.capacity_bytes) & (block.room(l2) > block.bytes)
+    near = np.where(crowded | scattered, 1 / l1.fill_bytes_per_cycle, 0.0)
+    return np.where(far, 1 / l2.fill_bytes_per_cycle, near)
+
+
+def _element_type(call: Call, program: Program) -> str:
+    match call.operands[0]:
+        case Tile(tensor):
+            return program.tensor(tensor).dtype
+        case View(buffer):
+            return program.buffer(buffer).dtype
 
 
 def _extent(call: Call, letter: str, env: Mapping[str, Value]) -> Value:
@@ -192,10 +248,12 @@ def _touched(r: Range, inside: Sequence[tuple[str, Value]], env: Mapping[str, Va
 def _traffic(
     operands: Sequence[_Operand], counts: Sequence[Value], cache: Cache, buffer_bytes: Value
 ) -> Value:
-    """Bytes into a cache, for the largest depth's worth that it holds."""
+    """Bytes into a cache, for the largest depth's worth that it holds; where it does not even hold
+    that of one call, each call's come anew.
+    """
     room = cache.capacity_bytes - buffer_bytes
-    bytes_in: Value = _sum(o.traffic(len(counts), counts) for o in operands)
-    for depth in range(len(counts) - 1, -1, -1):
+    bytes_in: Value = prod(counts) * _sum(o.regions[-1].bytes for o in operands)
+    for depth in range(len(counts), -1, -1):
         fits = _sum(o.regions[depth].room(cache) for o in operands) <= room
         now = _sum(o.traffic(depth, counts) for o in operands) if depth else 0
         bytes_in = np.where(fits, now, bytes_in)

@@ -54,8 +54,10 @@ def _partial_gemm_cycles(
 ) -> Value:
     """The same for blocks that need not be full: each step of k takes a multiply-add per vector.
 
-    What the first cache cannot hold comes from the second: the loaded operand, once for each block
-    along the other dimension, and the broadcast one, once for each block along the vectors.
+    Both factors come from the second cache: the broadcast one once for each block along the
+    vectors, and a large C, in and out. A loaded block that the first cache cannot hold is streamed
+    again for each block along the other dimension, which the processor foresees: that only takes
+    the time of the transfer, if it is longer.
     """
     gemm, kind = machine.primitives.gemm, _dtype(attributes)
     timing, lanes = gemm.timing(kind), machine.core.lanes(kind)
@@ -64,14 +66,16 @@ def _partial_gemm_cycles(
     full = gemm.register_block_vectors * gemm.register_block_scalars
     products = k * scalars * _ceil_div(width, lanes) * (timing.cycles_per_k / full)
     blocks = rows * columns * (timing.block_cycles + gemm.switch_cycles)
-    cycles = timing.call_cycles + rows * timing.row_cycles + blocks + products
+    fixed = timing.call_cycles + rows * timing.row_cycles + blocks
     if machine.memory.caches is None:
-        return cycles
+        return fixed + products
     l1, size = machine.memory.caches.l1, dtype(kind).size_bytes
     block = (lanes * gemm.register_block_vectors + gemm.register_block_scalars) * k * size
-    loaded = np.where(block <= l1.capacity_bytes, 1, columns) * width
-    missed = (loaded + rows * scalars) * k * size
-    return cycles + missed * l1.exposed_cycles_per_byte
+    streamed = np.where(block <= l1.capacity_bytes, 1, columns) * width * k * size
+    missed = (width + rows * scalars) * k * size * l1.exposed_cycles_per_byte
+    result = width * scalars * size
+    moved = np.where(result > l1.capacity_bytes // 2, 2 * result, 0) / l1.fill_bytes_per_cycle
+    return fixed + np.maximum(products, streamed / l1.fill_bytes_per_cycle) + missed + moved
 
 
 def _dtype(attributes: Attributes) -> str:

@@ -46,7 +46,7 @@ _DEPTHS = (16, 64, 144, 256)
 _BLOCK_COUNTS = (1, 2, 4)
 _RUN_BYTES = (64, 128, 256, 512, 1024, 4096)
 _COPIED_BYTES = 65536
-_STREAM_DEPTH, _STREAM_BLOCKS = 128, 4
+_STREAM_DEPTH, _STREAM_BLOCKS, _STREAM_PANELS = 128, 4, 8
 _WAITING_SECONDS, _WAITING_ROUNDS = 2e-4, 60
 
 
@@ -265,11 +265,11 @@ def _exposed(host: HostDescription, timed: TimedKernel, run: _Run) -> tuple[floa
     """
     kernel, kind = timed.kernel, timed.kernel.dtype
     timed = load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})
-    panels = _STREAM_BLOCKS * kernel.width
-    extents = Extents(_STREAM_BLOCKS * kernel.scalars, panels, _STREAM_DEPTH)
+    columns = _STREAM_PANELS * kernel.width
+    extents = Extents(_STREAM_BLOCKS * kernel.scalars, columns, _STREAM_DEPTH)
     sizes = _working_sets(host)[1:]
     timings = run([timed.contender(extents), *(timed.contender(extents, s) for s in sizes)])
     near = timings[contender_name(kind, extents)].best_seconds
-    moved = panels * extents.k * kind.size_bytes
+    moved = columns * extents.k * kind.size_bytes
     far = [timings[contender_name(kind, extents, s)].best_seconds for s in sizes]
     return tuple(max(0.0, (cycles - near) / moved) for cycles in far)
