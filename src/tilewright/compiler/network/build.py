@@ -326,16 +326,19 @@ class _Builder:
         return found
 
     def _target(self, name: str, form: Form, shape: Shape) -> Form:
-        """The form to write a tensor in: what most products want of it, else like its source."""
+        """The form to write a tensor in: what most want of it, else like its source."""
         wishes = self._wanted.get(name, ())
         if wishes:
             return max(wishes, key=wishes.count)
         return like(form, shape)
 
     def _wishes(self) -> dict[str, Sequence[Form]]:
-        """The forms in which products want each tensor."""
+        """The forms in which each tensor is wanted by those who do not take any."""
         found: dict[str, list[Form]] = {}
         for group in self.groups:
+            if group.reads_row_major:
+                (name,) = group.first.inputs
+                found.setdefault(name, []).append(row_major(self.shapes[name]))
             if group.is_product:
                 kernel = self.kernels[group.first.op]
                 for operand, tensor in zip(kernel.operands, group.first.inputs, strict=True):

@@ -11,7 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.graph.graph import Network, Node
-from tilewright.ops import BatchNorm, Bias, Binary, Conv2d, Gemm, Unary
+from tilewright.ops import (
+    BatchNorm,
+    Bias,
+    Binary,
+    Conv2d,
+    Gemm,
+    LocalResponseNorm,
+    Reshape,
+    Softmax,
+    SpaceToDepth,
+    Unary,
+)
 from tilewright.ops.op import Shape
 from tilewright.targets.host.network.constants import Affine
 
@@ -43,6 +54,11 @@ class Group:
     output: str = ""
     shape: Shape = ()
     flops: int = 0
+
+    @property
+    def reads_row_major(self) -> bool:
+        """Whether it takes its input as a C array and no other way."""
+        return isinstance(self.first.op, Softmax | LocalResponseNorm | Reshape | SpaceToDepth)
 
     @property
     def is_product(self) -> bool:

@@ -98,6 +98,9 @@ class Layouts:
     def _wanted(self, chosen: Mapping[Op, Way]) -> dict[str, Sequence[Form]]:
         found: dict[str, list[Form]] = {}
         for group in self._groups:
+            if group.reads_row_major:
+                (name,), (shape,) = group.first.inputs, group.first.op.input_shapes
+                found.setdefault(name, []).append(row_major(shape))
             if group.is_product:
                 way = chosen[group.first.op]
                 operands = way.candidate.seed.operands
