@@ -90,7 +90,9 @@ def layers(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name
             op = pool(shape, kernel, stride=stride, padding=padding, dtype=dtype)
             return net.apply(op, x, name=name)
         case "response":
-            return net.apply(LocalResponseNorm(shape, 3, dtype=dtype), x, name=name)
+            beta = draw(st.sampled_from([0.75, 0.5]))
+            op = LocalResponseNorm(shape, 3, beta=beta, dtype=dtype)
+            return net.apply(op, x, name=name)
         case "sum":
             function = draw(st.sampled_from(["add", "sub", "mul", "max"]))
             other = draw(st.sampled_from(alike))

@@ -144,10 +144,9 @@ def write_rows(work: Rows, kind: DType, writer: CWriter) -> None:
         prod(op.shape[axis + 1 :]),
     )
     writer.line(f"const long n = {extent}, s = {inner};")
-    heads = (f"for (long o = 0; o < {outer}; o++)", "for (long i = 0; i < s; i++)")
-    with writer.block(heads[0]), writer.block(heads[1]):
-        writer.line(f"const {kind.c_name} *const x = x0 + o * n * s + i;")
-        writer.line(f"{kind.c_name} *const z = y + o * n * s + i;")
+    with writer.block(f"for (long o = 0; o < {outer}; o++)"):
+        writer.line(f"const {kind.c_name} *const x = x0 + o * n * s;")
+        writer.line(f"{kind.c_name} *const z = y + o * n * s;")
         match op:
             case Softmax():
                 writer.lines(_SOFTMAX.replace("TYPE", kind.c_name).replace("EXP", f"exp{f}"))
@@ -156,32 +155,46 @@ def write_rows(work: Rows, kind: DType, writer: CWriter) -> None:
 
 
 _SOFTMAX = """\
-TYPE most = x[0], sum = 0;
-for (long k = 1; k < n; k++)
-    most = x[k * s] > most ? x[k * s] : most;
-for (long k = 0; k < n; k++)
-    sum += z[k * s] = EXP(x[k * s] - most);
-for (long k = 0; k < n; k++)
-    z[k * s] /= sum;"""
+for (long i = 0; i < s; i++) {
+    TYPE most = x[i], sum = 0;
+    for (long k = 1; k < n; k++)
+        most = x[k * s + i] > most ? x[k * s + i] : most;
+    for (long k = 0; k < n; k++)
+        sum += z[k * s + i] = EXP(x[k * s + i] - most);
+    for (long k = 0; k < n; k++)
+        z[k * s + i] /= sum;
+}"""
 
 _RESPONSE = """\
 for (long k = 0; k < n; k++) {
     const long first = k < BEFORE ? 0 : k - BEFORE, end = k + AFTER < n ? k + AFTER : n;
-    TYPE sum = 0;
-    for (long j = first; j < end; j++)
-        sum += x[j * s] * x[j * s];
-    z[k * s] = x[k * s] * POW(BIAS + SCALE * sum, POWER);
+    TYPE *const sum = z + k * s;
+    for (long i = 0; i < s; i++)
+        sum[i] = 0;
+    for (long j = first; j < end; j++) {
+        #pragma GCC ivdep
+        for (long i = 0; i < s; i++)
+            sum[i] += x[j * s + i] * x[j * s + i];
+    }
+    #pragma GCC ivdep
+    for (long i = 0; i < s; i++) {
+        const TYPE base = BIAS + SCALE * sum[i];
+        sum[i] = x[k * s + i] * POWER;
+    }
 }"""
 
 
 def _response(op: LocalResponseNorm, kind: DType, suffix: str) -> str:
     before = (op.size - 1) // 2
+    power = f"pow{suffix}(base, {number(-op.beta, kind)})"
+    if op.beta == 0.75:
+        # The usual exponent; roots are computed by vectors.
+        power = f"1 / (sqrt{suffix}(base) * sqrt{suffix}(sqrt{suffix}(base)))"
     words = {
         "BEFORE": str(before),
         "AFTER": str(op.size - before),
         "TYPE": kind.c_name,
-        "POWER": number(-op.beta, kind),
-        "POW": f"pow{suffix}",
+        "POWER": f"({power})",
         "BIAS": number(op.bias, kind),
         "SCALE": number(op.alpha / op.size, kind),
     }
