@@ -17,13 +17,20 @@ _FACTORS = re.compile(r"factors\((?P<pairs>[^)]*)\)")
 
 
 def short_schedule(schedule: str) -> str:
-    """The tiles in the order of the loops, vectorised dimension and doubled buffers of each nest.
+    """The sizes of blocks, and of each nest the tiles in the order of the loops, the vectorised
+    dimension and the doubled buffers.
 
     >>> short_schedule("algorithm gemm\\nnest gemm\\nreorder(row, col)\\nvectorize(n)\\n"
     ...                "factors(a_copies=2, b_copies=1, col_granule=8, col_tile=64, row_tile=32)")
     'row 32 col 64 vec n 2x a'
+    >>> short_schedule("algorithm winograd4\\nblocks(block_rows=7, blocks=2)\\nnest input\\n"
+    ...                "factors(channel_tile=64)")
+    'block_rows 7 blocks 2 | channel 64'
     """
-    return " | ".join(_short_nest(part) for part in schedule.split("\nnest ")[1:])
+    head, *nests = schedule.split("\nnest ")
+    blocks = re.search(r"^blocks\(([^)]*)\)$", head, re.MULTILINE)
+    sizes = [blocks[1].replace("=", " ").replace(",", "")] if blocks else []
+    return " | ".join([*sizes, *map(_short_nest, nests)])
 
 
 def main_schedule(schedule: str) -> str:

@@ -72,11 +72,14 @@ class Measured:
 
 
 def schedule_text(candidate: Candidate) -> str:
-    """The whole choice as text: the algorithm, then the schedule of each nest.
+    """The whole choice as text: the algorithm, the sizes of its blocks, the schedule of each nest.
 
     Two candidates of one operator compute it in the same way exactly if their texts are equal.
     """
     head = (f"algorithm {candidate.seed.name}", *(f"shared {name}" for name in candidate.shared))
+    if candidate.blocks:
+        sizes = ", ".join(f"{name}={size}" for name, size in candidate.blocks.items())
+        head = (*head, f"blocks({sizes})")
     nests = (f"nest {n.structure.space.nest.name}\n{n.schedule}" for n in candidate.nests)
     return "\n".join((*head, *nests)) + "\n"
 
