@@ -33,7 +33,7 @@ class Compiled:
         """The pick of the model; for a convolution that takes Winograd, the direct pick too."""
         first = self._prepared(workload, None)
         if first.algorithm.startswith("winograd"):
-            return [first, self._prepared(workload, "implicit")]
+            return [first, self._prepared(workload, "direct")]
         return [first]
 
     def _prepared(self, workload: Workload, algorithm: str | None) -> Prepared:
