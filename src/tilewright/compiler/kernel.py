@@ -90,7 +90,8 @@ class Kernel:
     @property
     def cycles(self) -> int:
         """Cycles by the simulator, as measured at the machine's clock, or by the model."""
-        return round(self.account.seconds(self.machine.clock_hz) * self.machine.clock_hz)
+        measured = self.account.measured_seconds
+        return round(self.account.cycles if measured is None else measured * self.machine.clock_hz)
 
     @property
     def result(self) -> LayerResult:
