@@ -6,9 +6,11 @@ computer has no causes of its own; the model's stand beside the measured time an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import structs
 
 from tilewright.cost.timing import (
     call_cycles,
@@ -67,6 +69,18 @@ def simulated_account(run: KernelRun) -> Account:
     )
 
 
+def _cause_rows(causes: Mapping[tuple[str, str], float], cycles: int) -> list[CauseRow]:
+    """Whole cycles of each cause, the largest first; they sum to `cycles`."""
+    rows = [CauseRow(kind, subject, round(c)) for (kind, subject), c in causes.items() if round(c)]
+    rows.sort(key=lambda row: -row.cycles)
+    rest = cycles - sum(row.cycles for row in rows)
+    if rest < 0 and rows:  # what rounding added
+        rows[0] = structs.replace(rows[0], cycles=rows[0].cycles + rest)
+    elif rest > 0:
+        rows.append(CauseRow("caches", "", rest))
+    return sorted(rows, key=lambda row: -row.cycles)
+
+
 def model_account(
     program: Program, machine: Machine, cycles: float, measured_seconds: Seconds | None
 ) -> Account:
@@ -83,12 +97,10 @@ def model_account(
     for moved in transfers:
         key = ("copy", f"{moved.stmt.tensor} {moved.stmt.direction}")
         causes[key] = causes.get(key, 0.0) + moved.count * _copy_cycles(moved, machine)
-    rows = [CauseRow(kind, subject, round(c)) for (kind, subject), c in causes.items() if round(c)]
-    rest = round(cycles) - sum(row.cycles for row in rows)
-    rows += [CauseRow("caches", "", rest)] if rest > 0 else []
+    rows = _cause_rows(causes, round(cycles))
     return Account(
         sum(row.cycles for row in rows),
-        tuple(sorted(rows, key=lambda row: -row.cycles)),
+        tuple(rows),
         tuple(_traffic(moved, machine) for moved in transfers),
         sum(c.count * int(matrix_flops(c.stmt.primitive, c.dims, machine)) for c in calls),
         sum(buffer_bytes(b) for b in program.buffers),
