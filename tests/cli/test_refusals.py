@@ -40,7 +40,7 @@ REFUSALS = [
         ["compile", "lenet5", "--machine", "tpu"],
         1,
         "unknown machine 'tpu'",
-        "known machines: host, host_avx2, sw26010, sw26010_cg, sw26010_measured; "
+        "known machines: host, host_avx2, host_portable, sw26010, sw26010_cg, sw26010_measured; "
         "or give the path of a .toml file",
     ),
     (

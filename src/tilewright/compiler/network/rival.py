@@ -38,7 +38,7 @@ def onnxruntime_session(
 ) -> OnnxRuntime:
     """The network in onnxruntime; raises ToolError where that is not installed."""
     try:
-        import onnxruntime  # type: ignore[import-untyped,unused-ignore]  # optional
+        import onnxruntime
     except ImportError:
         raise ToolError(
             "comparing with onnxruntime needs onnxruntime, which is not installed",
