@@ -28,6 +28,7 @@ from tilewright.seeds.space import Seed, seeds_for
 from tilewright.tune.search import Ranking, rank
 
 Case = tuple[Conv2d, Seed]
+PAPER = ("implicit", "explicit", "winograd2")
 
 
 def cases_of(name: str, batch: int) -> list[Case]:
@@ -67,12 +68,15 @@ def ranking_times(arguments: argparse.Namespace, cases: list[Case]) -> dict[str,
     cold = [fresh_process(arguments) for _ in range(arguments.repeats)]
     rank(cases, machine)
     warm = [timed(lambda: rank(cases, machine)) for _ in range(arguments.repeats)]
+    three = [(op, seed) for op, seed in cases if seed.name in PAPER]
+    of_paper = [timed(lambda: rank(three, machine)) for _ in range(arguments.repeats)]
     return {
         "warm_up_process_seconds": first[0],
         "cold_process_seconds": min(own for own, _ in cold),
         "cold_wall_seconds": min(wall for _, wall in cold),
         "warm_process_seconds": min(own for _, own, _ in warm),
         "warm_wall_seconds": min(wall for *_, wall in warm),
+        "warm_process_seconds_of_the_papers_three": min(own for _, own, _ in of_paper),
         "rankings": warm[-1][0],
     }
 
@@ -106,6 +110,8 @@ def as_text(result: dict[str, Any]) -> str:
         f"warm: {result['warm_process_seconds']:.2f} s of one core "
         f"({result['warm_wall_seconds']:.2f} s on the clock), "
         f"{result['priced_per_second']:.0f} priced candidates per second",
+        f"warm, the three algorithms of swATOP ({', '.join(PAPER)}): "
+        f"{result['warm_process_seconds_of_the_papers_three']:.2f} s of one core",
     ]
     headers = ("algorithm", "layers", "in the space", "priced", "in the space per layer",
                "priced per layer")  # fmt: skip

@@ -83,6 +83,9 @@ def totals(case: Any, kinds: Any) -> Any:
     """(cycles of all calls, cycles of the engine for all transfers), whatever overlaps."""
     chain, compute, busy = case.chain, 0.0, 0.0
     for level in range(len(chain.kinds) + 1):
+        before, after = chain.before[level], chain.after[level]
+        if before[0] == before[1] and after[0] == after[1]:
+            continue
         places = 1
         for d in range(level):
             places *= chain.kinds[d]
@@ -96,7 +99,7 @@ def totals(case: Any, kinds: Any) -> Any:
                 times *= _share(case, kinds, d)
             if times == 0.0:
                 continue
-            for span in (chain.before[level], chain.after[level]):
+            for span in (before, after):
                 for item in range(span[0], span[1]):
                     cost = times * chain.service[cost_row(chain, item, kinds), case.tile]
                     if chain.kind[item] == CALL:
