@@ -6,8 +6,6 @@ in which `...` stands for anything.
 """
 
 import doctest
-import importlib
-import importlib.util
 import re
 import shlex
 import sys
@@ -16,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-import tilewright
 from support.documents import Block, blocks_of
+from tilewright.cli.main import app_main
 
 ROOT = Path(__file__).parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
@@ -37,25 +35,11 @@ NOT_RUN = {
 }
 """First word of a command that the runner leaves alone -> why."""
 
-WAITS_FOR_COMPILER = pytest.mark.xfail(
-    not hasattr(tilewright, "compile"), reason="tilewright.compile is not there yet", strict=True
-)
-WAITS_FOR_COMMAND_LINE = pytest.mark.xfail(
-    importlib.util.find_spec("tilewright.cli") is None,
-    reason="the command line is not there yet",
-    strict=True,
-)
-
 
 def of(language: str) -> list[object]:
-    """The blocks of one language; those that call the compiler wait for it."""
+    """The blocks of one language."""
     chosen = [block for block in BLOCKS if block.language == language]
-    return [
-        pytest.param(
-            block, id=block.where, marks=[WAITS_FOR_COMPILER] if ".compile(" in block.text else []
-        )
-        for block in chosen
-    ]
+    return [pytest.param(block, id=block.where) for block in chosen]
 
 
 def test_every_block_names_a_language_that_is_checked():
@@ -85,7 +69,6 @@ COMMANDS = [
         command,
         output,
         id=f"{block.where} {command}",
-        marks=[WAITS_FOR_COMMAND_LINE] if command.startswith("tilewright ") else [],
     )
     for block in BLOCKS
     if block.language == "console"
@@ -103,7 +86,7 @@ def test_command_prints_what_the_document_shows(command, output, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [program, *arguments])
     with pytest.raises(SystemExit) as finished:
-        sys.exit(importlib.import_module("tilewright.cli.main").app_main())
+        sys.exit(app_main())
     printed = capsys.readouterr()
     assert finished.value.code in (None, 0), printed.err
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

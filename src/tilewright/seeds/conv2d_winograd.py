@@ -1,9 +1,7 @@
-"""Convolution by Winograd's minimal filtering, F(2x2, 3x3) and F(4x4, 3x3) (swATOP 3, Lavin &
-Gray).
+"""Convolution by Winograd's minimal filtering: F(2x2, 3x3), F(4x4, 3x3) (swATOP 3, Lavin & Gray).
 
 Four nests: transform the kernels, transform overlapping image tiles, one matrix product per
-transform point (16 or
-36), transform back. All four run on the core cluster.
+transform point (16 or 36), transform back. All four run on the core cluster.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from tilewright.papers.swatop.against import (
     plans_with_our_product,
 )
 from tilewright.papers.swatop.counts import Counted, count_rows
-from tilewright.papers.swatop.figure6 import winograd_layers
+from tilewright.papers.swatop.figure6 import least_cycles, winograd_layers
 from tilewright.papers.swatop.layers import layers
 from tilewright.papers.swatop.library_calls import library_calls
-from tilewright.papers.swatop.schedules import Outcome, Setting, Task
+from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedules
 from tilewright.seeds.space import parameters, seeds_for
 
 ON = Setting("sw26010")
@@ -81,6 +81,12 @@ def test_every_product_is_a_call_of_the_library(algorithm: str, count: int) -> N
 def test_the_causes_of_a_version_with_calls_sum_to_its_cycles() -> None:
     (outcome,) = manual_schedules([Task(CONV, "winograd2", ON)])
     assert sum(outcome.causes.values()) == outcome.cycles > 0
+
+
+def test_no_tuned_winograd_undercuts_the_bound() -> None:
+    machine = ON.load()
+    found = best_schedules([Task(CONV, name, ON) for name in ("winograd2", "winograd4")])
+    assert 0 < least_cycles(CONV, machine) < min(outcome.cycles for outcome in found)
 
 
 def test_with_our_product_the_plans_of_swdnn_are_faster() -> None:
