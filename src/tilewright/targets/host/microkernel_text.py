@@ -9,20 +9,22 @@ loaded by vectors, and z is C: with n vectorised x is A and y is B, with m the o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from tilewright.targets.c_writer import CWriter
-from tilewright.targets.host.epilogue import Place, advanced, applied, parameters
+from tilewright.targets.host.epilogue import advanced
 from tilewright.targets.host.microkernel import Microkernel, row_counts
+from tilewright.targets.host.microkernel_block import (
+    LINE_BYTES,
+    Block,
+    declared,
+    runs_ahead,
+    streams_ahead,
+)
 
-_ROWS_PER_BASE = 7
-"""Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
-_LINE_BYTES = 64
 _SET_BYTES, _WAYS, _COPIED_BYTES = 4096, 7, 2**18
 """Addresses so far apart share a set of the first cache, which holds about so many lines of them;
 a copy against that is at most so long.
 """
-_ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
 
 
 def emit_microkernel(kernel: Microkernel, name: str, rows: Iterable[int] | None = None) -> str:
@@ -37,22 +39,10 @@ def emit_microkernel(kernel: Microkernel, name: str, rows: Iterable[int] | None 
     writer = CWriter()
     for height in heights:
         for vectors in range(1, kernel.vectors + 1):
-            _Block(kernel, name, height, vectors, "tail").write(writer)
-        _Block(kernel, name, height, kernel.vectors, "").write(writer)
+            Block(kernel, name, height, vectors, "tail").write(writer)
+        Block(kernel, name, height, kernel.vectors, "").write(writer)
     _write_function(kernel, name, heights, writer)
     return writer.text()
-
-
-def _declared(kernel: Microkernel) -> list[str]:
-    """The parameters beyond the operands."""
-    found = ["int first"] if kernel.start == "either" else []
-    if kernel.offsets:
-        found += ["long count", "const long *x_offsets", "const long *y_offsets"]
-    if kernel.epilogue:
-        found.append("int last")
-    for index, step in enumerate(kernel.epilogue):
-        found += parameters(index, step, kernel.dtype)
-    return found
 
 
 def _passed(kernel: Microkernel) -> list[str]:
@@ -80,7 +70,7 @@ def _write_function(
         operands = ["long rows", "long columns", "long k", x, "long ldx", y, "long ldy"]
     else:
         operands = ["long columns", "long rows", "long k", y, "long ldy", x, "long ldx"]
-    writer.head(f"static void {name}", [*operands, f"{kind} *z", "long ldz", *_declared(kernel)])
+    writer.head(f"static void {name}", [*operands, f"{kind} *z", "long ldz", *declared(kernel)])
     over_rows = "for (long i = 0, height; i < rows; i += height)"
     over_columns = f"for (long j = 0; j < columns; j += {kernel.width})"
     height = f"height = {_height(kernel)};"
@@ -103,7 +93,7 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
     they do not, and goes over the columns with the copy.
     """
     size, most = kernel.dtype.size_bytes, kernel.scalars
-    line = _LINE_BYTES // size
+    line = LINE_BYTES // size
     longest = _COPIED_BYTES // (most * size) - 2 * line
     test = f"ldx * {size} % {_SET_BYTES} == 0 && rows > {_WAYS} && k <= {longest}"
     if kernel.vectorised == "n":
@@ -130,16 +120,6 @@ def _height(kernel: Microkernel) -> str:
         return f"rows - i < {most} ? rows - i : {most}"
     blocks = f"((rows - i + {most - 1}) / {most})"
     return f"(rows - i + {blocks} - 1) / {blocks}"
-
-
-def _runs_ahead(kernel: Microkernel) -> bool:
-    """Whether a block prefetches the next one's rows: the processor does not foresee that many."""
-    return "rows" in kernel.prefetch and kernel.scalar_runs_along_k and not kernel.offsets
-
-
-def _streams_ahead(kernel: Microkernel) -> bool:
-    """Whether a block prefetches the next panel, which may come from far away."""
-    return "panels" in kernel.prefetch and kernel.vector_layout == "panels"
 
 
 def _next_panel(kernel: Microkernel) -> str:
@@ -174,10 +154,10 @@ def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer:
     )
     y = f"y + j / {kernel.width} * ldy" if kernel.vector_layout == "panels" else "y + j"
     given = ["k", x, "ldx", y, "ldy", f"z + {_z_place(kernel)}", "ldz", *_passed(kernel)]
-    if _runs_ahead(kernel):
+    if runs_ahead(kernel):
         given.append(f"ahead * {kernel.dtype.size_bytes}")
         writer.line(f"const long ahead = {_ahead(kernel)};")
-    if _streams_ahead(kernel):
+    if streams_ahead(kernel):
         given += ["beyond", *_turns(kernel)]
         writer.line(f"const long beyond = {_next_panel(kernel)};")
     writer.line("const long left = columns - j;")
@@ -200,192 +180,3 @@ def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer:
         writer.line("default:")
         with writer.deeper():
             writer.line("__builtin_trap();")
-
-
-@dataclass(frozen=True)
-class _Block:
-    """One register block; `tail` where only some lanes of its last vector are in C."""
-
-    kernel: Microkernel
-    name: str
-    height: int
-    vectors: int
-    tail: str
-
-    def write(self, writer: CWriter) -> None:
-        """The function of this block."""
-        kind = self.kernel.dtype.c_name
-        operands = [
-            "long k",
-            f"const {kind} *restrict x",
-            "long ldx",
-            f"const {kind} *restrict y",
-            "long ldy",
-            f"{kind} *restrict z",
-            "long ldz",
-            *_declared(self.kernel),
-            *(["long ahead"] if _runs_ahead(self.kernel) else []),
-            *(["long beyond", "long turn", "long turns"] if _streams_ahead(self.kernel) else []),
-            *(["long tail"] if self.tail else []),
-        ]
-        name = f"{self.name}_{self.height}x{self.vectors}{'_tail' if self.tail else ''}"
-        writer.head(f"static __attribute__((noinline)) void {name}", operands)
-        with writer.block():
-            self._write_start(writer)
-            if self.kernel.offsets:
-                with writer.block("for (long r = 0; r < count; r++)"):
-                    at = ("x + x_offsets[r]", "y + y_offsets[r]")
-                    self._write_sum(writer, *at)
-            else:
-                self._write_sum(writer, "x", "y")
-            self._write_end(writer)
-
-    def _cells(self) -> list[tuple[int, int]]:
-        return [(i, v) for i in range(self.height) for v in range(self.vectors)]
-
-    def _write_start(self, writer: CWriter) -> None:
-        """Sums of zero."""
-        vector = f"tw_vector_{self.kernel.dtype}"
-        for i in range(self.height):
-            names = ", ".join(f"s{i}_{v} = zero" for v in range(self.vectors))
-            if i == 0:
-                writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
-            writer.line(f"{vector} {names};")
-        if self.kernel.scalar_runs_along_k:
-            size = self.kernel.dtype.size_bytes
-            writer.line(f"long x1 = ldx * {size}, x3 = 3 * x1, x5 = 5 * x1;")
-            # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
-            # them makes a pointer for every row and runs out of registers.
-            writer.line('__asm__("" : "+r"(x1), "+r"(x3), "+r"(x5));')
-
-    def _write_sum(self, writer: CWriter, x: str, y: str) -> None:
-        """One pass over k."""
-        kind = self.kernel.dtype
-        bases = range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
-        writer.line(f"const {kind.c_name} *y0 = {y};")
-        writer.line(f"const char *b0 = (const char *)({x});")
-        for base in bases[1:]:
-            writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
-        if not self.kernel.prefetch:
-            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long p = 0; p < k; p++)", bases)
-            return
-        with writer.block("for (long p = 0, end; p < k; p = end)"):
-            steps = _LINE_BYTES // kind.size_bytes
-            writer.line(f"end = k - p < {steps} ? k : p + {steps};")
-            self._write_prefetches(writer)
-            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long q = p; q < end; q++)", bases)
-
-    def _write_prefetches(self, writer: CWriter) -> None:
-        """Fetches what the steps on one line of k stand in for: some lines of C at the start of the
-        sum, the same line of the next block's rows, as many lines of the next panel.
-        """
-        kernel, size = self.kernel, self.kernel.dtype.size_bytes
-        if "c" in kernel.prefetch:
-            per_line = _LINE_BYTES // size
-            places = range(0, self.vectors * kernel.lanes, per_line)
-            for number, column in enumerate(places):
-                with writer.block(f"if ({self._at_line(number)})"):
-                    for i in range(self.height):
-                        writer.line(f"__builtin_prefetch({self._z(i, column // kernel.lanes)}, 1);")
-        if _runs_ahead(kernel):
-            for i in range(self.height):
-                writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
-        if _streams_ahead(kernel):
-            with writer.block("if (turn-- == 0)"):
-                writer.line("turn = turns - 1;")
-                lines = _LINE_BYTES // size * kernel.width * size
-                for at in range(0, lines, _LINE_BYTES):
-                    writer.line(f"__builtin_prefetch(y0 + beyond + {at // size}, 0, 2);")
-
-    def _at_line(self, number: int) -> str:
-        """Whether this is the line of k with that number in the whole sum."""
-        here = f"p == {number * _LINE_BYTES // self.kernel.dtype.size_bytes}"
-        return f"r == 0 && {here}" if self.kernel.offsets else here
-
-    def _write_steps(self, writer: CWriter, loop: str, bases: Sequence[int]) -> None:
-        """The loop that loads, broadcasts and multiplies."""
-        kind, step = self.kernel.dtype, self._x_step()
-        with writer.block(loop):
-            for v in range(self.vectors):
-                writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
-            for i in range(self.height):
-                writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
-                for v in range(self.vectors):
-                    sum_ = f"s{i}_{v}"
-                    writer.line(f"{sum_} = tw_multiply_add_{kind}(e{i}, v{v}, {sum_});")
-            for base in bases:
-                writer.line(f"b{base} += {step};")
-            packed = self.kernel.vector_layout == "panels"
-            writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
-
-    def _x_step(self) -> str:
-        """Bytes from one step of k to the next."""
-        size = self.kernel.dtype.size_bytes
-        if self.kernel.scalar_layout == "panels":
-            return str(self.kernel.scalars * size)
-        return str(size) if self.kernel.scalar_runs_along_k else f"ldx * {size}"
-
-    def _x(self, i: int) -> str:
-        """Row i of the broadcast operand in every lane."""
-        kind = self.kernel.dtype
-        at = self._row(i) if self.kernel.scalar_runs_along_k else f"b0 + {i * kind.size_bytes}"
-        return f"tw_broadcast_{kind}(*(const {kind.c_name} *)({at}))"
-
-    def _row(self, i: int) -> str:
-        """The pointer to row i where rows run along k."""
-        return f"b{i - i % _ROWS_PER_BASE}{_ROW_OFFSETS[i % _ROWS_PER_BASE]}"
-
-    def _y(self, v: int) -> str:
-        """Vector v of the other operand; what a panel holds is padded."""
-        at = f"y0 + {v * self.kernel.lanes}"
-        if self._is_partial(v) and self.kernel.vector_layout != "panels":
-            return f"tw_load_first_{self.kernel.dtype}({at}, tail)"
-        return f"tw_load_{self.kernel.dtype}({at})"
-
-    def _is_partial(self, v: int) -> bool:
-        return bool(self.tail) and v == self.vectors - 1
-
-    def _z(self, i: int, v: int) -> str:
-        return f"z + {self._offset(i, v)}"
-
-    def _offset(self, i: int, v: int) -> str:
-        """Elements from the block's first of C to vector v of row i."""
-        column, panel = v * self.kernel.lanes, self.kernel.c_panel
-        if not panel:
-            return f"{i} * ldz + {column}"
-        return f"{column // panel} * ldz + {i * panel + column % panel}"
-
-    def _write_end(self, writer: CWriter) -> None:
-        """Adds to C or overwrites it, after the epilogue where this is the last part of k."""
-        kind, start = self.kernel.dtype, self.kernel.start
-        if start != "overwrite":
-            with writer.block("if (!first)") if start == "either" else writer.flat():
-                for i, v in self._cells():
-                    loaded = self._loaded(self._z(i, v), v)
-                    writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, {loaded});")
-        if self.kernel.epilogue:
-            with writer.block("if (last)"):
-                for i, v in self._cells():
-                    self._write_epilogue(writer, i, v)
-        for i, v in self._cells():
-            at, sum_ = self._z(i, v), f"s{i}_{v}"
-            if self._is_partial(v):
-                writer.line(f"tw_store_first_{kind}({at}, tail, {sum_});")
-            else:
-                writer.line(f"tw_store_{kind}({at}, {sum_});")
-
-    def _loaded(self, at: str, v: int) -> str:
-        if self._is_partial(v):
-            return f"tw_load_first_{self.kernel.dtype}({at}, tail)"
-        return f"tw_load_{self.kernel.dtype}({at})"
-
-    def _write_epilogue(self, writer: CWriter, i: int, v: int) -> None:
-        tail = "tail" if self._is_partial(v) else ""
-        place = Place(str(i), str(v * self.kernel.lanes), self._offset(i, v), tail)
-        for index, step in enumerate(self.kernel.epilogue):
-            value = applied(
-                f"s{i}_{v}", index, step, self.kernel.dtype, place, self.kernel.vectorised
-            )
-            writer.line(f"s{i}_{v} = {value};")

@@ -1,0 +1,231 @@
+"""The register blocks of a GEMM micro-kernel as C functions: sums that stay in registers.
+
+In: a `Microkernel`, and the height and width of one block. Out: its function, which
+`microkernel_text` calls. Names of operands as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.targets.c_writer import CWriter
+from tilewright.targets.host.epilogue import Place, applied, parameters
+from tilewright.targets.host.microkernel import Microkernel
+
+LINE_BYTES = 64
+"""Of a cache."""
+_ROWS_PER_BASE = 7
+"""Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
+_ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
+
+
+def declared(kernel: Microkernel) -> list[str]:
+    """The parameters beyond the operands."""
+    found = ["int first"] if kernel.start == "either" else []
+    if kernel.offsets:
+        found += ["long count", "const long *x_offsets", "const long *y_offsets"]
+    if kernel.epilogue:
+        found.append("int last")
+    for index, step in enumerate(kernel.epilogue):
+        found += parameters(index, step, kernel.dtype)
+    return found
+
+
+def runs_ahead(kernel: Microkernel) -> bool:
+    """Whether a block prefetches the next one's rows: the processor does not foresee that many."""
+    return "rows" in kernel.prefetch and kernel.scalar_runs_along_k and not kernel.offsets
+
+
+def streams_ahead(kernel: Microkernel) -> bool:
+    """Whether a block prefetches the next panel, which may come from far away."""
+    return "panels" in kernel.prefetch and kernel.vector_layout == "panels"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One register block; `tail` where only some lanes of its last vector are in C."""
+
+    kernel: Microkernel
+    name: str
+    height: int
+    vectors: int
+    tail: str
+
+    def write(self, writer: CWriter) -> None:
+        """The function of this block."""
+        kind = self.kernel.dtype.c_name
+        operands = [
+            "long k",
+            f"const {kind} *restrict x",
+            "long ldx",
+            f"const {kind} *restrict y",
+            "long ldy",
+            f"{kind} *restrict z",
+            "long ldz",
+            *declared(self.kernel),
+            *(["long ahead"] if runs_ahead(self.kernel) else []),
+            *(["long beyond", "long turn", "long turns"] if streams_ahead(self.kernel) else []),
+            *(["long tail"] if self.tail else []),
+        ]
+        name = f"{self.name}_{self.height}x{self.vectors}{'_tail' if self.tail else ''}"
+        writer.head(f"static __attribute__((noinline)) void {name}", operands)
+        with writer.block():
+            self._write_start(writer)
+            if self.kernel.offsets:
+                with writer.block("for (long r = 0; r < count; r++)"):
+                    at = ("x + x_offsets[r]", "y + y_offsets[r]")
+                    self._write_sum(writer, *at)
+            else:
+                self._write_sum(writer, "x", "y")
+            self._write_end(writer)
+
+    def _cells(self) -> list[tuple[int, int]]:
+        return [(i, v) for i in range(self.height) for v in range(self.vectors)]
+
+    def _write_start(self, writer: CWriter) -> None:
+        """Sums of zero."""
+        vector = f"tw_vector_{self.kernel.dtype}"
+        for i in range(self.height):
+            names = ", ".join(f"s{i}_{v} = zero" for v in range(self.vectors))
+            if i == 0:
+                writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
+            writer.line(f"{vector} {names};")
+        if self.kernel.scalar_runs_along_k:
+            size = self.kernel.dtype.size_bytes
+            writer.line(f"long x1 = ldx * {size}, x3 = 3 * x1, x5 = 5 * x1;")
+            # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
+            # them makes a pointer for every row and runs out of registers.
+            writer.line('__asm__("" : "+r"(x1), "+r"(x3), "+r"(x5));')
+
+    def _write_sum(self, writer: CWriter, x: str, y: str) -> None:
+        """One pass over k."""
+        kind = self.kernel.dtype
+        bases = range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
+        writer.line(f"const {kind.c_name} *y0 = {y};")
+        writer.line(f"const char *b0 = (const char *)({x});")
+        for base in bases[1:]:
+            writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
+        if not self.kernel.prefetch:
+            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
+            self._write_steps(writer, "for (long p = 0; p < k; p++)", bases)
+            return
+        with writer.block("for (long p = 0, end; p < k; p = end)"):
+            steps = LINE_BYTES // kind.size_bytes
+            writer.line(f"end = k - p < {steps} ? k : p + {steps};")
+            self._write_prefetches(writer)
+            writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
+            self._write_steps(writer, "for (long q = p; q < end; q++)", bases)
+
+    def _write_prefetches(self, writer: CWriter) -> None:
+        """Fetches what the steps on one line of k stand in for: some lines of C at the start of the
+        sum, the same line of the next block's rows, as many lines of the next panel.
+        """
+        kernel, size = self.kernel, self.kernel.dtype.size_bytes
+        if "c" in kernel.prefetch:
+            per_line = LINE_BYTES // size
+            places = range(0, self.vectors * kernel.lanes, per_line)
+            for number, column in enumerate(places):
+                with writer.block(f"if ({self._at_line(number)})"):
+                    for i in range(self.height):
+                        writer.line(f"__builtin_prefetch({self._z(i, column // kernel.lanes)}, 1);")
+        if runs_ahead(kernel):
+            for i in range(self.height):
+                writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
+        if streams_ahead(kernel):
+            with writer.block("if (turn-- == 0)"):
+                writer.line("turn = turns - 1;")
+                lines = LINE_BYTES // size * kernel.width * size
+                for at in range(0, lines, LINE_BYTES):
+                    writer.line(f"__builtin_prefetch(y0 + beyond + {at // size}, 0, 2);")
+
+    def _at_line(self, number: int) -> str:
+        """Whether this is the line of k with that number in the whole sum."""
+        here = f"p == {number * LINE_BYTES // self.kernel.dtype.size_bytes}"
+        return f"r == 0 && {here}" if self.kernel.offsets else here
+
+    def _write_steps(self, writer: CWriter, loop: str, bases: Sequence[int]) -> None:
+        """The loop that loads, broadcasts and multiplies."""
+        kind, step = self.kernel.dtype, self._x_step()
+        with writer.block(loop):
+            for v in range(self.vectors):
+                writer.line(f"const tw_vector_{kind} v{v} = {self._y(v)};")
+            for i in range(self.height):
+                writer.line(f"const tw_vector_{kind} e{i} = {self._x(i)};")
+                for v in range(self.vectors):
+                    sum_ = f"s{i}_{v}"
+                    writer.line(f"{sum_} = tw_multiply_add_{kind}(e{i}, v{v}, {sum_});")
+            for base in bases:
+                writer.line(f"b{base} += {step};")
+            packed = self.kernel.vector_layout == "panels"
+            writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
+
+    def _x_step(self) -> str:
+        """Bytes from one step of k to the next."""
+        size = self.kernel.dtype.size_bytes
+        if self.kernel.scalar_layout == "panels":
+            return str(self.kernel.scalars * size)
+        return str(size) if self.kernel.scalar_runs_along_k else f"ldx * {size}"
+
+    def _x(self, i: int) -> str:
+        """Row i of the broadcast operand in every lane."""
+        kind = self.kernel.dtype
+        at = self._row(i) if self.kernel.scalar_runs_along_k else f"b0 + {i * kind.size_bytes}"
+        return f"tw_broadcast_{kind}(*(const {kind.c_name} *)({at}))"
+
+    def _row(self, i: int) -> str:
+        """The pointer to row i where rows run along k."""
+        return f"b{i - i % _ROWS_PER_BASE}{_ROW_OFFSETS[i % _ROWS_PER_BASE]}"
+
+    def _y(self, v: int) -> str:
+        """Vector v of the other operand; what a panel holds is padded."""
+        at = f"y0 + {v * self.kernel.lanes}"
+        if self._is_partial(v) and self.kernel.vector_layout != "panels":
+            return f"tw_load_first_{self.kernel.dtype}({at}, tail)"
+        return f"tw_load_{self.kernel.dtype}({at})"
+
+    def _is_partial(self, v: int) -> bool:
+        return bool(self.tail) and v == self.vectors - 1
+
+    def _z(self, i: int, v: int) -> str:
+        return f"z + {self._offset(i, v)}"
+
+    def _offset(self, i: int, v: int) -> str:
+        """Elements from the block's first of C to vector v of row i."""
+        column, panel = v * self.kernel.lanes, self.kernel.c_panel
+        if not panel:
+            return f"{i} * ldz + {column}"
+        return f"{column // panel} * ldz + {i * panel + column % panel}"
+
+    def _write_end(self, writer: CWriter) -> None:
+        """Adds to C or overwrites it, after the epilogue where this is the last part of k."""
+        kind, start = self.kernel.dtype, self.kernel.start
+        if start != "overwrite":
+            with writer.block("if (!first)") if start == "either" else writer.flat():
+                for i, v in self._cells():
+                    loaded = self._loaded(self._z(i, v), v)
+                    writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, {loaded});")
+        if self.kernel.epilogue:
+            with writer.block("if (last)"):
+                for i, v in self._cells():
+                    self._write_epilogue(writer, i, v)
+        for i, v in self._cells():
+            at, sum_ = self._z(i, v), f"s{i}_{v}"
+            if self._is_partial(v):
+                writer.line(f"tw_store_first_{kind}({at}, tail, {sum_});")
+            else:
+                writer.line(f"tw_store_{kind}({at}, {sum_});")
+
+    def _loaded(self, at: str, v: int) -> str:
+        if self._is_partial(v):
+            return f"tw_load_first_{self.kernel.dtype}({at}, tail)"
+        return f"tw_load_{self.kernel.dtype}({at})"
+
+    def _write_epilogue(self, writer: CWriter, i: int, v: int) -> None:
+        tail = "tail" if self._is_partial(v) else ""
+        place = Place(str(i), str(v * self.kernel.lanes), self._offset(i, v), tail)
+        for index, step in enumerate(self.kernel.epilogue):
+            value = applied(
+                f"s{i}_{v}", index, step, self.kernel.dtype, place, self.kernel.vectorised
+            )
+            writer.line(f"s{i}_{v} = {value};")
