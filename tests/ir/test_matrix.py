@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Var, evaluate, expr
-from tilewright.ir.matrix import Matrix, as_view, matrix_form
+from tilewright.ir.matrix import Matrix, Runs, as_view, matrix_form
 from tilewright.ir.nodes import Call, Range, View, at
 from tilewright.ir.parser import parse
 
@@ -118,6 +118,14 @@ def test_not_a_matrix(view: View, message: str) -> None:
     assert str(caught.value) == message
 
 
+def test_pixels_of_several_rows_come_in_runs() -> None:
+    view = _view((M, 9, 8), (at(1, 4, 2), at(INDEX, 7), at(0, 8)), "mmk")
+    expected = Matrix(Const(72) + INDEX * 8, Const(8), "row", Runs(Const(7), Const(144)))
+    assert matrix_form(view, "m", "k", runs="m") == expected
+    with pytest.raises(ProgramError):
+        matrix_form(view, "m", "k", runs="k")
+
+
 @st.composite
 def _views(draw: st.DrawFn) -> View:
     shape = draw(st.lists(st.integers(1, 4), max_size=4))
@@ -133,13 +141,7 @@ def _views(draw: st.DrawFn) -> View:
 
 @given(_views())
 def test_a_view_is_a_matrix_exactly_when_its_elements_lie_like_one(view: View) -> None:
-    shape = tuple(evaluate(e, {}) for e in view.shape)
-    box = tuple(slice(evaluate(r.start, {}), evaluate(r.start + r.extent, {})) for r in view.ranges)
-    places = np.arange(int(np.prod(shape))).reshape(shape)[box]
-    order = [d for role in "mk" for d, letter in enumerate(view.roles) if letter == role]
-    rows = int(np.prod([places.shape[d] for d, c in enumerate(view.roles) if c == "m"]))
-    places = places.transpose(order).reshape(rows, -1)
-    i, j = np.indices(places.shape)
+    places, (i, j) = _places(view)
     leading = np.arange(1, 4**4 + 1)[:, None, None]
     is_matrix = any(
         (places == places[0, 0] + outer * leading + inner).all(axis=(1, 2)).any()
@@ -154,3 +156,32 @@ def test_a_view_is_a_matrix_exactly_when_its_elements_lie_like_one(view: View) -
     base, stride = evaluate(form.offset_elements, {}), evaluate(form.leading_dimension, {})
     assert (places == base + outer * stride + inner).all()
     assert stride >= inner.max() + 1
+
+
+@given(_views())
+def test_runs_are_where_the_elements_are(view: View) -> None:
+    try:
+        form = matrix_form(view, "m", "k", runs="m")
+    except ProgramError:
+        return
+    found = form.runs or Runs(Const(1), form.leading_dimension)
+    if form.runs is not None:
+        assert form.order == "row"
+        with pytest.raises(ProgramError):
+            matrix_form(view, "m", "k")
+    places, (i, j) = _places(view)
+    outer, inner = (i, j) if form.order == "row" else (j, i)
+    run, distance = (evaluate(e, {}) for e in (found.length, found.distance_elements))
+    base, stride = evaluate(form.offset_elements, {}), evaluate(form.leading_dimension, {})
+    assert (places == base + outer // run * distance + outer % run * stride + inner).all()
+
+
+def _places(view: View) -> tuple[np.ndarray, np.ndarray]:
+    """Where the elements of a view with roles m and k lie, and their row and column numbers."""
+    shape = tuple(evaluate(e, {}) for e in view.shape)
+    box = tuple(slice(evaluate(r.start, {}), evaluate(r.start + r.extent, {})) for r in view.ranges)
+    places = np.arange(int(np.prod(shape))).reshape(shape)[box]
+    order = [d for role in "mk" for d, letter in enumerate(view.roles) if letter == role]
+    rows = int(np.prod([places.shape[d] for d, c in enumerate(view.roles) if c == "m"]))
+    places = places.transpose(order).reshape(rows, -1)
+    return places, np.indices(places.shape)

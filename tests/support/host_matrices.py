@@ -41,19 +41,25 @@ class Stored:
 
 
 def stored(
-    matrix: Array, layout: str, gap: int = 0, panel: int = 0, fill: float = np.nan
+    matrix: Array,
+    layout: str,
+    gap: int = 0,
+    panel: int = 0,
+    fill: float = np.nan,
+    runs: tuple[int, int] = (1, 0),
 ) -> Stored:
     """`matrix` by rows, by columns, or in panels of `panel` rows (k, the columns, outside).
 
     The leading dimension is `gap` more than needed. Between and around the elements stands `fill`,
-    but what a panel holds beyond the matrix is zero.
+    but what a panel holds beyond the matrix is zero. Rows come in `runs`: so many, then so many
+    elements more.
     """
     rows, columns = matrix.shape
     i, j = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
     match layout:
         case "row":
             leading = columns + gap
-            places = i * leading + j
+            places = i * leading + j + i // runs[0] * runs[1]
         case "column":
             leading = rows + gap
             places = i + j * leading

@@ -16,10 +16,11 @@ from typing import Literal, assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, product
-from tilewright.ir.nodes import Operand, Program, Tile, View
+from tilewright.ir.nodes import Call, Operand, Program, Range, Tile, View
 from tilewright.ir.printer import print_operand, print_range
 
 Order = Literal["row", "column"]
+_GEMM_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,25 @@ class Matrix:
     """Element (i, j) lies `offset_elements + i * leading_dimension + j` elements into the slot
     (order "row").
 
-    In order "column" it is `offset_elements + j * leading_dimension + i`.
+    In order "column" it is `offset_elements + j * leading_dimension + i`. Where the outer index
+    comes in `runs`, each begins as far from the one before as they say.
     """
 
     offset_elements: Expr
     leading_dimension: Expr
     order: Order
+    runs: Runs | None = None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Indices of a role a leading dimension apart, so many; runs begin `distance_elements` apart.
+
+    The pixels of several rows of an image, where part of each row is taken.
+    """
+
+    length: Expr
+    distance_elements: Expr
 
 
 def as_view(operand: Operand, program: Program) -> View:
@@ -59,13 +73,26 @@ class _Dimensions:
         return [d for d in self.wide if self.view.roles[d] == role]
 
 
-def matrix_form(view: View, role_rows: str, role_columns: str) -> Matrix:
+def product_forms(call: Call, program: Program, *, runs: bool = False) -> tuple[Matrix, ...]:
+    """The matrices C, A and B of a matrix product; with `runs` the rows of the factor that is not
+    loaded by vectors may come in some. Raises as `matrix_form` does.
+    """
+    across = "n" if call.attribute("vector", "n") == "m" else "m"
+    found = []
+    for number, (operand, roles) in enumerate(zip(call.operands, _GEMM_ROLES, strict=True)):
+        broken = across if runs and number > 0 else ""
+        found.append(matrix_form(as_view(operand, program), *roles, runs=broken))
+    return tuple(found)
+
+
+def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -> Matrix:
     """The matrix that `view` is, dimensions of extent 1 ignored.
 
     The dimensions of a role must be adjacent and run through as one index: all but its outermost
     are covered whole. The inner role must have stride 1; only an outer role of one dimension may
     have steps. Where a role is one index wide the order follows the storage order of the
-    dimensions if it can. Raises ProgramError naming the dimension that breaks the form.
+    dimensions if it can. The outer role, if it is `runs`, may have two dimensions that do not run
+    through as one. Raises ProgramError naming the dimension that breaks the form.
 
     >>> from tilewright.common.expr import Const, Var
     >>> from tilewright.ir.nodes import at
@@ -81,16 +108,30 @@ def matrix_form(view: View, role_rows: str, role_columns: str) -> Matrix:
     dimensions = _Dimensions(view, strides, wide)
     for d in wide:
         _check_dimension(view, d, (role_rows, role_columns))
-    for role in (role_rows, role_columns):
-        _check_collapsible(dimensions, role)
     order = _order(dimensions, role_rows, role_columns)
     outer, inner = (role_rows, role_columns) if order == "row" else (role_columns, role_rows)
-    _check_steps(dimensions, outer)
+    found = _runs(dimensions, outer) if outer == runs else None
+    for role in (role_rows, role_columns):
+        if role != outer or found is None:
+            _check_collapsible(dimensions, role)
+    if found is None:
+        _check_steps(dimensions, outer)
     _check_unit_stride(dimensions, inner)
     offset: Expr = Const(0)
     for r, stride in zip(view.ranges, strides, strict=True):
         offset = offset + r.start * stride
-    return Matrix(offset, _leading_dimension(dimensions, outer, inner), order)
+    return Matrix(offset, _leading_dimension(dimensions, outer, inner), order, found)
+
+
+def _runs(dimensions: _Dimensions, role: str) -> Runs | None:
+    """The runs of a role's two dimensions, of which the inner one is not covered whole."""
+    view, mine = dimensions.view, dimensions.of(role)
+    if len(mine) != 2:
+        return None
+    outer, inner = (view.ranges[d] for d in mine)
+    if inner == Range(Const(0), view.shape[mine[1]], Const(1)) and outer.step == Const(1):
+        return None
+    return Runs(inner.extent, dimensions.strides[mine[0]] * outer.step)
 
 
 def _check_ranks(view: View) -> None:

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, product
-from tilewright.ir.matrix import as_view, matrix_form
+from tilewright.ir.matrix import product_forms
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import Call, Operand, Range, Tensor, Tile, View
 from tilewright.ir.place import Place
@@ -39,7 +39,7 @@ def check_call(call: Call, place: Place) -> None:
     _check_axes(call, primitive, place)
     _check_extents(call, place)
     if primitive.name == "gemm" and place.stage != "seed":
-        _check_matrices(call, primitive, place)
+        _check_matrices(call, place)
 
 
 def check_slot(buffer: str, slot: Expr, place: Place) -> None:
@@ -190,12 +190,11 @@ def _axis_extent(operand: Operand, letter: str) -> Expr:
     return product(r.extent for role, r in named if role == letter)
 
 
-def _check_matrices(call: Call, primitive: Primitive, place: Place) -> None:
-    for operand, axes in zip(call.operands, primitive.axes, strict=True):
-        try:
-            matrix_form(as_view(operand, place.program), axes[0], axes[1])
-        except ProgramError as error:
-            raise place.error(error.message, error.fix) from error
+def _check_matrices(call: Call, place: Place) -> None:
+    try:
+        product_forms(call, place.program, runs=place.in_place)
+    except ProgramError as error:
+        raise place.error(error.message, error.fix) from error
 
 
 def _check_repack(call: Call, place: Place) -> None:

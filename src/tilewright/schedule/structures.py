@@ -14,7 +14,7 @@ from functools import cache
 
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitute
-from tilewright.ir.matrix import Matrix, as_view, matrix_form
+from tilewright.ir.matrix import Matrix, as_view, product_forms
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.visit import walk
 from tilewright.schedule.lower import lower
@@ -23,7 +23,6 @@ from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Step
 
 Stager = Callable[[Program, dict[str, str]], Program]
-_GEMM_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +142,7 @@ def check_structure(p: Plan, staged: Program) -> tuple[Expr, ...]:
         raise ScheduleError(f"the whole mesh computes a matrix product, but no {letter} is spread")
     call = next(s for s in walk(staged.body) if isinstance(s, Call) and s.primitive == "gemm")
     views = [as_view(operand, staged) for operand in call.operands]
-    forms = [matrix_form(view, *roles) for view, roles in zip(views, _GEMM_ROLES, strict=True)]
+    forms = product_forms(call, staged, runs=p.rules.in_place)
     contiguous = "n" if forms[0].order == "row" else "m"
     if p.vector != contiguous:
         chosen = f"vectorize({p.vector})" if p.vector else "no vectorize"

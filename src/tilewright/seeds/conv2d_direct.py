@@ -65,7 +65,7 @@ def _direct(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
         .split(out_channel, in_channel)
         .spread(out_channel, "rows")
         .spread(in_channel, "both")
-        .choose(*_pixels(kernel))
+        .choose(*_pixels())
         .vectorize("m")
         .stage(x, None, "out_row", "out_channel")
         .in_place(y, w, x)
@@ -100,10 +100,8 @@ def _by_row(
     )
 
 
-def _pixels(kernel: Pair) -> tuple[tuple[Step, ...], ...]:
-    """The pixels of one product, and the loops around it: a row; with one tap also several rows,
-    which are then copied next to each other.
-    """
+def _pixels() -> tuple[tuple[Step, ...], ...]:
+    """The pixels of one product, and the loops around it: those of one row, or of several."""
     orders = (
         ("out_channel", "in_channel", "out_row"),
         ("in_channel", "out_channel", "out_row"),
@@ -111,8 +109,6 @@ def _pixels(kernel: Pair) -> tuple[tuple[Step, ...], ...]:
         ("out_row", "out_channel", "in_channel"),
     )
     reorders = [Reorder(("group", "image", *order, *_TAPS)) for order in orders]
-    if kernel != (1, 1):
-        return tuple((order,) for order in reorders)
     rows = (
         Split("out_row", tile_factor("out_row")),
         Fuse("out_row", "n"),

@@ -23,6 +23,7 @@ from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library, native_instruction_sets
 
 EPILOGUE = (Bias("n"), Scale("m"), Residual(), Relu(0.25))
+CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
 OTHER_EPILOGUE = (Scale(), Bias("m"), Scale("n"), Relu())
 
 
@@ -40,6 +41,8 @@ def variants(isa, kind):
         Microkernel(isa, kind, 2, 3, b_layout="panels", offsets=True, start="either"),
         Microkernel(isa, kind, 2, 3, c_panel=lanes, epilogue=EPILOGUE),
         Microkernel(isa, kind, 1, 4, "m", a_layout="panels", c_panel=4 * lanes),
+        Microkernel(isa, kind, 2, 5, b_layout="panels", prefetch=PREFETCHES, runs=True),
+        Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="column", **CHAIN),
     )
 
 
@@ -88,7 +91,7 @@ def after(c, epilogue, extra):
     return c
 
 
-def operands(draw, kernel, count, m, n, k):
+def operands(draw, kernel, count, m, n, k, runs):
     """`count` pairs of A and B side by side in one matrix each, and both stored."""
     a, b = whole(draw, m, count * k), whole(draw, count * k, n)
     # Rows a page apart are copied first: they would meet in one set of the cache.
@@ -96,9 +99,10 @@ def operands(draw, kernel, count, m, n, k):
     panel_a = kernel.scalars if kernel.vectorised == "n" else kernel.width
     panel_b = kernel.width if kernel.vectorised == "n" else kernel.scalars
     number = kernel.dtype.numpy
-    in_a = stored(a.astype(number), kernel.a_layout, gap, panel_a)
+    runs_a, runs_b = (runs, (1, 0)) if kernel.vectorised == "n" else ((1, 0), runs)
+    in_a = stored(a.astype(number), kernel.a_layout, gap, panel_a, runs=runs_a)
     turned = {"row": "column", "column": "row", "panels": "panels"}[kernel.b_layout]
-    in_b = stored(b.T.astype(number), turned, gap, panel_b)
+    in_b = stored(b.T.astype(number), turned, gap, panel_b, runs=runs_b)
     return a, b, in_a, in_b
 
 
@@ -137,7 +141,7 @@ def in_order(kernel, z):
     return value if kernel.vectorised == "n" else value.T
 
 
-@pytest.mark.parametrize("index", range(10))
+@pytest.mark.parametrize("index", range(12))
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 @examples(25)
@@ -148,19 +152,20 @@ def test_exact_and_nothing_else_is_touched(isa, kind, index, data):
     m, n = draw(st.integers(0, most), "m"), draw(st.integers(0, most), "n")
     k, gap = draw(st.integers(0, 13), "k"), draw(st.integers(0, 5))
     count = draw(st.integers(0, 3)) if kernel.offsets else 1
-    a, b, in_a, in_b = operands(draw, kernel, count, m, n, k)
+    runs = (draw(st.integers(1, 9)), draw(st.integers(0, 20))) if kernel.runs else (1, 0)
+    a, b, in_a, in_b = operands(draw, kernel, count, m, n, k, runs)
     before = whole(draw, m, n)
     z = result(kernel, before.astype(kind.numpy), gap)
     surroundings = z.surroundings().copy()
     first, last = draw(st.booleans()), draw(st.booleans())
     values, more, _kept = extras(draw, kernel, m, n, gap)
     arguments = [in_a.start, in_a.leading, in_b.start, in_b.leading, z.start, z.leading]
+    arguments += runs if kernel.runs else ()
     if kernel.start == "either":
         arguments.append(ctypes.c_int(first))
     if kernel.offsets:
-        at_a = np.arange(count) * k
-        at_b = np.arange(count) * k * kernel.width
-        arguments += [count, pointer(at_a), pointer(at_b)]
+        broadcast, loaded = np.arange(count) * k, np.arange(count) * k * kernel.width
+        arguments += [count, pointer(broadcast), pointer(loaded)]
     if kernel.epilogue:
         arguments += [ctypes.c_int(last), *more]
     call = getattr(library(isa), named(kernel, index))
@@ -211,6 +216,10 @@ def test_a_call_may_restrict_the_blocks_that_are_written():
         (
             {"vectorised": "m"},
             "a in row layout is not contiguous along m; pack it into panels",
+        ),
+        (
+            {"a_layout": "column", "runs": True},
+            "rows of a broadcast operand that come in runs have to lie along k; its other layout",
         ),
         (
             {"c_panel": 48},

@@ -16,6 +16,10 @@ def emit_product_call(
     for side in (one.a, one.b, one.c):
         offset, leading = side.place
         arguments += [context.pointer(side.view, substitute(offset, zeros)), context.c(leading)]
+    form = (one.a if one.kernel.vectorised == "n" else one.b).form
+    if form.runs is not None:
+        gap = form.runs.distance_elements - form.runs.length * form.leading_dimension
+        arguments += [context.c(form.runs.length), context.c(gap)]
     if one.kernel.start == "either":
         arguments.append(context.c(one.first))
     if one.links.count == 1:

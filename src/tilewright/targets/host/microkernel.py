@@ -32,7 +32,9 @@ class Microkernel:
     Layouts and leading dimensions (in elements): `row` and `column` as in BLAS; `panels` are blocks
     of `scalars` or `vectors * lanes` along m or n, stored one after the other, k outside, and the
     leading dimension is the distance of two panels. C may be in panels of `c_panel` elements along
-    the vectors (a multiple of the lanes), as nChw16c is; 0: it is not.
+    the vectors (a multiple of the lanes), as nChw16c is; 0: it is not. Rows of the broadcast
+    operand may come in `runs`: some a leading dimension apart, then a gap, as the pixels of an
+    image with a border.
 
     `start` says whether C is added to, overwritten, or either by the argument `first`. `offsets`
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
@@ -55,6 +57,7 @@ class Microkernel:
     inner: Along = "m"
     unroll: int = 4
     prefetch: frozenset[Prefetch] = frozenset()
+    runs: bool = False
 
     def __post_init__(self) -> None:
         needed = self.vectors * self.scalars + self.vectors + 1
@@ -71,6 +74,11 @@ class Microkernel:
             raise ScheduleError(
                 f"{operand} in {wrong} layout is not contiguous along {self.vectorised}",
                 fix="pack it into panels",
+            )
+        if self.runs and not self.scalar_runs_along_k:
+            raise ScheduleError(
+                "rows of a broadcast operand that come in runs have to lie along k",
+                fix="its other layout",
             )
         panel, width = self.c_panel, self.width
         if panel % self.lanes or (panel and panel % width and width % panel):

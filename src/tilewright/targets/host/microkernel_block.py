@@ -63,6 +63,7 @@ class Block:
             "long ldy",
             f"{kind} *restrict z",
             "long ldz",
+            *(["long run", "long gap", "long place"] if self.kernel.runs else []),
             *declared(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
             *(["long beyond", "long turn", "long turns"] if streams_ahead(self.kernel) else []),
@@ -74,10 +75,9 @@ class Block:
             self._write_start(writer)
             if self.kernel.offsets:
                 with writer.block("for (long r = 0; r < count; r++)"):
-                    at = ("x + x_offsets[r]", "y + y_offsets[r]")
-                    self._write_sum(writer, *at)
+                    self._write_sum(writer, "x_offsets[r]", "y + y_offsets[r]")
             else:
-                self._write_sum(writer, "x", "y")
+                self._write_sum(writer, "", "y")
             self._write_end(writer)
 
     def _cells(self) -> list[tuple[int, int]]:
@@ -91,31 +91,48 @@ class Block:
             if i == 0:
                 writer.line(f"const {vector} zero = tw_broadcast_{self.kernel.dtype}(0);")
             writer.line(f"{vector} {names};")
-        if self.kernel.scalar_runs_along_k:
+        if self.kernel.runs:
+            self._write_pointers(writer)
+        elif self.kernel.scalar_runs_along_k:
             size = self.kernel.dtype.size_bytes
             writer.line(f"long x1 = ldx * {size}, x3 = 3 * x1, x5 = 5 * x1;")
             # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
             # them makes a pointer for every row and runs out of registers.
             writer.line('__asm__("" : "+r"(x1), "+r"(x3), "+r"(x5));')
 
+    def _write_pointers(self, writer: CWriter) -> None:
+        """A pointer to each row; the first is number `place` of its run."""
+        size = self.kernel.dtype.size_bytes
+        writer.line("const char *const b0 = (const char *)x;")
+        for i in range(1, self.height):
+            writer.line("place = place + 1 < run ? place + 1 : 0;")
+            step = f"(place ? ldx : ldx + gap) * {size}"
+            writer.line(f"const char *const b{i} = b{i - 1} + {step};")
+
     def _write_sum(self, writer: CWriter, x: str, y: str) -> None:
-        """One pass over k."""
+        """One pass over k; `x`: elements to the first of the broadcast operand, if not 0."""
         kind = self.kernel.dtype
-        bases = range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
         writer.line(f"const {kind.c_name} *y0 = {y};")
-        writer.line(f"const char *b0 = (const char *)({x});")
-        for base in bases[1:]:
-            writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
+        if self.kernel.runs:
+            writer.line(f"long at = {x or 0} * {kind.size_bytes};")
+        else:
+            writer.line(f"const char *b0 = (const char *)({f'x + {x}' if x else 'x'});")
+            for base in self._bases()[1:]:
+                writer.line(f"const char *b{base} = b{base - _ROWS_PER_BASE} + x1 + 2 * x3;")
         if not self.kernel.prefetch:
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long p = 0; p < k; p++)", bases)
+            self._write_steps(writer, "for (long p = 0; p < k; p++)")
             return
         with writer.block("for (long p = 0, end; p < k; p = end)"):
             steps = LINE_BYTES // kind.size_bytes
             writer.line(f"end = k - p < {steps} ? k : p + {steps};")
             self._write_prefetches(writer)
             writer.line(f"#pragma GCC unroll {self.kernel.unroll}")
-            self._write_steps(writer, "for (long q = p; q < end; q++)", bases)
+            self._write_steps(writer, "for (long q = p; q < end; q++)")
+
+    def _bases(self) -> Sequence[int]:
+        """The rows that have a pointer that moves."""
+        return range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
 
     def _write_prefetches(self, writer: CWriter) -> None:
         """Fetches what the steps on one line of k stand in for: some lines of C at the start of the
@@ -144,7 +161,7 @@ class Block:
         here = f"p == {number * LINE_BYTES // self.kernel.dtype.size_bytes}"
         return f"r == 0 && {here}" if self.kernel.offsets else here
 
-    def _write_steps(self, writer: CWriter, loop: str, bases: Sequence[int]) -> None:
+    def _write_steps(self, writer: CWriter, loop: str) -> None:
         """The loop that loads, broadcasts and multiplies."""
         kind, step = self.kernel.dtype, self._x_step()
         with writer.block(loop):
@@ -155,8 +172,8 @@ class Block:
                 for v in range(self.vectors):
                     sum_ = f"s{i}_{v}"
                     writer.line(f"{sum_} = tw_multiply_add_{kind}(e{i}, v{v}, {sum_});")
-            for base in bases:
-                writer.line(f"b{base} += {step};")
+            for moving in ["at"] if self.kernel.runs else [f"b{base}" for base in self._bases()]:
+                writer.line(f"{moving} += {step};")
             packed = self.kernel.vector_layout == "panels"
             writer.line(f"y0 += {self.kernel.width if packed else 'ldy'};")
 
@@ -175,6 +192,8 @@ class Block:
 
     def _row(self, i: int) -> str:
         """The pointer to row i where rows run along k."""
+        if self.kernel.runs:
+            return f"b{i} + at"
         return f"b{i - i % _ROWS_PER_BASE}{_ROW_OFFSETS[i % _ROWS_PER_BASE]}"
 
     def _y(self, v: int) -> str:

@@ -32,8 +32,10 @@ def emit_microkernel(kernel: Microkernel, name: str, rows: Iterable[int] | None 
 
     `rows` are the heights of register blocks that the calls need (`row_counts`), all by default; a
     call that needs another one traps. The text needs `instruction_sets.vector_text` before it.
-    Further parameters follow in this order: `int first` (start "either"), `long count, const long
-    *a_offsets, const long *b_offsets` (offsets), `int last` and those of each step (epilogue).
+    Further parameters follow in this order: `long run, long gap`: rows of a run, and elements from
+    one to the next beyond the leading dimension (runs), `int first` (start "either"), `long count,
+    const long *x_offsets, const long *y_offsets` of the broadcast and of the loaded operand
+    (offsets), `int last` and those of each step (epilogue).
     """
     heights = sorted(row_counts(kernel, None) if rows is None else set(rows))
     writer = CWriter()
@@ -70,7 +72,10 @@ def _write_function(
         operands = ["long rows", "long columns", "long k", x, "long ldx", y, "long ldy"]
     else:
         operands = ["long columns", "long rows", "long k", y, "long ldy", x, "long ldx"]
-    writer.head(f"static void {name}", [*operands, f"{kind} *z", "long ldz", *declared(kernel)])
+    runs = ["long run", "long gap"] if kernel.runs else []
+    writer.head(
+        f"static void {name}", [*operands, f"{kind} *z", "long ldz", *runs, *declared(kernel)]
+    )
     over_rows = "for (long i = 0, height; i < rows; i += height)"
     over_columns = f"for (long j = 0; j < columns; j += {kernel.width})"
     height = f"height = {_height(kernel)};"
@@ -106,12 +111,19 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
         with writer.block("for (long i = 0, height; i < rows; i += height)"):
             writer.line(f"height = {_height(kernel)};")
             with writer.block("for (long r = 0; r < height; r++)"):
-                writer.line("const long from = (i + r) * ldx, to = r * apart;")
+                writer.line(f"const long from = {_row_at(kernel, 'i + r')}, to = r * apart;")
                 writer.line("for (long p = 0; p < k; p++)")
                 with writer.deeper():
                     writer.line("copy[to + p] = x[from + p];")
-            writer.call(name, [*given, f"z + {_z_place(kernel)}", "ldz", *_passed(kernel)])
+            given += [f"z + {_z_place(kernel)}", "ldz", *(["height", "0"] if kernel.runs else [])]
+            writer.call(name, [*given, *_passed(kernel)])
         writer.line("return;")
+
+
+def _row_at(kernel: Microkernel, row: str) -> str:
+    """Elements from the broadcast operand's first row to this one, where rows run along k."""
+    index = row if row.isidentifier() else f"({row})"
+    return f"{index} * ldx + {index} / run * gap" if kernel.runs else f"{index} * ldx"
 
 
 def _height(kernel: Microkernel) -> str:
@@ -141,19 +153,23 @@ def _turns(kernel: Microkernel) -> tuple[str, str]:
 
 def _ahead(kernel: Microkernel) -> str:
     """Elements from this block's rows to those of the block after it, 0 where they are the same."""
-    following = "i + height < rows ? height * ldx : "
+    there, here = _row_at(kernel, "i + height"), _row_at(kernel, "i")
+    following = f"i + height < rows ? {there} - ({here}) : "
     if kernel.inner == kernel.vectorised:
         return f"j + {kernel.width} < columns ? 0 : {following}0"
-    return f"{following}-i * ldx"
+    return f"{following}-({here})"
 
 
 def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer: CWriter) -> None:
     """Computes the block at (i, j) of `height` rows: full, or with a tail along the vectors."""
     x = {"panels": f"x + i / {kernel.scalars} * ldx"}.get(
-        kernel.scalar_layout, "x + i * ldx" if kernel.scalar_runs_along_k else "x + i"
+        kernel.scalar_layout,
+        f"x + {_row_at(kernel, 'i')}" if kernel.scalar_runs_along_k else "x + i",
     )
     y = f"y + j / {kernel.width} * ldy" if kernel.vector_layout == "panels" else "y + j"
-    given = ["k", x, "ldx", y, "ldy", f"z + {_z_place(kernel)}", "ldz", *_passed(kernel)]
+    given = ["k", x, "ldx", y, "ldy", f"z + {_z_place(kernel)}", "ldz"]
+    given += ["run", "gap", "i % run"] if kernel.runs else []
+    given += _passed(kernel)
     if runs_ahead(kernel):
         given.append(f"ahead * {kernel.dtype.size_bytes}")
         writer.line(f"const long ahead = {_ahead(kernel)};")

@@ -14,7 +14,7 @@ from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
 from tilewright.ir.chains import Chain, chains_of
-from tilewright.ir.matrix import as_view, matrix_form
+from tilewright.ir.matrix import as_view, product_forms
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
 from tilewright.machine import Machine
 from tilewright.targets.base import Panels
@@ -24,7 +24,6 @@ from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, Instructi
 from tilewright.targets.host.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.microkernel import Microkernel, Prefetch, Start, row_counts
 
-_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 _START: dict[Expr, Start] = {Const(0): "accumulate", Const(1): "overwrite"}
 _MOST_ITERATIONS = 4096
 """Of a loop whose every iteration is looked at to know the heights of register blocks."""
@@ -121,7 +120,7 @@ def _product(
     call = chain.call
     isa = instruction_set_of(machine)
     views = [as_view(operand, program) for operand in call.operands]
-    c, a, b = (Side(v, matrix_form(v, *r)) for v, r in zip(views, _ROLES, strict=True))
+    c, a, b = map(Side, views, product_forms(call, program, runs=True))
     vectorised: Along = "n" if call.attribute("vector", "n") == "n" else "m"
     kind = _element_type(call.operands[0], program)
     gemm = machine.primitives.gemm
@@ -143,6 +142,7 @@ def _product(
         offsets=links.count > 1,
         inner="m" if vectorised == "n" else "n",
         prefetch=_prefetched(call, vectorised, program, machine),
+        runs=(a if vectorised == "n" else b).form.runs is not None,
     )
     rows = _extent(c.view, "m" if vectorised == "n" else "n")
     return Product(c, a, b, links, chain.first, kernel, _heights(kernel, rows, scope))
