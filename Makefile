@@ -4,10 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ROUNDS ?= 20
+SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz bench bench-tuning bench-host reproduce reproduce-quick clean
+.PHONY: help setup demo test check fuzz fuzz-host bench bench-tuning bench-host reproduce reproduce-quick clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +31,10 @@ check: $(VENV)/installed-dev ## lint, format, types, layers, size budgets
 fuzz: $(VENV)/installed-dev ## ROUNDS=20 rounds of five times more examples, other ones in each
 	set -e; for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; \
 	  $(BIN)/pytest -q -n 2 -m hypothesis --hypothesis-profile=fuzz; done
+
+fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 155 kernels and 15 networks under sanitizers
+	set -e; for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; \
+	  $(BIN)/pytest -q -n 2 --hypothesis-profile=fuzz $(SANITIZED); done
 
 bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where it has --quick
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; \

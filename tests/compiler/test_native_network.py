@@ -8,12 +8,11 @@ from hypothesis import given
 
 from support.examples import examples
 from support.native import NATIVE_HOSTS
-from support.networks import compiled_networks, numbers_for, quickly_loaded
+from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
 from tilewright.graph.graph import Network
 from tilewright.targets.host.network.run import NetworkCode
 
-TOLERANCE = {"f32": 1e-4, "f64": 1e-11}
-"""Of the largest number of an output; sums are taken in another order than the reference's."""
+pytestmark = pytest.mark.hypothesis
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")

@@ -1,23 +1,22 @@
-"""Networks under the address sanitizer, every value with forbidden memory around it."""
+"""Networks under the sanitizers, every value with forbidden memory around it, results compared."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 from support.examples import examples
-from support.native import NATIVE_HOSTS, SANITIZED
-from support.networks import compiled_networks
+from support.native import NATIVE_HOSTS
+from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
+from support.sanitized import INPUT_AND_OUTPUT, MAIN, have_sanitizers, run_sanitized
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import ToolError
 from tilewright.compiler.network import memory
 from tilewright.graph.graph import Network
-from tilewright.targets.c_compiler import compiled
+from tilewright.targets.base import Array
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.network.arena import ALIGNMENT_BYTES, Life
 from tilewright.targets.host.network.run import NetworkCode
@@ -25,43 +24,44 @@ from tilewright.targets.host.network.run import NetworkCode
 Region = tuple[int, int]
 """First byte and number of bytes."""
 
-MAIN = """\
+pytestmark = [
+    pytest.mark.hypothesis,
+    pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known"),
+    pytest.mark.skipif(not have_sanitizers(), reason="the compiler has no sanitizers"),
+]
+
+CALLER = """\
 #include "NAME.h"
 #include <sanitizer/asan_interface.h>
-#include <stdlib.h>
-#include <string.h>
 
-static char *fenced(long bytes, long count, const long (*regions)[2])
+static char *poisoned(unsigned long bytes, long count, const long (*regions)[2])
 {
-    char *memory = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(memory, 0, (bytes + 127) / 64 * 64);
-    __asan_poison_memory_region(memory, (bytes + 127) / 64 * 64);
+    char *memory = aligned_alloc(64, bytes / 64 * 64 + 128);
+    memset(memory, 0xff, bytes);
+    __asan_poison_memory_region(memory, bytes / 64 * 64 + 128);
     for (long i = 0; i < count; i++)
         __asan_unpoison_memory_region(memory + regions[i][0], regions[i][1]);
     return memory;
 }
 
-int main(void)
+static void call(void)
 {
-    static const long constants[][2] = {CONSTANTS{0, 1}};
-    static const long arena[][2] = {ARENA{0, 0}};
-    NAME_run(ARGUMENTSfenced(UPPER_CONSTANT_BYTES, COUNT_CONSTANTS, constants),
-            fenced(UPPER_ARENA_BYTES, COUNT_ARENA, arena));
-    return 0;
+    static const long parts[][2] = {CONSTANTS{0, 1}};
+    static const long values[][2] = {ARENA{0, 0}};
+    char *constants = poisoned(UPPER_CONSTANT_BYTES, COUNT_CONSTANTS, parts);
+    char *arena = poisoned(UPPER_ARENA_BYTES, COUNT_ARENA, values);
+    for (long i = 0; i < COUNT_CONSTANTS; i++)
+        if (fread(constants + parts[i][0], 1, parts[i][1], given) != (unsigned long)parts[i][1])
+            exit(5);
+ARGUMENTS
+    NAME_run(NAMESconstants, arena);
+RESULTS
+    free(arena);
+    free(constants);
 }
 """
 
 
-@pytest.fixture(scope="module")
-def sanitizers() -> None:
-    try:
-        compiled("the tests", "asan", {"main.c": "int main(void) { return 0; }\n"}, SANITIZED)
-    except ToolError:
-        pytest.skip("the compiler has no sanitizers")
-
-
-@pytest.mark.usefixtures("sanitizers")
-@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
 def test_no_stage_leaves_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     arena: list[Region] = []
 
@@ -80,36 +80,56 @@ def test_no_stage_leaves_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     @examples(3)
     @given(compiled_networks(NATIVE_HOSTS))
     def check(pair: tuple[Network, NetworkCode]) -> None:
-        _, code = pair
+        network, code = pair
+        weights, inputs = numbers_for(network)
+        expected = network.evaluate({**weights, **inputs})
         sources = {n: t for n, t in code.files.items() if n.endswith((".c", ".h"))}
         sources["main.c"] = caller(code, arena)
-        flags = (*SANITIZED, *instruction_set(code.instruction_set).compiler_flags)
-        (program,) = compiled("the tests", "asan", sources, (*flags, "-o", "main", "-lm"))
-        calm = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
-        run = subprocess.run([program], env=calm, capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stderr[:3000]
+        given = [*parts_of(code, weights), *(inputs[name] for name, _ in code.inputs)]
+        outputs = [(shape, code.dtype) for _, shape in code.outputs]
+        flags = instruction_set(code.instruction_set).compiler_flags
+        results = run_sanitized(sources, flags, given, outputs * 2)
+        names = [name for name, _ in code.outputs] * 2
+        for name, found in zip(names, results, strict=True):
+            scale = max(1.0, float(np.abs(expected[name]).max()))
+            error = float(np.abs(found - expected[name]).max())
+            assert error <= TOLERANCE[code.dtype] * scale, (name, network)
 
     check()
 
 
+def parts_of(code: NetworkCode, weights: Mapping[str, Array]) -> list[Array]:
+    """The constants, one by one."""
+    made = quickly_loaded(code).constants(weights)
+    size = dtype(code.dtype).size_bytes
+    return [made[c.at // size : c.at // size + c.elements] for c in code.constants]
+
+
 def caller(code: NetworkCode, arena: Sequence[Region]) -> str:
-    """C that runs the network once."""
+    """A C program that runs the network on what it reads."""
     size = dtype(code.dtype).size_bytes
     constants = [(c.at, c.elements * size) for c in code.constants]
-    tensors = [prod(shape) * size for _, shape in (*code.inputs, *code.outputs)]
+    inputs = [(f"x{i}", prod(shape) * size) for i, (_, shape) in enumerate(code.inputs)]
+    outputs = [(f"y{i}", prod(shape) * size) for i, (_, shape) in enumerate(code.outputs)]
+    arguments = [f"    void *{name} = taken({n});" for name, n in inputs]
+    arguments += [f"    void *{name} = unknown({n});" for name, n in outputs]
+    results = [f"    shown({name}, {n});" for name, n in outputs]
+    results += [f"    release({name}, {n});" for name, n in (*inputs, *outputs)]
     words = {
         "CONSTANTS{": regions(constants) + "{",
         "ARENA{": regions(arena) + "{",
         "COUNT_CONSTANTS": str(len(constants)),
         "COUNT_ARENA": str(len(arena)),
-        "ARGUMENTS": "".join(f"calloc(1, {n}), " for n in tensors),
+        "ARGUMENTS": "\n".join(arguments),
+        "RESULTS": "\n".join(results),
+        "NAMES": "".join(f"{name}, " for name, _ in (*inputs, *outputs)),
         "NAME": code.name,
         "UPPER": code.name.upper(),
     }
-    text = MAIN
+    text = CALLER
     for word, value in words.items():
         text = text.replace(word, value)
-    return text
+    return "\n".join([INPUT_AND_OUTPUT, text, MAIN.replace("CALLS", "        call();")])
 
 
 def regions(found: Sequence[Region]) -> str:

@@ -39,6 +39,8 @@ from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
 
 UNARY = ("relu", "leaky_relu", "tanh", "sigmoid", "clip", "abs", "elu")
 MOST_LAYERS = 6
+TOLERANCE = {"f32": 1e-4, "f64": 1e-11}
+"""Of the largest number of an output; sums are taken in another order than the reference's."""
 
 
 @st.composite

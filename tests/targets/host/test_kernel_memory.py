@@ -1,10 +1,8 @@
-"""Random kernels under the address and undefined-behaviour sanitizers, every argument at the end of
-a page that the next one forbids (masked accesses are invisible to the sanitizers).
+"""Whole kernels under the address and undefined-behaviour sanitizers, every argument beside pages
+that must not be touched: random candidates of random operators, and what the model chooses.
 """
 
 from __future__ import annotations
-
-import subprocess
 
 import pytest
 from hypothesis import given
@@ -12,42 +10,71 @@ from hypothesis import strategies as st
 
 from support.candidates import HOST_ALGORITHMS, Case, cases
 from support.examples import examples
-from support.fences import FENCE
-from support.native import NATIVE_HOSTS, SANITIZED, caller, emitted, flags_for
-from tilewright.common.errors import ToolError
-from tilewright.targets.c_compiler import compiled
+from support.native import NATIVE_HOSTS, assert_exact, flags_for
+from support.sanitized import have_sanitizers, sanitized_results
+from tilewright.compiler.checking import random_operands
+from tilewright.ops import Op, conv2d, gemm
 from tilewright.targets.host.native import native_instruction_sets
+from tilewright.tune.choose import choose
 
-BATCH = 6
+BATCH = 2
 """Candidates that are compiled together."""
 
+CHOSEN = ("gemm", "prepacked", "direct", "pointwise", "winograd2", "winograd4", "winograd6")
 
-@pytest.fixture(scope="module", autouse=True)
-def _sanitizers() -> None:
-    try:
-        source = {"program.c": "int main(void) { return 0; }\n"}
-        compiled("the tests", "sanitized", source, (*SANITIZED, "-o", "program"))
-    except ToolError:
-        pytest.skip("the compiler has no sanitizers")
+pytestmark = [
+    pytest.mark.hypothesis,
+    pytest.mark.skipif(not have_sanitizers(), reason="the compiler has no sanitizers"),
+]
 
 
 @pytest.mark.parametrize("algorithm", HOST_ALGORITHMS)
-def test_no_access_outside_the_arguments(algorithm: str) -> None:
+def test_random_candidates_touch_nothing_but_their_arguments(algorithm: str) -> None:
     @examples(1)
     @given(st.lists(cases(algorithm, NATIVE_HOSTS), min_size=BATCH, max_size=BATCH))
     def check(batch: list[Case]) -> None:
-        code = [artifact for _, artifact in emitted(batch)]
-        sources = {n: t for a in code for n, t in a.files.items() if n.endswith((".c", ".h"))}
-        calls = "\n".join(f"    call_{a.name}();" for a in code)
-        sources["main.c"] = "\n".join(
-            [FENCE, *map(caller, code), f"int main(void)\n{{\n{calls}\n    return 0;\n}}\n"]
-        )
-        flags = (*SANITIZED, *flags_for([c.machine for c in batch]), "-o", "program")
-        (path,) = compiled("the tests", "sanitized", sources, flags)
-        done = subprocess.run([path], capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, f"{done.stderr[:3000]}\n{batch!r}"
+        assert_well_behaved(batch)
 
     check()
+
+
+@pytest.mark.parametrize("algorithm", CHOSEN)
+def test_what_the_model_chooses_touches_nothing_but_its_arguments(algorithm: str) -> None:
+    @examples(1)
+    @given(layers(algorithm))
+    def check(op: Op) -> None:
+        machine = NATIVE_HOSTS[0]
+        (found,) = choose([op], machine, algorithm=algorithm, max_error=1.0)
+        assert_well_behaved([Case(machine, found.best.candidate)])
+
+    check()
+
+
+def assert_well_behaved(batch: list[Case]) -> None:
+    """The sanitizers find nothing, and results are right at both ends of a page."""
+    operands = [random_operands(c.candidate.op, "integers", i) for i, c in enumerate(batch)]
+    found = sanitized_results(batch, operands)
+    for case, own, result in zip(batch * 2, operands * 2, found, strict=True):
+        assert_exact(case, own, result)
+
+
+@st.composite
+def layers(draw: st.DrawFn, algorithm: str) -> Op:
+    """Layers with the channels of real networks on small maps, and products of such extents: rows
+    that are powers of two apart are copied, and panels of weights are fetched ahead.
+    """
+    wide = st.sampled_from([3, 16, 64, 96, 256, 512, 1024])
+    if algorithm in ("gemm", "prepacked"):
+        rows = draw(st.integers(1, 80))
+        return gemm(rows, draw(wide), draw(wide), transpose_b=draw(st.booleans()), dtype="f32")
+    kernel = 1 if algorithm == "pointwise" else 3
+    plain = algorithm != "direct"
+    return conv2d(
+        batch=draw(st.sampled_from([1, 1, 2, 5])), in_channels=draw(wide), out_channels=draw(wide),
+        height=draw(st.integers(3, 9)), width=draw(st.integers(3, 9)), kernel=kernel,
+        padding=draw(st.sampled_from([0, 1])) if kernel == 3 else 0,
+        stride=1 if plain else draw(st.sampled_from([1, 2])), dtype="f32",
+    )  # fmt: skip
 
 
 def test_the_instruction_sets_of_this_processor_are_all_tried() -> None:
