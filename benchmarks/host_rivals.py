@@ -23,8 +23,9 @@ from dataclasses import asdict
 from typing import Any
 
 from host.contest import NETWORKS, Contestant, Missing, Workload
+from host.processes import workers
 from host.timing import ALONE, PEAK, TOGETHER, Standing, find_contestants, time_workload
-from host.workers import time_remotely, workers, workloads_of
+from host.workers import time_remotely, workloads_of
 from shared.output import note, processor, show, text_table
 
 from tilewright.common.errors import ToolError
@@ -44,7 +45,7 @@ def timed(
         protocol = protocol.hurried(QUICK_ROUNDS)
     source = [arguments.machine, kind, str(arguments.batch), "quick" if quick else "all"]
     names = [c.name for c in found] if together else []
-    with workers(names, threads, source) as processes:
+    with workers("host.workers", names, threads, source) as processes:
         for number, workload in enumerate(workloads_of(kind, arguments.batch, quick=quick)):
             if arguments.only not in workload.name:
                 continue

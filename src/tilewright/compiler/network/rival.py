@@ -1,4 +1,4 @@
-"""Networks in onnxruntime, to compare with: the same graph and numbers, one thread.
+"""Networks in onnxruntime, to compare with: the same graph and numbers.
 
 The only module that imports onnxruntime, which is not needed for anything else.
 """
@@ -34,9 +34,12 @@ class OnnxRuntime:
 
 
 def onnxruntime_session(
-    network: Network, weights: Mapping[str, Array], inputs: Mapping[str, Array]
+    network: Network,
+    weights: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    threads: int = 1,
 ) -> OnnxRuntime:
-    """The network in onnxruntime; raises ToolError where that is not installed."""
+    """The network in onnxruntime on so many threads; raises ToolError where it is missing."""
     try:
         import onnxruntime
     except ImportError:
@@ -47,7 +50,7 @@ def onnxruntime_session(
     from tilewright.graph.frontends.onnx_export import export_onnx  # heavy: onnx
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     model = export_onnx(network, weights).SerializeToString()
     session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])

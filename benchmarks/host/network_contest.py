@@ -1,0 +1,136 @@
+"""Who runs whole networks: ours, onnxruntime, and torch's compiled mode; numbers alike for all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from host.contest import Missing
+from tilewright.common.version import tool_version
+from tilewright.compiler.network.native import compile_network, random_weights
+from tilewright.compiler.network.rival import onnxruntime_session
+from tilewright.graph import network
+from tilewright.graph.graph import Network
+from tilewright.machine import load_machine
+from tilewright.targets.base import Array
+
+OURS = "tilewright"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network of the zoo with weights and inputs that every process draws alike."""
+
+    name: str
+    batch: int
+
+    @cached_property
+    def network(self) -> Network:
+        """The graph."""
+        return network(self.name, self.batch, dtype="f32")
+
+    @cached_property
+    def weights(self) -> dict[str, Array]:
+        """Numbers with which activations neither grow nor vanish."""
+        return random_weights(self.network)
+
+    @cached_property
+    def inputs(self) -> dict[str, Array]:
+        """Images from a normal distribution."""
+        chance = np.random.default_rng(0)
+        return {t.name: chance.standard_normal(t.shape, np.float32) for t in self.network.inputs}
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A network that runs: `run(n)` computes n times, `outputs` is what it computed."""
+
+    run: Callable[[int], object]
+    outputs: Callable[[], Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """One who runs networks, and how it gets ready."""
+
+    name: str
+    version: str
+    prepare: Callable[[Task], Ready]
+
+
+def find_runners(threads: int, machine: str) -> list[Runner | Missing]:
+    """Ours first, compiled for `machine`, then the rivals, each as it is installed here."""
+    return [_ours(threads, machine), _onnxruntime(threads), _torch(threads)]
+
+
+def timed(runner: Runner, task: Task) -> tuple[Ready, float]:
+    """(the network after its first run, seconds until then without drawing numbers)."""
+    _ = task.weights, task.inputs
+    started = time.perf_counter()
+    ready = runner.prepare(task)
+    ready.run(1)
+    return ready, time.perf_counter() - started
+
+
+def _ours(threads: int, machine: str) -> Runner | Missing:
+    if threads > 1:
+        return Missing(OURS, "its networks have one thread", "--threads 1")
+
+    def prepare(task: Task) -> Ready:
+        compiled = compile_network(task.network, load_machine(machine))
+        bound = compiled.bind(task.inputs, task.weights)
+        return Ready(bound.repeat, bound.outputs)
+
+    return Runner(OURS, tool_version(), prepare)
+
+
+def _onnxruntime(threads: int) -> Runner | Missing:
+    if importlib.util.find_spec("onnxruntime") is None:
+        return Missing("onnxruntime", "it is not installed", "pip install onnxruntime")
+
+    def prepare(task: Task) -> Ready:
+        session = onnxruntime_session(task.network, task.weights, task.inputs, threads)
+        return Ready(session.repeat, session.outputs)
+
+    return Runner("onnxruntime", importlib.metadata.version("onnxruntime"), prepare)
+
+
+def _torch(threads: int) -> Runner | Missing:
+    name = "torch compiled"
+    if importlib.util.find_spec("torch") is None:
+        return Missing(name, "torch is not installed", "pip install torch")
+    return Runner(name, importlib.metadata.version("torch"), lambda task: _inductor(task, threads))
+
+
+def _inductor(task: Task, threads: int) -> Ready:
+    """torch.compile with constant weights, images in channels-last."""
+    import torch  # optional and heavy: in this contender's process alone
+    from torch._inductor import config
+
+    from host.torch_network import torch_module
+
+    torch.set_num_threads(threads)
+    config.freezing = True
+    last: Any = {"memory_format": torch.channels_last}
+    module = torch_module(task.network, task.weights).to(**last)
+    compiled = torch.compile(module)
+    images = [torch.from_numpy(task.inputs[t.name]).to(**last) for t in task.network.inputs]
+    found: list[Any] = []
+
+    def run(calls: int) -> None:
+        with torch.no_grad():
+            for _ in range(calls):
+                found[:] = compiled(*images)
+
+    def outputs() -> dict[str, Array]:
+        names = task.network.outputs
+        return {name: y.numpy() for name, y in zip(names, found, strict=True)}
+
+    return Ready(run, outputs)

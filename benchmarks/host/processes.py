@@ -1,0 +1,101 @@
+"""A process for each contender, driven in turn over pipes.
+
+Libraries that share a process fight over its threads: their idle workers go on spinning. So each
+contender prepares, computes and takes its own time in a process of its own, where it is alone, and
+waits for its turn in a read.
+
+    parent -> worker   {"prepare": WHAT} | {"run": CALLS, "way": NUMBER}
+    worker -> parent   what was prepared  | [WALL, CPU]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.targets.host.sampling import Contender, Sample
+
+FOLDER = Path(__file__).parents[1]
+
+
+@dataclass
+class Worker:
+    """One process with one contender."""
+
+    name: str
+    process: subprocess.Popen[str]
+
+    def ask(self, question: dict[str, Any]) -> Any:
+        """The worker's answer."""
+        if self.process.stdin is None or self.process.stdout is None:
+            raise SystemExit(f"the process of {self.name} has no pipes")
+        print(json.dumps(question), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"the process of {self.name} ended")
+        return json.loads(answer)
+
+
+@dataclass(frozen=True)
+class RemoteContender(Contender):
+    """A contender whose samples another process takes."""
+
+    worker: Worker | None = field(default=None, repr=False)
+    way: int = 0
+
+    def sample(self, calls: int) -> Sample:
+        """Let the worker run, and take its times."""
+        if self.worker is None:
+            raise SystemExit(f"{self.name} has no process")
+        wall, cpu = self.worker.ask({"run": calls, "way": self.way})
+        return Sample(wall, cpu, calls)
+
+
+@contextmanager
+def workers(
+    module: str, names: Sequence[str], threads: int, source: Sequence[str]
+) -> Iterator[list[Worker]]:
+    """A process of `module` for each contender, which ends with the block; `source` says which
+    workloads.
+    """
+    environment = os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(2**40),
+        "PYTHONPATH": os.pathsep.join([str(FOLDER), *sys.path]),
+    }
+    with ExitStack() as stack:
+        found = []
+        for name in names:
+            command = [sys.executable, "-m", module, name, str(threads), *source]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            )
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+            found.append(Worker(name, process))
+        yield found
+
+
+def serve(threads: int, prepare: Callable[[Any], tuple[list[Any], Any]]) -> None:
+    """Answer questions on standard input until it ends.
+
+    `prepare` gives the ways to run what it is asked for, and the answer.
+    """
+    contenders: list[Contender] = []
+    for line in sys.stdin:
+        question = json.loads(line)
+        if "prepare" in question:
+            ways, answer = prepare(question["prepare"])
+            contenders = [Contender(str(i), way, threads) for i, way in enumerate(ways)]
+        else:
+            taken = contenders[question["way"]].sample(question["run"])
+            answer = [taken.wall_seconds, taken.cpu_seconds]
+        print(json.dumps(answer), flush=True)
