@@ -17,7 +17,7 @@ import numpy as np
 from host.contest import Array, Missing, Prepared, Workload
 from host.onednn import OneDnnError
 from tilewright.common.dtypes import F32
-from tilewright.ops import Conv2d
+from tilewright.ops import Conv2d, conv2d
 from tilewright.targets.host.probes import address, aligned
 
 _CPU, _F32, _ANY, _IN_ORDER = 1, 3, 1, 1
@@ -27,7 +27,12 @@ _QUERIES = (129, 131, 133)
 _QUERY_NAME = 8
 _OPAQUE_BYTES = 16384
 _NAME = "libdnnl.so.2"
+_RIVAL = "oneDNN 2 Winograd"
 _FIX = "install the system package libdnnl2 (optional)"
+_USUAL = conv2d(
+    batch=1, in_channels=64, out_channels=64, height=56, width=56, kernel=3, padding=1, dtype="f32"
+)
+"""A layer that every Winograd convolution takes."""
 
 
 class _Argument(ctypes.Structure):
@@ -35,14 +40,19 @@ class _Argument(ctypes.Structure):
 
 
 def find_onednn2() -> OneDnn2 | Missing:
-    """The library, or what is missing."""
+    """The library, or what is missing: it has Winograd for processors with AVX-512 alone."""
     try:
         library = ctypes.CDLL(_NAME)
     except OSError as error:
-        return Missing("oneDNN 2 Winograd", str(error), _FIX)
+        return Missing(_RIVAL, str(error), _FIX)
     library.dnnl_primitive_desc_query_md.restype = c_void_p
     library.dnnl_version.restype = ctypes.POINTER(c_int * 3)
     version = ".".join(map(str, library.dnnl_version().contents))
+    try:
+        _Winograd(library, _USUAL)
+    except OneDnnError as error:
+        why = f"version {version} has none for this processor ({error})"
+        return Missing(_RIVAL, why, "a processor with AVX-512")
     return OneDnn2(library, version)
 
 
@@ -61,7 +71,7 @@ class OneDnn2:
 
     library: ctypes.CDLL
     version: str
-    name: str = "oneDNN 2 Winograd"
+    name: str = _RIVAL
 
     def prepare(self, workload: Workload) -> list[Prepared]:
         """Winograd where the library has it for these extents, nothing elsewhere."""

@@ -1,0 +1,148 @@
+"""What it takes until an ONNX file runs on this computer: seconds, cold and warm, and memory.
+
+    PYTHONPATH=src python benchmarks/host_compile.py [vgg16 | resnet50 | yolov2 ...]
+        [--machine host] [--json]
+
+The network is written as an ONNX file first. Then fresh processes read it, compile it and run it
+once: "cold" with an empty cache folder, "warm" with what the first one has left. Seconds are of the
+wall's clock and of all processors together, C compilers included; "start" is Python with its
+imports, which the others do not count. Memory is what the process holds after its first run more
+than before reading the file; what it needs are constants and arena.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.output import note, processor, show, text_table
+
+MEBIBYTE = 2**20
+HEADERS = (
+    "network", "cache", "start, s", "compile, s", "of processors", "first run, s", "of processors",
+)  # fmt: skip
+MEMORY_HEADERS = ("network", "constants, MiB", "arena, MiB", "held after a run, MiB", "more, MiB")
+
+
+def now() -> tuple[float, float]:
+    """(wall, processor) seconds, children included."""
+    own, children = (
+        resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return time.perf_counter(), own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def held_bytes() -> int:
+    """What this process has in memory."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def measured(path: str, machine: str) -> dict[str, Any]:
+    """Compile and run the file in this process."""
+    import numpy as np
+
+    from tilewright.cli.output import OutputOptions, progress_bar
+    from tilewright.compiler.network.native import compile_network
+    from tilewright.graph.frontends.onnx import load_onnx
+    from tilewright.machine import load_machine
+
+    target = load_machine(machine)
+    before, begun = held_bytes(), now()
+    with progress_bar(OutputOptions()) as progress:
+        network = load_onnx(path)
+        compiled = compile_network(network, target, progress=progress)
+    done = now()
+    shapes = {t.name: t.shape for t in network.inputs}
+    del network
+    compiled.run(**{name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+    ran = now()
+    gc.collect()
+    return {
+        "compile_seconds": done[0] - begun[0],
+        "compile_processor_seconds": done[1] - begun[1],
+        "first_run_seconds": ran[0] - done[0],
+        "first_run_processor_seconds": ran[1] - done[1],
+        "constant_bytes": compiled.code.constant_bytes,
+        "arena_bytes": compiled.code.arena_bytes,
+        "held_bytes": held_bytes() - before,
+    }
+
+
+def in_fresh_process(path: Path, machine: str, cache: Path) -> dict[str, Any]:
+    """The figures of one process, with the seconds that it took beside them."""
+    command = [sys.executable, __file__, "--file", str(path), "--machine", machine]
+    started = time.perf_counter()
+    done = subprocess.run(
+        command, env={**os.environ, "XDG_CACHE_HOME": str(cache)}, stdout=subprocess.PIPE, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"compiling {path.name} failed")
+    found: dict[str, Any] = json.loads(done.stdout)
+    whole = time.perf_counter() - started
+    return {**found, "start_seconds": whole - found["compile_seconds"] - found["first_run_seconds"]}
+
+
+def figures(name: str, machine: str) -> dict[str, Any]:
+    """Cold and warm, of one network."""
+    import onnx
+
+    from tilewright.compiler.network.native import random_weights
+    from tilewright.graph import network
+    from tilewright.graph.frontends.onnx_export import export_onnx
+
+    known = network(name, 1, dtype="f32")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.onnx"
+        onnx.save(export_onnx(known, random_weights(known)), path)
+        runs = {}
+        for cache in ("cold", "warm"):
+            note(f"{name}, {cache}, load {os.getloadavg()[0]:.1f}")
+            runs[cache] = in_fresh_process(path, machine, Path(folder) / "cache")
+    return {"name": name, **runs}
+
+
+def tables(found: Sequence[dict[str, Any]]) -> str:
+    """Seconds, then memory."""
+    keys = ("start", "compile", "compile_processor", "first_run", "first_run_processor")
+    seconds = [
+        [one["name"], cache, *(f"{one[cache][f'{key}_seconds']:.2f}" for key in keys)]
+        for one in found
+        for cache in ("cold", "warm")
+    ]
+    memory = []
+    for one in found:
+        parts = [one["warm"][f"{key}_bytes"] for key in ("constant", "arena", "held")]
+        parts.append(parts[2] - parts[1] - parts[0])
+        memory.append([one["name"], *(f"{part / MEBIBYTE:.0f}" for part in parts)])
+    return f"{text_table(HEADERS, seconds)}\n\n{text_table(MEMORY_HEADERS, memory)}"
+
+
+def main() -> None:
+    """Measure the chosen networks."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("network", nargs="*", help="of the zoo; resnet50 unless given")
+    parser.add_argument("--machine", default="host", help="compiled for this one")
+    parser.add_argument("--file", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.file:
+        print(json.dumps(measured(arguments.file, arguments.machine)))
+        return
+    found = [figures(name, arguments.machine) for name in arguments.network or ["resnet50"]]
+    text = f"{processor()}, {os.cpu_count()} processors\n{tables(found)}"
+    show({"processor": processor(), "networks": found}, text, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
