@@ -86,13 +86,68 @@ def exposed_cycles(
     loops = [(f.var, evaluate(f.extent, at_start)) for f in every]
     counts = [count for _, count in loops[: len(prepared.loops)]]
     operands = [_operand(tile, program, at_start, loops, len(counts)) for tile in _tiles(program)]
-    waits: Value = _set_conflicts(prepared, machine, at_start, operands, loops)
+    waits: Value = _set_conflicts(program, machine, at_start, operands, loops)
     fills: Value = 0.0
     for cache in (caches.l2, caches.l3):
         moved = _traffic(operands, counts, cache, buffer_bytes)
+        if cache is caches.l2:
+            calls = prod(counts)
+            moved = moved + calls * _swept_again(program, machine, at_start, operands, buffer_bytes)
         waits = waits + moved * cache.exposed_cycles_per_byte
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
     return np.maximum(waits, fills - busy_cycles)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How register blocks lie in a product: its extents along the broadcast factor and along the
+    loaded one, those of a block, and the factors.
+    """
+
+    scalars: Value
+    columns: Value
+    k: Value
+    height: int
+    width: int
+    broadcast: Operand
+    loaded: Operand
+
+
+def _shape(call: Call, program: Program, machine: Machine, env: Mapping[str, Value]) -> _Shape:
+    m, n, k = (_extent(call, letter, env) for letter in "mnk")
+    _, a, b = call.operands
+    gemm, lanes = machine.primitives.gemm, machine.core.lanes(_element_type(call, program))
+    block = gemm.register_block_scalars, lanes * gemm.register_block_vectors
+    if call.attribute("vector", "m") == "n":
+        return _Shape(m, n, k, *block, a, b)
+    return _Shape(n, m, k, *block, b, a)
+
+
+def _swept_again(
+    program: Program,
+    machine: Machine,
+    env: Mapping[str, Value],
+    operands: Sequence[_Operand],
+    buffer_bytes: Value,
+) -> Value:
+    """Bytes that come into the second cache once more within a call: each block of columns goes
+    over the whole broadcast factor, which the cache may not keep that long.
+    """
+    caches = machine.memory.caches
+    if caches is None:
+        return 0
+    shape = _shape(next(_products(program)), program, machine, env)
+    part = np.minimum(1.0, shape.width / np.maximum(shape.columns, 1))
+    touched, swept = buffer_bytes, 0
+    for mine in operands:
+        region = mine.regions[-1]
+        if mine.tile is shape.broadcast:
+            swept = region.bytes
+            touched = touched + region.room(caches.l2)
+        else:
+            touched = touched + part * region.room(caches.l2)
+    again = -(-shape.columns // shape.width) - 1
+    return np.where(touched > caches.l2.capacity_bytes, again * swept, 0)
 
 
 def _tiles(program: Program) -> tuple[Tile, ...]:
@@ -144,7 +199,7 @@ def _region(
 
 
 def _set_conflicts(
-    prepared: Prepared,
+    program: Program,
     machine: Machine,
     env: Mapping[str, Value],
     operands: Sequence[_Operand],
@@ -153,22 +208,18 @@ def _set_conflicts(
     """Cycles for factors whose part in one register block the nearer caches do not keep, though it
     is small: rows that share sets, or lie on too many pages. Each line comes anew at every use.
     """
-    call = next(_products(prepared.program))
-    kind = _element_type(call, prepared.program)
-    vector = str(call.attribute("vector", "m"))
-    m, n, k = (_extent(call, letter, env) for letter in "mnk")
-    scalars, columns = (m, n) if vector == "n" else (n, m)
-    gemm, lanes = machine.primitives.gemm, machine.core.lanes(kind)
-    width, height = lanes * gemm.register_block_vectors, gemm.register_block_scalars
-    times = k * dtype(kind).size_bytes * prod(count for _, count in loops)
+    call = next(_products(program))
+    kind, shape = _element_type(call, program), _shape(call, program, machine, env)
+    scalars, columns, width, height = shape.scalars, shape.columns, shape.width, shape.height
+    times = shape.k * dtype(kind).size_bytes * prod(count for _, count in loops)
     cycles: Value = 0.0
     each: Value
     for number, factor in enumerate(call.operands[1:]):
-        loaded = (number == 1) == (vector == "n")
+        loaded = factor is shape.loaded
         whole, part = (columns, width) if loaded else (scalars, height + 2)
         used = columns * -(-scalars // height) if loaded else scalars * -(-columns // width)
         letter = "k" if loaded else "mn"[number]
-        pitch = _row_bytes(factor, letter, prepared.program, env)
+        pitch = _row_bytes(factor, letter, program, env)
         each = 0.0 if loaded else _in_one_set(pitch, machine.memory.caches)
         for mine in (o.regions[-1] for o in operands if o.tile is factor):
             block = replace(mine, bytes=mine.bytes * np.minimum(1.0, part / whole))
