@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from support.candidates import Machines, candidate
 from support.native import QUICK
-from tilewright.compiler.network.build import ProductKernel
 from tilewright.compiler.network.forms import Forms
-from tilewright.compiler.network.native import network_code, product_kernel, random_weights
+from tilewright.compiler.network.kernels import Kernels
+from tilewright.compiler.network.native import network_code, random_weights
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.graph.names import safe_name
 from tilewright.ops import (
     BatchNorm,
     Bias,
@@ -36,6 +37,7 @@ from tilewright.targets.base import Array
 from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
+from tilewright.tune.search import Candidate
 
 UNARY = ("relu", "leaky_relu", "tanh", "sigmoid", "clip", "abs", "elu")
 MOST_LAYERS = 6
@@ -150,14 +152,14 @@ def head(net: NetworkBuilder, x: str) -> str:
 def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, NetworkCode]:
     """A network and its code by random candidates of random layouts."""
     network, machine = draw(networks()), draw(st.sampled_from(machines))
-    kernels: dict[Op, ProductKernel] = {}
-    for number, op in enumerate(dict.fromkeys(op for _, op in network.layers())):
+    chosen: dict[Op, Candidate] = {}
+    for op in dict.fromkeys(op for _, op in network.layers()):
         known = [s.name for s in seeds_for(op, addressed=True)] + ["prepacked"] * (
             op.kind == "gemm"
         )
         algorithm = draw(st.sampled_from(known))
-        chosen = candidate(draw, op, algorithm, machine)
-        kernels[op] = product_kernel(f"k{number}", chosen, machine, Forms())
+        chosen[op] = candidate(draw, op, algorithm, machine)
+    kernels = Kernels(safe_name(network.name), chosen, machine, Forms())
     return network, network_code(network, machine, kernels)
 
 

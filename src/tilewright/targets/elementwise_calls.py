@@ -46,9 +46,13 @@ class CallContext:
     def pointer(self, view: View, offset: Expr) -> str:
         """The address `offset` elements into the slot, or into the tensor that is used in place."""
         if view.buffer not in self.naming.buffers:
-            return self._plus(self.naming.tensors[view.buffer], offset)
+            return self.place(view.buffer, offset)
         elements = int(evaluate(self.program.buffer(view.buffer).elements, {}))
         return self._plus(self.naming.buffers[view.buffer], view.slot * elements + offset)
+
+    def place(self, tensor: str, offset: Expr) -> str:
+        """The address `offset` elements into a tensor."""
+        return self._plus(self.naming.tensors[tensor], offset)
 
     def _plus(self, base: str, offset: Expr) -> str:
         return base if offset == Const(0) else f"{base} + {self.c(offset)}"

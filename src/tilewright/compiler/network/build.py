@@ -7,14 +7,15 @@ the next product reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import prod
 from typing import Literal
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
+from tilewright.compiler.network.finishing import finish_of, taken_by, words_of
 from tilewright.compiler.network.fuse import Elementwise, Group, grouped, source
+from tilewright.compiler.network.kernels import Kernels, ProductKernel
 from tilewright.compiler.network.memory import Memory
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
@@ -25,7 +26,6 @@ from tilewright.ops import (
     Conv2d,
     Gemm,
     LocalResponseNorm,
-    Op,
     Pool2d,
     Reshape,
     Softmax,
@@ -34,8 +34,8 @@ from tilewright.ops import (
 )
 from tilewright.ops.normalize import BatchNorm
 from tilewright.ops.op import Shape
-from tilewright.targets.base import Artifact
 from tilewright.targets.host.emit_header import pack_name, stored_elements
+from tilewright.targets.host.finish import PLAIN, Finish
 from tilewright.targets.host.network.constants import Channels, KernelWeights, Plain
 from tilewright.targets.host.network.form import (
     Form,
@@ -61,19 +61,7 @@ from tilewright.targets.host.network.plan import (
 )
 
 
-@dataclass(frozen=True)
-class ProductKernel:
-    """The code chosen for a product, and the forms of its tensors by name."""
-
-    artifact: Artifact
-    algorithm: str
-    estimate_seconds: float
-    operands: tuple[str, ...]
-    result: str
-    forms: Mapping[str, Form]
-
-
-def build_plan(network: Network, kernels: Mapping[Op, ProductKernel]) -> tuple[NetworkPlan, Memory]:
+def build_plan(network: Network, kernels: Kernels) -> tuple[NetworkPlan, Memory]:
     """The stages of a network; raises GraphError for a node that no stage computes."""
     builder = _Builder(network, kernels)
     for group in builder.groups:
@@ -96,7 +84,7 @@ def build_plan(network: Network, kernels: Mapping[Op, ProductKernel]) -> tuple[N
 class _Builder:
     """Appends stages group by group."""
 
-    def __init__(self, network: Network, kernels: Mapping[Op, ProductKernel]) -> None:
+    def __init__(self, network: Network, kernels: Kernels) -> None:
         kinds = {tensor.dtype for tensor in network.tensors.values()}
         if len(kinds) > 1:
             raise GraphError(f"a network of one element type can be run, found {sorted(kinds)}")
@@ -159,8 +147,50 @@ class _Builder:
         self.outputs = tuple(found)
 
     def _product(self, group: Group) -> None:
-        """The kernel's call, and what follows it element by element."""
-        op, kernel = group.first.op, self.kernels[group.first.op]
+        """The kernel's call, and what follows it element by element if the kernel cannot do it."""
+        op, natural = group.first.op, self.kernels.result_form(group.first.op)
+        scaled = group.first.inputs[1] in self.weights
+        form = self._target(group.output, natural, group.shape)
+        finish = self._finish(group, form, scaled=scaled)
+        kernel = self.kernels.of(op, group.first.name, finish or PLAIN)
+        values = self._arguments(group, kernel, finish or PLAIN)
+        own = natural if finish is None else form
+        y = Operand(self.memory.arena(own.elements), own)
+        values[kernel.result] = y.value
+        public = [t.name for t in kernel.artifact.tensors if t.kind != "scratch"]
+        size = dtype(self.dtype).size_bytes
+        workspace = self.memory.arena(-(-kernel.artifact.scratchpad_bytes // size))
+        arguments = (*(values[name] for name in public), workspace)
+        call = KernelCall(kernel.artifact.name, arguments, None if own == natural else y)
+        words = words_of(group, finish) if finish else []
+        self.stages.append(
+            Stage(
+                self._name(group.first.name),
+                " + ".join([op.describe(), *([", ".join(words)] if words else [])]),
+                call,
+                group.flops,
+                kernel.algorithm,
+                kernel.estimate_seconds,
+            )
+        )
+        if finish is None:
+            self._elementwise(group, y, scaled=scaled)
+        else:
+            self.held[group.output] = y
+
+    def _finish(self, group: Group, form: Form, *, scaled: bool) -> Finish | None:
+        """All that follows a product, if its kernel can do it."""
+        op = group.first.op
+        finish = finish_of(group, self.kernels.result_form(op), form, scaled=scaled)
+        if finish is None or not self.kernels.can(op, finish):
+            return None
+        added = [t for t in taken_by(group, finish).values() if isinstance(t, str)]
+        alike = all(name in self.held and self.held[name].form == form for name in added)
+        return finish if alike else None
+
+    def _arguments(self, group: Group, kernel: ProductKernel, finish: Finish) -> dict[str, int]:
+        """The values of what a kernel reads, by the names of its tensors."""
+        op = group.first.op
         given = dict(zip(kernel.operands, group.first.inputs, strict=True))
         axis = 0 if isinstance(op, Conv2d) or (isinstance(op, Gemm) and op.transpose_b) else 1
         values: dict[str, int] = {}
@@ -174,25 +204,12 @@ class _Builder:
             pack = pack_name(kernel.artifact.name, info) if info.is_packed else ""
             recipe = KernelWeights(tensor, form, pack, axis, affine)
             values[name] = self.memory.constant(recipe, stored_elements(info))
-        form = kernel.forms[kernel.result]
-        y = Operand(self.memory.arena(form.elements), form)
-        values[kernel.result] = y.value
-        public = [t.name for t in kernel.artifact.tensors if t.kind != "scratch"]
-        size = dtype(self.dtype).size_bytes
-        workspace = self.memory.arena(-(-kernel.artifact.scratchpad_bytes // size))
-        call = KernelCall(kernel.artifact.name, (*(values[name] for name in public), workspace))
-        self.stages.append(
-            Stage(
-                self._name(group.first.name),
-                op.describe(),
-                call,
-                group.flops,
-                kernel.algorithm,
-                kernel.estimate_seconds,
-            )
-        )
-        second = group.first.inputs[1] in self.weights
-        self._elementwise(group, y, scaled=second)
+        for name, taken in taken_by(group, finish).items():
+            if isinstance(taken, Channels):
+                values[name] = self.memory.constant(taken, taken.size)
+            else:
+                values[name] = self.held[taken].value
+        return values
 
     def _elementwise(self, group: Group, x: Operand, *, scaled: bool = False) -> None:
         """Affine steps and elementwise operators on x; `scaled`: factors are in weights."""
@@ -340,9 +357,9 @@ class _Builder:
                 (name,) = group.first.inputs
                 found.setdefault(name, []).append(row_major(self.shapes[name]))
             if group.is_product:
-                kernel = self.kernels[group.first.op]
-                for operand, tensor in zip(kernel.operands, group.first.inputs, strict=True):
-                    found.setdefault(tensor, []).append(kernel.forms[operand])
+                forms = self.kernels.operand_forms(group.first.op)
+                for form, tensor in zip(forms, group.first.inputs, strict=True):
+                    found.setdefault(tensor, []).append(form)
         return dict(found)
 
     def _append(self, group: Group | None, name: str, label: str, work: Work) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -18,10 +18,11 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ToolError
 from tilewright.compiler.artifact import new_folder, write_native
-from tilewright.compiler.network.build import ProductKernel, build_plan
+from tilewright.compiler.network.build import build_plan
 from tilewright.compiler.network.cache import cached_code
 from tilewright.compiler.network.forms import Forms
 from tilewright.compiler.network.fuse import grouped
+from tilewright.compiler.network.kernels import Kernels
 from tilewright.compiler.network.layouts import Layouts, Way
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
@@ -41,7 +42,6 @@ from tilewright.targets.host.products import instruction_set_of
 from tilewright.targets.host.target import TARGET
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.native import NativeMeasure
-from tilewright.tune.search import Candidate
 
 Progress = Callable[[str, int, int], None]
 
@@ -172,12 +172,14 @@ def generated(
     measured = bool(search.top)
     ways = {c.op: _ways(c, forms, machine, measured=measured) for c in choices.values()}
     chosen = layouts.chosen(ways)
-    name = safe_name(network.name)
-    kernels: dict[Op, ProductKernel] = {}
-    for layer, choice in choices.items():
-        way = chosen[choice.op]
-        kernels[choice.op] = product_kernel(f"{name}_{layer}", way.candidate, machine, forms)
-        progress("generate", len(kernels), len(choices))
+    candidates = {op: way.candidate for op, way in chosen.items()}
+    kernels = Kernels(
+        safe_name(network.name),
+        candidates,
+        machine,
+        forms,
+        lambda done: progress("generate", done, max(done, len(candidates))),
+    )
     return network_code(network, machine, kernels)
 
 
@@ -195,9 +197,7 @@ def _ways(choice: Choice, forms: Forms, machine: Machine, *, measured: bool) -> 
     return list(found.values())
 
 
-def network_code(
-    network: Network, machine: Machine, kernels: Mapping[Op, ProductKernel]
-) -> NetworkCode:
+def network_code(network: Network, machine: Machine, kernels: Kernels) -> NetworkCode:
     """The code of a network whose products are computed by these kernels."""
     plan, memory = build_plan(network, kernels)
     isa = instruction_set_of(machine)
@@ -206,7 +206,7 @@ def network_code(
         plan.name,
         plan.dtype,
         isa.name,
-        emit_network(plan, [kernel.artifact for kernel in kernels.values()], isa),
+        emit_network(plan, kernels.artifacts, isa),
         tuple((t.name, t.shape) for t in network.inputs),
         tuple((name, shapes[name]) for name, _ in plan.outputs),
         tuple((t.name, t.shape) for t in network.weights),
@@ -217,21 +217,6 @@ def network_code(
             StageInfo(s.name, s.label, s.algorithm, s.flops, s.estimate_seconds)
             for s in plan.stages
         ),
-    )
-
-
-def product_kernel(
-    name: str, candidate: Candidate, machine: Machine, forms: Forms
-) -> ProductKernel:
-    """The code of a candidate, in a file and a function called `name`."""
-    program = replace(candidate.program(machine), name=name)
-    return ProductKernel(
-        TARGET.emit(program, machine),
-        candidate.seed.name,
-        candidate.cycles / machine.clock_hz,
-        candidate.seed.operands,
-        candidate.seed.result,
-        forms.of(candidate),
     )
 
 

@@ -36,6 +36,7 @@ from tilewright.targets.host.emit_copy import (
 from tilewright.targets.host.emit_header import PACKED, Workspace, pack_prototype, prototype
 from tilewright.targets.host.emit_product import emit_product_call
 from tilewright.targets.host.emit_transform import emit_transform_call, transform_of
+from tilewright.targets.host.finish import PLAIN, Finish
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.microkernel import Microkernel
 from tilewright.targets.host.microkernel_text import emit_microkernel
@@ -56,6 +57,7 @@ class KernelText:
     workspace: Workspace
     isa: InstructionSet
     ahead: Ahead | None = None
+    finish: Finish = PLAIN
 
     def of_constants(self) -> KernelText:
         """The text of what runs ahead, which knows the constant as it is given."""
@@ -66,8 +68,12 @@ class KernelText:
     def transforms(self) -> dict[Transform, None]:
         """The distinct transforms of operands in place."""
         calls = (s for s in walk(self.program.body) if isinstance(s, Call))
-        found = (transform_of(call, self.program, self.isa) for call in calls)
+        found = (self.transform_of(call) for call in calls)
         return dict.fromkeys(one for one in found if one is not None)
+
+    def transform_of(self, call: Call) -> Transform | None:
+        """The transform that a call is, if its operands lie so."""
+        return transform_of(call, self.program, self.isa, self.finish)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int]]]:
         """The distinct micro-kernels, their names and the heights that their calls need."""
@@ -107,7 +113,7 @@ def _functions(text: KernelText) -> Iterator[str]:
     """Arithmetic, vector operations, copies, micro-kernels and primitives that the kernel calls."""
     yield integer_arithmetic()
     called = [s for s in _every_statement(text) if isinstance(s, Call)]
-    anyhow = [s for s in called if transform_of(s, text.program, text.isa) is None]
+    anyhow = [s for s in called if text.transform_of(s) is None]
     if {s.primitive for s in anyhow} & ELEMENTWISE.keys():
         types = [t.dtype for t in text.program.tensors] + [b.dtype for b in text.program.buffers]
         kinds = tuple(map(dtype, dict.fromkeys(types)))
@@ -254,9 +260,9 @@ def _loop(stmt: For, scope: Scope, text: KernelText, writer: CWriter) -> None:
 
 
 def _call(call: Call, text: KernelText, context: CallContext) -> None:
-    transform = transform_of(call, text.program, text.isa)
+    transform = text.transform_of(call)
     if transform is not None:
-        emit_transform_call(call, transform, context)
+        emit_transform_call(call, transform, context, text.finish)
         return
     views = tuple(as_view(operand, text.program) for operand in call.operands)
     check_element_types(call, views, context)

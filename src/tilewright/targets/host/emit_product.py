@@ -22,8 +22,11 @@ def emit_product_call(
         arguments += [context.c(form.runs.length), context.c(gap)]
     if one.kernel.start == "either":
         arguments.append(context.c(one.first))
+    finished: list[str] = []
+    if one.kernel.epilogue:
+        finished = [context.c(one.last), *(context.place(*given) for given in one.given)]
     if one.links.count == 1:
-        context.writer.call(name, arguments)
+        context.writer.call(name, arguments + finished)
         return
     scalar, vector = (
         (one.links.a, one.links.b)
@@ -38,5 +41,5 @@ def emit_product_call(
             fixed = "static " if all(isinstance(o, Const) for o in offsets) else ""
             head = f"{fixed}const long {operand}_offsets[{len(offsets)}]"
             context.writer.array(head, [context.c(o) for o in offsets])
-        arguments += [str(one.links.count), "scalar_offsets", "vector_offsets"]
+        arguments += [str(one.links.count), "scalar_offsets", "vector_offsets", *finished]
         context.writer.call(name, arguments)

@@ -13,6 +13,7 @@ from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.winograd import points_of
 from tilewright.targets.elementwise_calls import CallContext
+from tilewright.targets.host.finish import PLAIN, Border, Finish, arguments_of
 from tilewright.targets.host.instruction_sets import InstructionSet
 from tilewright.targets.host.transform_text import Direction, Transform
 from tilewright.targets.loop_nest import view_offset
@@ -22,7 +23,9 @@ _DIRECTIONS: dict[str, Direction] = {"winograd_input": "input", "winograd_output
 _PIXELS, _POINTS = "rcqp", "xtqp"
 
 
-def transform_of(call: Call, program: Program, isa: InstructionSet) -> Transform | None:
+def transform_of(
+    call: Call, program: Program, isa: InstructionSet, finish: Finish = PLAIN
+) -> Transform | None:
     """The function that a call takes, None where there is none for its operands."""
     direction = _DIRECTIONS.get(call.primitive)
     if direction is None:
@@ -36,7 +39,8 @@ def transform_of(call: Call, program: Program, isa: InstructionSet) -> Transform
     kind = dtype(program.tensor(tiles[0].tensor).dtype)
     which = points_of(dict(call.attributes))
     name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
-    return Transform(name, direction, which, kind, isa.lanes(kind))
+    steps = finish.steps if direction == "output" else ()
+    return Transform(name, direction, which, kind, isa.lanes(kind), steps)
 
 
 def _runs_along_channels(tile: Tile) -> bool:
@@ -46,17 +50,21 @@ def _runs_along_channels(tile: Tile) -> bool:
     return once and tile.roles.endswith("p") and all(r.step == Const(1) for r in tile.ranges)
 
 
-def emit_transform_call(call: Call, one: Transform, context: CallContext) -> None:
+def emit_transform_call(
+    call: Call, one: Transform, context: CallContext, finish: Finish = PLAIN
+) -> None:
     """Write the call."""
     first, second = (as_view(o, context.program) for o in call.operands)
     pixels, points = (first, second) if one.direction == "output" else (second, first)
     extents = [_extent(points, role) for role in "tqp"]
-    left = [_left(pixels, role) for role in "rc"]
+    border = finish.border if one.direction == "output" else Border()
+    left = [_left(pixels, "r", border.bottom), _left(pixels, "c", border.right)]
     arguments = [context.c(e) for e in (*extents, *left)]
     for view, roles in ((pixels, "rcq"), (points, "xtq")):
         arguments.append(context.pointer(view, view_offset(view)))
         arguments += [context.c(_stride(view, role)) for role in roles]
-    context.writer.call(one.name, arguments)
+    given = arguments_of(call.operands[0], one.epilogue, context.program)
+    context.writer.call(one.name, arguments + [context.place(*each) for each in given])
 
 
 def _extent(view: View, role: str) -> Expr:
@@ -67,7 +75,7 @@ def _stride(view: View, role: str) -> Expr:
     return product(view.shape[view.roles.index(role) + 1 :]) if role in view.roles else Const(0)
 
 
-def _left(view: View, role: str) -> Expr:
-    """Pixels from the first one on to the end of the image."""
+def _left(view: View, role: str, border: int) -> Expr:
+    """Pixels from the first one on to the end of the image, which a border follows."""
     place = view.roles.index(role)
-    return view.shape[place] - view.ranges[place].start
+    return view.shape[place] - border - view.ranges[place].start

@@ -19,7 +19,7 @@ Along = Literal["m", "n"]
 class Bias:
     """Add an element of a vector that lies along m or n."""
 
-    along: Along
+    along: Along = "n"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,15 @@ class Place:
     column: str
     offset: str
     tail: str
+
+
+def parameter(index: int, step: Step) -> str:
+    """The name of the array that step number `index` takes, empty for none.
+
+    >>> parameter(0, Bias()), parameter(1, Residual()), parameter(2, Relu())
+    ('bias0', 'residual1', '')
+    """
+    return "" if isinstance(step, Relu) else f"{type(step).__name__.lower()}{index}"
 
 
 def parameters(index: int, step: Step, kind: DType) -> tuple[str, ...]:
@@ -125,6 +134,7 @@ def applied(
             other = f"tw_broadcast_{t}({slope!r})"
             if slope:
                 other = f"tw_multiply_{t}({value}, {other})"
-            return f"tw_maximum_{t}({value}, {other})"
+            # Of two numbers of which one is none the second is taken: what is none stays so.
+            return f"tw_maximum_{t}({other}, {value})"
         case _:
             assert_never(step)

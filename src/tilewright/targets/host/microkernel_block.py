@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.targets.c_writer import CWriter
-from tilewright.targets.host.epilogue import Place, applied, parameters
+from tilewright.targets.host.epilogue import Place, Residual, applied, parameter, parameters
 from tilewright.targets.host.microkernel import Microkernel
 
 LINE_BYTES = 64
@@ -145,7 +145,10 @@ class Block:
             for number, column in enumerate(places):
                 with writer.block(f"if ({self._at_line(number)})"):
                     for i in range(self.height):
-                        writer.line(f"__builtin_prefetch({self._z(i, column // kernel.lanes)}, 1);")
+                        at = self._offset(i, column // kernel.lanes)
+                        writer.line(f"__builtin_prefetch(z + {at}, 1);")
+                        for name in self._residuals():
+                            writer.line(f"__builtin_prefetch({name} + {at}, 0, 2);")
         if runs_ahead(kernel):
             for i in range(self.height):
                 writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
@@ -155,6 +158,10 @@ class Block:
                 lines = LINE_BYTES // size * kernel.width * size
                 for at in range(0, lines, LINE_BYTES):
                     writer.line(f"__builtin_prefetch(y0 + beyond + {at // size}, 0, 2);")
+
+    def _residuals(self) -> list[str]:
+        steps = enumerate(self.kernel.epilogue)
+        return [parameter(i, step) for i, step in steps if isinstance(step, Residual)]
 
     def _at_line(self, number: int) -> str:
         """Whether this is the line of k with that number in the whole sum."""

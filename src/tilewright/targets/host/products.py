@@ -8,7 +8,7 @@ pack them on the way; a constant that is used in place is packed once, before th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
@@ -19,12 +19,14 @@ from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Ti
 from tilewright.machine import Machine
 from tilewright.targets.base import Panels
 from tilewright.targets.c_expression import Scope, bounds_of
-from tilewright.targets.host.epilogue import Along
+from tilewright.targets.host.epilogue import Along, Bias
+from tilewright.targets.host.finish import PLAIN, Finish, arguments_of, is_last, result_of
 from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.microkernel import Microkernel, Prefetch, Start, row_counts
 
-_START: dict[Expr, Start] = {Const(0): "accumulate", Const(1): "overwrite"}
+_ALWAYS = Const(1)
+_START: dict[Expr, Start] = {Const(0): "accumulate", _ALWAYS: "overwrite"}
 _MOST_ITERATIONS = 4096
 """Of a loop whose every iteration is looked at to know the heights of register blocks."""
 
@@ -33,7 +35,8 @@ _MOST_ITERATIONS = 4096
 class Product:
     """One chain of products; `heights` of register blocks that it needs.
 
-    C is overwritten where `first` is not zero.
+    C is overwritten where `first` is not zero, and complete where `last` is not; `given` are the
+    tensors that its epilogue takes, and where in them it begins.
     """
 
     c: Side
@@ -43,6 +46,8 @@ class Product:
     first: Expr
     kernel: Microkernel
     heights: frozenset[int]
+    last: Expr = _ALWAYS
+    given: tuple[tuple[str, Expr], ...] = ()
 
     @property
     def extents(self) -> tuple[Expr, Expr, Expr]:
@@ -79,7 +84,7 @@ def instruction_set_of(machine: Machine) -> InstructionSet:
     )
 
 
-def plan_products(program: Program, machine: Machine) -> Products:
+def plan_products(program: Program, machine: Machine, finish: Finish = PLAIN) -> Products:
     """Choose micro-kernels and packed forms; ProgramError for operands that none can take."""
     found = list(scoped(program.body, Scope()))
     calls = [(s, scope) for s, scope in found if isinstance(s, Call) and s.primitive == "gemm"]
@@ -90,6 +95,7 @@ def plan_products(program: Program, machine: Machine) -> Products:
     products = []
     for call, scope in calls:
         one = _product(chains[id(call)], scope, program, others, machine)
+        one = _finished(one, chains[id(call)], program, finish)
         products.append((call, one))
         side = one.b if one.kernel.vectorised == "n" else one.a
         if side.panels:
@@ -146,6 +152,23 @@ def _product(
     )
     rows = _extent(c.view, "m" if vectorised == "n" else "n")
     return Product(c, a, b, links, chain.first, kernel, _heights(kernel, rows, scope))
+
+
+def _finished(one: Product, chain: Chain, program: Program, finish: Finish) -> Product:
+    """The product with the steps of `finish` at the end of its sums, if they are the result's."""
+    c = chain.call.operands[0]
+    if not finish.steps or not isinstance(c, Tile):
+        return one
+    if program.tensor(c.tensor).memory != result_of(program).name:
+        return one
+    along: Along = "n" if c.roles[-1] == "n" else "m"
+    steps = tuple(Bias(along) if isinstance(s, Bias) else s for s in finish.steps)
+    return replace(
+        one,
+        kernel=replace(one.kernel, epilogue=steps),
+        last=is_last(chain, program),
+        given=arguments_of(c, steps, program),
+    )
 
 
 def _prefetched(

@@ -24,6 +24,7 @@ from tilewright.targets.c_names import Naming, buffer_end, buffer_infos, name_pr
 from tilewright.targets.host.ahead import Ahead, split_ahead
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
 from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
+from tilewright.targets.host.finish import PLAIN, Finish, with_finish
 from tilewright.targets.host.instruction_sets import InstructionSet
 from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.products import Products, instruction_set_of, plan_products
@@ -40,11 +41,13 @@ class HostTarget:
 
     name: str = "host"
 
-    def emit(self, program: Program, machine: Machine) -> Artifact:
-        """Generate the sources of an explicit program without parameters.
+    def emit(self, program: Program, machine: Machine, finish: Finish = PLAIN) -> Artifact:
+        """Generate the sources of an explicit program without parameters; what `finish` takes are
+        further inputs.
 
         Raises ProgramError for a program of another stage, a mesh of several cores, vectors that no
-        instruction set of the host has, or a product of operands that cannot be walked.
+        instruction set of the host has, a product of operands that cannot be walked, or sums that
+        cannot be finished so (`can_finish`).
         """
         if program.parameters:
             unbound = ", ".join(program.parameters)
@@ -64,9 +67,10 @@ class HostTarget:
                 fix="--set groups.count=1",
             )
         ahead, program = split_ahead(instantiate(program, _ONE_CORE))
-        products = plan_products(program, machine)
+        program = with_finish(program, finish)
+        products = plan_products(program, machine, finish)
         program = _with_packed_buffers(program, products, machine)
-        return _artifact(self.name, program, products, machine, ahead)
+        return _artifact(self.name, program, products, machine, ahead, finish)
 
     def load(self, artifact: Artifact, machine: Machine) -> LoadedKernel:
         """Compile and load a kernel.
@@ -97,7 +101,12 @@ def _with_packed_buffers(program: Program, products: Products, machine: Machine)
 
 
 def _artifact(
-    target: str, program: Program, products: Products, machine: Machine, ahead: Ahead | None
+    target: str,
+    program: Program,
+    products: Products,
+    machine: Machine,
+    ahead: Ahead | None,
+    finish: Finish,
 ) -> Artifact:
     naming = name_program(_with_constants(program, ahead), _SUFFIXES)
     tensors = tuple(
@@ -107,7 +116,7 @@ def _artifact(
     buffers = buffer_infos(program, _NO_LIMIT)
     workspace = _workspace(tensors, buffers, machine.memory.spm.alignment_bytes)
     isa = instruction_set_of(machine)
-    text = KernelText(program, naming, products, tensors, buffers, workspace, isa, ahead)
+    text = KernelText(program, naming, products, tensors, buffers, workspace, isa, ahead, finish)
     plan = _build_plan(naming, isa)
     command = " ".join(plan.steps[0].command)
     files = {

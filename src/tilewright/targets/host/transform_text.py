@@ -3,7 +3,8 @@
 In: the points, an element type and an instruction set whose `vector_text` comes first. Out: a
 static function for a row of tiles. Channels lie side by side in pixels and in points. Tiles that
 reach beyond the image and channels that fill no cache line go through a copy of one tile in which
-what is missing is zero; results beyond the image are dropped.
+what is missing is zero; results beyond the image are dropped. Pixels are finished as they are
+written: steps take vectors beside the channels (bias) or pixels beside the result's (residual).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tilewright.common.dtypes import DType
 from tilewright.ir.shared_sums import Sum, shared_sums
 from tilewright.ir.winograd import Matrix, transforms
 from tilewright.targets.c_writer import CWriter
+from tilewright.targets.host.epilogue import Bias, Place, Step, applied, parameter
 
 Direction = Literal["input", "output"]
 
@@ -27,19 +29,20 @@ _ROW = """\
    Steps are in elements. */
 static void NAME(long tiles, long images, long channels, long rows, long columns,
         PIXELS *x, long x_row, long x_column, long x_image,
-        POINTS *v, long v_point, long v_tile, long v_image)
+        POINTS *v, long v_point, long v_tile, long v_imageDECLARED)
 {
-    for (long tile = 0; tile < tiles; tile++, columns -= STEP, x += STEP * x_column, v += v_tile) {
+    for (long tile = 0; tile < tiles; tile++, columns -= STEP, v += v_tile) {
         const int whole = rows >= WINDOW && columns >= WINDOW;
         for (long image = 0; image < images; image++) {
-            PIXELS *const at = x + image * x_image;
+            const long place = tile * STEP * x_column + image * x_image;
+            PIXELS *const at = x + place;
             POINTS *const to = v + image * v_image;
             long i = 0;
             for (; whole && i + LINE <= channels; i += LINE)
-                NAME_tile(at + i, x_row, x_column, to + i, v_point);
+                NAME_tile(at + i, x_row, x_column, to + i, v_pointADVANCED);
             for (; i < channels; i += LINE)
                 NAME_edge(channels - i < LINE ? channels - i : LINE, rows, columns,
-                        at + i, x_row, x_column, to + i, v_point);
+                        at + i, x_row, x_column, to + i, v_pointADVANCED);
         }
     }
 }
@@ -65,22 +68,35 @@ static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long colu
 
 _EDGE_OUTPUT = """\
 static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long columns,
-        TYPE *x, long x_row, long x_column, const TYPE *v, long v_point)
+        TYPE *x, long x_row, long x_column, const TYPE *v, long v_pointDECLARED)
 {
     TYPE pixels[WINDOW * WINDOW * LINE], points[COUNT * LINE];
-    if (lanes == LINE) {
-        NAME_tile(pixels, WINDOW * LINE, LINE, v, v_point);
+COPIED    if (lanes == LINE) {
+        NAME_tile(pixels, WINDOW * LINE, LINE, v, v_pointHERE);
     } else {
         for (long i = 0; i < COUNT * LINE; i++)
             points[i] = 0;
         for (long p = 0; p < COUNT; p++)
             NAME_copy(lanes, points + p * LINE, v + p * v_point);
-        NAME_tile(pixels, WINDOW * LINE, LINE, points, LINE);
+        NAME_tile(pixels, WINDOW * LINE, LINE, points, LINEHERE);
     }
     for (long r = 0; r < WINDOW && r < rows; r++)
         for (long c = 0; c < WINDOW && c < columns; c++)
             NAME_copy(lanes, x + r * x_row + c * x_column, pixels + (r * WINDOW + c) * LINE);
 }
+"""
+
+_COPIED_BIAS = """\
+    TYPE GIVEN_line[LINE] = {0};
+    NAME_copy(lanes, GIVEN_line, GIVEN);
+"""
+
+_COPIED_RESIDUAL = """\
+    TYPE GIVEN_line[WINDOW * WINDOW * LINE] = {0};
+    for (long r = 0; r < WINDOW && r < rows; r++)
+        for (long c = 0; c < WINDOW && c < columns; c++)
+            NAME_copy(lanes, GIVEN_line + (r * WINDOW + c) * LINE,
+                    GIVEN + r * x_row + c * x_column);
 """
 
 _COPY = """\
@@ -99,13 +115,16 @@ static inline void NAME_copy(long lanes, TYPE *restrict to, const TYPE *restrict
 
 @dataclass(frozen=True)
 class Transform:
-    """One transform of whole lines of channels, `lanes` to a vector."""
+    """One transform of whole lines of channels, `lanes` to a vector, and what is done to each pixel
+    that it writes.
+    """
 
     name: str
     direction: Direction
     points: str
     dtype: DType
     lanes: int
+    epilogue: tuple[Step, ...] = ()
 
     @property
     def line(self) -> int:
@@ -115,11 +134,22 @@ class Transform:
 
 def emit_transform(one: Transform) -> str:
     """C text of `static void name(tiles, images, channels, rows, columns, x, x_row, x_column,
-    x_image, v, v_point, v_tile, v_image)`, x the pixels and v the points.
+    x_image, v, v_point, v_tile, v_image)`, x the pixels and v the points; parameters of the
+    epilogue's steps follow.
     """
     tile, side = transforms(one.points).output.shape
     forward, c = one.direction == "input", one.dtype.c_name
+    given = [(s, name) for i, s in enumerate(one.epilogue) if (name := parameter(i, s))]
     words = {
+        "DECLARED": "".join(f", const {c} *{name}" for _, name in given),
+        "ADVANCED": "".join(
+            f", {name} + {'i' if isinstance(s, Bias) else 'place + i'}" for s, name in given
+        ),
+        "COPIED": "".join(
+            (_COPIED_BIAS if isinstance(s, Bias) else _COPIED_RESIDUAL).replace("GIVEN", name)
+            for s, name in given
+        ),
+        "HERE": "".join(f", {name}_line" for _, name in given),
         "PIXELS": f"const {c}" if forward else c,
         "POINTS": c if forward else f"const {c}",
         "NAME": one.name,
@@ -148,6 +178,8 @@ def _tile_text(one: Transform) -> str:
     else:
         matrix, rows, divisor, (source,), (target,) = found.output, tile, found.divisor, v, x
         parameters = [f"{c} *x", "long x_row", "long x_column", f"{const}{c} *v", "long v_point"]
+    for index, step in enumerate(one.epilogue):
+        parameters += [f"{const}{c} *{name}"] if (name := parameter(index, step)) else []
     writer.head(f"static inline __attribute__((always_inline)) void {one.name}_tile", parameters)
     vectors = one.line // one.lanes
     with writer.block():
@@ -159,10 +191,19 @@ def _tile_text(one: Transform) -> str:
                 writer.line(f"half[l][{k}][c] = q{k};")
         with _unrolled("r", rows, writer), _unrolled("l", vectors, writer):
             copies = [f"half[l][r][{k}]" for k in range(side)]
-            _write_sums(matrix, copies, divisor, kind, writer)
+            _write_sums(matrix, copies, divisor, kind, writer, finished=not one.epilogue)
             for k in range(rows):
+                _write_finish(one, k, writer)
                 writer.line(f"tw_store_{kind}({target.format('r', k)}, q{k});")
     return writer.text()
+
+
+def _write_finish(one: Transform, k: int, writer: CWriter) -> None:
+    """The steps on the pixels of column k."""
+    lane = f"l * {one.lanes}"
+    place = Place("r", lane, f"r * x_row + {k} * x_column + {lane}", "")
+    for index, step in enumerate(one.epilogue):
+        writer.line(f"q{k} = {applied(f'q{k}', index, step, one.dtype, place, 'n')};")
 
 
 def _unrolled(counter: str, count: int, writer: CWriter) -> AbstractContextManager[None]:
@@ -171,14 +212,21 @@ def _unrolled(counter: str, count: int, writer: CWriter) -> AbstractContextManag
 
 
 def _write_sums(
-    matrix: Matrix, values: Sequence[str], divisor: float, kind: DType, writer: CWriter
+    matrix: Matrix,
+    values: Sequence[str],
+    divisor: float,
+    kind: DType,
+    writer: CWriter,
+    *,
+    finished: bool = True,
 ) -> None:
-    """q0, q1, ... = matrix x values / divisor."""
+    """q0, q1, ... = matrix x values / divisor; constant once `finished`."""
     for k, value in enumerate(values):
         writer.line(f"const tw_vector_{kind} p{k} = {value};")
     for one in shared_sums(matrix):
         scale = divisor if one.name.startswith("q") else 1.0
-        writer.line(f"const tw_vector_{kind} {one.name} = {_expression(one, kind, scale)};")
+        const = "const " if finished else ""
+        writer.line(f"{const}tw_vector_{kind} {one.name} = {_expression(one, kind, scale)};")
 
 
 def _expression(one: Sum, kind: DType, divisor: float) -> str:

@@ -14,6 +14,7 @@ from tilewright.targets.base import Artifact
 from tilewright.targets.c_writer import CWriter, Names
 from tilewright.targets.host.instruction_sets import InstructionSet
 from tilewright.targets.host.native import FLAGS
+from tilewright.targets.host.network.loops import write_zeros
 from tilewright.targets.host.network.plan import (
     KernelCall,
     Map,
@@ -147,7 +148,10 @@ def _write_stage(
     work = stage.work
     with writer.block():
         match work:
-            case KernelCall(function, arguments):
+            case KernelCall(function, arguments, bordered):
+                if bordered is not None:
+                    _declare([], bordered.value, plan, kind, writer)
+                    write_zeros(bordered.form, "y", writer)
                 writer.call(function, [_pointer(v, plan, kind) for v in arguments])
             case Map(y, operands, _, _):
                 _declare([o.value for o in operands], y.value, plan, kind, writer)

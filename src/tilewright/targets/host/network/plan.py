@@ -25,21 +25,23 @@ class Value(Struct, frozen=True):
     at: int = 0
 
 
-class KernelCall(Struct, frozen=True, tag=True):
-    """A call of a generated kernel: its function, and which value each argument is.
-
-    A kernel that needs workspace has it as its last argument.
-    """
-
-    function: str
-    arguments: tuple[int, ...]
-
-
 class Operand(Struct, frozen=True):
     """A value read or written element by element; its form broadcasts to the other's shape."""
 
     value: int
     form: Form
+
+
+class KernelCall(Struct, frozen=True, tag=True):
+    """A call of a generated kernel: its function, and which value each argument is.
+
+    A kernel that needs workspace has it as its last argument. It leaves the border of `bordered`,
+    its result, alone, which is zeroed beforehand.
+    """
+
+    function: str
+    arguments: tuple[int, ...]
+    bordered: Operand | None = None
 
 
 class Apply(Struct, frozen=True, tag=True):
@@ -121,7 +123,7 @@ class NetworkPlan(Struct, frozen=True):
 def used_values(work: Work) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(values that are read, values that are written)."""
     match work:
-        case KernelCall(_, arguments):
+        case KernelCall(_, arguments, _):
             return arguments, arguments
         case Map(y, operands, _, _):
             return tuple(o.value for o in operands), (y.value,)

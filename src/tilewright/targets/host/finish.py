@@ -1,0 +1,239 @@
+"""What a kernel does to its finished sums before they are in memory, the same for every kernel.
+
+In: an explicit program and a `Finish`. Out: the program that takes what the steps need, its result
+inside a border of pixels; for each call that writes the result, where its part of bias and residual
+begins and when its sums are complete. Products act on the sums in their registers, Winograd's
+transform on the pixels that it writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Expr, Var, all_of, binary, free_vars, product
+from tilewright.ir.chains import Chain, memory_of
+from tilewright.ir.matrix import as_view, product_forms
+from tilewright.ir.nodes import (
+    Call,
+    For,
+    If,
+    Operand,
+    Program,
+    Range,
+    Stmt,
+    Tensor,
+    Tile,
+    Transfer,
+)
+from tilewright.ir.visit import rewrite, walk
+from tilewright.targets.host.epilogue import Bias, Relu, Residual, Step, parameter
+from tilewright.targets.loop_nest import view_offset
+
+FINISHED = ("gemm", "winograd_output")
+"""Primitives that write finished sums."""
+
+
+class Border(NamedTuple):
+    """Pixels around an image, which the kernel leaves alone."""
+
+    top: int = 0
+    left: int = 0
+    bottom: int = 0
+    right: int = 0
+
+
+NO_BORDER = Border()
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Biases along the channels of the result, residuals in its own form and activations, in the
+    order of `steps`; the result lies inside a `border`.
+    """
+
+    steps: tuple[Bias | Residual | Relu, ...] = ()
+    border: Border = NO_BORDER
+
+
+PLAIN = Finish()
+"""Sums as they are."""
+
+
+def with_finish(program: Program, finish: Finish) -> Program:
+    """The program with a tensor for each step that takes one, its result inside the border.
+
+    Raises ProgramError where the finished sums do not stand in registers.
+    """
+    if finish == PLAIN:
+        return program
+    if not can_finish(program, finish):
+        raise ProgramError(
+            f"program {program.name!r} does not write its result by products or transforms in "
+            "place, so nothing can be done to it on the way"
+        )
+    program = _bordered(program, finish.border)
+    y = result_of(program)
+    taken = {"bias": (y.dims[-1:], (_channels(y),)), "residual": (y.dims, y.shape)}
+    more = [
+        Tensor(name, y.dtype, "input", *taken[name.rstrip("0123456789")])
+        for name in (parameter(i, s) for i, s in enumerate(finish.steps))
+        if name
+    ]
+    return replace(program, tensors=(*program.tensors, *more))
+
+
+def result_of(program: Program) -> Tensor:
+    """The tensor that the program makes."""
+    return next(t for t in program.tensors if t.kind == "output" and not t.storage)
+
+
+def can_finish(program: Program, finish: Finish) -> bool:
+    """Whether whatever writes the result has its finished sums in registers, each once, with
+    channels side by side, and can go around the border.
+    """
+    y = result_of(program)
+    if finish.border != NO_BORDER and not {"rows", "cols"} <= set(y.dims):
+        return False
+    for stmt in walk(program.body):
+        match stmt:
+            case Transfer(_, tensor) if program.tensor(tensor).memory == y.name:
+                return False
+            case Call(primitive, (first, *others)):
+                if y.name in (_owner(o, program) for o in others):
+                    return False
+                if _owner(first, program) != y.name or primitive == "fill":
+                    continue
+                if primitive not in FINISHED or not _by_channels(first, program):
+                    return False
+                if finish.border != NO_BORDER and memory_of(first) != y.name:
+                    return False
+            case _:
+                pass
+    if finish.border != NO_BORDER and not _walkable(_bordered(program, finish.border)):
+        return False
+    return _written_once(program.body, y.name, program)
+
+
+def _walkable(program: Program) -> bool:
+    """Whether products can still write the result: several rows of an image are no matrix any more
+    once borders lie between them.
+    """
+    y = result_of(program).name
+    for call in walk(program.body):
+        if isinstance(call, Call) and call.primitive == "gemm":
+            try:
+                if _owner(call.operands[0], program) == y:
+                    product_forms(call, program, runs=True)
+            except ProgramError:
+                return False
+    return True
+
+
+def _by_channels(operand: Operand, program: Program) -> bool:
+    """Whether the last dimension is that of the channels, and one of the primitive's."""
+    dims = program.tensor(memory_of(operand)).dims
+    channels = "channels" if "channels" in dims else "cols"
+    return dims[-1] == channels and operand.roles[-1] != "."
+
+
+def arguments_of(
+    operand: Operand, steps: tuple[Step, ...], program: Program
+) -> tuple[tuple[str, Expr], ...]:
+    """(tensor, elements to its first) for each step that takes one, of the call that writes
+    `operand`.
+    """
+    view = as_view(operand, program)
+    dims = program.tensor(view.buffer).dims
+    channel = view.ranges[-1].start
+    if "group" in dims:
+        channel = channel + view.ranges[dims.index("group")].start * view.shape[-1]
+    at = {Bias: channel, Residual: view_offset(view)}
+    named = [(parameter(i, step), step) for i, step in enumerate(steps)]
+    return tuple((name, at[type(step)]) for name, step in named if name)
+
+
+def is_last(chain: Chain, program: Program) -> Expr:
+    """Not zero where the chain completes its sums: in the last turn of all loops that come back to
+    its C.
+    """
+    c = chain.call.operands[0]
+    kept = frozenset[str]().union(*(free_vars(r.start) for r in c.ranges))
+    own = {f.var for f in chain.loops}
+    loops = [f for f in _loops_around(program.body, chain.call) if f.var not in kept | own]
+    return all_of(binary("==", Var(f.var), f.extent - 1) for f in loops)
+
+
+def _loops_around(body: tuple[Stmt, ...], call: Call) -> tuple[For, ...]:
+    """The loops that a call stands in, outermost first."""
+    for stmt in body:
+        if not any(inner is call for inner in walk((stmt,))):
+            continue
+        match stmt:
+            case For():
+                return (stmt, *_loops_around(stmt.body, call))
+            case If(_, then, orelse):
+                return _loops_around(then, call) or _loops_around(orelse, call)
+            case _:
+                return ()
+    return ()
+
+
+def _owner(operand: Operand, program: Program) -> str:
+    """The tensor whose memory an operand in place is of, empty for one in a buffer."""
+    return program.tensor(operand.tensor).memory if isinstance(operand, Tile) else ""
+
+
+def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
+    """Whether no two statements in a row write the tensor: the first would finish too early."""
+    writers = [
+        stmt
+        for stmt in body
+        if any(
+            isinstance(s, Call)
+            and s.primitive in FINISHED
+            and _owner(s.operands[0], program) == name
+            for s in walk((stmt,))
+        )
+    ]
+    if len(writers) != 1:
+        return False
+    match writers[0]:
+        case For(_, _, inner):
+            return _written_once(inner, name, program)
+        case If(_, then, orelse):
+            return all(_written_once(part, name, program) for part in (then, orelse) if part)
+        case _:
+            return True
+
+
+def _channels(y: Tensor) -> Expr:
+    groups = [e for d, e in zip(y.dims, y.shape, strict=True) if d == "group"]
+    return product((*groups, y.shape[-1]))
+
+
+def _bordered(program: Program, border: Border) -> Program:
+    """The program with its result in the middle of a larger image."""
+    if border == NO_BORDER:
+        return program
+    y = result_of(program)
+    before = {"rows": border.top, "cols": border.left}
+    around = {"rows": border.top + border.bottom, "cols": border.left + border.right}
+    shape = tuple(e + around.get(d, 0) for d, e in zip(y.dims, y.shape, strict=True))
+    starts = [before.get(d, 0) for d in y.dims]
+
+    def moved(operand: Operand) -> Operand:
+        if not (isinstance(operand, Tile) and operand.tensor == y.name):
+            return operand
+        pairs = zip(operand.ranges, starts, strict=True)
+        ranges = tuple(Range(r.start + start, r.extent, r.step) for r, start in pairs)
+        return replace(operand, ranges=ranges)
+
+    def inside(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        if isinstance(stmt, Call):
+            return (replace(stmt, operands=tuple(map(moved, stmt.operands))),)
+        return None
+
+    tensors = tuple(replace(t, shape=shape) if t.name == y.name else t for t in program.tensors)
+    return replace(program, tensors=tensors, body=rewrite(program.body, inside))

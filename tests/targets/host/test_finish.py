@@ -1,0 +1,162 @@
+"""What a kernel does to finished sums is what a pass over its result would have done."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.candidates import Case, cases
+from support.examples import examples
+from support.native import NATIVE_HOSTS, QUICK, flags_for
+from tilewright.compiler.checking import program_inputs, random_operands
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+from tilewright.targets.base import Array, Artifact
+from tilewright.targets.c_compiler import compiled
+from tilewright.targets.host import TARGET
+from tilewright.targets.host.epilogue import Bias, Relu, Residual
+from tilewright.targets.host.finish import PLAIN, Border, Finish, can_finish
+from tilewright.targets.host.run import LoadedKernel
+
+ALGORITHMS = ("direct", "pointwise", "winograd4")
+FINISHES = (
+    Finish((Bias(), Residual(), Relu()), Border(1, 1, 1, 1)),
+    Finish((Relu(0.25), Bias()), Border(0, 2, 1, 0)),
+    Finish((Residual(), Relu(0.25), Residual())),
+)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A case with a finish that its kernel can do."""
+
+    case: Case
+    finish: Finish
+
+
+@st.composite
+def finished(draw: st.DrawFn, algorithm: str, finish: Finish) -> Finished:
+    """A case with the finish, or as much of it as its kernel can do."""
+    case = draw(cases(algorithm, NATIVE_HOSTS))
+    program = case.candidate.program(case.machine)
+    if not can_finish(program, finish):
+        finish = replace(finish, border=Border())
+    return Finished(case, finish if can_finish(program, finish) else PLAIN)
+
+
+def by_passes(y: Array, finish: Finish, given: dict[str, Array]) -> Array:
+    """The steps on a plain result in storage order, rows and columns its third and fourth to last
+    dimensions.
+    """
+    for index, step in enumerate(finish.steps):
+        match step:
+            case Bias():
+                bias = given[f"bias{index}"]
+                grouped = y.ndim == 5
+                y = y + (bias.reshape(y.shape[0], 1, 1, 1, -1) if grouped else bias)
+            case Residual():
+                y = y + inside(given[f"residual{index}"], finish.border)
+            case Relu(slope):
+                y = np.maximum(y, (slope * y).astype(y.dtype))
+    return y
+
+
+def inside(y: Array, border: Border) -> Array:
+    """The image in its border."""
+    if y.ndim != 5:
+        return y
+    rows = slice(border.top, y.shape[2] - border.bottom)
+    return y[:, :, rows, border.left : y.shape[3] - border.right]
+
+
+def numbers(artifact: Artifact) -> dict[str, Array]:
+    """Whole numbers for what the steps take."""
+    generator = np.random.default_rng(3)
+    return {
+        t.name: generator.integers(-9, 9, t.shape).astype({"f32": "f4", "f64": "f8"}[t.dtype])
+        for t in artifact.tensors
+        if t.name.startswith(("bias", "residual"))
+    }
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_finished_sums_are_those_of_a_pass_over_the_plain_result(algorithm: str) -> None:
+    @examples(2)
+    @given(st.tuples(*(finished(algorithm, finish) for finish in FINISHES)))
+    def check(batch: tuple[Finished, ...]) -> None:
+        pairs = []
+        for number, one in enumerate(batch):
+            program = one.case.candidate.program(one.case.machine)
+            pair = [
+                TARGET.emit(replace(program, name=f"{word}{number}"), one.case.machine, finish)
+                for word, finish in (("plain", PLAIN), ("finished", one.finish))
+            ]
+            pairs.append((one, program, *pair))
+        sources = {n: t for _, _, *pair in pairs for a in pair for n, t in a.files.items()}
+        flags = (*QUICK, *flags_for([one.case.machine for one in batch]))
+        kept = {n: t for n, t in sources.items() if n.endswith((".c", ".h"))}
+        (path,) = compiled("the tests", "host-tests", kept, flags)
+        library = ctypes.CDLL(str(path))
+        for one, program, plain, other in pairs:
+            op, seed = one.case.candidate.op, one.case.candidate.seed
+            operands = random_operands(op, "integers", 1)
+            inputs = program_inputs(op, seed, program, operands)
+            results = []
+            more = numbers(other)
+            for artifact in (plain, other):
+                bound = LoadedKernel(artifact, library).bind({**inputs, **more})
+                bound.repeat(2)
+                results += bound.outputs().values()
+            expected = by_passes(results[0], one.finish, more)
+            found = inside(results[1], one.finish.border)
+            np.testing.assert_array_equal(found, expected, err_msg=repr(one))
+            around = results[1].size - found.size
+            assert np.isnan(results[1]).sum() == around, "the border is left alone"
+
+    check()
+
+
+IN_PLACE = """\
+def product():
+    c: tensor("f32", "output", rows=6, cols=32)
+    a: tensor("f32", "input", rows=6, depth=64)
+    b: tensor("f32", "constant", depth=64, cols=32)
+    for depth in range(2):
+        if depth == 0:
+            fill(c[at(0, 6), at(0, 32)]("ab"), value=0.0)
+        gemm(
+            c[at(0, 6), at(0, 32)]("mn"),
+            a[at(0, 6), at(depth * 32, 32)]("mk"),
+            b[at(depth * 32, 32), at(0, 32)]("kn"),
+            vector="n",
+            dtype="f32",
+        )
+"""
+
+
+def test_sums_are_finished_by_the_last_part_of_k_alone(golden) -> None:
+    finish = Finish((Bias(), Residual(), Relu(0.25)))
+    artifact = TARGET.emit(parse(IN_PLACE), load_machine("host_avx2"), finish)
+    text = artifact.files["product.c"]
+    golden("finished_entry.c", text[text.index("void product(") :])
+    assert [t.name for t in artifact.tensors] == ["a", "bias0", "residual1", "b", "c"]
+
+
+def test_results_that_go_through_a_buffer_are_not_finished() -> None:
+    through = IN_PLACE.replace(
+        'c[at(0, 6), at(0, 32)]("mn")', 'c_tile[0](shape=(6, 32), roles="mn")'
+    )
+    through = through.replace(
+        'c[at(0, 6), at(0, 32)]("ab")', 'c_tile[0](shape=(6, 32), roles="ab")'
+    )
+    lines = through.splitlines()
+    lines.insert(4, '    c_tile: buffer("f32", 192, offset_bytes=0)')
+    lines += ["    put(c_tile[0], c[at(0, 6), at(0, 32)])", "    wait(c_tile[0])"]
+    assert can_finish(parse(IN_PLACE), Finish((Relu(),)))
+    assert not can_finish(parse("\n".join(lines) + "\n"), Finish((Relu(),)))
