@@ -9,7 +9,11 @@ from hypothesis import given
 from support.examples import examples
 from support.native import NATIVE_HOSTS
 from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
+from tilewright.compiler.network.native import Search, generated
+from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.machine import load_machine
+from tilewright.ops import Bias, Binary, Unary, conv2d
 from tilewright.targets.host.network.run import NetworkCode
 
 pytestmark = pytest.mark.hypothesis
@@ -33,3 +37,41 @@ def test_random_networks_compute_their_reference() -> None:
             assert error <= TOLERANCE[code.dtype] * scale, (name, network)
 
     check()
+
+
+def residual_block() -> Network:
+    net, shape = NetworkBuilder("block", "f32"), (1, 32, 12, 12)
+    x = net.input("x", shape)
+
+    def layer(name: str, x: str, kernel: int) -> str:
+        op = conv2d(
+            batch=1, in_channels=32, out_channels=32, height=12, width=12, kernel=kernel,
+            padding=kernel // 2, dtype="f32",
+        )  # fmt: skip
+        y = net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+        bias = net.weight(f"{name}_b", (32,))
+        return net.apply(Bias(shape, 1, dtype="f32"), y, bias, name=f"{name}_bias")
+
+    def then(function: str, y: str) -> str:
+        return net.apply(Unary(function, shape, 0.1, dtype="f32"), y, name=f"{y}_{function}")
+
+    first = then("leaky_relu", layer("first", x, 3))
+    second = then("relu", layer("second", first, 3))
+    third = layer("third", second, 3)
+    total = net.apply(Binary("add", shape, shape, "f32"), third, first, name="sum")
+    return net.finish((then("tanh", layer("last", then("relu", total), 1)),))
+
+
+def test_kernels_finish_what_follows_them_where_they_can() -> None:
+    code = generated(residual_block(), load_machine("host_avx2"), Search("winograd4"))
+    conv = "conv2d 1x32x12x12 -> 32"
+    assert [(s.name, s.label) for s in code.stages if "winograd4" in s.algorithm] == [
+        ("first", f"{conv}, 3x3 s1 p1 + bias, leaky_relu, border"),
+        ("second", f"{conv}, 3x3 s1 p1 + bias, relu, border"),
+        ("third", f"{conv}, 3x3 s1 p1"),
+    ]
+    assert [(s.name, s.label) for s in code.stages if "winograd4" not in s.algorithm][1:-1] == [
+        ("sum_relu", "bias, add, relu"),
+        ("last", f"{conv}, 1x1 s1 p0"),
+        ("last_tanh", "bias, tanh"),
+    ]

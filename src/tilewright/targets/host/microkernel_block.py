@@ -145,10 +145,10 @@ class Block:
             for number, column in enumerate(places):
                 with writer.block(f"if ({self._at_line(number)})"):
                     for i in range(self.height):
-                        at = self._offset(i, column // kernel.lanes)
-                        writer.line(f"__builtin_prefetch(z + {at}, 1);")
+                        here = self._offset(i, column // kernel.lanes)
+                        writer.line(f"__builtin_prefetch(z + {here}, 1);")
                         for name in self._residuals():
-                            writer.line(f"__builtin_prefetch({name} + {at}, 0, 2);")
+                            writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
         if runs_ahead(kernel):
             for i in range(self.height):
                 writer.line(f"__builtin_prefetch({self._row(i)} + ahead);")
