@@ -73,5 +73,5 @@ def test_kernels_finish_what_follows_them_where_they_can() -> None:
     assert [(s.name, s.label) for s in code.stages if "winograd4" not in s.algorithm][1:-1] == [
         ("sum_relu", "bias, add, relu"),
         ("last", f"{conv}, 1x1 s1 p0"),
-        ("last_tanh", "bias, tanh"),
+        ("last_bias_tanh", "bias, tanh"),
     ]
