@@ -58,7 +58,29 @@ def fold(e: Expr, bounds: Bounds) -> Expr:
             return a if e.op == "min" else b
         if b_high <= a_low:
             return b if e.op == "min" else a
+        if b in _parts(e.op, a):
+            return a
+    if e.op == "<" and _never_beyond(b, a):
+        return Const(0)
     return binary(e.op, a, b)
+
+
+def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
+    """What `e` is the min or max of."""
+    match e:
+        case Binary(found, a, b) if found == op:
+            return a, b
+        case _:
+            return ()
+
+
+def _never_beyond(end: Expr, limit: Expr) -> bool:
+    """Whether `end` is that of a tile cut at the limit: start + min(size, limit - start)."""
+    match end:
+        case Binary("+", start, Binary("min") as size):
+            return binary("-", limit, start) in _parts("min", size)
+        case _:
+            return False
 
 
 _WIDE = (-(2**62), 2**62)
