@@ -272,7 +272,8 @@ def test_what_addresses_main_memory_takes_the_place_of_its_name() -> None:
     (scratchpad,), (cached,) = (
         seeds_for(op, "winograd4", addressed=addressed) for addressed in (False, True)
     )
-    assert (scratchpad.together, cached.together) == ((), ("group", "block", "channel_group"))
+    together = ("group", "image_block", "block", "channel_group")
+    assert (scratchpad.together, cached.together) == ((), together)
     assert [s.name for s in seeds_for(op, addressed=True)][-1] == "winograd6"
     with pytest.raises(ScheduleError) as caught:
         seeds_for(op, "winograd6")
@@ -288,4 +289,13 @@ def test_blocks_divide_rows_of_tiles_and_channels() -> None:
     }  # fmt: skip
     assert {(s["group_channels"], s["channel_groups"]) for s in sizes} == {
         (128, 1), (64, 2), (32, 4),
+    }  # fmt: skip
+
+
+def test_blocks_of_several_images_hold_all_of_their_rows() -> None:
+    op = conv2d(batch=6, in_channels=8, out_channels=32, height=14, width=14, kernel=3)
+    (found,) = seeds_for(op, "winograd4", addressed=True)
+    sizes = found.blocks(parameters(op))
+    assert {(s["block_rows"], s["block_images"], s["image_blocks"]) for s in sizes} == {
+        (3, 1, 6), (2, 1, 6), (1, 1, 6), (3, 2, 3), (3, 3, 2), (3, 6, 1),
     }  # fmt: skip

@@ -1,10 +1,11 @@
 """Winograd's minimal filtering for machines with caches: block by block of tiles, so that what
 passes between the transforms and the products stays in a cache.
 
-Kernels are transformed once, ahead of all calls. For each block of rows of tiles the images are
-transformed; for each group of output channels follow one matrix product per transform point and the
-transform back. Points that are no integers round better and cost nothing here (Barabasz et al.
-2020): F(4x4, 3x3) with +-5/8 and +-3/2 errs a quarter as much as with the textbook's +-1 and +-2.
+Kernels are transformed once, ahead of all calls. For each block of rows of tiles, of one image or
+of several small ones, the images are transformed; for each group of output channels follow one
+matrix product per transform point and the transform back. Points that are no integers round better
+and cost nothing here (Barabasz et al. 2020): F(4x4, 3x3) with +-5/8 and +-3/2 errs a quarter as
+much as with the textbook's +-1 and +-2.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from functools import cache
 from tilewright.common.expr import Expr, Var, ceil_div
 from tilewright.ops import Conv2d
 from tilewright.seeds.conv2d import (
-    BATCH,
     GROUPS,
     IN_CHANNELS,
     OUT_CHANNELS,
@@ -33,10 +33,11 @@ POINTS = {2: "0 1 -1", 4: "0 5/8 -5/8 3/2 -3/2", 6: "0 1/2 -1/2 1 -1 2 -2"}
 """The finite interpolation points of each output tile; infinity is one more."""
 
 BLOCK_ROWS, BLOCKS = Var("block_rows"), Var("blocks")
+BLOCK_IMAGES, IMAGE_BLOCKS = Var("block_images"), Var("image_blocks")
 GROUP_CHANNELS, CHANNEL_GROUPS = Var("group_channels"), Var("channel_groups")
 IN_PITCH = Var("in_pitch")
 _CHANNELS_LAST = ("group", "batch", "rows", "cols", "channels")
-_TOGETHER = ("group", "block", "channel_group")
+_TOGETHER = ("group", "image_block", "block", "channel_group")
 _BLOCKS_TRIED = (1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 56)
 _FEWEST_CHANNELS = 32
 _LINE, _MEETING = 16, 512
@@ -104,9 +105,14 @@ def _blocked(size: int) -> Seed:
 
 def _sizes_of_blocks(size: int) -> Blocks:
     def blocks(values: Mapping[str, int]) -> Sequence[Mapping[str, int]]:
-        """A few numbers of blocks that divide the rows of tiles nearly, and of channel groups."""
+        """A few numbers of blocks that divide the rows of tiles nearly, and of channel groups. What
+        holds several images holds all of their rows.
+        """
         rows, channels = -(-values["out_rows"] // size), values["out_channels"]
+        batch = values["batch"]
         heights = dict.fromkeys(-(-rows // count) for count in _BLOCKS_TRIED if count <= rows)
+        blocks = [(height, 1) for height in heights]
+        blocks += [(rows, count) for count in range(2, batch + 1) if batch % count == 0]
         widths = [channels]
         for parts in (2, 4, 8, 16):
             if channels % (parts * _FEWEST_CHANNELS) == 0:
@@ -118,8 +124,10 @@ def _sizes_of_blocks(size: int) -> Blocks:
                 "group_channels": width,
                 "channel_groups": channels // width,
                 "in_pitch": _pitch(values["in_channels"]),
+                "block_images": images,
+                "image_blocks": batch // images,
             }
-            for height in heights
+            for height, images in blocks
             for width in widths
         )
 
@@ -139,7 +147,7 @@ def _tiles(name: str, points: int, channels: Expr, cols: Expr) -> tuple[TensorSp
         points=points,
         tile_rows=BLOCK_ROWS,
         tile_cols=cols,
-        batch=BATCH,
+        batch=BLOCK_IMAGES,
         channels=channels,
     )
     matrix = tensor(
@@ -147,7 +155,7 @@ def _tiles(name: str, points: int, channels: Expr, cols: Expr) -> tuple[TensorSp
         "scratch",
         storage=name,
         points=points,
-        tiles=BLOCK_ROWS * cols * BATCH,
+        tiles=BLOCK_ROWS * cols * BLOCK_IMAGES,
         channels=channels,
     )
     return tiles, matrix
@@ -178,14 +186,15 @@ def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
 
 
 def _input_transform(x: TensorSpec, v: TensorSpec, size: int) -> Space:
-    group, block, image = axis("group", GROUPS), axis("block", BLOCKS), axis("image", BATCH)
+    group, block, image = axis("group", GROUPS), axis("block", BLOCKS), axis("image", BLOCK_IMAGES)
+    image_block = axis("image_block", IMAGE_BLOCKS)
     tile_row, tile_col = axis("tile_row", BLOCK_ROWS), axis("tile_col", dict(v.dims)["tile_cols"])
     channel, point = axis("channel", IN_CHANNELS), axis("point", (size + 2) ** 2, inner=True)
     row, col = axis("row", size + 2, inner=True), axis("col", size + 2, inner=True)
     transform = nest(
         "input",
         "winograd_input",
-        (group, block, tile_row, channel, tile_col, image, point, row, col),
+        (group, image_block, block, tile_row, channel, tile_col, image, point, row, col),
         {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
         v.at(points=point, tile_rows=tile_row, tile_cols=tile_col, batch=image, channels=channel),
         x.at(
@@ -193,7 +202,7 @@ def _input_transform(x: TensorSpec, v: TensorSpec, size: int) -> Space:
             channels=channel,
             rows=(block.var * BLOCK_ROWS + tile_row.var) * size + row.var,
             cols=tile_col.var * size + col.var,
-            batch=image,
+            batch=image_block.var * BLOCK_IMAGES + image.var,
         ),
         output_tile=size,
         points=POINTS[size],
@@ -203,13 +212,14 @@ def _input_transform(x: TensorSpec, v: TensorSpec, size: int) -> Space:
 
 def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: int) -> Space:
     group, block, point = axis("group", GROUPS), axis("block", BLOCKS), axis("point", points)
+    image_block = axis("image_block", IMAGE_BLOCKS)
     channel_group = axis("channel_group", CHANNEL_GROUPS)
     channel, in_channel = axis("channel", GROUP_CHANNELS), axis("in_channel", IN_CHANNELS)
     tile = axis("tile", dict(v.dims)["tiles"])
     product = nest(
         "product",
         "gemm",
-        (group, block, channel_group, point, channel, tile, in_channel),
+        (group, image_block, block, channel_group, point, channel, tile, in_channel),
         {"m": tile, "n": channel, "k": in_channel},
         products.at(points=point, tiles=tile, channels=channel),
         v.at(points=point, tiles=tile, channels=in_channel),
@@ -233,7 +243,8 @@ def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: 
 
 
 def _output_transform(y: TensorSpec, products: TensorSpec, size: int) -> Space:
-    group, block, image = axis("group", GROUPS), axis("block", BLOCKS), axis("image", BATCH)
+    group, block, image = axis("group", GROUPS), axis("block", BLOCKS), axis("image", BLOCK_IMAGES)
+    image_block = axis("image_block", IMAGE_BLOCKS)
     channel_group = axis("channel_group", CHANNEL_GROUPS)
     tile_row = axis("tile_row", BLOCK_ROWS)
     tile_col = axis("tile_col", dict(products.dims)["tile_cols"])
@@ -242,14 +253,26 @@ def _output_transform(y: TensorSpec, products: TensorSpec, size: int) -> Space:
     transform = nest(
         "output",
         "winograd_output",
-        (group, block, channel_group, tile_row, channel, tile_col, image, point, row, col),
+        (
+            group,
+            image_block,
+            block,
+            channel_group,
+            tile_row,
+            channel,
+            tile_col,
+            image,
+            point,
+            row,
+            col,
+        ),
         {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
         y.at(
             group=group,
             channels=channel_group.var * GROUP_CHANNELS + channel.var,
             rows=(block.var * BLOCK_ROWS + tile_row.var) * size + row.var,
             cols=tile_col.var * size + col.var,
-            batch=image,
+            batch=image_block.var * BLOCK_IMAGES + image.var,
         ),
         products.at(
             points=point, tile_rows=tile_row, tile_cols=tile_col, batch=image, channels=channel
