@@ -40,6 +40,8 @@ _CHANNELS_LAST = ("group", "batch", "rows", "cols", "channels")
 _TOGETHER = ("group", "image_block", "block", "channel_group")
 _BLOCKS_TRIED = (1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 56)
 _FEWEST_CHANNELS = 32
+_MOST_TILES = 256
+"""Of several images together: so many share a read of U that more bring nothing."""
 _LINE, _MEETING = 16, 512
 """Channels of a cache line in single precision; rows of so many meet in few sets of a cache."""
 
@@ -109,10 +111,11 @@ def _sizes_of_blocks(size: int) -> Blocks:
         holds several images holds all of their rows.
         """
         rows, channels = -(-values["out_rows"] // size), values["out_channels"]
-        batch = values["batch"]
+        batch, tiles = values["batch"], rows * -(-values["out_cols"] // size)
         heights = dict.fromkeys(-(-rows // count) for count in _BLOCKS_TRIED if count <= rows)
         blocks = [(height, 1) for height in heights]
-        blocks += [(rows, count) for count in range(2, batch + 1) if batch % count == 0]
+        together = range(2, min(batch, _MOST_TILES // tiles) + 1)
+        blocks += [(rows, count) for count in together if batch % count == 0]
         widths = [channels]
         for parts in (2, 4, 8, 16):
             if channels % (parts * _FEWEST_CHANNELS) == 0:

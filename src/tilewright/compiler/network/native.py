@@ -36,6 +36,7 @@ from tilewright.targets.host.network.run import (
     LoadedNetwork,
     NetworkCode,
     StageInfo,
+    give_back,
     load_network,
 )
 from tilewright.targets.host.products import instruction_set_of
@@ -91,6 +92,7 @@ class NativeNetwork:
     def give_weights(self, weights: Mapping[str, Array]) -> None:
         """Make the constants of these numbers, and of those that are known and not among them."""
         made = self.loaded.constants({**self.weights, **weights})
+        give_back()
         self.__dict__["_bound"] = self.loaded.bind(made)
 
     def given(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
@@ -125,6 +127,7 @@ class NativeNetwork:
     def _bound(self) -> BoundNetwork:
         constants = self.loaded.constants(self.weights)
         self.weights.clear()
+        give_back()
         return self.loaded.bind(constants)
 
 

@@ -8,6 +8,7 @@ bound to weights, once.
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -88,7 +89,6 @@ class LoadedNetwork:
         for constant in self.code.constants:
             start = constant.at // element.size_bytes
             self._make(constant, weights, memory[start : start + constant.elements])
-        _give_back()
         return memory
 
     def bind(self, constants: Array) -> BoundNetwork:
@@ -200,8 +200,11 @@ def _objects(files: Mapping[str, str], flags: Sequence[str], progress: Progress)
     return found
 
 
-def _give_back() -> None:
-    """Return to the system what temporary arrays have left free; glibc alone keeps it."""
+def give_back() -> None:
+    """Return to the system what is gone: values of a search that refer to each other, and what
+    arrays have left free, which glibc alone keeps.
+    """
+    gc.collect()
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
