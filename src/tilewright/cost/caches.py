@@ -22,6 +22,7 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Value, coefficient, evaluate, free_vars, product
 from tilewright.cost.chain import Prepared
+from tilewright.cost.threads import crowding, has_own
 from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, View
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
@@ -50,11 +51,14 @@ class Region:
 
 @dataclass(frozen=True)
 class _Operand:
-    """What one operand touches inside each number of loops; which loops move its region."""
+    """What one operand touches inside each number of loops; which loops move its region; whether
+    each of several threads has its part for itself.
+    """
 
     tile: Tile
     regions: tuple[Region, ...]
     moved_by: tuple[bool, ...]
+    own: Value = True
 
     def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
         """Bytes that come into a cache that holds what is touched inside `depth` loops."""
@@ -86,10 +90,12 @@ def exposed_cycles(
     loops = [(f.var, evaluate(f.extent, at_start)) for f in every]
     counts = [count for _, count in loops[: len(prepared.loops)]]
     operands = [_operand(tile, program, at_start, loops, len(counts)) for tile in _tiles(program)]
+    operands = [replace(o, own=has_own(prepared, env, o.moved_by)) for o in operands]
     waits: Value = _set_conflicts(program, machine, at_start, operands, loops)
     fills: Value = 0.0
-    for cache in (caches.l2, caches.l3):
-        moved = _traffic(operands, counts, cache, buffer_bytes)
+    for cache, threads in ((caches.l2, 1), (caches.l3, machine.thread_count)):
+        moved = _traffic(operands, counts, cache, buffer_bytes, threads)
+        moved = moved * (crowding(machine) if threads > 1 else 1)
         if cache is caches.l2:
             calls = prod(counts)
             moved = moved + calls * _swept_again(program, machine, at_start, operands, buffer_bytes)
@@ -297,17 +303,23 @@ def _touched(r: Range, inside: Sequence[tuple[str, Value]], env: Mapping[str, Va
 
 
 def _traffic(
-    operands: Sequence[_Operand], counts: Sequence[Value], cache: Cache, buffer_bytes: Value
+    operands: Sequence[_Operand],
+    counts: Sequence[Value],
+    cache: Cache,
+    buffer_bytes: Value,
+    threads: int,
 ) -> Value:
-    """Bytes into a cache, for the largest depth's worth that it holds; where it does not even hold
-    that of one call, each call's come anew.
+    """A thread's bytes into a cache of so many, for the largest depth's worth that it holds; where
+    it does not even hold that of one call, each call's come anew.
     """
-    room = cache.capacity_bytes - buffer_bytes
-    bytes_in: Value = prod(counts) * _sum(o.regions[-1].bytes for o in operands)
+    room = cache.capacity_bytes - threads * buffer_bytes
+    shares = [np.where(o.own, 1.0, 1.0 / threads) for o in operands]
+    pairs = list(zip(operands, shares, strict=True))
+    bytes_in: Value = prod(counts) * _sum(o.regions[-1].bytes * share for o, share in pairs)
     for depth in range(len(counts), -1, -1):
-        fits = _sum(o.regions[depth].room(cache) for o in operands) <= room
-        now = _sum(o.traffic(depth, counts) for o in operands) if depth else 0
-        bytes_in = np.where(fits, now, bytes_in)
+        held = _sum(o.regions[depth].room(cache) * share for o, share in pairs)
+        now = _sum(o.traffic(depth, counts) * share for o, share in pairs) if depth else 0
+        bytes_in = np.where(threads * held <= room, now, bytes_in)
     return bytes_in
 
 

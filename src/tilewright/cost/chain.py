@@ -7,7 +7,7 @@ calls before and after the loop inside at each level, and on which loops each on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,11 +22,14 @@ from tilewright.common.expr import (
     Expr,
     Value,
     Var,
+    ceil_div,
+    evaluate,
     free_vars,
 )
 from tilewright.cost.timing import call_dims, chain_dims
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.nodes import Call, For, If, Program, Stmt, Transfer
+from tilewright.ir.threads import loop_chain, parts_of
 
 Ints = npt.NDArray[np.int64]
 Edges = tuple[int, int]
@@ -81,11 +84,35 @@ class Layout:
     counts: Rows
 
 
+@dataclass(frozen=True)
+class Division:
+    """How threads may divide the loops: how often all threads together run each, the symbol of
+    its parts where it can be divided, and how many outermost loops other nests share.
+    """
+
+    extents: tuple[Expr, ...]
+    parts: tuple[str | None, ...]
+    together: int
+
+    @property
+    def shared(self) -> tuple[tuple[Expr, str], ...]:
+        """How often the loops that nests share run, and the symbols of their parts."""
+        pairs = zip(self.extents[: self.together], self.parts, strict=False)
+        return tuple((extent, parts) for extent, parts in pairs if parts is not None)
+
+    def values(self, env: Mapping[str, Value], threads: int) -> dict[str, Value]:
+        """The values of the symbols."""
+        at_start = {**env, **dict.fromkeys((p for p in self.parts if p), 1)}
+        counts = [evaluate(e, at_start) for e in self.extents]
+        found = parts_of(counts, [p is not None for p in self.parts], self.together, threads)
+        return {p: value for p, value in zip(self.parts, found, strict=True) if p}
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A nest ready to be priced; `edges[d]`: how many of the first and of the last iterations of
     loop d may each cost something of their own. The others are one kind. The loops `inside` are
-    those of a chain that one call takes.
+    those of a chain that one call takes. With a `division` the loops are those of one thread.
     """
 
     program: Program
@@ -94,6 +121,7 @@ class Prepared:
     items: tuple[Item, ...]
     layout: Layout
     inside: tuple[For, ...] = ()
+    division: Division | None = None
 
     @property
     def kinds(self) -> tuple[int, ...]:
@@ -101,18 +129,36 @@ class Prepared:
         return tuple(front + 1 + back for front, back in self.edges)
 
 
-def prepare(program: Program, *, chains: bool = False) -> Prepared:
+def prepare(
+    program: Program, *, chains: bool = False, together: Collection[str] | None = None
+) -> Prepared:
     """Take a nest apart; ProgramError where its loops are not one chain.
 
-    With `chains` the primitive takes a chain of products (`ir.chains`) in one call.
+    With `chains` the primitive takes a chain of products (`ir.chains`) in one call. With
+    `together`, the names of the loops that nests share, the nest is divided among threads.
     """
     loops, inside, found = _taken_apart(program.body, chains)
+    division = None if together is None else _division(program, loops, together)
+    if division is not None:
+        loops = [
+            replace(f, extent=ceil_div(f.extent, Var(p))) if p else f
+            for f, p in zip(loops, division.parts, strict=True)
+        ]
     buffers = {b.name: i for i, b in enumerate(program.buffers)}
     edges = [_edges(f, loops, found) for f in loops]
     kinds = [front + 1 + back for front, back in edges]
     items = [_completed(item, buffers) for item in _ordered(found)]
     layout = _layout(items, loops, kinds)
-    return Prepared(program, tuple(loops), tuple(edges), tuple(items), layout, inside)
+    return Prepared(program, tuple(loops), tuple(edges), tuple(items), layout, inside, division)
+
+
+def _division(program: Program, loops: Sequence[For], together: Collection[str]) -> Division:
+    divisible = {f.var: able for f, able in loop_chain(program.body)}
+    shared = next((d for d, f in enumerate(loops) if f.var not in together), len(loops))
+    parts = tuple(
+        f"{f.var}_parts" if d < shared or divisible[f.var] else None for d, f in enumerate(loops)
+    )
+    return Division(tuple(f.extent for f in loops), parts, shared)
 
 
 def _taken_apart(

@@ -29,6 +29,7 @@ from tilewright.cost.chain import Item, Prepared, Rows, Values, prepare
 from tilewright.cost.pipeline import play
 from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Chain
 from tilewright.cost.streams import streamed_cycles
+from tilewright.cost.threads import meeting_cycles
 from tilewright.cost.timing import (
     call_cycles,
     issue_cycles,
@@ -77,6 +78,8 @@ def estimate(
     prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     env: Env = {**values, "rid": 0, "cid": 0, **mesh}
+    if prepared.division is not None:
+        env |= prepared.division.values(env, machine.thread_count)
     doubles = _doubles(prepared.program, env)
     chain = _arrays(prepared, env, machine)
     shape = (len(doubles), chain.counts.shape[1])
@@ -86,6 +89,7 @@ def estimate(
     bytes_used = scratchpad_bytes(prepared.program, env)
     cycles += exposed_cycles(prepared, machine, env, bytes_used, cycles)
     cycles += streamed_cycles(prepared, machine, env)
+    cycles += meeting_cycles(prepared, machine, env)
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 

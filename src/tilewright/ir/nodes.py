@@ -25,6 +25,9 @@ Attribute: TypeAlias = "str | int | float"
 
 _ONE = Const(1)
 
+MOST_THREADS = 1024
+"""Among which a loop may be divided."""
+
 CORE_SYMBOLS = ("rid", "cid")
 MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
 
@@ -114,11 +117,15 @@ Operand: TypeAlias = Tile | View
 
 @dataclass(frozen=True)
 class For:
-    """Run `body` for `var` = 0 .. extent - 1."""
+    """Run `body` for `var` = 0 .. extent - 1.
+
+    The iterations may be divided among `threads`, a run of neighbours each: they are independent.
+    """
 
     var: str
     extent: Expr
     body: tuple[Stmt, ...]
+    threads: int = 1
 
 
 @dataclass(frozen=True)

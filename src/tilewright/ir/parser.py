@@ -17,6 +17,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
 from tilewright.ir.names import STATEMENT_WORDS, check_name
 from tilewright.ir.nodes import (
+    MOST_THREADS,
     Barrier,
     Buffer,
     Call,
@@ -177,9 +178,9 @@ def _body(statements: list[ast.stmt]) -> tuple[Stmt, ...]:
 
 def _statement(node: ast.stmt) -> Stmt:
     match node:
-        case ast.For(ast.Name(var), ast.Call(ast.Name("range"), [extent], []), body, orelse=[]):
+        case ast.For(ast.Name(var), ast.Call(ast.Name("range"), [extent]) as call, orelse=[]):
             check_name("loop variable", var, where=line_of(node))
-            return For(var, parse_expression(extent), _body(body))
+            return For(var, parse_expression(extent), _body(node.body), _threads(call))
         case ast.For():
             raise refused("'for name in range(extent):' without else", node)
         case ast.If(test, then, orelse):
@@ -190,6 +191,17 @@ def _statement(node: ast.stmt) -> Stmt:
             raise refused("declarations before the first statement", node)
         case _:
             raise refused("a loop, a condition or a call", node)
+
+
+def _threads(call: ast.Call) -> int:
+    """Among how many threads a loop is divided."""
+    match call.keywords:
+        case []:
+            return 1
+        case [ast.keyword("threads", ast.Constant(int(count)))] if 1 < count <= MOST_THREADS:
+            return count
+        case _:
+            raise refused(f"range(extent, threads=2 .. {MOST_THREADS})", call)
 
 
 def _get(call: ast.Call) -> Stmt:

@@ -95,8 +95,9 @@ def print_head(stmt: Stmt) -> str:
     'for ro in range(out_rows)'
     """
     match stmt:
-        case For(var, extent):
-            return f"for {check_name('loop variable', var)} in range({_expr(extent)})"
+        case For(var, extent, _, threads):
+            divided = f", threads={threads}" if threads > 1 else ""
+            return f"for {check_name('loop variable', var)} in range({_expr(extent)}{divided})"
         case If(condition):
             return f"if {_expr(condition)}"
         case _:

@@ -176,13 +176,13 @@ def simplify_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     result: list[Stmt] = []
     for stmt in body:
         match stmt:
-            case For(var, Const(1), inner):
+            case For(var, Const(1), inner, 1):
                 at_zero = partial(substitute, bindings={var: Const(0)})
                 result.extend(simplify_body(map_body(inner, at_zero)))
-            case For(var, extent, inner):
+            case For(_, extent, inner):
                 simple = simplify_body(inner)
                 if simple and extent != Const(0):
-                    result.append(For(var, extent, simple))
+                    result.append(replace(stmt, body=simple))
             case If(Const(value), then, orelse):
                 result.extend(simplify_body(then if value else orelse))
             case If(condition, then, orelse):

@@ -29,6 +29,18 @@ class Groups(Struct, frozen=True, forbid_unknown_fields=True):
     count: PositiveInt
 
 
+class Threads(Struct, frozen=True, forbid_unknown_fields=True):
+    """Cores that share one main memory and whatever else a group has, each with caches of its own.
+
+    They divide loops among them (`ir.threads`). `meet_cycles` pass until all know that all are at a
+    barrier; `saturating` of them get all that main memory delivers.
+    """
+
+    count: MeshExtent
+    meet_cycles: NonNegativeFloat
+    saturating: PositiveFloat
+
+
 class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
     """The mesh of cores inside one group, joined by row and column buses."""
 
@@ -231,6 +243,12 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
     dma: Dma
     primitives: Primitives
     sources: tuple[tuple[str, str], ...]
+    threads: Threads | None = None
+
+    @property
+    def thread_count(self) -> int:
+        """Threads that a program of one group is divided among."""
+        return self.threads.count if self.threads else 1
 
     @property
     def cores(self) -> int:
@@ -245,7 +263,8 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
     def peak_flops_of(self, dtype: str) -> float:
         """Floating-point operations of one element type per second, of all groups together."""
         per_cycle = self.core.peak_flops_per_cycle(dtype)
-        return float(self.groups.count * self.cores * per_cycle * self.clock_hz)
+        cores = self.groups.count * self.cores * self.thread_count
+        return float(cores * per_cycle * self.clock_hz)
 
     @property
     def spm_available_bytes(self) -> int:

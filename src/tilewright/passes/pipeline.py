@@ -29,6 +29,7 @@ from tilewright.ir.nodes import (
 from tilewright.ir.visit import instantiate, rewrite
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import allocate_buffers
+from tilewright.passes.divide_threads import divide_threads
 from tilewright.passes.double_buffer import double_buffer
 from tilewright.passes.first_product import first_product
 from tilewright.passes.handle_boundary import handle_boundary
@@ -99,6 +100,7 @@ def finish(
         observer("double_buffer", parts[-1])
     bare = instantiate(Program(name, (), tuple(tensors), (), ()), bindings[0])
     joined = join(name, parts, bare.tensors, together)
+    joined = divide_threads(joined, together, machine.thread_count)
     spm = machine.memory.spm
     placed = allocate_buffers(joined, machine.spm_available_bytes, spm.alignment_bytes)
     observer("allocate_buffers", placed)

@@ -37,7 +37,7 @@ def _stmt(stmt: Stmt, bounds: Bounds) -> Stmt:
         case For(var, extent, body):
             extent = fold(extent, bounds)
             inner = {**bounds, var: (0, max(0, interval(extent, bounds)[1] - 1))}
-            return For(var, extent, _body(body, inner))
+            return replace(stmt, extent=extent, body=_body(body, inner))
         case If(condition, then, orelse):
             return If(fold(condition, bounds), _body(then, bounds), _body(orelse, bounds))
         case _:

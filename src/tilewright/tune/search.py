@@ -184,7 +184,7 @@ def _rank_seed(
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     priced = [
         [
-            _price(_sharing(s, shared), cases, machine)
+            _price(_sharing(s, shared), cases, machine, seed.together)
             for s in structures_on(machine, seed, space, ops[0].dtype)
         ]
         for space in seed.spaces
@@ -232,7 +232,10 @@ def _sharing(structure: Structure, shared: frozenset[str]) -> Structure:
 
 
 def _price(
-    structure: Structure, cases: Sequence[tuple[Op, Mapping[str, int]]], machine: Machine
+    structure: Structure,
+    cases: Sequence[tuple[Op, Mapping[str, int]]],
+    machine: Machine,
+    together: tuple[str, ...],
 ) -> list[_Priced]:
     """Price the grids of all operators and sizes of blocks in one walk."""
     blocks = blocks_of(machine, cases[0][0].dtype)
@@ -248,7 +251,7 @@ def _price(
     bounds = np.cumsum([0, *counts])
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
     shape = (grids[0].copy_count, int(ends[-1]))
-    cycles, bounds = _cycles(structure, env | copies, machine, shape)
+    cycles, bounds = _cycles(structure, env | copies, machine, shape, together)
     if structure.space.ahead:
         cycles, bounds = np.where(np.isfinite(cycles), 0.0, cycles), np.zeros_like(bounds)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
@@ -268,16 +271,18 @@ def _cycles(
     env: Mapping[str, npt.NDArray[np.int64]],
     machine: Machine,
     shape: tuple[int, int],
+    together: tuple[str, ...],
 ) -> tuple[Floats, Floats]:
-    """(estimates, bounds)."""
+    """(estimates, bounds); loops `together` are shared with other nests."""
     if shape[1] == 0:
         return np.empty(shape), np.empty(shape)
     size = scratchpad_bytes(structure.staged, {**env, **mesh_values(machine)})
     fits = np.broadcast_to(size <= machine.spm_available_bytes, shape)
     columns = [v for v in env.values() if v.ndim == 2]
     copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
+    divided = together if machine.thread_count > 1 else None
     found = estimate(
-        _prepared(structure, machine.primitives.gemm.chains),
+        _prepared(structure, machine.primitives.gemm.chains, divided),
         machine,
         env,
         _undominated(copies, fits),
@@ -287,8 +292,8 @@ def _cycles(
 
 
 @cache
-def _prepared(structure: Structure, chains: bool) -> Prepared:
-    return prepare(structure.staged, chains=chains)
+def _prepared(structure: Structure, chains: bool, together: tuple[str, ...] | None) -> Prepared:
+    return prepare(structure.staged, chains=chains, together=together)
 
 
 def _undominated(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilewright.ir.nodes import Barrier, Call, Program, Stmt, Tensor, Tile, Transfer
-from tilewright.ir.visit import walk
+from tilewright.ir.nodes import Barrier, Call, For, Program, Stmt, Tensor, Tile, Transfer
+from tilewright.ir.visit import rewrite, walk
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,13 @@ def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
         return None, program
     made_once = replace(program.tensor(made), kind="constant")
     kept = tuple(made_once if t.name == made else t for t in program.tensors if t.name != given)
-    ahead = Ahead(body, program.tensor(given), program.tensor(made))
+    ahead = Ahead(rewrite(body, _undivided), program.tensor(given), program.tensor(made))
     return ahead, replace(program, tensors=kept, body=rest)
+
+
+def _undivided(stmt: Stmt) -> tuple[Stmt, ...] | None:
+    """What runs once is one thread's work."""
+    return (replace(stmt, threads=1),) if isinstance(stmt, For) else None
 
 
 def _tensors(body: tuple[Stmt, ...], program: Program) -> tuple[set[str] | None, set[str]]:

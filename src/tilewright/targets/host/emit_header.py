@@ -9,6 +9,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.targets.base import TensorInfo
 from tilewright.targets.c_names import Naming
 from tilewright.targets.c_writer import CWriter
+from tilewright.targets.host.emit_threads import THREAD, THREADS
 
 PACKED = "packed"
 """The parameter that a packing function writes to."""
@@ -16,14 +17,19 @@ PACKED = "packed"
 
 @dataclass(frozen=True)
 class Workspace:
-    """Memory that the caller gives to a kernel: buffers first, then scratch tensors.
+    """Memory that the caller gives to a kernel: first what is each thread's own, buffers and then
+    scratch tensors, `own_bytes` for each of the `threads`, then scratch tensors of all threads.
 
-    `scratch` pairs tensors with their offsets; `size_bytes` leaves room to align the start.
+    `scratch` and `shared` pair tensors with their offsets in either part; `size_bytes` leaves room
+    to align the start.
     """
 
     size_bytes: int
     alignment_bytes: int
     scratch: tuple[tuple[str, int], ...] = ()
+    shared: tuple[tuple[str, int], ...] = ()
+    own_bytes: int = 0
+    threads: int = 1
 
 
 def stored_shape(info: TensorInfo) -> tuple[int, ...]:
@@ -66,7 +72,11 @@ def emit_header(
             _declare(writer, *pack_prototype(naming, info))
     writer.comment("Bytes of `workspace`, which the kernel overwrites.")
     writer.line(f"#define {naming.guard[:-2]}_WORKSPACE_BYTES {workspace.size_bytes}UL")
-    _declare(writer, *prototype(naming, tensors))
+    name, parameters = prototype(naming, tensors)
+    _declare(writer, name, parameters)
+    if workspace.threads > 1:
+        writer.comment(f"The same for each of up to {workspace.threads} threads, by its number.")
+        _declare(writer, f"{name}_thread", [*parameters, *thread_parameters()])
     writer.line()
     writer.line("#endif")
     return writer.text()
@@ -76,6 +86,11 @@ def prototype(naming: Naming, tensors: tuple[TensorInfo, ...]) -> tuple[str, lis
     """The entry point: its name with the type, and its parameters."""
     public = [_parameter(info) for info in tensors if info.kind != "scratch"]
     return f"void {naming.artifact}", [*public, "void *workspace"]
+
+
+def thread_parameters() -> list[str]:
+    """What a thread's function is given after the others."""
+    return [f"long {THREAD}", f"long {THREADS}"]
 
 
 def pack_prototype(naming: Naming, info: TensorInfo) -> tuple[str, list[str]]:

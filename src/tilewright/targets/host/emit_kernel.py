@@ -7,6 +7,7 @@ are copies, waits nothing. The text is C11 with `long` arithmetic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from math import prod
 from typing import assert_never
@@ -33,8 +34,26 @@ from tilewright.targets.host.emit_copy import (
     emit_packing,
     pack_function,
 )
-from tilewright.targets.host.emit_header import PACKED, Workspace, pack_prototype, prototype
+from tilewright.targets.host.emit_header import (
+    PACKED,
+    Workspace,
+    pack_prototype,
+    prototype,
+    thread_parameters,
+)
 from tilewright.targets.host.emit_product import emit_product_call
+from tilewright.targets.host.emit_threads import (
+    MEET,
+    OWN,
+    PART,
+    THREAD,
+    THREADS,
+    emit_team,
+    meets_inside,
+    parts_inside,
+    run_of,
+    thread_functions,
+)
 from tilewright.targets.host.emit_transform import emit_transform_call, transform_of
 from tilewright.targets.host.finish import PLAIN, Finish
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
@@ -58,6 +77,13 @@ class KernelText:
     isa: InstructionSet
     ahead: Ahead | None = None
     finish: Finish = PLAIN
+    index: str | None = None
+    """C text of the number of a part, inside the loops that threads divide."""
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether the kernel is for several threads."""
+        return self.workspace.threads > 1
 
     def of_constants(self) -> KernelText:
         """The text of what runs ahead, which knows the constant as it is given."""
@@ -102,16 +128,25 @@ def emit_kernel(text: KernelText) -> str:
         if info.is_packed:
             _pack(info, text, writer)
             writer.line()
-    writer.head(*prototype(naming, text.tensors))
+    name, parameters = prototype(naming, text.tensors)
+    if text.is_divided:
+        writer.head(f"{name}_thread", [*parameters, *thread_parameters()])
+    else:
+        writer.head(name, parameters)
     with writer.block():
         _declarations(text, writer)
         _body(program.body, Scope(), text, writer)
+    if text.is_divided:
+        writer.line()
+        emit_team(name, parameters, text.workspace.threads, writer)
     return writer.text()
 
 
 def _functions(text: KernelText) -> Iterator[str]:
     """Arithmetic, vector operations, copies, micro-kernels and primitives that the kernel calls."""
     yield integer_arithmetic()
+    if text.is_divided:
+        yield thread_functions()
     called = [s for s in _every_statement(text) if isinstance(s, Call)]
     anyhow = [s for s in called if text.transform_of(s) is None]
     if {s.primitive for s in anyhow} & ELEMENTWISE.keys():
@@ -201,12 +236,17 @@ def _declarations(text: KernelText, writer: CWriter) -> None:
         writer.line(f"char *const region = (char *)({up});")
     else:
         writer.line("(void)workspace;")
+    own = "region"
+    if text.is_divided and text.workspace.own_bytes:
+        own = OWN
+        writer.line(f"char *const {OWN} = region + {THREAD} * {text.workspace.own_bytes};")
     for info in text.buffers:
         kind, name = dtype(info.dtype).c_name, naming.buffers[info.name]
-        writer.line(f"{kind} *const {name} = ({kind} *)(region + {info.offset_bytes});")
-    for name, offset in text.workspace.scratch:
-        kind = dtype(text.program.tensor(name).dtype).c_name
-        writer.line(f"{kind} *const {naming.tensors[name]} = ({kind} *)(region + {offset});")
+        writer.line(f"{kind} *const {name} = ({kind} *)({own} + {info.offset_bytes});")
+    for place, tensors in ((own, text.workspace.scratch), ("region", text.workspace.shared)):
+        for name, offset in tensors:
+            kind = dtype(text.program.tensor(name).dtype).c_name
+            writer.line(f"{kind} *const {naming.tensors[name]} = ({kind} *)({place} + {offset});")
     for given in text.tensors:
         if given.made:
             kind = dtype(given.made.dtype).c_name
@@ -244,6 +284,8 @@ def _statement(stmt: Stmt, scope: Scope, text: KernelText, writer: CWriter) -> N
             emit_copy_call(stmt, text.products.packed.get(stmt.buffer), context)
         case Call():
             _call(stmt, text, context)
+        case Barrier() if text.is_divided and text.index is None:
+            writer.line(MEET)
         case Wait() | Barrier():
             pass
         case _:
@@ -255,8 +297,33 @@ def _loop(stmt: For, scope: Scope, text: KernelText, writer: CWriter) -> None:
     last = max(bounds_of(stmt.extent, scope)[1] - 1, 0)
     inner = scope.with_symbol(stmt.var, name, (0, last))
     extent = c_expression(stmt.extent, scope)
+    if stmt.threads > 1:
+        _divided_loop(stmt, (name, extent), inner, text, writer)
+        return
     with writer.block(f"for (long {name} = 0; {name} < {extent}; {name}++)"):
         _body(stmt.body, inner, text, writer)
+        if text.is_divided and text.index is None and meets_inside(stmt):
+            writer.line(MEET)
+
+
+def _divided_loop(
+    stmt: For, loop: tuple[str, str], inner: Scope, text: KernelText, writer: CWriter
+) -> None:
+    """The iterations of a thread's parts; `loop`: variable and extent."""
+    inside = parts_inside(stmt.body)
+    parts = stmt.threads * inside
+    with ExitStack() as stack:
+        index = text.index
+        if index is None:
+            index = PART
+            head = f"for (long {PART} = {THREAD}; {PART} < {parts}; {PART} += {THREADS})"
+            stack.enter_context(writer.block(head))
+        name, extent = loop
+        first, end = run_of(extent, index, stmt.threads, inside)
+        head = f"for (long {name} = {first}; {name} < {end}; {name}++)"
+        stack.enter_context(writer.block(head))
+        left = f"{index} % {inside}" if inside > 1 else index
+        _body(stmt.body, inner, replace(text, index=left), writer)
 
 
 def _call(call: Call, text: KernelText, context: CallContext) -> None:

@@ -19,6 +19,7 @@ from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Ti
 from tilewright.machine import Machine
 from tilewright.targets.base import Panels
 from tilewright.targets.c_expression import Scope, bounds_of
+from tilewright.targets.host.emit_threads import OPENMP_FLAG
 from tilewright.targets.host.epilogue import Along, Bias
 from tilewright.targets.host.finish import PLAIN, Finish, arguments_of, is_last, result_of
 from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
@@ -82,6 +83,12 @@ def instruction_set_of(machine: Machine) -> InstructionSet:
         f"machine {machine.name!r} has vectors of {machine.core.vector_lanes} doubles",
         fix=f"the host's instruction sets have {sizes}: --set core.vector_lanes",
     )
+
+
+def compiler_flags(machine: Machine) -> tuple[str, ...]:
+    """What the code for a machine is compiled with, beyond the flags of all generated code."""
+    openmp = (OPENMP_FLAG,) if machine.thread_count > 1 else ()
+    return (*instruction_set_of(machine).compiler_flags, *openmp)
 
 
 def plan_products(program: Program, machine: Machine, finish: Finish = PLAIN) -> Products:

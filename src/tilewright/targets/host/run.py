@@ -20,7 +20,7 @@ from tilewright.machine import Machine
 from tilewright.targets.base import Array, Artifact, TensorInfo
 from tilewright.targets.host.emit_header import stored_elements
 from tilewright.targets.host.native import load_library, native_instruction_sets
-from tilewright.targets.host.products import instruction_set_of
+from tilewright.targets.host.products import compiler_flags, instruction_set_of
 
 _PAGE_BYTES = 4096
 _MOST_ARGUMENTS = 8
@@ -95,7 +95,7 @@ def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
             fix=f"a machine with core.vector_lanes = {lanes}",
         )
     sources = {name: text for name, text in artifact.files.items() if name.endswith((".c", ".h"))}
-    return LoadedKernel(artifact, load_library(sources, isa.compiler_flags))
+    return LoadedKernel(artifact, load_library(sources, compiler_flags(machine)))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.common.dtypes import dtype
@@ -24,10 +24,15 @@ from tilewright.targets.c_names import Naming, buffer_end, buffer_infos, name_pr
 from tilewright.targets.host.ahead import Ahead, split_ahead
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
 from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
+from tilewright.targets.host.emit_threads import private_tensors
 from tilewright.targets.host.finish import PLAIN, Finish, with_finish
-from tilewright.targets.host.instruction_sets import InstructionSet
 from tilewright.targets.host.native import FLAGS
-from tilewright.targets.host.products import Products, instruction_set_of, plan_products
+from tilewright.targets.host.products import (
+    Products,
+    compiler_flags,
+    instruction_set_of,
+    plan_products,
+)
 from tilewright.targets.host.run import LoadedKernel, load_kernel
 
 _SUFFIXES = ("", "_pack")
@@ -64,7 +69,7 @@ class HostTarget:
             raise ProgramError(
                 f"machine {machine.name!r} has {machine.groups.count} groups, the host's kernels "
                 "run on one thread",
-                fix="--set groups.count=1",
+                fix="--set groups.count=1 --threads N",
             )
         ahead, program = split_ahead(instantiate(program, _ONE_CORE))
         program = with_finish(program, finish)
@@ -114,10 +119,11 @@ def _artifact(
         for info in tensor_infos(program, naming)
     )
     buffers = buffer_infos(program, _NO_LIMIT)
-    workspace = _workspace(tensors, buffers, machine.memory.spm.alignment_bytes)
+    own = private_tensors(program) if machine.thread_count > 1 else None
+    workspace = _workspace(tensors, buffers, machine, own)
     isa = instruction_set_of(machine)
     text = KernelText(program, naming, products, tensors, buffers, workspace, isa, ahead, finish)
-    plan = _build_plan(naming, isa)
+    plan = _build_plan(naming, compiler_flags(machine))
     command = " ".join(plan.steps[0].command)
     files = {
         f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),
@@ -154,24 +160,40 @@ def _given(info: TensorInfo, naming: Naming, ahead: Ahead | None) -> TensorInfo:
 
 
 def _workspace(
-    tensors: tuple[TensorInfo, ...], buffers: tuple[BufferInfo, ...], alignment: int
+    tensors: tuple[TensorInfo, ...],
+    buffers: tuple[BufferInfo, ...],
+    machine: Machine,
+    private: Collection[str] | None,
 ) -> Workspace:
-    """Buffers first, then the tensors between nests."""
+    """Buffers first, then the tensors between nests: those that are `private`, or all, once for
+    each thread.
+    """
+    alignment, threads = machine.memory.spm.alignment_bytes, machine.thread_count
+    scratch = [info for info in tensors if info.kind == "scratch"]
+    own = [info for info in scratch if private is None or info.name in private]
     end = max((buffer_end(info) for info in buffers), default=0)
-    scratch = []
+    of_each, end = _in_turn(own, end, alignment)
+    of_all, size = _in_turn([x for x in scratch if x not in own], threads * end, alignment)
+    return Workspace(size + alignment if size else 0, alignment, of_each, of_all, end, threads)
+
+
+def _in_turn(
+    tensors: Sequence[TensorInfo], first: int, alignment: int
+) -> tuple[tuple[tuple[str, int], ...], int]:
+    """(tensors with their offsets, the end), aligned."""
+    found, end = [], -(-first // alignment) * alignment
     for info in tensors:
-        if info.kind == "scratch":
-            end = -(-end // alignment) * alignment
-            scratch.append((info.name, end))
-            end += stored_elements(info) * dtype(info.dtype).size_bytes
-    return Workspace(end + alignment if end else 0, alignment, tuple(scratch))
+        found.append((info.name, end))
+        size = stored_elements(info) * dtype(info.dtype).size_bytes
+        end += -(-size // alignment) * alignment
+    return tuple(found), end
 
 
-def _build_plan(naming: Naming, isa: InstructionSet) -> BuildPlan:
+def _build_plan(naming: Naming, flags_of_machine: Sequence[str]) -> BuildPlan:
     """A shared library `lib<name>.so`, by the system's C compiler."""
     source, library = f"{naming.artifact}.c", f"lib{naming.artifact}.so"
     flags = [flag for flag in FLAGS if flag not in ("-o", "library.so")]
-    command = ("cc", *flags, *isa.compiler_flags, source, "-o", library)
+    command = ("cc", *flags, *flags_of_machine, source, "-o", library)
     return BuildPlan((BuildStep(library, (source, f"{naming.artifact}.h"), command),))
 
 

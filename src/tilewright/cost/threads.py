@@ -1,0 +1,47 @@
+"""What several threads cost each other: barriers, and a main memory that they share.
+
+In: a prepared nest with a division, a machine and the values of its parameters. Out: cycles and
+factors, of the values' form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tilewright.common.expr import Value, evaluate
+from tilewright.cost.chain import Prepared
+from tilewright.machine import Machine
+
+
+def meeting_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Cycles of the barriers behind a nest: one for each iteration of the loops that it shares with
+    others, none where those are divided, for then its neighbours are the same thread's.
+    """
+    division, threads = prepared.division, machine.threads
+    if division is None or threads is None:
+        return 0.0
+    meetings: Value = 1
+    apart: Value = False
+    for extent, parts in division.shared:
+        meetings = meetings * evaluate(extent, env)
+        apart = apart | np.greater(env[parts], 1)
+    return np.where(apart, 0, meetings) * threads.meet_cycles
+
+
+def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[bool]) -> Value:
+    """Whether each thread has an operand's bytes to itself, given which loops move it."""
+    if prepared.division is None:
+        return True
+    own: Value = False
+    for parts, moves in zip(prepared.division.parts, moved_by, strict=False):
+        if parts is not None and moves:
+            own = own | np.greater(env[parts], 1)
+    return own
+
+
+def crowding(machine: Machine) -> float:
+    """How much longer a byte from main memory takes where all threads want one."""
+    threads = machine.threads
+    return max(1.0, threads.count / threads.saturating) if threads else 1.0

@@ -1,0 +1,108 @@
+"""How a nest is divided among threads that share its memory: which loops, into how many runs.
+
+In: the statements of a nest, then the numbers of iterations of its loops, for one candidate or as
+arrays for many. Out: for each loop the number of its parts. The same rule prices candidates and
+divides the program that was chosen.
+
+A loop can be divided if different iterations write different elements, and all that stands around
+it only fetches: each thread then fetches for itself, into buffers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from tilewright.common.expr import Value, free_vars
+from tilewright.ir.nodes import Call, For, If, Range, Stmt, Tile, Transfer, Wait
+from tilewright.ir.visit import walk
+
+EFFICIENCY = 0.9
+"""From so much of the threads' time in use on, a loop is divided among all, inner ones are not."""
+
+
+def loop_chain(body: tuple[Stmt, ...]) -> tuple[tuple[For, bool], ...]:
+    """The loops of a nest, outermost first, and whether each can be divided."""
+    found: list[tuple[For, bool]] = []
+    fetching = True
+    here: tuple[Stmt, ...] = body
+    while True:
+        loops = [s for s in here if isinstance(s, For)]
+        fetching &= all(_fetches(s) for s in here if not isinstance(s, For))
+        if len(loops) != 1:
+            return tuple(found)
+        found.append((loops[0], fetching and _writes_apart(loops[0])))
+        here = loops[0].body
+
+
+def _fetches(stmt: Stmt) -> bool:
+    match stmt:
+        case Transfer(direction):
+            return direction == "get"
+        case If(_, then, orelse):
+            return all(map(_fetches, (*then, *orelse)))
+        case _:
+            return isinstance(stmt, Wait)
+
+
+def _writes_apart(loop: For) -> bool:
+    """Whether every region that the body writes in main memory moves with the loop."""
+    regions = list(_written(loop.body))
+    return bool(regions) and all(any(loop.var in free_vars(r.start) for r in x) for x in regions)
+
+
+def _written(body: tuple[Stmt, ...]) -> Iterator[tuple[Range, ...]]:
+    for stmt in walk(body):
+        match stmt:
+            case Call(_, (Tile(_, ranges), *_)):
+                yield ranges
+            case Transfer("put", _, ranges):
+                yield ranges
+            case _:
+                pass
+
+
+def parts_of(
+    counts: Sequence[Value], divisible: Sequence[bool], together: int, threads: int
+) -> list[Value]:
+    """Into how many runs each loop is divided; their product is at most `threads`.
+
+    The outermost loop that occupies nearly all threads is divided among them. Where there is none,
+    the loops beyond the first `together`, which other nests do not share, are tried, one alone or
+    two, and the fastest way is taken.
+
+    >>> [int(parts) for parts in parts_of([3, 28, 5], [True, True, False], 0, 2)]
+    [1, 2, 1]
+    >>> [int(parts) for parts in parts_of([3, 28, 5], [True, True, False], 0, 64)]
+    [2, 32, 1]
+    """
+    found: list[Value] = [1] * len(counts)
+    done: Value = np.asarray(False)
+    for d in (d for d, possible in enumerate(divisible) if possible):
+        busy = counts[d] / (-(-counts[d] // threads) * threads)
+        takes = ~done & (busy >= EFFICIENCY)
+        found[d] = np.where(takes, threads, 1)
+        done = done | takes
+    least: Value = np.where(done, 0.0, 1.0)
+    own = [d for d, possible in enumerate(divisible) if possible and d >= together]
+    for way in _ways(own, threads):
+        left: Value = 1.0
+        for d, parts in way.items():
+            left = left * (-(-counts[d] // parts) / counts[d])
+        better = left < least
+        least = np.where(better, left, least)
+        for d in own:
+            found[d] = np.where(better, way.get(d, 1), found[d])
+    return found
+
+
+def _ways(loops: Sequence[int], threads: int) -> Iterator[dict[int, int]]:
+    """One loop among all threads, or two."""
+    for d in loops:
+        yield {d: threads}
+    for outer, inner in combinations(loops, 2):
+        for parts in range(2, threads // 2 + 1):
+            if threads % parts == 0:
+                yield {outer: parts, inner: threads // parts}

@@ -1,0 +1,96 @@
+"""How the code of a kernel is divided among threads: C texts, and what each thread has for itself.
+
+A kernel for several threads is a function that each of them calls with its number. Where a loop is
+divided, thread t of n takes the parts t, t + n, ... of it; so the code is right for any number of
+threads, and without OpenMP. Between nests that are not one thread's, all meet.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.nodes import Barrier, Call, For, Program, Stmt, Tile, Transfer
+from tilewright.ir.visit import walk
+from tilewright.targets.c_writer import CWriter
+
+PART, THREAD, THREADS, OWN = "tw_part", "tw_thread", "tw_threads", "tw_own"
+MEET = "#pragma omp barrier"
+OPENMP_FLAG = "-fopenmp"
+
+_FIRST = """\
+/* The first iteration of a part, of so many, of a loop. */
+static inline long tw_first(long extent, long part, long parts)
+{
+    return extent * part / parts;
+}
+"""
+_INCLUDE = """\
+#ifdef _OPENMP
+#include <omp.h>
+#define TW_TEAM omp_get_thread_num(), omp_get_num_threads()
+#else
+#define TW_TEAM 0, 1
+#endif
+"""
+
+
+def thread_functions() -> str:
+    """What divided code needs in its file."""
+    return f"{_INCLUDE}\n{_FIRST}"
+
+
+def emit_team(function: str, parameters: list[str], threads: int, writer: CWriter) -> None:
+    """The function that starts the threads; `function` has its type before it."""
+    names = [p.split("*")[-1].strip() for p in parameters]
+    writer.head(function, parameters)
+    with writer.block():
+        writer.line(f"#pragma omp parallel num_threads({threads})")
+        writer.call(f"{function.split()[-1]}_thread", [*names, "TW_TEAM"])
+
+
+def parts_inside(body: tuple[Stmt, ...]) -> int:
+    """Into how many parts the loops of a divided one's body are divided."""
+    inner = [s.threads * parts_inside(s.body) for s in body if isinstance(s, For)]
+    return max(inner, default=1)
+
+
+def run_of(extent: str, index: str, parts: int, inner: int) -> tuple[str, str]:
+    """First and end of the iterations of a divided loop: `index` counts the parts of it times those
+    of the loops inside.
+    """
+    own = f"{index} / {inner}" if inner > 1 else index
+    return f"tw_first({extent}, {own}, {parts})", f"tw_first({extent}, {own} + 1, {parts})"
+
+
+def meets_inside(loop: For) -> bool:
+    """Whether all threads run the loop and meet in it."""
+    return any(isinstance(stmt, Barrier) for stmt in walk(loop.body))
+
+
+def private_tensors(program: Program) -> frozenset[str]:
+    """Scratch tensors that each thread needs for itself: what one divided loop alone uses."""
+    users: dict[str, set[int]] = {}
+    for place, body in _shares(program.body):
+        for stmt in walk(body):
+            match stmt:
+                case Call(_, operands):
+                    names = [o.tensor for o in operands if isinstance(o, Tile)]
+                case Transfer(_, tensor):
+                    names = [tensor]
+                case _:
+                    names = []
+            for name in names:
+                users.setdefault(program.tensor(name).memory, set()).add(place)
+    scratch = {t.name for t in program.tensors if t.kind == "scratch"}
+    return frozenset(n for n, places in users.items() if len(places) == 1) & scratch
+
+
+def _shares(body: tuple[Stmt, ...]) -> list[tuple[int, tuple[Stmt, ...]]]:
+    """The outermost divided loops, numbered, and what stands outside of any."""
+    found: list[tuple[int, tuple[Stmt, ...]]] = []
+    pending = list(body)
+    while pending:
+        stmt = pending.pop()
+        if isinstance(stmt, For) and stmt.threads == 1:
+            pending += stmt.body
+        else:
+            found.append((len(found), (stmt,)))
+    return found
