@@ -24,11 +24,12 @@ from typing import Any
 
 from host.contest import NETWORKS, Contestant, Missing, Workload
 from host.processes import workers
-from host.timing import ALONE, PEAK, TOGETHER, Standing, find_contestants, time_workload
+from host.timing import PEAK, Standing, find_contestants, time_workload
 from host.workers import time_remotely, workloads_of
 from shared.output import note, processor, show, text_table
 
 from tilewright.common.errors import ToolError
+from tilewright.targets.host.sampling import protocol_for
 
 HEADERS = ("contender", "algorithm", "Gflop/s", "of peak", "first over it", "error", "clock")
 QUICK_ROUNDS = 3
@@ -40,7 +41,7 @@ def timed(
     """The standings on each workload; what the load prevents is noted and left out."""
     quick, threads = arguments.quick, arguments.threads
     together = threads > 1
-    protocol = TOGETHER if together else ALONE
+    protocol = protocol_for(threads)
     if quick:
         protocol = protocol.hurried(QUICK_ROUNDS)
     source = [arguments.machine, kind, str(arguments.batch), "quick" if quick else "all"]

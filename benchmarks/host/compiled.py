@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from host.contest import Array, Missing, Prepared, Workload
+from host.contest import Array, Prepared, Workload
 from tilewright import compile
 from tilewright.common.version import tool_version
 from tilewright.compiler.checking import operator_result, program_inputs
-from tilewright.machine import Machine, load_machine
+from tilewright.machine import Machine
 from tilewright.targets.host.target import TARGET
+from tilewright.targets.host.this_computer import machine_named
 
 NAME = "tilewright"
 
 
-def find_compiled(threads: int, machine: str) -> Compiled | Missing:
+def find_compiled(threads: int, machine: str) -> Compiled:
     """Ours on the machine of this name or file."""
-    if threads > 1:
-        return Missing(NAME, "its code has one thread", "--threads 1")
-    return Compiled(load_machine(machine))
+    return Compiled(machine_named(machine, {"threads.count": threads}))
 
 
 @dataclass(frozen=True)

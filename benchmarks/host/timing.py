@@ -19,6 +19,7 @@ from tilewright.common.dtypes import F32
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.probes import load_probes, peak_flops_per_call
 from tilewright.targets.host.sampling import (
+    DEFAULT_PROTOCOL,
     Contender,
     Protocol,
     Ratio,
@@ -26,10 +27,6 @@ from tilewright.targets.host.sampling import (
     interleaved,
     ratio_of_speeds,
 )
-
-ALONE = Protocol(rounds=15, sample_seconds=4e-3, share=0.97)
-TOGETHER = Protocol(rounds=15, sample_seconds=2e-2, share=0.90, pause_seconds=0.02)
-"""For contenders that share the processors' threads between turns (several threads)."""
 
 TOLERANCE = 1e-3
 """Largest error, as a fraction of the largest result, of a contender that may take part."""
@@ -81,7 +78,7 @@ def checked(name: str, prepared: Prepared, workload: Workload) -> float:
 
 
 def time_workload(
-    workload: Workload, contestants: Sequence[Contestant], protocol: Protocol = ALONE
+    workload: Workload, contestants: Sequence[Contestant], protocol: Protocol = DEFAULT_PROTOCOL
 ) -> list[Standing]:
     """The standings on one workload in this process, on one thread."""
     ways = [(c.name, p) for c in contestants for p in c.prepare(workload)]

@@ -14,7 +14,6 @@ from typing import Any
 from host.contest import Missing, Workload, layers, products
 from host.processes import RemoteContender, Worker, serve
 from host.timing import (
-    TOGETHER,
     Entry,
     Standing,
     checked,
@@ -29,7 +28,7 @@ def time_remotely(
     number: int,
     workers: Sequence[Worker],
     threads: int,
-    protocol: Protocol = TOGETHER,
+    protocol: Protocol,
 ) -> list[Standing]:
     """The standings on workload `number` of the workers' list."""
     entries = []

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.output import UsageProblem
+from tilewright.ir.nodes import MOST_THREADS
 from tilewright.machine import Machine
 from tilewright.targets.host.this_computer import machine_named
 
@@ -35,10 +36,19 @@ class MachineOptions:
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a number of the machine."),
     ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MOST_THREADS, help="Threads that share the work, on this computer."
+        ),
+    ] = None
 
     def load(self) -> Machine:
         """The machine with its changes."""
-        return machine_named(self.machine, overrides(self.set))
+        changes = overrides(self.set)
+        if self.threads is not None:
+            changes["threads.count"] = str(self.threads)
+        return machine_named(self.machine, changes)
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:

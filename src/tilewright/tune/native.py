@@ -1,8 +1,7 @@
 """Timing generated code on this computer: programs or kernels in, seconds out.
 
 Contenders take turns and disturbed samples are thrown away (`targets.host.sampling`). All programs
-that are to be compared are timed in one interleaved run, since clocks drift. The pieces of an
-operator run on as many threads as there are, which meet after every call.
+that are to be compared are timed in one interleaved run, since clocks drift.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tilewright.common.errors import TilewrightError, ToolError
 from tilewright.ir.parser import parse
 from tilewright.machine import Machine
 from tilewright.targets.base import Artifact, BoundKernel, NativeTarget
-from tilewright.targets.host.sampling import DEFAULT_PROTOCOL, Contender, Protocol, interleaved
+from tilewright.targets.host.sampling import Contender, Protocol, interleaved, protocol_for
 from tilewright.targets.registry import find_target
 
 
@@ -26,7 +25,7 @@ class NativeMeasure:
     """Runs programs on this computer, those of one operator in turn."""
 
     kind: str = "measured"
-    protocol: Protocol = DEFAULT_PROTOCOL
+    protocol: Protocol | None = None
 
     def cycles(self, program_text: str, machine: Machine) -> int:
         """The cycles of one program at the machine's clock."""
@@ -46,7 +45,9 @@ class NativeMeasure:
             except TilewrightError as error:
                 bound.append(error)
         kernels = {i: b for i, b in enumerate(bound) if not isinstance(b, TilewrightError)}
-        seconds = dict(zip(kernels, _timed(list(kernels.values()), self.protocol), strict=True))
+        protocol = self.protocol or protocol_for(machine.thread_count)
+        found = _timed(list(kernels.values()), protocol, machine.thread_count)
+        seconds = dict(zip(kernels, found, strict=True))
         return [
             b if isinstance(b, TilewrightError) else max(1, round(seconds[i] * machine.clock_hz))
             for i, b in enumerate(bound)
@@ -54,13 +55,14 @@ class NativeMeasure:
 
 
 def measured_seconds(
-    artifact: Artifact, machine: Machine, protocol: Protocol = DEFAULT_PROTOCOL
+    artifact: Artifact, machine: Machine, protocol: Protocol | None = None
 ) -> float:
     """Seconds of one call of a kernel on random numbers: the median of undisturbed samples.
 
     Raises ToolError where it cannot be compiled, or the computer is too busy to be measured.
     """
-    (seconds,) = _timed([_bound(artifact, machine)], protocol)
+    threads = machine.thread_count
+    (seconds,) = _timed([_bound(artifact, machine)], protocol or protocol_for(threads), threads)
     return seconds
 
 
@@ -91,7 +93,7 @@ def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:
     return native_target(machine).load(artifact, machine).bind(inputs)
 
 
-def _timed(kernels: Sequence[BoundKernel], protocol: Protocol) -> list[float]:
-    contenders = [Contender(str(i), kernel.repeat) for i, kernel in enumerate(kernels)]
+def _timed(kernels: Sequence[BoundKernel], protocol: Protocol, threads: int) -> list[float]:
+    contenders = [Contender(str(i), kernel.repeat, threads) for i, kernel in enumerate(kernels)]
     timings = interleaved(contenders, protocol) if contenders else {}
     return [timings[c.name].seconds for c in contenders]

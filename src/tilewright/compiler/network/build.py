@@ -61,7 +61,9 @@ from tilewright.targets.host.network.plan import (
 )
 
 
-def build_plan(network: Network, kernels: Kernels) -> tuple[NetworkPlan, Memory]:
+def build_plan(
+    network: Network, kernels: Kernels, threads: int = 1
+) -> tuple[NetworkPlan, Memory]:
     """The stages of a network; raises GraphError for a node that no stage computes."""
     builder = _Builder(network, kernels)
     for group in builder.groups:
@@ -77,6 +79,7 @@ def build_plan(network: Network, kernels: Kernels) -> tuple[NetworkPlan, Memory]
         tuple(builder.stages),
         arena_bytes,
         builder.memory.constant_bytes,
+        threads,
     )
     return plan, builder.memory
 

@@ -15,10 +15,10 @@ from tilewright.report.network import Comparison, NetworkRun, StageResult
 from tilewright.targets.base import Array
 from tilewright.targets.host.network.run import BoundNetwork
 from tilewright.targets.host.sampling import (
-    DEFAULT_PROTOCOL,
     Contender,
     Protocol,
     interleaved,
+    protocol_for,
     ratio_of_speeds,
 )
 
@@ -34,7 +34,7 @@ def measure_network(
     *,
     compare: Other | None = None,
     compile_seconds: float = 0.0,
-    protocol: Protocol = DEFAULT_PROTOCOL,
+    protocol: Protocol | None = None,
 ) -> tuple[NetworkRun, dict[str, Array]]:
     """(figures, outputs by name). `weights` and `inputs` by name; with `compare` the same is
     computed by another, and timed in turn with ours where that is onnxruntime.
@@ -44,13 +44,17 @@ def measure_network(
     bound = compiled.bind(inputs, weights)
     bound.repeat(1)
     outputs = bound.outputs()
-    contenders = [Contender(_OURS, bound.repeat)]
+    threads = compiled.code.threads
+    protocol = protocol or protocol_for(threads)
+    contenders = [Contender(_OURS, bound.repeat, threads)]
     comparison: Comparison | None = None
     if compare == "onnxruntime":
-        other = onnxruntime_session(network, weights, inputs)
+        other = onnxruntime_session(network, weights, inputs, threads)
         other.repeat(1)
         difference = largest_difference(outputs, other.outputs())
-        timings = interleaved([*contenders, Contender("onnxruntime", other.repeat)], protocol)
+        timings = interleaved(
+            [*contenders, Contender("onnxruntime", other.repeat, threads)], protocol
+        )
         ratio = ratio_of_speeds(timings[_OURS], timings["onnxruntime"])
         theirs = 1e3 * timings["onnxruntime"].seconds
         comparison = Comparison(

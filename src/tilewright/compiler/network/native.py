@@ -39,7 +39,7 @@ from tilewright.targets.host.network.run import (
     give_back,
     load_network,
 )
-from tilewright.targets.host.products import instruction_set_of
+from tilewright.targets.host.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.target import TARGET
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.native import NativeMeasure
@@ -202,14 +202,16 @@ def _ways(choice: Choice, forms: Forms, machine: Machine, *, measured: bool) -> 
 
 def network_code(network: Network, machine: Machine, kernels: Kernels) -> NetworkCode:
     """The code of a network whose products are computed by these kernels."""
-    plan, memory = build_plan(network, kernels)
-    isa = instruction_set_of(machine)
+    plan, memory = build_plan(network, kernels, machine.thread_count)
+    flags = compiler_flags(machine)
     shapes = {t.name: t.shape for t in network.tensors.values()}
     return NetworkCode(
         plan.name,
         plan.dtype,
-        isa.name,
-        emit_network(plan, kernels.artifacts, isa),
+        instruction_set_of(machine).name,
+        flags,
+        plan.threads,
+        emit_network(plan, kernels.artifacts, flags),
         tuple((t.name, t.shape) for t in network.inputs),
         tuple((name, shapes[name]) for name, _ in plan.outputs),
         tuple((t.name, t.shape) for t in network.weights),

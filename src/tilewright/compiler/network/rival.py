@@ -1,4 +1,4 @@
-"""Networks in onnxruntime, to compare with: the same graph and numbers.
+"""Networks in onnxruntime, to compare with: the same graph and numbers, as many threads.
 
 The only module that imports onnxruntime, which is not needed for anything else.
 """

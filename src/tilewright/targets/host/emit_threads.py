@@ -12,6 +12,8 @@ from tilewright.ir.visit import walk
 from tilewright.targets.c_writer import CWriter
 
 PART, THREAD, THREADS, OWN = "tw_part", "tw_thread", "tw_threads", "tw_own"
+TEAM = "TW_TEAM"
+"""What each thread of a team is given: its number and that of all."""
 MEET = "#pragma omp barrier"
 OPENMP_FLAG = "-fopenmp"
 
@@ -43,7 +45,7 @@ def emit_team(function: str, parameters: list[str], threads: int, writer: CWrite
     writer.head(function, parameters)
     with writer.block():
         writer.line(f"#pragma omp parallel num_threads({threads})")
-        writer.call(f"{function.split()[-1]}_thread", [*names, "TW_TEAM"])
+        writer.call(f"{function.split()[-1]}_thread", [*names, TEAM])
 
 
 def parts_inside(body: tuple[Stmt, ...]) -> int:
@@ -52,12 +54,18 @@ def parts_inside(body: tuple[Stmt, ...]) -> int:
     return max(inner, default=1)
 
 
-def run_of(extent: str, index: str, parts: int, inner: int) -> tuple[str, str]:
+def run_of(extent: str, index: str, parts: int | str, inner: int = 1) -> tuple[str, str]:
     """First and end of the iterations of a divided loop: `index` counts the parts of it times those
     of the loops inside.
     """
     own = f"{index} / {inner}" if inner > 1 else index
     return f"tw_first({extent}, {own}, {parts})", f"tw_first({extent}, {own} + 1, {parts})"
+
+
+def loop_head(name: str, extent: object, *, divided: bool) -> str:
+    """The C text that begins a loop, of which each thread takes its part if it is `divided`."""
+    first, end = run_of(str(extent), THREAD, THREADS) if divided else ("0", str(extent))
+    return f"for (long {name} = {first}; {name} < {end}; {name}++)"
 
 
 def meets_inside(loop: For) -> bool:

@@ -46,6 +46,14 @@ class Protocol:
 
 DEFAULT_PROTOCOL = Protocol()
 
+TOGETHER = Protocol(rounds=15, sample_seconds=2e-2, share=0.90, pause_seconds=0.02)
+"""For contenders that share the processors' threads between turns (several threads)."""
+
+
+def protocol_for(threads: int) -> Protocol:
+    """How contenders of so many threads are timed."""
+    return DEFAULT_PROTOCOL if threads == 1 else TOGETHER
+
 
 @dataclass(frozen=True)
 class Sample:

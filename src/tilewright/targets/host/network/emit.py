@@ -12,7 +12,15 @@ from typing import assert_never
 from tilewright.common.dtypes import DType, dtype
 from tilewright.targets.base import Artifact
 from tilewright.targets.c_writer import CWriter, Names
-from tilewright.targets.host.instruction_sets import InstructionSet
+from tilewright.targets.host.emit_header import thread_parameters
+from tilewright.targets.host.emit_threads import (
+    MEET,
+    OPENMP_FLAG,
+    TEAM,
+    THREAD,
+    THREADS,
+    thread_functions,
+)
 from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.network.loops import write_zeros
 from tilewright.targets.host.network.plan import (
@@ -36,9 +44,11 @@ conditions and roots be computed by vectors.
 
 
 def emit_network(
-    plan: NetworkPlan, kernels: Sequence[Artifact], isa: InstructionSet
+    plan: NetworkPlan, kernels: Sequence[Artifact], flags: Sequence[str]
 ) -> dict[str, str]:
-    """All files by name; `kernels` hold the functions that the plan's stages call."""
+    """All files by name; `kernels` hold the functions that the plan's stages call, `flags` are the
+    compiler's for the machine.
+    """
     files = {
         name: text
         for kernel in kernels
@@ -47,7 +57,7 @@ def emit_network(
     }
     files[f"{plan.name}.c"] = _source(plan, kernels)
     files[f"{plan.name}.h"] = _header(plan)
-    files["Makefile"] = _makefile(plan, files, isa)
+    files["Makefile"] = _makefile(plan, files, flags)
     return files
 
 
@@ -104,10 +114,14 @@ def _source(plan: NetworkPlan, kernels: Sequence[Artifact]) -> str:
     for name in (plan.name, *(k.name for k in kernels)):
         writer.line(f'#include "{name}.h"')
     writer.line()
+    if plan.threads > 1:
+        writer.lines(thread_functions())
+        writer.line()
     _write_memory(plan, kind, writer)
     for number, stage in enumerate(plan.stages):
         _write_stage(number, stage, plan, kind, writer)
-    with writer.block("static void (*const stages[])(const struct memory *) =", "};"):
+    team = ", long, long" if plan.threads > 1 else ""
+    with writer.block(f"static void (*const stages[])(const struct memory *{team}) =", "};"):
         for number in range(len(plan.stages)):
             writer.line(f"stage{number},")
     writer.line()
@@ -144,24 +158,29 @@ def _write_stage(
     number: int, stage: Stage, plan: NetworkPlan, kind: DType, writer: CWriter
 ) -> None:
     writer.comment(f"{stage.name}: {stage.label}")
-    writer.head(f"static void stage{number}", ["const struct memory *m"])
-    work = stage.work
+    team = thread_parameters() if plan.threads > 1 else []
+    writer.head(f"static void stage{number}", ["const struct memory *m", *team])
+    work, threads = stage.work, plan.threads
     with writer.block():
         match work:
             case KernelCall(function, arguments, bordered):
                 if bordered is not None:
                     _declare([], bordered.value, plan, kind, writer)
-                    write_zeros(bordered.form, "y", writer)
-                writer.call(function, [_pointer(v, plan, kind) for v in arguments])
+                    write_zeros(bordered.form, "y", writer, divided=threads > 1)
+                given = [_pointer(v, plan, kind) for v in arguments]
+                if threads > 1:
+                    writer.call(f"{function}_thread", [*given, THREAD, THREADS])
+                else:
+                    writer.call(function, given)
             case Map(y, operands, _, _):
                 _declare([o.value for o in operands], y.value, plan, kind, writer)
-                write_map(work, kind, writer)
+                write_map(work, kind, writer, threads)
             case Pool(_, x, y):
                 _declare([x.value], y.value, plan, kind, writer)
-                write_pool(work, kind, writer)
+                write_pool(work, kind, writer, threads)
             case Rows(_, source, target):
                 _declare([source], target, plan, kind, writer)
-                write_rows(work, kind, writer)
+                write_rows(work, kind, writer, threads)
             case _:
                 assert_never(work)
     writer.line()
@@ -183,32 +202,52 @@ def _write_entries(plan: NetworkPlan, writer: CWriter) -> None:
     writer.head(f"void {plan.name}_run", parameters(plan))
     with writer.block():
         writer.line(memory)
+        _start_team(plan, writer)
         with writer.block(f"for (long i = 0; i < {count}; i++)"):
-            writer.line("stages[i](&m);")
+            _write_turn(plan, writer)
     writer.line()
     writer.head(f"void {plan.name}_profile", [*parameters(plan), "double *seconds"])
     with writer.block():
         writer.line(memory)
-        writer.line("struct timespec before, after;")
+        _start_team(plan, writer)
         with writer.block(f"for (long i = 0; i < {count}; i++)"):
-            writer.line("clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);")
-            writer.line("stages[i](&m);")
-            writer.line("clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);")
-            writer.line("seconds[i] += (double)(after.tv_sec - before.tv_sec);")
-            writer.line("seconds[i] += (double)(after.tv_nsec - before.tv_nsec) * 1e-9;")
+            writer.line("struct timespec before, after;")
+            clock = "CLOCK_THREAD_CPUTIME_ID" if plan.threads == 1 else "CLOCK_MONOTONIC"
+            writer.line(f"clock_gettime({clock}, &before);")
+            _write_turn(plan, writer)
+            writer.line(f"clock_gettime({clock}, &after);")
+            if plan.threads > 1:
+                writer.line("#pragma omp master")
+            writer.line("seconds[i] += (double)(after.tv_sec - before.tv_sec)")
+            writer.line("        + (double)(after.tv_nsec - before.tv_nsec) * 1e-9;")
 
 
-def _makefile(plan: NetworkPlan, files: Mapping[str, str], isa: InstructionSet) -> str:
+def _start_team(plan: NetworkPlan, writer: CWriter) -> None:
+    """All threads run the loop that follows."""
+    if plan.threads > 1:
+        writer.line(f"#pragma omp parallel num_threads({plan.threads})")
+
+
+def _write_turn(plan: NetworkPlan, writer: CWriter) -> None:
+    """One stage, done when all threads are."""
+    if plan.threads > 1:
+        writer.line(f"stages[i](&m, {TEAM});")
+        writer.line(MEET)
+    else:
+        writer.line("stages[i](&m);")
+
+
+def _makefile(plan: NetworkPlan, files: Mapping[str, str], machine_flags: Sequence[str]) -> str:
     library = f"lib{plan.name}.so"
     objects = sorted(name[:-2] + ".o" for name in files if name.endswith(".c"))
     lines = [
         "# Generated.",
         "CC = cc",
-        f"CFLAGS = {' '.join((*COMPILE_FLAGS, *isa.compiler_flags))}",
+        f"CFLAGS = {' '.join((*COMPILE_FLAGS, *machine_flags))}",
         f"OBJECTS = {' '.join(objects)}",
         "",
         f"{library}: $(OBJECTS)",
-        "\t$(CC) -shared -o $@ $(OBJECTS) -lm",
+        f"\t$(CC) -shared{_openmp(machine_flags)} -o $@ $(OBJECTS) -lm",
         "",
         "clean:",
         f"\trm -f {library} $(OBJECTS)",
@@ -217,3 +256,8 @@ def _makefile(plan: NetworkPlan, files: Mapping[str, str], isa: InstructionSet) 
         "",
     ]
     return "\n".join(lines)
+
+
+def _openmp(flags: Sequence[str]) -> str:
+    """What the linker has to be told, too."""
+    return f" {OPENMP_FLAG}" if OPENMP_FLAG in flags else ""

@@ -12,7 +12,11 @@ from itertools import pairwise
 
 from tilewright.common.errors import ProgramError
 from tilewright.targets.c_writer import CWriter
+from tilewright.targets.host.emit_threads import MEET, THREAD, loop_head
 from tilewright.targets.host.network.form import Form, Shape, chain
+
+_TURNS = 4
+"""Iterations for each thread from which on a loop is long enough to be divided."""
 
 
 @dataclass(frozen=True)
@@ -113,33 +117,46 @@ def _bounds_use(level: Level, levels: Sequence[Level]) -> bool:
     return any(level.name in dict(other.outside) for other in levels)
 
 
-def head(level: Level) -> str:
+def shared_level(levels: Sequence[Level], threads: int) -> Level | None:
+    """The loop that threads divide: the first with work enough for all, else the longest; None
+    where all are one iteration.
+    """
+    able = [level for level in levels if not level.rest]
+    wide = (level for level in able if level.count >= _TURNS * threads)
+    return next(wide, max(able, key=lambda level: level.count, default=None))
+
+
+def head(level: Level, *, divided: bool = False) -> str:
     """The C text that begins a loop."""
-    bound = str(level.count)
     if level.rest:
+        bound = str(level.count)
         gone = " - ".join(f"{name} * {step}L" for name, step in level.outside)
         left = f"({level.rest} - {gone} + {level.step - 1}) / {level.step}"
         bound = f"{left} < {level.count} ? {left} : {level.count}"
         return f"for (long {level.name} = 0, n = {bound}; {level.name} < n; {level.name}++)"
-    return f"for (long {level.name} = 0; {level.name} < {bound}; {level.name}++)"
+    return loop_head(level.name, level.count, divided=divided)
 
 
-def write_zeros(form: Form, memory: str, writer: CWriter) -> None:
-    """Zeros in all places that hold no element, and, where it is simpler, everywhere."""
+def write_zeros(form: Form, memory: str, writer: CWriter, *, divided: bool = False) -> None:
+    """Zeros in all places that hold no element, and, where it is simpler, everywhere; `divided`
+    among threads.
+    """
     if not form.has_zeros:
         return
     if any(len(form.along(d.axis)) > 1 for d in form.dims if form.shape[d.axis] % d.step) or any(
         len(form.along(d.axis)) > 1 and _tail(form, d.axis) for d in form.dims
     ):
-        writer.line(f"memset({memory}, 0, {form.elements} * sizeof *{memory});")
+        with writer.block(f"if ({THREAD} == 0)") if divided else writer.flat():
+            writer.line(f"memset({memory}, 0, {form.elements} * sizeof *{memory});")
+        if divided:
+            writer.line(MEET)
         return
     outside = 1
     for dim, inner in zip(form.dims, form.strides, strict=True):
         before = form.before[dim.axis] if len(form.along(dim.axis)) == 1 else 0
         after = dim.extent - before - form.shape[dim.axis]
         if len(form.along(dim.axis)) == 1 and (before or after):
-            head_line = f"for (long p = 0; p < {outside}; p++)"
-            with writer.block(head_line):
+            with writer.block(loop_head("p", outside, divided=divided)):
                 for first, count in ((0, before), (dim.extent - after, after)):
                     if count:
                         at = f"{memory} + p * {dim.extent * inner}L + {first * inner}"

@@ -118,6 +118,7 @@ class NetworkPlan(Struct, frozen=True):
     stages: tuple[Stage, ...]
     arena_bytes: int
     constant_bytes: int
+    threads: int = 1
 
 
 def used_values(work: Work) -> tuple[tuple[int, ...], tuple[int, ...]]:

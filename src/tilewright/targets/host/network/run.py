@@ -53,7 +53,8 @@ class StageInfo(Struct, frozen=True):
 
 
 class NetworkCode(Struct, frozen=True):
-    """A network as generated code: all that is needed to run it, given the weights.
+    """A network as generated code: all that is needed to run it, given the weights. `flags` are the
+    compiler's.
 
     `inputs`, `outputs` and `weights` are names with shapes, in order.
     """
@@ -61,6 +62,8 @@ class NetworkCode(Struct, frozen=True):
     name: str
     dtype: str
     instruction_set: str
+    flags: tuple[str, ...]
+    threads: int
     files: dict[str, str]
     inputs: tuple[tuple[str, Shape], ...]
     outputs: tuple[tuple[str, Shape], ...]
@@ -172,12 +175,9 @@ def load_network(code: NetworkCode, progress: Progress = lambda *_: None) -> Loa
             f"the code of {code.name!r} needs {isa.name}, this processor has {native[0].name}",
             fix=f"a machine with core.vector_lanes = {native[0].vector_bytes // 8}",
         )
-    flags = (*COMPILE_FLAGS, *isa.compiler_flags)
-    objects = _objects(code.files, flags, progress)
-    (path,) = compiled(
-        USER, "host", {"objects.txt": "\n".join(map(str, objects))},
-        ("-shared", "-o", "library.so", *map(str, objects), "-lm"),
-    )  # fmt: skip
+    objects = _objects(code.files, (*COMPILE_FLAGS, *code.flags), progress)
+    link = ("-shared", *code.flags, "-o", "library.so", *map(str, objects), "-lm")
+    (path,) = compiled(USER, "host", {"objects.txt": "\n".join(map(str, objects))}, link)
     return LoadedNetwork(code, ctypes.CDLL(str(path)))
 
 

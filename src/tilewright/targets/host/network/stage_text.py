@@ -13,6 +13,7 @@ from math import prod
 from tilewright.common.dtypes import DType
 from tilewright.ops import LocalResponseNorm, Pool2d, Softmax
 from tilewright.targets.c_writer import CWriter
+from tilewright.targets.host.emit_threads import THREAD, loop_head
 from tilewright.targets.host.network.form import Form
 from tilewright.targets.host.network.functions_text import binary_text, number, unary_text
 from tilewright.targets.host.network.loops import (
@@ -22,20 +23,21 @@ from tilewright.targets.host.network.loops import (
     collapsed,
     head,
     levels_for,
+    shared_level,
     write_zeros,
 )
 from tilewright.targets.host.network.plan import Apply, Map, Pool, Rows
 
 
-def write_map(work: Map, kind: DType, writer: CWriter) -> None:
+def write_map(work: Map, kind: DType, writer: CWriter, threads: int = 1) -> None:
     """y from x0, x1, ...: the steps applied to each element."""
     y, forms = work.y.form, [o.form for o in work.operands]
     every = levels_for(y, forms)
     addresses = [address(form, y.shape, every) for form in (y, *forms)]
     if work.fill:
-        write_zeros(y, "y", writer)
+        write_zeros(y, "y", writer, divided=threads > 1)
     levels, (to, *places) = collapsed(every, addresses)
-    with _nest(levels, writer, independent=True):
+    with _nest(levels, writer, threads, independent=True):
         texts = [place.text(levels) for place in places]
         writer.line(f"{kind.c_name} v = x0[{texts[0]}];")
         for step in work.steps:
@@ -49,26 +51,33 @@ def write_map(work: Map, kind: DType, writer: CWriter) -> None:
 
 
 @contextmanager
-def _nest(levels: Sequence[Level], writer: CWriter, *, independent: bool = False) -> Iterator[None]:
-    """Loops around what is written inside; `independent`: the innermost carries no dependence."""
+def _nest(
+    levels: Sequence[Level], writer: CWriter, threads: int = 1, *, independent: bool = False
+) -> Iterator[None]:
+    """Loops around what is written inside, one of them divided among threads; `independent`: the
+    innermost carries no dependence.
+    """
+    shared = shared_level(levels, threads) if threads > 1 else None
     with ExitStack() as stack:
+        if threads > 1 and shared is None:
+            stack.enter_context(writer.block(f"if ({THREAD} == 0)"))
         for level in levels:
             if independent and level is levels[-1]:
                 writer.line("#pragma GCC ivdep")
-            stack.enter_context(writer.block(head(level)))
+            stack.enter_context(writer.block(head(level, divided=level is shared)))
         if not levels:
             stack.enter_context(writer.block())
         yield
 
 
-def write_pool(work: Pool, kind: DType, writer: CWriter) -> None:
+def write_pool(work: Pool, kind: DType, writer: CWriter, threads: int = 1) -> None:
     """y from windows of x0; where channels are innermost, so are they inside the window."""
     x, y = work.x.form, work.y.form
     levels = levels_for(y, [x])
     to, source = address(y, y.shape, levels), _source(x, y, levels)
-    write_zeros(y, "y", writer)
+    write_zeros(y, "y", writer, divided=threads > 1)
     lanes = levels[-1:] if levels and levels[-1].axis == 1 else ()
-    with _nest(levels[: len(levels) - len(lanes)], writer):
+    with _nest(levels[: len(levels) - len(lanes)], writer, threads):
         _write_bounds(work.op, levels, writer)
         _write_window(work.op, kind, (f"y[{to.text(levels)}]", source), lanes, writer)
 
@@ -134,7 +143,7 @@ def _write_window(
             writer.line(f"{y} = {y}{share};")
 
 
-def write_rows(work: Rows, kind: DType, writer: CWriter) -> None:
+def write_rows(work: Rows, kind: DType, writer: CWriter, threads: int = 1) -> None:
     """y from x0, whole axes at a time."""
     op, f = work.op, "f" if kind.size_bytes == 4 else ""
     axis = op.axis if isinstance(op, Softmax) else 1
@@ -144,14 +153,16 @@ def write_rows(work: Rows, kind: DType, writer: CWriter) -> None:
         prod(op.shape[axis + 1 :]),
     )
     writer.line(f"const long n = {extent}, s = {inner};")
-    with writer.block(f"for (long o = 0; o < {outer}; o++)"):
+    by_channel = threads > 1 and isinstance(op, LocalResponseNorm)
+    with writer.block(loop_head("o", outer, divided=threads > 1 and not by_channel)):
         writer.line(f"const {kind.c_name} *const x = x0 + o * n * s;")
         writer.line(f"{kind.c_name} *const z = y + o * n * s;")
         match op:
             case Softmax():
                 writer.lines(_SOFTMAX.replace("TYPE", kind.c_name).replace("EXP", f"exp{f}"))
             case LocalResponseNorm():
-                writer.lines(_response(op, kind, f))
+                loop = loop_head("k", "n", divided=by_channel)
+                writer.lines(f"{loop} {{\n{_response(op, kind, f)}\n}}")
 
 
 _SOFTMAX = """\
@@ -166,7 +177,6 @@ for (long i = 0; i < s; i++) {
 }"""
 
 _RESPONSE = """\
-for (long k = 0; k < n; k++) {
     const long first = k < BEFORE ? 0 : k - BEFORE, end = k + AFTER < n ? k + AFTER : n;
     TYPE *const sum = z + k * s;
     for (long i = 0; i < s; i++)
@@ -180,8 +190,7 @@ for (long k = 0; k < n; k++) {
     for (long i = 0; i < s; i++) {
         const TYPE base = BIAS + SCALE * sum[i];
         sum[i] = x[k * s + i] * POWER;
-    }
-}"""
+    }"""
 
 
 def _response(op: LocalResponseNorm, kind: DType, suffix: str) -> str:
