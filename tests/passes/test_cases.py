@@ -22,6 +22,7 @@ from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import Stage, verify
 from tilewright.ir.visit import instantiate
+from tilewright.passes.divide_threads import divide_threads
 from tilewright.passes.double_buffer import double_buffer
 from tilewright.passes.first_product import first_product
 from tilewright.passes.handle_boundary import handle_boundary
@@ -39,6 +40,7 @@ PASSES: dict[str, tuple[Pass, Stage, Stage]] = {
     "first_product": (lambda p, _: first_product(p), "staged", "staged"),
     "simplify": (lambda p, _: simplify(p, MESH), "staged", "staged"),
     "double_buffer": (lambda p, _: double_buffer(p), "staged", "explicit"),
+    "divide_threads": (lambda p, _: divide_threads(p, ("block",), 4), "staged", "staged"),
 }
 """What to call, the stage of its input and of its output."""
 
@@ -73,10 +75,11 @@ def test_text(path: Path) -> None:
     case = read(path)
     change, stage_before, stage_after = PASSES[path.parent.name]
     before = parse(case.before)
-    verify(before, stage_before)
+    in_place = "in_place" in case.stages.values()
+    verify(before, stage_before, in_place=in_place and stage_before != "seed")
     after = change(before, case.stages)
     assert print_program(after) == case.after
-    verify(after, stage_after, in_place="in_place" in case.stages.values())
+    verify(after, stage_after, in_place=in_place)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

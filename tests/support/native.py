@@ -13,12 +13,12 @@ from support.candidates import AVX2, AVX512, HOSTS, PORTABLE, Case, Machines
 from support.running import error_in_ulps
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
-from tilewright.machine import Machine
+from tilewright.machine import Machine, load_machine
 from tilewright.targets.base import Artifact
 from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host import TARGET
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.products import instruction_set_of
+from tilewright.targets.host.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.run import LoadedKernel
 
 ULPS = {"winograd2": 6.0, "winograd4": 24.0, "winograd6": 200.0}
@@ -32,11 +32,24 @@ QUICK = ("-std=gnu11", "-O0", "-fPIC", "-shared", "-o", "library.so")
 NATIVE_HOSTS = Machines(m for m in HOSTS if instruction_set_of(m) in native_instruction_sets())
 """The machines whose code this processor can execute."""
 
+
+def _threaded(numbers: Mapping[str, str], *counts: int) -> Machines:
+    rooms: tuple[Mapping[str, str], ...] = ({}, {"memory.spm.capacity_bytes": "16384"})
+    return Machines(
+        load_machine("host", {**numbers, **room, "threads.count": str(count)})
+        for room in rooms
+        for count in counts
+    )
+
+
 NATIVE_SETTINGS: Mapping[str, str] = next(
     (s for m, s in zip(HOSTS[::2], (AVX512, AVX2, PORTABLE), strict=True) if m in NATIVE_HOSTS),
     PORTABLE,
 )
 """What the shipped machine needs changed for the best instruction set of this processor."""
+
+THREADED_HOSTS = _threaded(NATIVE_SETTINGS, 2, 3, 8)
+"""This computer with several threads."""
 
 
 def emitted(cases: Sequence[Case]) -> list[tuple[Program, Artifact]]:
@@ -49,7 +62,7 @@ def emitted(cases: Sequence[Case]) -> list[tuple[Program, Artifact]]:
 
 def flags_for(machines: Sequence[Machine]) -> tuple[str, ...]:
     """What the compiler needs for the code of all these machines."""
-    every = [flag for m in machines for flag in instruction_set_of(m).compiler_flags]
+    every = [flag for m in machines for flag in compiler_flags(m)]
     return tuple(dict.fromkeys(every))
 
 

@@ -2,7 +2,8 @@
 
 A kernel for several threads is a function that each of them calls with its number. Where a loop is
 divided, thread t of n takes the parts t, t + n, ... of it; so the code is right for any number of
-threads, and without OpenMP. Between nests that are not one thread's, all meet.
+threads, and without OpenMP. Between nests that are not one thread's, all meet: TW_MEET is OpenMP's
+barrier unless who compiles the code says otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tilewright.targets.c_writer import CWriter
 PART, THREAD, THREADS, OWN = "tw_part", "tw_thread", "tw_threads", "tw_own"
 TEAM = "TW_TEAM"
 """What each thread of a team is given: its number and that of all."""
-MEET = "#pragma omp barrier"
+MEET = "TW_MEET"
 OPENMP_FLAG = "-fopenmp"
 
 _FIRST = """\
@@ -30,6 +31,9 @@ _INCLUDE = """\
 #define TW_TEAM omp_get_thread_num(), omp_get_num_threads()
 #else
 #define TW_TEAM 0, 1
+#endif
+#ifndef TW_MEET
+#define TW_MEET _Pragma("omp barrier")
 #endif
 """
 
