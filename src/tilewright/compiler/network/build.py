@@ -61,9 +61,7 @@ from tilewright.targets.host.network.plan import (
 )
 
 
-def build_plan(
-    network: Network, kernels: Kernels, threads: int = 1
-) -> tuple[NetworkPlan, Memory]:
+def build_plan(network: Network, kernels: Kernels, threads: int = 1) -> tuple[NetworkPlan, Memory]:
     """The stages of a network; raises GraphError for a node that no stage computes."""
     builder = _Builder(network, kernels)
     for group in builder.groups:
