@@ -127,7 +127,7 @@ def test_without_a_compiler_the_message_says_what_to_install(monkeypatch):
         (
             {"groups.count": "2"},
             "machine 'host' has 2 groups, the host's kernels run on one thread; "
-            "--set groups.count=1",
+            "--set groups.count=1 --threads N",
         ),
         (
             {"core.vector_lanes": "16", "primitives.gemm.lanes": "16"},
