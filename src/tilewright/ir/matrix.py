@@ -20,6 +20,7 @@ from tilewright.ir.nodes import Call, Operand, Program, Range, Tile, View
 from tilewright.ir.printer import print_operand, print_range
 
 Order = Literal["row", "column"]
+_BEGIN = Const(0)
 _GEMM_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 
 
@@ -41,12 +42,14 @@ class Matrix:
 @dataclass(frozen=True)
 class Runs:
     """Indices of a role a leading dimension apart, so many; runs begin `distance_elements` apart.
+    The first index is number `first` of its run.
 
     The pixels of several rows of an image, where part of each row is taken.
     """
 
     length: Expr
     distance_elements: Expr
+    first: Expr = _BEGIN
 
 
 def as_view(operand: Operand, program: Program) -> View:
@@ -73,14 +76,16 @@ class _Dimensions:
         return [d for d in self.wide if self.view.roles[d] == role]
 
 
-def product_forms(call: Call, program: Program, *, runs: bool = False) -> tuple[Matrix, ...]:
+def product_forms(
+    call: Call, program: Program, *, runs: bool = False, result_runs: bool = False
+) -> tuple[Matrix, ...]:
     """The matrices C, A and B of a matrix product; with `runs` the rows of the factor that is not
-    loaded by vectors may come in some. Raises as `matrix_form` does.
+    loaded by vectors may come in some, with `result_runs` those of C. Raises as `matrix_form` does.
     """
     across = "n" if call.attribute("vector", "n") == "m" else "m"
     found = []
     for number, (operand, roles) in enumerate(zip(call.operands, _GEMM_ROLES, strict=True)):
-        broken = across if runs and number > 0 else ""
+        broken = across if (runs if number > 0 else result_runs) else ""
         found.append(matrix_form(as_view(operand, program), *roles, runs=broken))
     return tuple(found)
 

@@ -20,7 +20,7 @@ from tilewright.targets.base import Array, Artifact
 from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host import TARGET
 from tilewright.targets.host.epilogue import Bias, Relu, Residual
-from tilewright.targets.host.finish import PLAIN, Border, Finish, can_finish
+from tilewright.targets.host.finish import PLAIN, Border, Finish, can_finish, pays
 from tilewright.targets.host.run import LoadedKernel
 
 ALGORITHMS = ("direct", "pointwise", "winograd4")
@@ -160,3 +160,14 @@ def test_results_that_go_through_a_buffer_are_not_finished() -> None:
     lines += ["    put(c_tile[0], c[at(0, 6), at(0, 32)])", "    wait(c_tile[0])"]
     assert can_finish(parse(IN_PLACE), Finish((Relu(),)))
     assert not can_finish(parse("\n".join(lines) + "\n"), Finish((Relu(),)))
+
+
+WIDE = IN_PLACE.replace("cols=32", "cols=1024").replace("at(0, 32)", "at(0, 1024)")
+
+
+def test_a_residual_of_whole_pages_of_channels_does_not_pay() -> None:
+    program, wide = parse(IN_PLACE), parse(WIDE)
+    residual = Finish((Residual(), Relu()))
+    assert [pays(p, f) for f in (residual, Finish((Relu(),))) for p in (program, wide)] == [
+        True, False, True, True,
+    ]  # fmt: skip

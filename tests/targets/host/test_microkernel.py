@@ -23,6 +23,7 @@ from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library, native_instruction_sets
 
 EPILOGUE = (Bias("n"), Scale("m"), Residual(), Relu(0.25))
+C_GAP = 11
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
 OTHER_EPILOGUE = (Scale(), Bias("m"), Scale("n"), Relu())
 
@@ -43,6 +44,7 @@ def variants(isa, kind):
         Microkernel(isa, kind, 1, 4, "m", a_layout="panels", c_panel=4 * lanes),
         Microkernel(isa, kind, 2, 5, b_layout="panels", prefetch=PREFETCHES, runs=True),
         Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="column", **CHAIN),
+        Microkernel(isa, kind, 2, 5, c_run=4, prefetch=PREFETCHES, epilogue=EPILOGUE),
     )
 
 
@@ -131,7 +133,8 @@ def result(kernel, c, gap):
     """C with its vectorised dimension last, stored between canaries."""
     turned = c if kernel.vectorised == "n" else c.T
     if not kernel.c_panel:
-        return stored(turned, "row", gap, fill=CANARY)
+        runs = (kernel.c_run, C_GAP) if kernel.c_run else (1, 0)
+        return stored(turned, "row", gap, fill=CANARY, runs=runs)
     return stored(turned.T, "panels", gap, kernel.c_panel, CANARY)
 
 
@@ -141,7 +144,7 @@ def in_order(kernel, z):
     return value if kernel.vectorised == "n" else value.T
 
 
-@pytest.mark.parametrize("index", range(12))
+@pytest.mark.parametrize("index", range(13))
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 @examples(25)
@@ -161,6 +164,7 @@ def test_exact_and_nothing_else_is_touched(isa, kind, index, data):
     values, more, _kept = extras(draw, kernel, m, n, gap)
     arguments = [in_a.start, in_a.leading, in_b.start, in_b.leading, z.start, z.leading]
     arguments += runs if kernel.runs else ()
+    arguments += (C_GAP, 0) if kernel.c_run else ()
     if kernel.start == "either":
         arguments.append(ctypes.c_int(first))
     if kernel.offsets:

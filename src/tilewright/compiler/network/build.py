@@ -183,7 +183,7 @@ class _Builder:
         """All that follows a product, if its kernel can do it."""
         op = group.first.op
         finish = finish_of(group, self.kernels.result_form(op), form, scaled=scaled)
-        if finish is None or not self.kernels.can(op, finish):
+        if finish is None or not self.kernels.finishes(op, finish):
             return None
         added = [t for t in taken_by(group, finish).values() if isinstance(t, str)]
         alike = all(name in self.held and self.held[name].form == form for name in added)

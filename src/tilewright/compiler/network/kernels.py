@@ -15,7 +15,7 @@ from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.targets.base import Artifact
-from tilewright.targets.host.finish import PLAIN, Finish, can_finish
+from tilewright.targets.host.finish import PLAIN, Finish, can_finish, pays
 from tilewright.targets.host.network.form import Form
 from tilewright.targets.host.target import TARGET
 from tilewright.tune.search import Candidate
@@ -64,9 +64,10 @@ class Kernels:
         """The form of an operator's plain result."""
         return self._forms[op][self._candidates[op].seed.result]
 
-    def can(self, op: Op, finish: Finish) -> bool:
-        """Whether the operator's kernel can finish its sums so."""
-        return can_finish(self._program(op), finish)
+    def finishes(self, op: Op, finish: Finish) -> bool:
+        """Whether the operator's kernel can finish its sums so, and gains by it."""
+        program = self._program(op)
+        return can_finish(program, finish) and pays(program, finish)
 
     def of(self, op: Op, layer: str, finish: Finish = PLAIN) -> ProductKernel:
         """The kernel of an operator that finishes its sums so."""

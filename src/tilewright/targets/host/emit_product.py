@@ -20,6 +20,10 @@ def emit_product_call(
     if form.runs is not None:
         gap = form.runs.distance_elements - form.runs.length * form.leading_dimension
         arguments += [context.c(form.runs.length), context.c(gap)]
+    if one.c.form.runs is not None:
+        runs = one.c.form.runs
+        gap = runs.distance_elements - runs.length * one.c.form.leading_dimension
+        arguments += [context.c(gap), context.c(runs.first)]
     if one.kernel.start == "either":
         arguments.append(context.c(one.first))
     finished: list[str] = []

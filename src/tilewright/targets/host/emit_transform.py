@@ -63,7 +63,7 @@ def emit_transform_call(
     for view, roles in ((pixels, "rcq"), (points, "xtq")):
         arguments.append(context.pointer(view, view_offset(view)))
         arguments += [context.c(_stride(view, role)) for role in roles]
-    given = arguments_of(call.operands[0], one.epilogue, context.program)
+    given = arguments_of(call.operands[0], one.epilogue, context.program, view_offset(first))
     context.writer.call(one.name, arguments + [context.place(*each) for each in given])
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Expr, Var, all_of, binary, free_vars, product
+from tilewright.common.expr import Const, Expr, Var, all_of, binary, free_vars, product
 from tilewright.ir.chains import Chain, memory_of
-from tilewright.ir.matrix import as_view, product_forms
+from tilewright.ir.matrix import Matrix, Runs, as_view, product_forms
 from tilewright.ir.nodes import (
     Call,
     For,
@@ -29,7 +30,7 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.visit import rewrite, walk
 from tilewright.targets.host.epilogue import Bias, Relu, Residual, Step, parameter
-from tilewright.targets.loop_nest import view_offset
+from tilewright.targets.host.microkernel import SET_BYTES
 
 FINISHED = ("gemm", "winograd_output")
 """Primitives that write finished sums."""
@@ -94,7 +95,7 @@ def can_finish(program: Program, finish: Finish) -> bool:
     channels side by side, and can go around the border.
     """
     y = result_of(program)
-    if finish.border != NO_BORDER and not {"rows", "cols"} <= set(y.dims):
+    if finish.border != NO_BORDER and not {"rows", "cols", "channels"} <= set(y.dims):
         return False
     for stmt in walk(program.body):
         match stmt:
@@ -107,13 +108,23 @@ def can_finish(program: Program, finish: Finish) -> bool:
                     continue
                 if primitive not in FINISHED or not _by_channels(first, program):
                     return False
-                if finish.border != NO_BORDER and memory_of(first) != y.name:
+                if finish.border != NO_BORDER and not _around(first, program):
                     return False
             case _:
                 pass
     if finish.border != NO_BORDER and not _walkable(_bordered(program, finish.border)):
         return False
     return _written_once(program.body, y.name, program)
+
+
+def pays(program: Program, finish: Finish) -> bool:
+    """Whether finishing is faster than a pass: a residual is not where the channels of a pixel are
+    a multiple of a page. Lines of its rows and of the result's then push each other out of the
+    first cache, which costs what the pass would.
+    """
+    y = result_of(program)
+    row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
+    return Residual() not in finish.steps or binary("%", row, SET_BYTES) != Const(0)
 
 
 def _walkable(program: Program) -> bool:
@@ -125,10 +136,32 @@ def _walkable(program: Program) -> bool:
         if isinstance(call, Call) and call.primitive == "gemm":
             try:
                 if _owner(call.operands[0], program) == y:
-                    product_forms(call, program, runs=True)
+                    product_forms(call, program, runs=True, result_runs=True)
             except ProgramError:
                 return False
     return True
+
+
+def _around(operand: Operand, program: Program) -> bool:
+    """Whether an operand is of the result itself, or of all pixels of one image in a row."""
+    y, name = result_of(program), memory_of(operand)
+    image = y.dims[-3:] == ("rows", "cols", "channels") and y.shape[-4] == Const(1)
+    return name == y.name or (image and program.tensor(name).dims[-2:] == ("pixels", "channels"))
+
+
+def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -> Matrix:
+    """The form of a product's C: pixels that follow each other without a border come in runs."""
+    view = program.tensor(operand.tensor)
+    if border == NO_BORDER or "pixels" not in view.dims:
+        return form
+    y = result_of(program)
+    columns, channels = y.shape[-2] - border.left - border.right, y.shape[-1]
+    row = y.shape[-2] * channels
+    group, pixel, channel = (operand.ranges[view.dims.index(d)].start for d in view.dims)
+    offset = group * product(y.shape[1:]) + border.top * row + border.left * channels + channel
+    column = binary("%", pixel, columns)
+    offset = offset + binary("//", pixel, columns) * row + column * channels
+    return Matrix(offset, channels, form.order, Runs(columns, row, column))
 
 
 def _by_channels(operand: Operand, program: Program) -> bool:
@@ -139,17 +172,17 @@ def _by_channels(operand: Operand, program: Program) -> bool:
 
 
 def arguments_of(
-    operand: Operand, steps: tuple[Step, ...], program: Program
+    operand: Operand, steps: tuple[Step, ...], program: Program, place: Expr
 ) -> tuple[tuple[str, Expr], ...]:
     """(tensor, elements to its first) for each step that takes one, of the call that writes
-    `operand`.
+    `operand` from `place` on.
     """
     view = as_view(operand, program)
     dims = program.tensor(view.buffer).dims
     channel = view.ranges[-1].start
     if "group" in dims:
         channel = channel + view.ranges[dims.index("group")].start * view.shape[-1]
-    at = {Bias: channel, Residual: view_offset(view)}
+    at = {Bias: channel, Residual: place}
     named = [(parameter(i, step), step) for i, step in enumerate(steps)]
     return tuple((name, at[type(step)]) for name, step in named if name)
 

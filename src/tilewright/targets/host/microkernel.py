@@ -21,6 +21,10 @@ Prefetch = Literal["c", "rows", "panels"]
 PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 
 
+SET_BYTES = 4096
+"""Addresses so far apart share a set of the first cache."""
+
+
 @dataclass(frozen=True)
 class Microkernel:
     """What one micro-kernel is.
@@ -34,7 +38,7 @@ class Microkernel:
     leading dimension is the distance of two panels. C may be in panels of `c_panel` elements along
     the vectors (a multiple of the lanes), as nChw16c is; 0: it is not. Rows of the broadcast
     operand may come in `runs`: some a leading dimension apart, then a gap, as the pixels of an
-    image with a border.
+    image with a border. So may those of C that are no vectors, `c_run` at a time; 0: they do not.
 
     `start` says whether C is added to, overwritten, or either by the argument `first`. `offsets`
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
@@ -58,6 +62,7 @@ class Microkernel:
     unroll: int = 4
     prefetch: frozenset[Prefetch] = frozenset()
     runs: bool = False
+    c_run: int = 0
 
     def __post_init__(self) -> None:
         needed = self.vectors * self.scalars + self.vectors + 1

@@ -64,6 +64,7 @@ class Block:
             f"{kind} *restrict z",
             "long ldz",
             *(["long run", "long gap", "long place"] if self.kernel.runs else []),
+            *(["long z_gap", "long z_first"] if self.kernel.c_run else []),
             *declared(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
             *(["long beyond", "long turn", "long turns"] if streams_ahead(self.kernel) else []),
@@ -219,6 +220,8 @@ class Block:
     def _offset(self, i: int, v: int) -> str:
         """Elements from the block's first of C to vector v of row i."""
         column, panel = v * self.kernel.lanes, self.kernel.c_panel
+        if self.kernel.c_run:
+            return f"{i} * ldz + (z_first + {i}) / {self.kernel.c_run} * z_gap + {column}"
         if not panel:
             return f"{i} * ldz + {column}"
         return f"{column // panel} * ldz + {i * panel + column % panel}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.epilogue import advanced
-from tilewright.targets.host.microkernel import Microkernel, row_counts
+from tilewright.targets.host.microkernel import SET_BYTES, Microkernel, row_counts
 from tilewright.targets.host.microkernel_block import (
     LINE_BYTES,
     Block,
@@ -21,9 +21,9 @@ from tilewright.targets.host.microkernel_block import (
     streams_ahead,
 )
 
-_SET_BYTES, _WAYS, _COPIED_BYTES = 4096, 7, 2**18
-"""Addresses so far apart share a set of the first cache, which holds about so many lines of them;
-a copy against that is at most so long.
+_WAYS, _COPIED_BYTES = 7, 2**18
+"""Lines that a set of the first cache holds, about; a copy so that rows do not meet in one is at
+most so long.
 """
 
 
@@ -33,8 +33,9 @@ def emit_microkernel(kernel: Microkernel, name: str, rows: Iterable[int] | None 
     `rows` are the heights of register blocks that the calls need (`row_counts`), all by default; a
     call that needs another one traps. The text needs `instruction_sets.vector_text` before it.
     Further parameters follow in this order: `long run, long gap`: rows of a run, and elements from
-    one to the next beyond the leading dimension (runs), `int first` (start "either"), `long count,
-    const long *x_offsets, const long *y_offsets` of the broadcast and of the loaded operand
+    one to the next beyond the leading dimension (runs), `long z_gap, long z_first`: such elements,
+    and the number of the first row of C in its run (c_run), `int first` (start "either"), `long
+    count, const long *x_offsets, const long *y_offsets` of the broadcast and of the loaded operand
     (offsets), `int last` and those of each step (epilogue).
     """
     heights = sorted(row_counts(kernel, None) if rows is None else set(rows))
@@ -58,8 +59,15 @@ def _passed(kernel: Microkernel) -> list[str]:
 
 
 def _z_place(kernel: Microkernel) -> str:
-    panel = kernel.c_panel
+    panel, run = kernel.c_panel, kernel.c_run
+    if run:
+        return f"i * ldz + (z_first + i) / {run} * z_gap + j"
     return f"j / {panel} * ldz + i * {panel} + j % {panel}" if panel else "i * ldz + j"
+
+
+def _z_run(kernel: Microkernel) -> list[str]:
+    """The arguments that say where in a run of C row i stands."""
+    return ["z_gap", f"(z_first + i) % {kernel.c_run}"] if kernel.c_run else []
 
 
 def _write_function(
@@ -73,6 +81,7 @@ def _write_function(
     else:
         operands = ["long columns", "long rows", "long k", y, "long ldy", x, "long ldx"]
     runs = ["long run", "long gap"] if kernel.runs else []
+    runs += ["long z_gap", "long z_first"] if kernel.c_run else []
     writer.head(
         f"static void {name}", [*operands, f"{kind} *z", "long ldz", *runs, *declared(kernel)]
     )
@@ -100,7 +109,7 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
     size, most = kernel.dtype.size_bytes, kernel.scalars
     line = LINE_BYTES // size
     longest = _COPIED_BYTES // (most * size) - 2 * line
-    test = f"ldx * {size} % {_SET_BYTES} == 0 && rows > {_WAYS} && k <= {longest}"
+    test = f"ldx * {size} % {SET_BYTES} == 0 && rows > {_WAYS} && k <= {longest}"
     if kernel.vectorised == "n":
         given = ["height", "columns", "k", "copy", "apart", "y", "ldy"]
     else:
@@ -116,6 +125,7 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
                 with writer.deeper():
                     writer.line("copy[to + p] = x[from + p];")
             given += [f"z + {_z_place(kernel)}", "ldz", *(["height", "0"] if kernel.runs else [])]
+            given += _z_run(kernel)
             writer.call(name, [*given, *_passed(kernel)])
         writer.line("return;")
 
@@ -169,6 +179,7 @@ def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer:
     y = f"y + j / {kernel.width} * ldy" if kernel.vector_layout == "panels" else "y + j"
     given = ["k", x, "ldx", y, "ldy", f"z + {_z_place(kernel)}", "ldz"]
     given += ["run", "gap", "i % run"] if kernel.runs else []
+    given += _z_run(kernel)
     given += _passed(kernel)
     if runs_ahead(kernel):
         given.append(f"ahead * {kernel.dtype.size_bytes}")

@@ -21,7 +21,14 @@ from tilewright.targets.base import Panels
 from tilewright.targets.c_expression import Scope, bounds_of
 from tilewright.targets.host.emit_threads import OPENMP_FLAG
 from tilewright.targets.host.epilogue import Along, Bias
-from tilewright.targets.host.finish import PLAIN, Finish, arguments_of, is_last, result_of
+from tilewright.targets.host.finish import (
+    PLAIN,
+    Finish,
+    arguments_of,
+    form_inside,
+    is_last,
+    result_of,
+)
 from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.microkernel import Microkernel, Prefetch, Start, row_counts
@@ -133,7 +140,7 @@ def _product(
     call = chain.call
     isa = instruction_set_of(machine)
     views = [as_view(operand, program) for operand in call.operands]
-    c, a, b = map(Side, views, product_forms(call, program, runs=True))
+    c, a, b = map(Side, views, product_forms(call, program, runs=True, result_runs=True))
     vectorised: Along = "n" if call.attribute("vector", "n") == "n" else "m"
     kind = _element_type(call.operands[0], program)
     gemm = machine.primitives.gemm
@@ -156,17 +163,27 @@ def _product(
         inner="m" if vectorised == "n" else "n",
         prefetch=_prefetched(call, vectorised, program, machine),
         runs=(a if vectorised == "n" else b).form.runs is not None,
+        c_run=_run(c),
     )
     rows = _extent(c.view, "m" if vectorised == "n" else "n")
     return Product(c, a, b, links, chain.first, kernel, _heights(kernel, rows, scope))
 
 
+def _run(c: Side) -> int:
+    """Rows of C in a run, 0 where all are a leading dimension apart."""
+    return int(evaluate(c.form.runs.length, {})) if c.form.runs else 0
+
+
 def _finished(one: Product, chain: Chain, program: Program, finish: Finish) -> Product:
     """The product with the steps of `finish` at the end of its sums, if they are the result's."""
     c = chain.call.operands[0]
-    if not finish.steps or not isinstance(c, Tile):
+    if finish == PLAIN or not isinstance(c, Tile):
         return one
     if program.tensor(c.tensor).memory != result_of(program).name:
+        return one
+    side = replace(one.c, form=form_inside(c, one.c.form, program, finish.border))
+    one = replace(one, c=side, kernel=replace(one.kernel, c_run=_run(side)))
+    if not finish.steps:
         return one
     along: Along = "n" if c.roles[-1] == "n" else "m"
     steps = tuple(Bias(along) if isinstance(s, Bias) else s for s in finish.steps)
@@ -174,7 +191,7 @@ def _finished(one: Product, chain: Chain, program: Program, finish: Finish) -> P
         one,
         kernel=replace(one.kernel, epilogue=steps),
         last=is_last(chain, program),
-        given=arguments_of(c, steps, program),
+        given=arguments_of(c, steps, program, side.form.offset_elements),
     )
 
 
