@@ -55,9 +55,9 @@ def measured(path: str, machine: str) -> dict[str, Any]:
     from tilewright.cli.output import OutputOptions, progress_bar
     from tilewright.compiler.network.native import compile_network
     from tilewright.graph.frontends.onnx import load_onnx
-    from tilewright.machine import load_machine
+    from tilewright.targets.host.this_computer import machine_named
 
-    target = load_machine(machine)
+    target = machine_named(machine)
     before, begun = held_bytes(), now()
     with progress_bar(OutputOptions()) as progress:
         network = load_onnx(path)

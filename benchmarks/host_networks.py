@@ -24,7 +24,6 @@ import numpy as np
 from host.contest import NETWORKS, Missing
 from host.network_contest import find_runners
 from host.processes import RemoteContender, Worker, workers
-from host.timing import ALONE, TOGETHER
 from shared.output import note, processor, show, text_table
 
 from tilewright.common.errors import ToolError
@@ -34,6 +33,7 @@ from tilewright.targets.host.sampling import (
     Ratio,
     Timing,
     interleaved,
+    protocol_for,
     ratio_of_speeds,
 )
 
@@ -88,7 +88,7 @@ def every_network(
 ) -> Iterator[tuple[str, list[Result]]]:
     """The results on each network; what the load prevents is noted and left out."""
     threads = arguments.threads
-    protocol = TOGETHER if threads > 1 else ALONE
+    protocol = protocol_for(threads)
     if arguments.quick:
         protocol = protocol.hurried(QUICK_ROUNDS)
     found = []

@@ -18,8 +18,8 @@ from tilewright.compiler.network.native import compile_network, random_weights
 from tilewright.compiler.network.rival import onnxruntime_session
 from tilewright.graph import network
 from tilewright.graph.graph import Network
-from tilewright.machine import load_machine
 from tilewright.targets.base import Array
+from tilewright.targets.host.this_computer import machine_named
 
 OURS = "tilewright"
 
@@ -79,12 +79,11 @@ def timed(runner: Runner, task: Task) -> tuple[Ready, float]:
     return ready, time.perf_counter() - started
 
 
-def _ours(threads: int, machine: str) -> Runner | Missing:
-    if threads > 1:
-        return Missing(OURS, "its networks have one thread", "--threads 1")
+def _ours(threads: int, machine: str) -> Runner:
+    target = machine_named(machine, {"threads.count": threads})
 
     def prepare(task: Task) -> Ready:
-        compiled = compile_network(task.network, load_machine(machine))
+        compiled = compile_network(task.network, target)
         bound = compiled.bind(task.inputs, task.weights)
         return Ready(bound.repeat, bound.outputs)
 
