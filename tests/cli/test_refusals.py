@@ -17,6 +17,7 @@ def run(*arguments):
 REFUSALS = [
     (["compile", "vgg"], 1, "unknown network 'vgg'", "did you mean vgg16? or give an .onnx file"),
     (["compile", "gemm", "--m", "3"], 2, "gemm needs --n, --k", ""),
+    (["compile", "vgg16", "--threads", "2"], 2, "--threads: 'sw26010' has no threads", ""),
     (["compile", "vgg16", "--kernel", "3"], 2, "'vgg16' does not take --kernel", ""),
     (
         ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--height", "4"],

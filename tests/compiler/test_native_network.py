@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from support.candidates import Machines
 from support.examples import examples
-from support.native import NATIVE_HOSTS
+from support.native import NATIVE_HOSTS, THREADED_HOSTS
 from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
 from tilewright.compiler.network.native import Search, generated
 from tilewright.graph.builder import NetworkBuilder
@@ -20,9 +21,10 @@ pytestmark = pytest.mark.hypothesis
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
-def test_random_networks_compute_their_reference() -> None:
-    @examples(10)
-    @given(compiled_networks(NATIVE_HOSTS))
+@pytest.mark.parametrize(("hosts", "count"), [(NATIVE_HOSTS, 10), (THREADED_HOSTS, 4)])
+def test_random_networks_compute_their_reference(hosts: Machines, count: int) -> None:
+    @examples(count)
+    @given(compiled_networks(hosts))
     def check(pair: tuple[Network, NetworkCode]) -> None:
         network, code = pair
         weights, inputs = numbers_for(network)

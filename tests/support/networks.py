@@ -35,7 +35,6 @@ from tilewright.ops import (
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.base import Array
 from tilewright.targets.c_compiler import compiled
-from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
 from tilewright.tune.search import Candidate
 
@@ -165,7 +164,7 @@ def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Net
 
 def quickly_loaded(code: NetworkCode) -> LoadedNetwork:
     """The network's library without the optimiser."""
-    flags = (*QUICK, *instruction_set(code.instruction_set).compiler_flags, "-lm")
+    flags = (*QUICK, *code.flags, "-lm")
     sources = {n: t for n, t in code.files.items() if n.endswith((".c", ".h"))}
     (path,) = compiled("the tests", "host-tests", sources, flags)
     return LoadedNetwork(code, ctypes.CDLL(str(path)))

@@ -46,9 +46,12 @@ class MachineOptions:
     def load(self) -> Machine:
         """The machine with its changes."""
         changes = overrides(self.set)
-        if self.threads is not None:
-            changes["threads.count"] = str(self.threads)
-        return machine_named(self.machine, changes)
+        machine = machine_named(self.machine, changes)
+        if self.threads is None:
+            return machine
+        if machine.threads is None:
+            raise UsageProblem(f"--threads: {machine.name!r} has no threads")
+        return machine_named(self.machine, {**changes, "threads.count": str(self.threads)})
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
