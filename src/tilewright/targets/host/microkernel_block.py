@@ -142,11 +142,12 @@ class Block:
         kernel, size = self.kernel, self.kernel.dtype.size_bytes
         if "c" in kernel.prefetch:
             per_line = LINE_BYTES // size
-            places = range(0, self.vectors * kernel.lanes, per_line)
-            for number, column in enumerate(places):
+            width = self.vectors * kernel.lanes
+            # The last element may be on one more line: rows begin anywhere.
+            for number, column in enumerate((*range(0, width, per_line), width - 1)):
                 with writer.block(f"if ({self._at_line(number)})"):
                     for i in range(self.height):
-                        here = self._offset(i, column // kernel.lanes)
+                        here = self._offset_of(i, column)
                         writer.line(f"__builtin_prefetch(z + {here}, 1);")
                         for name in self._residuals():
                             writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
@@ -219,7 +220,10 @@ class Block:
 
     def _offset(self, i: int, v: int) -> str:
         """Elements from the block's first of C to vector v of row i."""
-        column, panel = v * self.kernel.lanes, self.kernel.c_panel
+        return self._offset_of(i, v * self.kernel.lanes)
+
+    def _offset_of(self, i: int, column: int) -> str:
+        panel = self.kernel.c_panel
         if self.kernel.c_run:
             return f"{i} * ldz + (z_first + {i}) / {self.kernel.c_run} * z_gap + {column}"
         if not panel:
