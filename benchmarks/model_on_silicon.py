@@ -1,0 +1,216 @@
+"""The cost model against this computer: estimates beside measured times, picks beside whole spaces.
+
+    PYTHONPATH=src python benchmarks/model_on_silicon.py estimates [vgg16 | products | ...]
+    PYTHONPATH=src python benchmarks/model_on_silicon.py spaces [vgg16 | products | ...]
+        [--machine host] [--only NAME] [--every N] [--records FILE] [--quick] [--json]
+
+`estimates` measures the model's pick of every layer, and the direct one, and compares the cycles
+that the model expected. `spaces` times every candidate of a layer and says what the model's first
+pick, and the best of its first five, lose against the fastest (`host.spaces`, `host.sieve`); with
+`--every N` only one candidate in N, which is not the whole space and is not called so. What is
+measured is appended to a file of records at once, and is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from host.contest import NETWORKS, Workload, layers, products
+from host.spaces import TOP, Landscape, explore, timed
+from shared.output import note, processor, show, text_table
+
+from tilewright.machine import Machine
+from tilewright.targets.host.sampling import DEFAULT_PROTOCOL, Protocol
+from tilewright.targets.host.this_computer import machine_named
+from tilewright.tune.choose import choose
+
+RECORDS = Path("out/model_on_silicon.jsonl")
+QUICK_ROUNDS, QUICK_WORKLOADS, QUICK_EVERY = 3, 2, 64
+
+Record = dict[str, Any]
+
+
+def main() -> None:
+    """Measure what is not in the records yet, and show all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("part", nargs="?", choices=("estimates", "spaces"), default="estimates")
+    parser.add_argument("kind", nargs="*", help="products, or networks of the zoo; default: all")
+    parser.add_argument("--machine", default="host")
+    parser.add_argument("--only", default="", help="workloads whose name has this in it")
+    parser.add_argument("--every", type=int, default=1, help="one candidate in so many")
+    parser.add_argument("--records", type=Path, default=RECORDS)
+    parser.add_argument("--quick", action="store_true", help="few workloads, samples, candidates")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.every = max(arguments.every, QUICK_EVERY)
+        arguments.records = arguments.records.with_suffix(".quick.jsonl")
+    machine, found = machine_named(arguments.machine), []
+    known = {key(r): r for r in records(arguments.records)}
+    for workload in workloads(arguments.kind, arguments.only, quick=arguments.quick):
+        what = (arguments.part, machine.name, workload.name, arguments.every)
+        if what not in known:
+            note(f"{workload.name}: {workload.op.describe()}, load {os.getloadavg()[0]:.1f}")
+            known[what] = measured(what, workload, machine, arguments)
+            append(arguments.records, known[what])
+        found.append(known[what])
+    text = estimates_text(found) if arguments.part == "estimates" else spaces_text(found)
+    show({"processor": processor(), "workloads": found}, f"{processor()}\n{text}", arguments.json)
+
+
+def workloads(kinds: Sequence[str], only: str, *, quick: bool) -> Iterator[Workload]:
+    """The distinct layers and products that are asked for."""
+    for kind in kinds or (*NETWORKS, "products"):
+        every = products(quick=quick) if kind == "products" else layers(kind, 1, quick=quick)
+        chosen = [one for one in every if only in one.name]
+        yield from chosen[:QUICK_WORKLOADS] if quick else chosen
+
+
+def key(record: Record) -> tuple[str, str, str, int]:
+    """What a record is about."""
+    return record["part"], record["machine"], record["name"], record["every"]
+
+
+def records(path: Path) -> list[Record]:
+    """All that was measured before."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [json.loads(line) for line in lines]
+
+
+def append(path: Path, record: Record) -> None:
+    """Add a line, at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def measured(
+    what: tuple[str, str, str, int],
+    workload: Workload,
+    machine: Machine,
+    arguments: argparse.Namespace,
+) -> Record:
+    """One record."""
+    protocol = DEFAULT_PROTOCOL.hurried(QUICK_ROUNDS) if arguments.quick else DEFAULT_PROTOCOL
+    head = dict(zip(("part", "machine", "name", "every"), what, strict=True))
+    head |= {"shape": workload.op.describe(), "flops": workload.op.flops}
+    if arguments.part == "estimates":
+        return head | {"picks": estimated(workload, machine, protocol)}
+    landscape = explore(workload.op, machine, arguments.every, protocol, note)
+    write_csv(arguments.records, workload.name, landscape, machine)
+    return head | summary(landscape, machine)
+
+
+def estimated(workload: Workload, machine: Machine, protocol: Protocol) -> list[Record]:
+    """The model's pick, and where that is another one the direct pick: expected and measured."""
+    (choice,) = choose([workload.op], machine)
+    options = [choice.best, choice.best_of("direct") or choice.best]
+    picks = list({id(o.candidate): o.candidate for o in options}.values())
+    timings = timed(workload.op, picks, machine, protocol)
+    return [
+        {
+            "algorithm": pick.seed.name,
+            "estimated_cycles": pick.cycles,
+            "measured_cycles": timing.seconds,
+            "spread": timing.spread,
+            "clock": timing.clock,
+            "load": os.getloadavg()[0],
+        }
+        for pick, timing in zip(picks, timings, strict=True)
+    ]
+
+
+def summary(found: Landscape, machine: Machine) -> Record:
+    """A landscape without its candidates."""
+    winner = found.finalists[found.fastest]
+    return {
+        "candidates": found.counts,
+        "left_out": found.left_out,
+        "timed": len(found.sifted),
+        "picked": found.finalists[0].seed.name,
+        "fastest": winner.seed.name,
+        "estimated_cycles": found.finalists[0].cycles,
+        "picked_cycles": found.timings[0].seconds,
+        "fastest_cycles": found.timings[found.fastest].seconds,
+        "loss": found.loss(1),
+        "loss_of_top": found.loss(found.picks),
+        "clock": found.timings[0].clock,
+        "load": os.getloadavg()[0],
+    }
+
+
+def write_csv(beside: Path, name: str, found: Landscape, machine: Machine) -> None:
+    """All candidates of a space: algorithm, what the model expects, the least that was measured."""
+    path = beside.parent / f"{beside.stem}.{name.replace(' ', '_')}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("algorithm", "estimated_us", "measured_us", "samples", "schedule"))
+        for one in found.sifted:
+            estimate = one.candidate.cycles / machine.clock_hz * 1e6
+            blocks = " ".join(f"{n}={v}" for n, v in one.candidate.blocks.items())
+            schedule = f"{blocks} " + " | ".join(str(n.schedule) for n in one.candidate.nests)
+            cells = (f"{estimate:.2f}", f"{one.seconds * 1e6:.2f}", one.samples)
+            writer.writerow((one.candidate.seed.name, *cells, " ".join(schedule.split())))
+
+
+def estimates_text(found: Iterable[Record]) -> str:
+    """A line for each pick, and the errors of all."""
+    rows, errors, pairs = [], [], []
+    for record in found:
+        for pick in record["picks"]:
+            pairs.append((pick["estimated_cycles"], pick["measured_cycles"]))
+            errors.append(pairs[-1][0] / pairs[-1][1] - 1)
+            counts = [f"{c / 1e6:.3f}" for c in pairs[-1]]
+            cells = (*counts, f"{errors[-1]:+.1%}", f"{pick['spread']:.1%}", pick["clock"])
+            rows.append((record["name"], pick["algorithm"], *cells))
+    heads = ("workload", "algorithm", "expected Mcycles", "measured", "error", "spread", "clock")
+    mean, worst = statistics.mean(map(abs, errors)), max(errors, key=abs)
+    order = rank_correlation(*zip(*pairs, strict=True)) if len(pairs) > 1 else float("nan")
+    text = f"mean absolute error {mean:.1%}, worst {worst:+.1%}, of {len(errors)}"
+    return f"{text_table(heads, rows)}\n{text}; rank correlation {order:.4f}"
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's: of the two orders.
+
+    >>> rank_correlation([1, 2, 3], [10, 20, 30])
+    1.0
+    """
+    orders = [sorted(range(len(x)), key=x.__getitem__) for x in (a, b)]
+    ranks = [[0] * len(a) for _ in orders]
+    for own, order in zip(ranks, orders, strict=True):
+        for place, i in enumerate(order):
+            own[i] = place
+    return statistics.correlation(*ranks)
+
+
+def spaces_text(found: Iterable[Record]) -> str:
+    """A line for each space, and the mean losses of the whole ones and of the others."""
+    rows, losses = [], {True: [], False: []}
+    for r in found:
+        count, proven = sum(r["candidates"].values()), sum(r["left_out"].values())
+        losses[r["every"] == 1].append((r["loss"], r["loss_of_top"]))
+        timed_ = f"{r['timed']}" + (f" (1 in {r['every']})" if r["every"] > 1 else "")
+        way = r["picked"] if r["picked"] == r["fastest"] else f"{r['picked']} for {r['fastest']}"
+        cells = (count, proven, timed_, way, f"{r['loss']:.1%}", f"{r['loss_of_top']:.1%}")
+        rows.append((r["name"], *cells, r["clock"]))
+    heads = ("workload", "candidates", "cannot win", "timed", "pick", "loss", f"of top {TOP}", "clock")
+    lines = [text_table(heads, rows)]
+    for whole, pairs in losses.items():
+        if pairs:
+            first, top = (statistics.mean(x) for x in zip(*pairs, strict=True))
+            kind = "whole spaces" if whole else "spaces in part"
+            lines.append(f"{len(pairs)} {kind}: mean loss {first:.1%}, of the top {TOP} {top:.1%}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
