@@ -8,7 +8,7 @@ SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_networ
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz fuzz-host bench bench-tuning bench-host reproduce reproduce-quick clean
+.PHONY: help setup demo test check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-1
 
 bench-host: $(VENV)/installed-bench ## kernels for this computer against oneDNN and onnxruntime
 	$(BIN)/python benchmarks/host_rivals.py products resnet50
+
+bench-model: $(VENV)/installed-bench ## the model's estimates and picks against this computer (hours)
+	$(BIN)/python benchmarks/model_on_silicon.py estimates
+	$(BIN)/python benchmarks/model_on_silicon.py spaces
 
 reproduce: $(VENV)/installed ## every table and figure of the papers into out/reproduce (half an hour)
 	$(BIN)/tilewright reproduce --all

@@ -152,12 +152,12 @@ def write_csv(beside: Path, name: str, found: Landscape, machine: Machine) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(("algorithm", "estimated_us", "measured_us", "samples", "schedule"))
+        writer.writerow(("algorithm", "estimated_us", "measured_us", "schedule"))
         for one in found.sifted:
             estimate = one.candidate.cycles / machine.clock_hz * 1e6
             blocks = " ".join(f"{n}={v}" for n, v in one.candidate.blocks.items())
             schedule = f"{blocks} " + " | ".join(str(n.schedule) for n in one.candidate.nests)
-            cells = (f"{estimate:.2f}", f"{one.seconds * 1e6:.2f}", one.samples)
+            cells = (f"{estimate:.2f}", f"{one.seconds * 1e6:.2f}")
             writer.writerow((one.candidate.seed.name, *cells, " ".join(schedule.split())))
 
 
@@ -202,7 +202,16 @@ def spaces_text(found: Iterable[Record]) -> str:
         way = r["picked"] if r["picked"] == r["fastest"] else f"{r['picked']} for {r['fastest']}"
         cells = (count, proven, timed_, way, f"{r['loss']:.1%}", f"{r['loss_of_top']:.1%}")
         rows.append((r["name"], *cells, r["clock"]))
-    heads = ("workload", "candidates", "cannot win", "timed", "pick", "loss", f"of top {TOP}", "clock")
+    heads = (
+        "workload",
+        "candidates",
+        "cannot win",
+        "timed",
+        "pick",
+        "loss",
+        f"of top {TOP}",
+        "clock",
+    )
     lines = [text_table(heads, rows)]
     for whole, pairs in losses.items():
         if pairs:

@@ -3,9 +3,10 @@
 In: a machine and all candidates of one algorithm. Out: seconds of each. Candidates are compiled
 some hundreds at a time; functions that they share are there once, and equal code is timed once.
 Micro-kernels, transforms and copies are optimised as ever, the loops that call them only a little,
-which halves the compiler's time and costs some cycles a call. Of a candidate whose first calls take much longer than the best so far no more are made: it is
-slow, and how slow is of no interest. Seconds are the least processor time of a call, since others
-use the computer too; what comes out best has to be timed again, in one interleaved run.
+which halves the compiler's time and costs some cycles a call. Seconds are the least processor time
+of a call; what is near the best is timed again and again, later, since others use the computer too
+and what they disturb is disturbed for some milliseconds. What comes out best has to be timed once
+more, in one interleaved run.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 
 from host.memory import Array, Memory, on_huge_pages
-
 from tilewright.machine import Machine
 from tilewright.targets.base import Artifact, TensorInfo
 from tilewright.targets.c_compiler import compiler, run_compiler
@@ -32,9 +33,11 @@ from tilewright.tune.search import Candidate
 
 TOGETHER = 250
 """Candidates in one call of the compiler."""
-HOPELESS, SLOW = 2.0, 1.25
-"""After one sample that takes so many times the best no second is taken, after two no third."""
-CALLS, SAMPLE_SECONDS = 4, 3e-4
+PASSES = (float("inf"), 2.0, 1.4, 1.2, 1.1)
+"""In each pass over a batch those are timed that took at most so many times the best so far."""
+HOPELESS = 4.0
+"""Of what takes so many times the best no further sample is taken."""
+SAMPLES, SAMPLE_SECONDS = 2, 3e-4
 LOOPS = '#pragma GCC optimize("O1")'
 NOT_INLINED = "static __attribute__((noinline)) void tw_"
 _MOST_CONSTANT_BYTES = 1 << 31
@@ -47,11 +50,10 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, eq=False)
 class Sifted:
-    """A candidate with the least processor time of its calls, of so many samples."""
+    """A candidate with the least processor time of its calls."""
 
     candidate: Candidate
     seconds: float
-    samples: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +156,7 @@ class Sieve:
     clock: Callable[[], float] = time.thread_time
 
     def __call__(self, candidates: Sequence[Candidate], advance: Advance) -> list[Sifted]:
-        """Every candidate with its seconds, fastest first; calls `advance` with how many are done."""
+        """Every candidate, fastest first; calls `advance` with how many are done."""
         found: list[Sifted] = []
         every = sources(candidates, self.machine)
         for source in every:
@@ -170,11 +172,16 @@ class Sieve:
     def _timed(self, batch: Sequence[Source]) -> Iterator[Sifted]:
         with tempfile.TemporaryDirectory() as folder:
             library = self._compiled(batch, Path(folder))
-            for number, source in enumerate(batch):
-                seconds, calls = self._seconds(source, number, library)
-                for candidate in source.candidates:
-                    yield Sifted(candidate, seconds, calls)
+            runs = [self._bound(source, i, library) for i, source in enumerate(batch)]
+            seconds = [float("inf")] * len(batch)
+            for tolerance in PASSES:
+                for i, run in enumerate(runs):
+                    if seconds[i] <= tolerance * self.best:
+                        seconds[i] = min(seconds[i], self._least_seconds(run))
+                        self.best = min(self.best, seconds[i])
             _close(library)
+        for source, least in zip(batch, seconds, strict=True):
+            yield from (Sifted(candidate, least) for candidate in source.candidates)
 
     def _compiled(self, batch: Sequence[Source], folder: Path) -> ctypes.CDLL:
         functions = dict.fromkeys(part for source in batch for part in source.functions)
@@ -187,26 +194,30 @@ class Sieve:
         run_compiler((*compiler("the benchmark"), *flags, "batch.c"), folder)
         return ctypes.CDLL(str(folder / "library.so"))
 
-    def _seconds(self, source: Source, number: int, library: ctypes.CDLL) -> tuple[float, int]:
-        """(least seconds of a call, samples); the first call is the warm-up."""
+    def _bound(self, source: Source, number: int, library: ctypes.CDLL) -> Callable[[], object]:
+        """A call of the kernel."""
         artifact = source.artifact
         given = [self._array(t, source, number, library) for t in artifact.tensors]
         places = [*(array for array in given if array is not None), self.memory.workspace(artifact)]
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in places]
-        entry = library[f"{artifact.name}_{number}"]
-        entry(*pointers)
-        least, taken, repeats = float("inf"), 0, 1
-        while taken < CALLS:
-            start = self.clock()
-            for _ in range(repeats):
-                entry(*pointers)
-            least = min(least, (self.clock() - start) / repeats)
-            taken += 1
-            if least > (HOPELESS if taken == 1 else SLOW) * self.best:
+        return partial(library[f"{artifact.name}_{number}"], *pointers)
+
+    def _least_seconds(self, run: Callable[[], object]) -> float:
+        """The least of a few samples; the first call is the warm-up, and says how many calls a
+        sample has.
+        """
+        start = self.clock()
+        run()
+        least = self.clock() - start
+        calls = max(1, round(SAMPLE_SECONDS / max(least, 1e-6)))
+        for _ in range(SAMPLES):
+            if least > HOPELESS * self.best:
                 break
-            repeats = max(1, round(SAMPLE_SECONDS / max(least, 1e-6)))
-        self.best = min(self.best, least)
-        return least, taken
+            start = self.clock()
+            for _ in range(calls):
+                run()
+            least = min(least, (self.clock() - start) / calls)
+        return least
 
     def _array(
         self, info: TensorInfo, source: Source, number: int, library: ctypes.CDLL
@@ -223,6 +234,7 @@ class Sieve:
             pack(ctypes.c_void_p(plain.ctypes.data), ctypes.c_void_p(place.ctypes.data))
             self.packed[source.form] = place
         return self.packed[source.form]
+
 
 def _close(library: ctypes.CDLL) -> None:
     """Forget a library: hundreds would stay in memory."""

@@ -15,6 +15,7 @@ from functools import partial
 from math import prod
 
 import numpy as np
+
 from host.memory import Memory, on_huge_pages
 from host.sieve import Sieve, Sifted
 from tilewright.common.dtypes import F32
@@ -23,13 +24,13 @@ from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.probes import CHAIN_ADDITIONS, load_probes, peak_flops_per_call
+from tilewright.targets.host.run import BoundKernel
 from tilewright.targets.host.sampling import (
     Contender,
     Protocol,
     Timing,
     interleaved,
 )
-from tilewright.targets.host.run import BoundKernel
 from tilewright.targets.host.target import TARGET
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import Candidate, rank

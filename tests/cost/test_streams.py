@@ -58,11 +58,11 @@ def test_what_exceeds_the_cache_is_the_part_that_is_gone() -> None:
     assert cycles(block // 2) == pytest.approx(points + pixels)
 
 
-def test_transforms_of_machines_with_caches_share_sums() -> None:
+def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores() -> None:
     dims = {"x": 36, "t": 1, "p": 16, "r": 6, "c": 6}
     attributes = {"output_tile": 4, "dtype": "f32"}
     cost = CALL_COSTS["winograd_input"]
     host = load_machine("host")
     apart = cost(load_machine("sw26010_cg"), dims, attributes)
-    assert cost(host, dims, attributes) == 2 * 36 + 12 * 12 + 1
+    assert cost(host, dims, attributes) == max(2 * 36, 12 * 12) + 1
     assert apart > 4 * cost(host, dims, attributes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
 from tilewright.seeds.space import seeds_for
@@ -36,3 +38,13 @@ def test_the_text_of_a_candidate_names_its_blocks():
 def test_what_is_computed_ahead_costs_nothing():
     (ahead,) = {n.cycles for c in ranked() for n in c.nests if n.structure.space.ahead}
     assert ahead == 0
+
+
+def test_what_is_computed_ahead_is_packed():
+    """Rows of 512 channels would lie on more pages than a processor finds at once."""
+    layer = replace(LAYER, in_channels=256, out_channels=512, height=28, width=28)
+    (seed,) = seeds_for(layer, "winograd4", addressed=True)
+    (found,) = rank([(layer, seed)], HOST)
+    product = found.best[0].nests[2]
+    assert product.structure.plan.nest.name == "product"
+    assert product.cycles < 1.2 * product.bound_cycles

@@ -184,7 +184,7 @@ def _rank_seed(
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     priced = [
         [
-            _price(_sharing(s, shared), cases, machine, seed.together)
+            _price(_sharing(s, shared), cases, machine, seed)
             for s in structures_on(machine, seed, space, ops[0].dtype)
         ]
         for space in seed.spaces
@@ -235,7 +235,7 @@ def _price(
     structure: Structure,
     cases: Sequence[tuple[Op, Mapping[str, int]]],
     machine: Machine,
-    together: tuple[str, ...],
+    seed: Seed,
 ) -> list[_Priced]:
     """Price the grids of all operators and sizes of blocks in one walk."""
     blocks = blocks_of(machine, cases[0][0].dtype)
@@ -251,7 +251,7 @@ def _price(
     bounds = np.cumsum([0, *counts])
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
     shape = (grids[0].copy_count, int(ends[-1]))
-    cycles, bounds = _cycles(structure, env | copies, machine, shape, together)
+    cycles, bounds = _cycles(structure, env | copies, machine, shape, seed)
     if structure.space.ahead:
         cycles, bounds = np.where(np.isfinite(cycles), 0.0, cycles), np.zeros_like(bounds)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
@@ -271,18 +271,19 @@ def _cycles(
     env: Mapping[str, npt.NDArray[np.int64]],
     machine: Machine,
     shape: tuple[int, int],
-    together: tuple[str, ...],
+    seed: Seed,
 ) -> tuple[Floats, Floats]:
-    """(estimates, bounds); loops `together` are shared with other nests."""
+    """(estimates, bounds); what the seed makes ahead of all calls is packed as constants are."""
     if shape[1] == 0:
         return np.empty(shape), np.empty(shape)
     size = scratchpad_bytes(structure.staged, {**env, **mesh_values(machine)})
     fits = np.broadcast_to(size <= machine.spm_available_bytes, shape)
     columns = [v for v in env.values() if v.ndim == 2]
     copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
-    divided = together if machine.thread_count > 1 else None
+    made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
+    divided = seed.together if machine.thread_count > 1 else None
     found = estimate(
-        _prepared(structure, machine.primitives.gemm.chains, divided),
+        _prepared(structure, machine.primitives.gemm.chains, divided, made),
         machine,
         env,
         _undominated(copies, fits),
@@ -292,8 +293,15 @@ def _cycles(
 
 
 @cache
-def _prepared(structure: Structure, chains: bool, together: tuple[str, ...] | None) -> Prepared:
-    return prepare(structure.staged, chains=chains, together=together)
+def _prepared(
+    structure: Structure, chains: bool, together: tuple[str, ...] | None, made: frozenset[str]
+) -> Prepared:
+    staged = structure.staged
+    if not structure.space.ahead and any(t.name in made for t in staged.tensors):
+        kinds = ("constant" if t.name in made else t.kind for t in staged.tensors)
+        tensors = (replace(t, kind=k) for t, k in zip(staged.tensors, kinds, strict=True))
+        staged = replace(staged, tensors=tuple(tensors))
+    return prepare(staged, chains=chains, together=together)
 
 
 def _undominated(
