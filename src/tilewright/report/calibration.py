@@ -69,5 +69,6 @@ def calibration_head(measured: Measurements) -> tuple[str, ...]:
         f"{measured.clock_hz / 1e9:.2f} GHz, load {measured.load:.1f}, {measured.date}",
         *(f"assumed: {text}" for text in host.assumptions),
         f"{measured.threads} threads: {measured.thread_start_seconds * 1e6:.1f} us to start and "
-        f"join, {measured.barrier_seconds * 1e9:.0f} ns to meet (best of many)",
+        f"join, {measured.barrier_seconds * 1e9:.0f} ns to meet, {measured.saturating:.1f} times "
+        "as much from main memory as one (best of many)",
     )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import ToolError
 from tilewright.machine import load_machine
+from tilewright.machine.model import Threads
 from tilewright.targets.host.calibrate import (
     Bandwidth,
     CopyRate,
@@ -49,6 +50,7 @@ MEASURED = Measurements(
     2e-5,
     1e-7,
     2,
+    1.5,
 )
 
 
@@ -66,6 +68,7 @@ def test_the_machine_has_the_measured_numbers(tmp_path):
     assert machine.memory.main.direct_bytes_per_second == pytest.approx(13 * 3.7e9)
     assert machine.dma.get.peak_bytes_per_second == pytest.approx(10 * 3.7e9)
     assert machine.dma.put.block_overhead_transactions == pytest.approx(0.5)
+    assert machine.threads == Threads(1, pytest.approx(370), 1.5)
 
 
 def test_what_was_not_measured_is_as_shipped():

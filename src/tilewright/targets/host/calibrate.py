@@ -47,7 +47,10 @@ _BLOCK_COUNTS = (1, 2, 4)
 _RUN_BYTES = (64, 128, 256, 512, 1024, 4096)
 _COPIED_BYTES = 65536
 _STREAM_DEPTH, _STREAM_BLOCKS, _STREAM_PANELS = 128, 4, 8
+_READING_ROUNDS = 20
 _WAITING_SECONDS, _WAITING_ROUNDS = 2e-4, 60
+_MEETING_SECONDS = 1e-3
+"""Of a sample of barriers: long enough for the start of the threads not to count."""
 
 
 _STAGE, _PARTS = "measuring", len(DTYPES) + 3
@@ -121,6 +124,7 @@ class Measurements:
     thread_start_seconds: float
     barrier_seconds: float
     threads: int
+    saturating: float
 
 
 class _Run:
@@ -162,7 +166,8 @@ def measure_host(
     threads = min(host.processors, MOST_THREADS)
     waiting = replace(protocol, share=0.0, sample_seconds=_WAITING_SECONDS, rounds=_WAITING_ROUNDS)
     start = interleaved([probes.start(threads)], waiting)["start"]
-    barrier = interleaved([probes.barrier(threads)], waiting)["barrier"]
+    meeting = replace(waiting, sample_seconds=_MEETING_SECONDS)
+    barrier = interleaved([probes.barrier(threads)], meeting)["barrier"]
     return Measurements(
         host,
         datetime.now(UTC).date().isoformat(),
@@ -175,7 +180,17 @@ def measure_host(
         start.best_seconds,
         barrier.best_seconds,
         threads,
+        _saturating(host, probes, threads, waiting),
     )
+
+
+def _saturating(host: HostDescription, probes: Probes, threads: int, waiting: Protocol) -> float:
+    """How many times as much as one thread all threads read of main memory in the same time."""
+    size = _working_sets(host)[-1] // threads
+    alone, together = probes.read(size * threads), probes.read_together(size, threads)
+    long = replace(waiting, rounds=_READING_ROUNDS)
+    times = interleaved([alone, together], long)
+    return max(1.0, times[alone.name].best_seconds / times[together.name].best_seconds)
 
 
 def _working_sets(host: HostDescription) -> list[int]:

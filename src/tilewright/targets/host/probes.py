@@ -147,6 +147,29 @@ int tw_barrier(long calls, int threads)
         pthread_join(started[i], 0);
     return 0;
 }
+
+struct tw_reader { long calls, n; const float *x; float out[LANES]; };
+static void *tw_reading(void *x)
+{
+    struct tw_reader *const r = x;
+    tw_read(r->calls, r->x, r->n, r->out);
+    return 0;
+}
+/* Each of `threads` threads reads n floats of its own, as `tw_read` does. */
+int tw_read_together(long calls, int threads, const float *x, long n)
+{
+    pthread_t started[64];
+    struct tw_reader readers[64];
+    for (int i = 0; i < threads; i++)
+        readers[i] = (struct tw_reader){calls, n, x + i * n, {0}};
+    for (int i = 1; i < threads; i++)
+        if (pthread_create(&started[i], 0, tw_reading, readers + i))
+            return 1;
+    tw_reading(readers);
+    for (int i = 1; i < threads; i++)
+        pthread_join(started[i], 0);
+    return 0;
+}
 """
 
 _PAUSES = {"x86_64": "__builtin_ia32_pause()"}
@@ -158,6 +181,7 @@ def probe_source(isa: InstructionSet) -> str:
     peaks = [_peak(kind) for kind in DTYPES]
     memory = _MEMORY.replace("LANES", str(isa.lanes(F32)))
     threads = _THREADS.replace("PAUSE", _PAUSES.get(platform.machine(), ""))
+    threads = threads.replace("LANES", str(isa.lanes(F32)))
     return "\n".join([vector_text(isa, DTYPES), chain, *peaks, memory, threads])
 
 
@@ -208,6 +232,16 @@ class Probes:
         function, n = self.library.tw_read, c_long(len(x))
         name = f"read {size_bytes}"
         return Contender(name, lambda calls: function(c_long(calls), address(x), n, address(out)))
+
+    def read_together(self, size_bytes: int, threads: int) -> Contender:
+        """In a call each thread reads `read_bytes(size_bytes)` bytes of its own."""
+        x = aligned(threads * self.read_bytes(size_bytes) // 4, F32)
+        function, n = self.library.tw_read_together, c_long(len(x) // threads)
+
+        def read(calls: object, count: object) -> int:
+            return int(function(calls, count, address(x), n))
+
+        return self._threaded(f"read {size_bytes} together", read, threads)
 
     def read_bytes(self, size_bytes: int) -> int:
         """The nearest size below that the reading loop can take."""
