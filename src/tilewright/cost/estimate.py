@@ -29,7 +29,7 @@ from tilewright.cost.chain import Item, Prepared, Rows, Values, prepare
 from tilewright.cost.pipeline import play
 from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Chain
 from tilewright.cost.streams import streamed_cycles
-from tilewright.cost.threads import meeting_cycles
+from tilewright.cost.threads import meeting_cycles, memory_cycles
 from tilewright.cost.timing import (
     call_cycles,
     issue_cycles,
@@ -90,6 +90,7 @@ def estimate(
     cycles += exposed_cycles(prepared, machine, env, bytes_used, cycles)
     cycles += streamed_cycles(prepared, machine, env)
     cycles += meeting_cycles(prepared, machine, env)
+    cycles = np.maximum(cycles, memory_cycles(prepared, machine, env))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 

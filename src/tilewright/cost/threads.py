@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tilewright.common.expr import Value, evaluate
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Value, evaluate, product
 from tilewright.cost.chain import Prepared
 from tilewright.machine import Machine
 
@@ -39,6 +40,23 @@ def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[boo
         if parts is not None and moves:
             own = own | np.greater(env[parts], 1)
     return own
+
+
+def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Cycles that main memory needs at least to deliver a nest's tensors once to all threads
+    together; 0 where the last cache holds them, and for one thread, whose copies are priced.
+    """
+    caches, threads = machine.memory.caches, machine.threads
+    if prepared.division is None or caches is None or threads is None:
+        return 0.0
+    total: Value = 0
+    for tensor in prepared.program.tensors:
+        if not tensor.storage:
+            elements = evaluate(product(tensor.shape), env)
+            total = total + elements * dtype(tensor.dtype).size_bytes
+    rate = machine.memory.main.direct_bytes_per_second * min(threads.count, threads.saturating)
+    far = np.greater(total, caches.l3.capacity_bytes)
+    return np.where(far, total * (machine.clock_hz / rate), 0.0)
 
 
 def crowding(machine: Machine) -> float:

@@ -1,0 +1,50 @@
+"""What several threads do to a price: loops as long as their longest run, barriers, main memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright import ops
+from tilewright.machine import Machine, load_machine
+from tilewright.ops import Op
+from tilewright.tune.choose import choose
+
+FREE = {"threads.meet_cycles": "0", "threads.saturating": "1000"}
+
+
+def host(threads: int, **changes: str) -> Machine:
+    settings = {key.replace("__", "."): value for key, value in changes.items()}
+    return load_machine("host_avx2", {**FREE, "threads.count": str(threads), **settings})
+
+
+def cycles(op: Op, machine: Machine, algorithm: str) -> float:
+    (choice,) = choose([op], machine, algorithm=algorithm)
+    return choice.best.candidate.cycles
+
+
+def conv(rows: int) -> Op:
+    return ops.conv2d(
+        batch=1, in_channels=64, out_channels=64, height=rows, width=56, kernel=3, padding=1,
+        dtype="f32",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "winograd4"])
+@pytest.mark.parametrize("threads", [2, 4])
+def test_free_threads_are_nearly_so_many_times_as_fast(algorithm: str, threads: int) -> None:
+    """Or more, where what one works on fits its cache, and all of it did not."""
+    one = cycles(conv(56), host(1), algorithm)
+    assert 0.9 < one / cycles(conv(56), host(threads), algorithm) / threads < 1.2
+
+
+def test_a_barrier_costs_what_the_machine_says() -> None:
+    free = cycles(conv(56), host(2), "direct")
+    assert cycles(conv(56), host(2, threads__meet_cycles="5000"), "direct") == free + 5000
+
+
+def test_what_is_beyond_the_caches_does_not_come_faster_than_main_memory_delivers() -> None:
+    product = ops.gemm(m=1, n=8192, k=8192, dtype="f32")
+    machine = host(16, threads__saturating="1.5")
+    weights = 4 * 8192 * 8192
+    least = weights / (1.5 * machine.memory.main.direct_bytes_per_second) * machine.clock_hz
+    assert least < cycles(product, machine, "gemm") < 1.01 * least
