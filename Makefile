@@ -44,8 +44,9 @@ bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where
 bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-16
 	$(BIN)/python benchmarks/tuning_speed.py
 
-bench-host: $(VENV)/installed-bench ## kernels for this computer against oneDNN and onnxruntime
+bench-host: $(VENV)/installed-bench ## kernels and networks for this computer against libraries
 	$(BIN)/python benchmarks/host_rivals.py products resnet50
+	$(BIN)/python benchmarks/host_networks.py
 
 bench-model: $(VENV)/installed-bench ## the model's estimates and picks against this computer (hours)
 	$(BIN)/python benchmarks/model_on_silicon.py estimates
