@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.candidates import Case, cases
 from support.examples import examples
 from support.native import NATIVE_HOSTS, QUICK, flags_for
+from tilewright.common.errors import ProgramError
 from tilewright.compiler.checking import program_inputs, random_operands
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
@@ -171,3 +172,36 @@ def test_a_residual_of_whole_pages_of_channels_does_not_pay() -> None:
     assert [pays(p, f) for f in (residual, Finish((Relu(),))) for p in (program, wide)] == [
         True, False, True, True,
     ]  # fmt: skip
+
+
+PIXELS = """\
+def pixels():
+    y: tensor("f32", "output", group=1, batch=1, rows=3, cols=4, channels=16)
+    y_pixels: tensor("f32", "output", storage(y), group=1, pixels=12, channels=16)
+    x: tensor("f32", "input", pixels=12, depth=8)
+    w: tensor("f32", "constant", depth=8, channels=16)
+    for pixel in range(2):
+        fill(y_pixels[0, at(pixel * 6, 6), at(0, 16)](".ab"), value=0.0)
+        gemm(
+            y_pixels[0, at(pixel * 6, 6), at(0, 16)](".nm"),
+            w[at(0, 8), at(0, 16)]("km"),
+            x[at(pixel * 6, 6), at(0, 8)]("nk"),
+            vector="m",
+            dtype="f32",
+        )
+"""
+
+
+def test_all_pixels_of_an_image_go_around_a_border_unless_they_are_zeroed_first(golden) -> None:
+    finish = Finish((Residual(),), Border(1, 1, 1, 1))
+    artifact = TARGET.emit(parse(PIXELS), load_machine("host_avx2"), finish)
+    text = artifact.files["pixels.c"]
+    golden("bordered_entry.c", text[text.index("void pixels(") :])
+    loop = "    for pixel in range(2):\n"
+    first = PIXELS.partition(loop)
+    fill = '    fill(y_pixels[0, at(0, 12), at(0, 16)](".ab"), value=0.0)\n'
+    alone = first[0] + fill + loop + first[2].partition("value=0.0)\n")[2]
+    assert not can_finish(parse(alone), finish)
+    assert can_finish(parse(alone), Finish((Residual(),)))
+    with pytest.raises(ProgramError, match="nothing can be done to it on the way"):
+        TARGET.emit(parse(alone), load_machine("host_avx2"), finish)

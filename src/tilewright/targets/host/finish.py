@@ -8,13 +8,14 @@ transform on the pixels that it writes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Var, all_of, binary, free_vars, product
-from tilewright.ir.chains import Chain, memory_of
+from tilewright.ir.chains import Chain, memory_of, with_chains
 from tilewright.ir.matrix import Matrix, Runs, as_view, product_forms
 from tilewright.ir.nodes import (
     Call,
@@ -112,8 +113,10 @@ def can_finish(program: Program, finish: Finish) -> bool:
                     return False
             case _:
                 pass
-    if finish.border != NO_BORDER and not _walkable(_bordered(program, finish.border)):
-        return False
+    if finish.border != NO_BORDER:
+        filled = (_owner(o, program) for o in _fills(program.body) if memory_of(o) != y.name)
+        if y.name in filled or not _walkable(_bordered(program, finish.border)):
+            return False
     return _written_once(program.body, y.name, program)
 
 
@@ -145,8 +148,24 @@ def _walkable(program: Program) -> bool:
 def _around(operand: Operand, program: Program) -> bool:
     """Whether an operand is of the result itself, or of all pixels of one image in a row."""
     y, name = result_of(program), memory_of(operand)
-    image = y.dims[-3:] == ("rows", "cols", "channels") and y.shape[-4] == Const(1)
-    return name == y.name or (image and program.tensor(name).dims[-2:] == ("pixels", "channels"))
+    one = y.dims == ("group", "batch", "rows", "cols", "channels") and y.shape[1] == Const(1)
+    pixels = program.tensor(name).dims == ("group", "pixels", "channels")
+    return name == y.name or (one and pixels)
+
+
+def _fills(body: tuple[Stmt, ...]) -> Iterator[Operand]:
+    """What is filled with zeros for itself, not as a part of a chain of products."""
+    for stmt in with_chains(body):
+        match stmt:
+            case Call("fill", (operand,)):
+                yield operand
+            case For(_, _, inner):
+                yield from _fills(inner)
+            case If(_, then, orelse):
+                yield from _fills(then)
+                yield from _fills(orelse)
+            case _:
+                pass
 
 
 def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -> Matrix:
