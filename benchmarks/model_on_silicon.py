@@ -19,6 +19,7 @@ import json
 import os
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,11 @@ def measured(
     """One record."""
     protocol = DEFAULT_PROTOCOL.hurried(QUICK_ROUNDS) if arguments.quick else DEFAULT_PROTOCOL
     head = dict(zip(("part", "machine", "name", "every"), what, strict=True))
-    head |= {"shape": workload.op.describe(), "flops": workload.op.flops}
+    head |= {
+        "shape": workload.op.describe(),
+        "flops": workload.op.flops,
+        "date": date.today().isoformat(),
+    }
     if arguments.part == "estimates":
         return head | {"picks": estimated(workload, machine, protocol)}
     landscape = explore(workload.op, machine, arguments.every, protocol, note)
@@ -137,8 +142,8 @@ def summary(found: Landscape, machine: Machine) -> Record:
         "picked": found.finalists[0].seed.name,
         "fastest": winner.seed.name,
         "estimated_cycles": found.finalists[0].cycles,
-        "picked_cycles": found.timings[0].seconds,
-        "fastest_cycles": found.timings[found.fastest].seconds,
+        "picked_cycles": found.timings[0].best_seconds,
+        "fastest_cycles": found.timings[found.fastest].best_seconds,
         "loss": found.loss(1),
         "loss_of_top": found.loss(found.picks),
         "clock": found.timings[0].clock,
