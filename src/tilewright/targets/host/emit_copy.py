@@ -24,13 +24,20 @@ def copy_function(kind: DType) -> str:
     return f"tw_copy_rows_{kind}"
 
 
+def stream_function(kind: DType) -> str:
+    """The name of the plain copy to where no cache keeps it."""
+    return f"tw_stream_rows_{kind}"
+
+
 def pack_function(kind: DType, width: int) -> str:
     """The name of the copy into panels."""
     return f"tw_pack_{kind}_{width}"
 
 
-def emit_copy_call(stmt: Transfer, panels: Panels | None, context: CallContext) -> None:
-    """Write one transfer."""
+def emit_copy_call(
+    stmt: Transfer, panels: Panels | None, context: CallContext, *, streamed: bool = False
+) -> None:
+    """Write one transfer, `streamed` past the caches if asked for."""
     if panels is not None:
         tensor = context.program.tensor(stmt.tensor)
         strides = [product(tensor.shape[d + 1 :]) for d in range(len(tensor.shape))]
@@ -44,11 +51,13 @@ def emit_copy_call(stmt: Transfer, panels: Panels | None, context: CallContext) 
     plan = plan_transfer(stmt, tensor, buffer, context.scope)
     start = stmt.slot * int(evaluate(buffer.elements, {}))
     with context.writer.block():
-        _nested(stmt, plan, start, dtype(tensor.dtype), context)
+        kind = dtype(tensor.dtype)
+        function = stream_function(kind) if streamed else copy_function(kind)
+        _nested(stmt, plan, start, function, context)
 
 
 def _nested(
-    stmt: Transfer, plan: TransferPlan, start: Expr, kind: DType, context: CallContext
+    stmt: Transfer, plan: TransferPlan, start: Expr, function: str, context: CallContext
 ) -> None:
     """Loops over what one stride cannot say, around a copy of `count` rows."""
     counts = [level.count for level in plan.outer]
@@ -68,7 +77,7 @@ def _nested(
     else:
         arguments = [*rows, buffer, block, memory, stride]
     with context.writer.block(_loops(counts, context)) if counts else context.writer.flat():
-        context.writer.call(copy_function(kind), arguments)
+        context.writer.call(function, arguments)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, product
+from tilewright.common.expr import Const, evaluate, product
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
@@ -33,6 +33,7 @@ from tilewright.targets.host.emit_copy import (
     emit_copy_call,
     emit_packing,
     pack_function,
+    stream_function,
 )
 from tilewright.targets.host.emit_header import (
     PACKED,
@@ -59,9 +60,12 @@ from tilewright.targets.host.finish import PLAIN, Finish
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.microkernel import Microkernel
 from tilewright.targets.host.microkernel_text import emit_microkernel
-from tilewright.targets.host.packing import emit_copy, emit_pack
+from tilewright.targets.host.packing import emit_copy, emit_pack, emit_stream
 from tilewright.targets.host.products import Product, Products
 from tilewright.targets.host.transform_text import Transform, emit_transform
+
+NO_CACHE = 2**62
+"""Of a machine without caches: everything is near."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class KernelText:
     isa: InstructionSet
     ahead: Ahead | None = None
     finish: Finish = PLAIN
+    last_cache_bytes: int = NO_CACHE
     index: str | None = None
     """C text of the number of a part, inside the loops that threads divide."""
 
@@ -84,6 +89,21 @@ class KernelText:
     def is_divided(self) -> bool:
         """Whether the kernel is for several threads."""
         return self.workspace.threads > 1
+
+    def is_streamed(self, stmt: Transfer) -> bool:
+        """Whether a transfer writes to a tensor that the last cache cannot keep."""
+        tensor = self.program.tensor(stmt.tensor)
+        kind = dtype(tensor.dtype)
+        size = prod(int(evaluate(e, {})) for e in tensor.shape) * kind.size_bytes
+        summed = any(one.kernel.dtype == kind for _, one in self.products.calls)
+        far = size > self.last_cache_bytes and stmt.buffer not in self.products.packed
+        return far and summed and stmt.direction == "put" and bool(self.isa.stream)
+
+    def streamed(self) -> dict[DType, None]:
+        """The element types of such transfers."""
+        transfers = (s for s in walk(self.program.body) if isinstance(s, Transfer))
+        far = (s for s in transfers if self.is_streamed(s))
+        return dict.fromkeys(dtype(self.program.buffer(s.buffer).dtype) for s in far)
 
     def of_constants(self) -> KernelText:
         """The text of what runs ahead, which knows the constant as it is given."""
@@ -171,6 +191,8 @@ def _functions(text: KernelText) -> Iterator[str]:
             packing[dtype(form.dtype), form.panels.width] = None
     for kind in plain:
         yield emit_copy(copy_function(kind), kind)
+    for kind in text.streamed():
+        yield emit_stream(stream_function(kind), copy_function(kind), kind, text.isa)
     for kind, width in packing:
         yield emit_pack(pack_function(kind, width), kind, width)
     for kernel, (name, heights) in kernels.items():
@@ -281,7 +303,8 @@ def _statement(stmt: Stmt, scope: Scope, text: KernelText, writer: CWriter) -> N
                 with writer.indented("}"):
                     _body(stmt.orelse, scope, text, writer)
         case Transfer():
-            emit_copy_call(stmt, text.products.packed.get(stmt.buffer), context)
+            panels = text.products.packed.get(stmt.buffer)
+            emit_copy_call(stmt, panels, context, streamed=text.is_streamed(stmt))
         case Call():
             _call(stmt, text, context)
         case Barrier() if text.is_divided and text.index is None:

@@ -20,7 +20,8 @@ class InstructionSet:
     """One way to compute with vectors.
 
     `cpu_flags` are the words of /proc/cpuinfo that a processor needs, `compiler_flags` make gcc and
-    clang accept the text. `registers` counts vector registers.
+    clang accept the text. `registers` counts vector registers. `stream` begins the name of the
+    intrinsic that stores a vector past the caches; empty where there is none.
     """
 
     name: str
@@ -28,14 +29,15 @@ class InstructionSet:
     registers: int
     cpu_flags: tuple[str, ...] = ()
     compiler_flags: tuple[str, ...] = ()
+    stream: str = ""
 
     def lanes(self, kind: DType) -> int:
         """Elements of one vector."""
         return self.vector_bytes // kind.size_bytes
 
 
-AVX512 = InstructionSet("avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma"))
-AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"))
+AVX512 = InstructionSet("avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma"), "_mm512_stream")
+AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"), "_mm256_stream")
 PORTABLE = InstructionSet("portable", 16, 16)
 INSTRUCTION_SETS: tuple[InstructionSet, ...] = (AVX512, AVX2, PORTABLE)
 """Best first."""

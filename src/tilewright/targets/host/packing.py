@@ -8,6 +8,7 @@ count of neighbours in both memories wherever the source has them.
 from __future__ import annotations
 
 from tilewright.common.dtypes import DType
+from tilewright.targets.host.instruction_sets import InstructionSet
 
 _PACK = """\
 /* Packs `extent` x k elements of x into panels of BLOCK: to[i / BLOCK][p][i % BLOCK]. Neighbours
@@ -53,6 +54,23 @@ static void NAME(long rows, long columns, long padded, const TYPE *restrict x, l
 """
 
 
+_STREAM = """\
+/* The same where no cache keeps what is written: whole lines go to memory unread. */
+static void NAME(long rows, long columns, long padded, const TYPE *restrict x, long x_stride,
+        TYPE *restrict to, long to_stride)
+{
+    if ((unsigned long)to % BYTES || to_stride % LANES || padded % LANES || padded != columns) {
+        PLAIN(rows, columns, padded, x, x_stride, to, to_stride);
+        return;
+    }
+    for (long i = 0; i < rows; i++, x += x_stride, to += to_stride)
+        for (long j = 0; j < columns; j += LANES)
+            STORE(to + j, tw_load_KIND(x + j));
+    _mm_sfence();
+}
+"""
+
+
 def emit_pack(name: str, kind: DType, block: int) -> str:
     """C text of `static void name(extent, k, x, step, k_step, to, pitch)`, which packs into panels.
 
@@ -64,6 +82,17 @@ def emit_pack(name: str, kind: DType, block: int) -> str:
 def emit_copy(name: str, kind: DType) -> str:
     """C text of `static void name(rows, columns, padded, x, x_stride, to, to_stride)`."""
     return _named(_COPY, name, kind)
+
+
+def emit_stream(name: str, plain: str, kind: DType, isa: InstructionSet) -> str:
+    """C text of the function `name`, which does what `plain` does for memory that is far away; the
+    instruction set has a store for that (`InstructionSet.stream`).
+    """
+    lanes = isa.lanes(kind)
+    text = _named(_STREAM, name, kind).replace("PLAIN", plain).replace("KIND", str(kind))
+    store = f"{isa.stream}_{'ps' if kind.size_bytes == 4 else 'pd'}"
+    text = text.replace("STORE", store).replace("LANES", str(lanes))
+    return text.replace("BYTES", str(isa.vector_bytes))
 
 
 def _named(text: str, name: str, kind: DType) -> str:
