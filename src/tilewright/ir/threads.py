@@ -64,6 +64,15 @@ def _written(body: tuple[Stmt, ...]) -> Iterator[tuple[Range, ...]]:
                 pass
 
 
+def occupies(count: Value, threads: int) -> Value:
+    """Whether so many iterations keep nearly all threads busy.
+
+    >>> bool(occupies(7, 4)), bool(occupies(28, 4))
+    (False, True)
+    """
+    return np.greater_equal(count, EFFICIENCY * threads * -(-count // threads))
+
+
 def parts_of(
     counts: Sequence[Value], divisible: Sequence[bool], together: int, threads: int
 ) -> list[Value]:
@@ -79,10 +88,9 @@ def parts_of(
     [2, 32, 1]
     """
     found: list[Value] = [1] * len(counts)
-    done: Value = np.asarray(False)
+    done: Value = np.False_
     for d in (d for d, possible in enumerate(divisible) if possible):
-        busy = counts[d] / (-(-counts[d] // threads) * threads)
-        takes = ~done & (busy >= EFFICIENCY)
+        takes = ~done & occupies(counts[d], threads)
         found[d] = np.where(takes, threads, 1)
         done = done | takes
     least: Value = np.where(done, 0.0, 1.0)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from tilewright.common.expr import Const
 from tilewright.ir.nodes import Barrier, For, Program, Stmt
-from tilewright.ir.threads import EFFICIENCY, loop_chain, parts_of
+from tilewright.ir.threads import loop_chain, occupies, parts_of
 from tilewright.ir.visit import walk
 
 ALONE = "alone"
@@ -45,7 +45,7 @@ def _body(body: tuple[Stmt, ...], together: Collection[str], threads: int) -> tu
 def _nest(body: tuple[Stmt, ...], together: Collection[str], threads: int) -> tuple[Stmt, ...]:
     match body:
         case (For(var, Const(count)) as loop,) if var in together:
-            if count >= EFFICIENCY * threads * -(-count // threads):
+            if occupies(count, threads):
                 return (replace(loop, threads=threads),)
             if any(isinstance(stmt, Barrier) for stmt in walk(loop.body)):
                 return (replace(loop, body=_body(loop.body, together, threads)),)

@@ -5,6 +5,7 @@ threads touch an element without a barrier in between.
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -20,11 +21,12 @@ from support.native import (
     flags_for,
     native_results,
 )
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.compiler.checking import random_operands
-from tilewright.ir.nodes import For
+from tilewright.ir.nodes import Barrier, For, If, Stmt, Transfer, Wait
+from tilewright.ir.printer import print_head
 from tilewright.ir.threads import parts_of
-from tilewright.ir.visit import walk
 from tilewright.targets.base import Artifact
 from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.emit_header import stored_elements
@@ -54,23 +56,40 @@ def test_threads_compute_what_one_computes(algorithm: str) -> None:
     check()
 
 
-@given(st.lists(cases("direct", THREADED_HOSTS), min_size=2, max_size=2))
-@examples(2)
-def test_every_statement_is_inside_a_divided_loop_or_fetches(batch: list[Case]) -> None:
-    for case in batch:
-        program = case.candidate.program(case.machine)
-        divided = [s for s in walk(program.body) if isinstance(s, For) and s.threads > 1]
-        assert divided
-        assert all(s.threads <= case.machine.thread_count for s in divided)
+def undivided(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """The statements that all threads run."""
+    for stmt in body:
+        match stmt:
+            case For(_, _, inner, 1):
+                yield from undivided(inner)
+            case If(_, then, orelse):
+                yield from undivided((*then, *orelse))
+            case For():
+                pass
+            case _:
+                yield stmt
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "gemm", "explicit", "winograd4"])
+def test_what_all_threads_run_only_fetches(algorithm: str) -> None:
+    @examples(4)
+    @given(cases(algorithm, THREADED_HOSTS))
+    def check(case: Case) -> None:
+        for stmt in undivided(case.candidate.program(case.machine).body):
+            gets = isinstance(stmt, Transfer) and stmt.direction == "get"
+            assert gets or isinstance(stmt, Wait | Barrier), print_head(stmt)
+
+    check()
 
 
 def caller(artifact: Artifact, threads: int) -> str:
     """C of a function that each thread calls once with its number, on arguments that all share."""
-    size = {"f32": 4, "f64": 8}
     lines, arguments = [f'#include "{artifact.name}.h"'], []
     lines.append(f"void call_{artifact.name}(long thread)\n{{")
     public = [t for t in artifact.tensors if t.kind != "scratch"]
-    sizes = [stored_elements(t) * size[t.dtype] for t in public] + [artifact.scratchpad_bytes]
+    sizes = [stored_elements(t) * dtype(t.dtype).size_bytes for t in public] + [
+        artifact.scratchpad_bytes
+    ]
     for number, count in enumerate(sizes):
         lines.append(f"    static void *p{number};\n    if (thread == 0)")
         lines.append(f"        p{number} = calloc({max(1, count)}, 1);")

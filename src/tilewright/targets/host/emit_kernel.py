@@ -91,7 +91,9 @@ class KernelText:
         return self.workspace.threads > 1
 
     def is_streamed(self, stmt: Transfer) -> bool:
-        """Whether a transfer writes to a tensor that the last cache cannot keep."""
+        """Whether a transfer writes to a tensor that the last cache cannot keep; only beside
+        products, whose vector operations the copy takes.
+        """
         tensor = self.program.tensor(stmt.tensor)
         kind = dtype(tensor.dtype)
         size = prod(int(evaluate(e, {})) for e in tensor.shape) * kind.size_bytes

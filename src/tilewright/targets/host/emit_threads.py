@@ -45,7 +45,7 @@ def thread_functions() -> str:
 
 def emit_team(function: str, parameters: list[str], threads: int, writer: CWriter) -> None:
     """The function that starts the threads; `function` has its type before it."""
-    names = [p.split("*")[-1].strip() for p in parameters]
+    names = [p.split()[-1].lstrip("*") for p in parameters]
     writer.head(function, parameters)
     with writer.block():
         writer.line(f"#pragma omp parallel num_threads({threads})")
