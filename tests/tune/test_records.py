@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 
 import msgspec
 import pytest
@@ -94,6 +95,26 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path):
     with Records(path) as records:
         assert len(records) == 300
         assert records.get(what("schedule 2099")) == 2099
+
+
+def test_a_file_is_judged_by_one_moment_while_another_process_creates_it(tmp_path, monkeypatch):
+    path = tmp_path / "r.db"
+    creators = []
+    read = Records._number
+
+    def read_then_another_creates(records, pragma):
+        value = read(records, pragma)
+        if not creators:
+            creators.append(threading.Thread(target=lambda: Records(path).close()))
+            creators[0].start()
+            creators[0].join(0.3)
+        return value
+
+    monkeypatch.setattr(Records, "_number", read_then_another_creates)
+    with Records(path) as records:
+        creators[0].join()
+        records.put(what("a"), 1)
+        assert len(records) == 1
 
 
 def refusal(path):

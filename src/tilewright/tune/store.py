@@ -108,15 +108,23 @@ class Store:
             raise self._refusal(f"cannot be used for {self._kind.title}: file is not a database")
 
     def _check_owner(self) -> None:
-        owner, expected = self._number("application_id"), self._kind.application_id
-        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        owner, tables, found = self._marks()
+        expected = self._kind.application_id
         if owner != expected and (owner or tables):
             raise self._refusal("is a database of another program")
-        found = self._number("user_version")
         if owner == expected and found != self._kind.format:
             raise self._refusal(
                 f"has format {found} of {self._kind.title}, this version reads {self._kind.format}"
             )
+
+    def _marks(self) -> tuple[int, int, int]:
+        """Owner, number of tables and format, of one moment: another process may be creating it."""
+        self._connection.execute("BEGIN")
+        try:
+            tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            return self._number("application_id"), int(tables), self._number("user_version")
+        finally:
+            self._connection.execute("COMMIT")
 
     def _number(self, pragma: str) -> int:
         return int(self._connection.execute(f"PRAGMA {pragma}").fetchone()[0])
