@@ -83,6 +83,20 @@ def test_short_work_is_repeated():
     assert calls_for(Contender("nothing", lambda calls: sum(range(calls))), 1e-3) > 100
 
 
+def test_a_slow_first_run_does_not_shorten_the_samples():
+    """Threads that sleep and cold caches: the first runs say nothing of the later ones."""
+    runs = []
+
+    class WakesUp(Contender):
+        def sample(self, calls):
+            runs.append(calls)
+            seconds = 1e-3 * calls + (0.5 if len(runs) == 1 else 0.0)
+            return Sample(seconds, seconds, calls)
+
+    assert calls_for(WakesUp("wakes up", print), 0.9) == 900
+    assert runs == [1, 1, 8, 64, 512]
+
+
 @pytest.mark.parametrize(
     ("cpu", "threads", "good"), [(0.98, 1, True), (0.9, 1, False), (1.9, 2, False), (1.95, 2, True)]
 )

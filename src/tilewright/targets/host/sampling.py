@@ -19,6 +19,8 @@ from typing import Literal
 from tilewright.common.errors import ToolError
 
 _LARGEST_REPEATS = 1 << 30
+_GROWTH = 8
+_TICK_SECONDS = 1e-9
 _MOST_WAITING = 16
 _LEAST_SHARE_OF_ROUNDS = 3
 
@@ -46,8 +48,9 @@ class Protocol:
 
 DEFAULT_PROTOCOL = Protocol()
 
-TOGETHER = Protocol(rounds=15, sample_seconds=2e-2, share=0.90, pause_seconds=0.02)
-"""For contenders that share the processors' threads between turns (several threads)."""
+TOGETHER = Protocol(rounds=15, sample_seconds=6e-2, share=0.90, pause_seconds=0.02)
+"""For contenders that share the processors' threads between turns (several threads). Waking the
+sleeping threads takes up to a millisecond, which long samples hide."""
 
 
 def protocol_for(threads: int) -> Protocol:
@@ -151,18 +154,21 @@ def quartile_spread(values: Sequence[float]) -> float:
 
 
 def calls_for(contender: Contender, seconds: float) -> int:
-    """How many calls fill a sample, from runs of growing length; the runs are the warm-up too.
+    """How many calls fill a sample, from runs of growing length; the runs are the warm-up too: the
+    first says nothing, and only one at least half as long as a sample is believed.
 
     Processor time counts: wall time passes while others run. Work that mostly waits is bounded by
     both.
     """
+    contender.sample(1)
     calls = 1
     while True:
         taken = contender.sample(calls)
         used, waited = taken.cpu_seconds / contender.threads, taken.wall_seconds
-        if used >= seconds / 4 or waited >= _MOST_WAITING * seconds or calls >= _LARGEST_REPEATS:
-            return max(1, round(calls * seconds / max(used, waited / _MOST_WAITING)))
-        calls *= 2
+        wanted = max(1, round(calls * seconds / max(used, waited / _MOST_WAITING, _TICK_SECONDS)))
+        if wanted <= 2 * calls or calls >= _LARGEST_REPEATS:
+            return wanted
+        calls = min(wanted, _GROWTH * calls)
 
 
 def interleaved(
