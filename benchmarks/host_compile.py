@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ MEBIBYTE = 2**20
 HEADERS = (
     "network", "cache", "start, s", "compile, s", "of processors", "first run, s", "of processors",
 )  # fmt: skip
-MEMORY_HEADERS = ("network", "constants, MiB", "arena, MiB", "held after a run, MiB", "more, MiB")
+MEMORY_HEADERS = (
+    "network", "cache", "constants, MiB", "arena, MiB", "held after a run, MiB", "more, MiB",
+)  # fmt: skip
 
 
 def now() -> tuple[float, float]:
@@ -117,14 +120,13 @@ def tables(found: Sequence[dict[str, Any]]) -> str:
     keys = ("start", "compile", "compile_processor", "first_run", "first_run_processor")
     seconds = [
         [one["name"], cache, *(f"{one[cache][f'{key}_seconds']:.2f}" for key in keys)]
-        for one in found
-        for cache in ("cold", "warm")
+        for one, cache in product(found, ("cold", "warm"))
     ]
     memory = []
-    for one in found:
-        parts = [one["warm"][f"{key}_bytes"] for key in ("constant", "arena", "held")]
+    for one, cache in product(found, ("cold", "warm")):
+        parts = [one[cache][f"{key}_bytes"] for key in ("constant", "arena", "held")]
         parts.append(parts[2] - parts[1] - parts[0])
-        memory.append([one["name"], *(f"{part / MEBIBYTE:.0f}" for part in parts)])
+        memory.append([one["name"], cache, *(f"{part / MEBIBYTE:.0f}" for part in parts)])
     return f"{text_table(HEADERS, seconds)}\n\n{text_table(MEMORY_HEADERS, memory)}"
 
 

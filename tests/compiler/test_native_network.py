@@ -10,7 +10,8 @@ from support.candidates import Machines
 from support.examples import examples
 from support.native import NATIVE_HOSTS, THREADED_HOSTS
 from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
-from tilewright.compiler.network.native import Search, generated
+from tilewright.compiler.network.generate import generated
+from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine

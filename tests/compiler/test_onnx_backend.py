@@ -14,7 +14,8 @@ from onnx import numpy_helper
 
 from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
-from tilewright.compiler.network.native import Search, generated
+from tilewright.compiler.network.generate import generated
+from tilewright.compiler.network.search import Search
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.targets.base import Array
 

@@ -15,10 +15,10 @@ from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.compiler.artifact import ArtifactError, require_replaceable
 from tilewright.compiler.network.native import (
     NativeNetwork,
-    Search,
     compile_network,
     random_weights,
 )
+from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine

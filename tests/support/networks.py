@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from support.candidates import Machines, candidate
 from support.native import QUICK
 from tilewright.compiler.network.forms import Forms
+from tilewright.compiler.network.generate import network_code
 from tilewright.compiler.network.kernels import Kernels
-from tilewright.compiler.network.native import network_code, random_weights
+from tilewright.compiler.network.native import random_weights
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.names import safe_name

@@ -20,10 +20,10 @@ from tilewright.compiler.artifact import require_replaceable
 from tilewright.compiler.network.measuring import Other, described, measure_network
 from tilewright.compiler.network.native import (
     NativeNetwork,
-    Search,
     compile_network,
     random_weights,
 )
+from tilewright.compiler.network.search import Search
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.report.network import NetworkRun, network_table, network_totals

@@ -16,7 +16,8 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
-from tilewright.compiler.network.native import NativeNetwork, Search, compile_network
+from tilewright.compiler.network.native import NativeNetwork, compile_network
+from tilewright.compiler.network.search import Search
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import Machine

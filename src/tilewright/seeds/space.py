@@ -280,6 +280,13 @@ def unregister(kind: str, name: str) -> None:
     _BASELINES.discard((kind, name))
 
 
+def users_own() -> bool:
+    """Whether there are seeds beyond those that tilewright brings along."""
+    package = __name__.partition(".")[0]
+    rules = (*_RULES.values(), *_ADDRESSED.values())
+    return any(getattr(rule, "__module__", "").partition(".")[0] != package for rule in rules)
+
+
 def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> list[Seed]:
     """Every registered way to compute `op` but the baselines, or the one named `only`.
 
