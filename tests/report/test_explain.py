@@ -91,6 +91,51 @@ def test_the_whole_text():
     assert explain_text(EXPLANATION) == TEXT
 
 
+THREADS = msgspec.structs.replace(
+    EXPLANATION,
+    layer=msgspec.structs.replace(
+        EXPLANATION.layer, timed_by="model", partition="whole", simulated_cycles=None
+    ),
+    groups=1,
+    groups_used=1,
+    threads=2,
+    causes=(
+        CauseRow("compute useful", "gemm", 750),
+        CauseRow("caches", "", 200),
+        CauseRow("barrier", "", 50),
+    ),
+    rejected=(),
+    changes=(),
+)
+
+
+def test_the_whole_text_of_several_threads_is_about_one_of_them():
+    assert (
+        explain_text(THREADS)
+        == """\
+fc: gemm m256 n256 k256
+gemm on 2 threads of toy
+0.500 ms by the model (1050 cycles), not measured
+67.1 Gflop/s, 33.6 % of peak; scratchpad 30000 of 61440 bytes
+
+time by cause of the thread with most to do (model)
+  compute useful gemm   750   75.0 %
+  caches                200   20.0 %
+  barrier                50    5.0 %
+  total                1000  100.0 %
+
+traffic of that thread (model)
+  tensor  bytes asked  bytes moved  requests  engine cycles  of the time
+  a get          4096         8192        16            700       70.0 %
+
+bound by dma bandwidth
+no schedule of this algorithm takes less than 800 cycles: 399 at the cores' peak, 800 to move each \
+operand once
+the estimated time is 1.25 times that
+"""
+    )
+
+
 def test_changes_that_gain_nothing_are_called_so():
     changes = (Change(("dma.latency_cycles=5",), 995, retuned=False),)
     text = explain_text(msgspec.structs.replace(EXPLANATION, changes=changes))

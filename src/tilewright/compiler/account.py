@@ -7,7 +7,7 @@ computer has no causes of its own; the model's stand beside the measured time an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from msgspec import structs
@@ -20,21 +20,24 @@ from tilewright.cost.timing import (
     transfer_cycles,
 )
 from tilewright.cost.totals import CallGroup, TransferGroup, executed
-from tilewright.ir.nodes import Program, Tile, View
+from tilewright.ir.nodes import Program
+from tilewright.ir.threads import busiest_thread, meetings
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import buffer_bytes
 from tilewright.report.view import CauseRow, TimedBy, TrafficRow
 from tilewright.simulate.kernel_level import KernelRun
+from tilewright.targets.host.ahead import split_ahead
 
 Seconds: TypeAlias = float
 
 
 @dataclass(frozen=True)
 class Account:
-    """Cycles of one core group; `causes` sum to `cycles`, `bound` names the largest part.
+    """Cycles of one core group, or of the thread of it that has most to do; `causes` sum to
+    `cycles`, `bound` names the largest part.
 
-    `useful_flops` are those of matrix products on elements of tensors. `measured_seconds` is the
-    time on this computer, where it was measured.
+    `useful_flops` are those of all matrix products on elements of tensors. `measured_seconds` is
+    the time on this computer, where it was measured.
     """
 
     cycles: int
@@ -84,12 +87,19 @@ def _cause_rows(causes: Mapping[tuple[str, str], float], cycles: int) -> list[Ca
 def model_account(
     program: Program, machine: Machine, cycles: float, measured_seconds: Seconds | None
 ) -> Account:
-    """The account by the model of a program whose core makes its copies itself.
+    """The account by the model of a program whose core makes its copies itself; of several threads
+    that of the one with most to do. What runs ahead of all calls is left out.
 
-    What calls and copies do not explain of the estimate is waiting for operands in place.
+    What calls, copies and barriers do not explain of the estimate is waiting for operands in place.
     """
-    transfers, calls = executed(program, machine)
+    _, program = split_ahead(program)
+    _, all_calls = executed(program, machine)
+    own = replace(program, body=busiest_thread(program.body))
+    transfers, calls = executed(own, machine)
     causes: dict[tuple[str, str], float] = {}
+    if machine.threads is not None and machine.threads.count > 1:
+        met = meetings(program.body) + 1
+        causes["barrier", ""] = met * machine.threads.meet_cycles
     for call in calls:
         kind = "compute useful" if call.stmt.primitive == "gemm" else "primitive"
         key = (kind, call.stmt.primitive)
@@ -102,7 +112,7 @@ def model_account(
         sum(row.cycles for row in rows),
         tuple(rows),
         tuple(_traffic(moved, machine) for moved in transfers),
-        sum(c.count * int(matrix_flops(c.stmt.primitive, c.dims, machine)) for c in calls),
+        sum(c.count * int(matrix_flops(c.stmt.primitive, c.dims, machine)) for c in all_calls),
         sum(buffer_bytes(b) for b in program.buffers),
         _bound(rows),
         "model" if measured_seconds is None else "measured",
@@ -112,7 +122,7 @@ def model_account(
 
 def _bound(rows: Sequence[CauseRow]) -> str:
     """What takes the largest part of the time by the model."""
-    names = {"copy": "copies", "primitive": "primitives", "caches": "caches"}
+    names = {"copy": "copies", "primitive": "primitives", "caches": "caches", "barrier": "barriers"}
     parts: dict[str, int] = {}
     for row in rows:
         name = names.get(row.kind, "compute")
@@ -121,12 +131,7 @@ def _bound(rows: Sequence[CauseRow]) -> str:
 
 
 def _call_cycles(group: CallGroup, program: Program, machine: Machine) -> float:
-    operand = group.stmt.operands[0]
-    match operand:
-        case Tile(tensor):
-            kind = program.tensor(tensor).dtype
-        case View(buffer):
-            kind = program.buffer(buffer).dtype
+    kind = program.element_type(group.stmt.operands[0])
     attributes = {"dtype": kind, **dict(group.stmt.attributes)}
     return float(call_cycles(machine, group.stmt.primitive, group.dims, attributes))
 

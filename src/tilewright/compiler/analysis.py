@@ -15,7 +15,6 @@ import msgspec
 
 from tilewright.common.dtypes import dtype
 from tilewright.compiler.account import Account
-from tilewright.cost.estimate import estimate
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -30,12 +29,14 @@ _SHOWN_REJECTED = 3
 
 
 def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]:
-    """Cycles that one group needs at least: for the operations, and to move each operand once.
+    """Cycles that one group needs at least, all its threads together: for the operations, and to
+    move each operand once.
 
     The operations are those of the algorithm where it needs fewer than the direct form.
     """
     flops = min(op.flops, useful_flops)
-    compute = flops / (machine.cores * machine.core.peak_flops_per_cycle(op.dtype))
+    threads = machine.thread_count
+    compute = flops / (threads * machine.cores * machine.core.peak_flops_per_cycle(op.dtype))
     size = dtype(op.dtype).size_bytes
     read = sum(math.prod(shape) for shape in op.input_shapes) * size
     written = math.prod(op.out_shape) * size
@@ -43,7 +44,7 @@ def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]
         read / machine.dma.get.peak_bytes_per_second
         + written / machine.dma.put.peak_bytes_per_second
     )
-    return math.ceil(compute), math.ceil(seconds * machine.clock_hz)
+    return math.ceil(compute), math.ceil(seconds / threads * machine.clock_hz)
 
 
 def layer_result(
@@ -84,6 +85,7 @@ def explanation(
         machine=machine.name,
         groups=machine.groups.count,
         groups_used=len(option.partition.pieces),
+        threads=machine.thread_count,
         clock_hz=machine.clock_hz,
         causes=account.causes,
         traffic=account.traffic,
@@ -91,11 +93,11 @@ def explanation(
         scratchpad_limit_bytes=machine.spm_available_bytes,
         lower_bound_compute_cycles=compute,
         lower_bound_transfer_cycles=transfer,
-        rejected=rejected_options(choice, option, machine),
+        rejected=rejected_options(choice, option),
     )
 
 
-def rejected_options(choice: Choice, winner: Option, machine: Machine) -> tuple[Rejected, ...]:
+def rejected_options(choice: Choice, winner: Option) -> tuple[Rejected, ...]:
     """The best candidates that lost: first one of each algorithm and partition, then others.
 
     Those that the model prices exactly like a better one of their kind come last of all.
@@ -116,17 +118,17 @@ def rejected_options(choice: Choice, winner: Option, machine: Machine) -> tuple[
             kinds.add(kind)
         priced.add(_price(option))
     shown = (firsts + others + twins)[:_SHOWN_REJECTED]
-    best = _parts(winner.candidate, machine)
+    best = _parts(winner.candidate)
     ordered = sorted(shown, key=lambda o: o.candidate.cycles)
-    return tuple(_rejected(option, best, machine) for option in ordered)
+    return tuple(_rejected(option, best) for option in ordered)
 
 
 def _price(option: Option) -> tuple[str, str, float]:
     return option.algorithm, option.partition.kind, option.candidate.cycles
 
 
-def _rejected(option: Option, best: tuple[float, float], machine: Machine) -> Rejected:
-    compute, waiting = _parts(option.candidate, machine)
+def _rejected(option: Option, best: tuple[float, float]) -> Rejected:
+    compute, waiting = _parts(option.candidate)
     return Rejected(
         algorithm=option.algorithm,
         partition=option.partition.kind,
@@ -155,13 +157,9 @@ def _why(own: tuple[float, float], best: tuple[float, float], measured: int | No
     return f"{text}, {rest} {abs(other):.0f} {'more' if other > 0 else 'less'}"
 
 
-def _parts(candidate: Candidate, machine: Machine) -> tuple[float, float]:
+def _parts(candidate: Candidate) -> tuple[float, float]:
     """(cycles of computing, other cycles) by the model."""
-    values = candidate.values
-    compute = sum(
-        estimate(n.structure.staged, machine, {**values, **n.factors}).compute_cycles.item()
-        for n in candidate.nests
-    )
+    compute = sum(nest.compute_cycles for nest in candidate.nests)
     return compute, candidate.cycles - compute
 
 

@@ -122,7 +122,8 @@ class _Shape:
 def _shape(call: Call, program: Program, machine: Machine, env: Mapping[str, Value]) -> _Shape:
     m, n, k = (_extent(call, letter, env) for letter in "mnk")
     _, a, b = call.operands
-    gemm, lanes = machine.primitives.gemm, machine.core.lanes(_element_type(call, program))
+    lanes = machine.core.lanes(program.element_type(call.operands[0]))
+    gemm = machine.primitives.gemm
     block = gemm.register_block_scalars, lanes * gemm.register_block_vectors
     if call.attribute("vector", "m") == "n":
         return _Shape(m, n, k, *block, a, b)
@@ -215,7 +216,7 @@ def _set_conflicts(
     is small: rows that share sets, or lie on too many pages. Each line comes anew at every use.
     """
     call = next(_products(program))
-    kind, shape = _element_type(call, program), _shape(call, program, machine, env)
+    kind, shape = program.element_type(call.operands[0]), _shape(call, program, machine, env)
     scalars, columns, width, height = shape.scalars, shape.columns, shape.width, shape.height
     times = shape.k * dtype(kind).size_bytes * prod(count for _, count in loops)
     cycles: Value = 0.0
@@ -270,14 +271,6 @@ def _anew(block: Region, caches: Caches | None) -> Value:
     far = (block.room(l2) > l2.capacity_bytes) & (block.room(l2) > block.bytes)
     near = np.where(crowded | scattered, 1 / l1.fill_bytes_per_cycle, 0.0)
     return np.where(far, 1 / l2.fill_bytes_per_cycle, near)
-
-
-def _element_type(call: Call, program: Program) -> str:
-    match call.operands[0]:
-        case Tile(tensor):
-            return program.tensor(tensor).dtype
-        case View(buffer):
-            return program.buffer(buffer).dtype
 
 
 def _extent(call: Call, letter: str, env: Mapping[str, Value]) -> Value:

@@ -37,7 +37,7 @@ from tilewright.cost.timing import (
     transfer_cycles,
     transfer_numbers,
 )
-from tilewright.ir.nodes import Call, Program, Tile, Transfer, View
+from tilewright.ir.nodes import Call, Program, Transfer
 from tilewright.machine import Machine
 
 Env = dict[str, Any]
@@ -190,7 +190,8 @@ def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tupl
     holds = value(item.condition)
     if isinstance(item.stmt, Call):
         dims = {name: value(e) for name, e in item.dims}
-        attributes = {"dtype": _element_type(item.stmt, program), **dict(item.stmt.attributes)}
+        kind = program.element_type(item.stmt.operands[0])
+        attributes = {"dtype": kind, **dict(item.stmt.attributes)}
         cycles = call_cycles(machine, item.stmt.primitive, dims, attributes)
         return cycles * holds, 0.0
     tensor = program.tensor(item.stmt.tensor)
@@ -203,12 +204,3 @@ def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tupl
     if machine.dma.synchronous:
         return (service + issue_cycles(machine, shape)) * holds, 0.0
     return service * holds, issue_cycles(machine, shape) * holds
-
-
-def _element_type(call: Call, program: Program) -> str:
-    """The element type of what the call writes."""
-    match call.operands[0]:
-        case Tile(tensor):
-            return program.tensor(tensor).dtype
-        case View(buffer):
-            return program.buffer(buffer).dtype

@@ -199,6 +199,14 @@ class Program:
         """The buffer of that name; ProgramError lists the known ones."""
         return _named("buffer", name, self.buffers, self.name)
 
+    def element_type(self, operand: Operand) -> str:
+        """The element type of what an operand is a part of."""
+        match operand:
+            case Tile(tensor):
+                return self.tensor(tensor).dtype
+            case View(buffer):
+                return self.buffer(buffer).dtype
+
 
 _Declared = TypeVar("_Declared", Tensor, Buffer)
 

@@ -5,19 +5,21 @@ arrays for many. Out: for each loop the number of its parts. The same rule price
 divides the program that was chosen.
 
 A loop can be divided if different iterations write different elements, and all that stands around
-it only fetches: each thread then fetches for itself, into buffers of its own.
+it only fetches: each thread then fetches for itself, into buffers of its own. What of a divided
+program one thread executes, and how often all meet, is read off the program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from tilewright.common.expr import Value, free_vars
-from tilewright.ir.nodes import Call, For, If, Range, Stmt, Tile, Transfer, Wait
-from tilewright.ir.visit import walk
+from tilewright.common.expr import Const, Value, ceil_div, evaluate, free_vars
+from tilewright.ir.nodes import Barrier, Call, For, If, Range, Stmt, Tile, Transfer, Wait
+from tilewright.ir.visit import rewrite, walk
 
 EFFICIENCY = 0.9
 """From so much of the threads' time in use on, a loop is divided among all, inner ones are not."""
@@ -114,3 +116,37 @@ def _ways(loops: Sequence[int], threads: int) -> Iterator[dict[int, int]]:
         for parts in range(2, threads // 2 + 1):
             if threads % parts == 0:
                 yield {outer: parts, inner: threads // parts}
+
+
+def busiest_thread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements as the thread with most to do executes them: of each divided loop its longest
+    run.
+    """
+    return rewrite(body, _longest_run)
+
+
+def _longest_run(stmt: Stmt) -> tuple[Stmt, ...] | None:
+    if isinstance(stmt, For) and stmt.threads > 1:
+        return (replace(stmt, extent=ceil_div(stmt.extent, Const(stmt.threads)), threads=1),)
+    return None
+
+
+def meetings(body: tuple[Stmt, ...]) -> int:
+    """How often the threads of an instantiated program meet, its end not counted: at barriers that
+    stand in no divided loop, and behind each iteration of the loops around those.
+    """
+    found = 0
+    for stmt in body:
+        match stmt:
+            case Barrier():
+                found += 1
+            case For(_, extent, inner, 1) if meets_inside(stmt):
+                found += int(evaluate(extent, {})) * (meetings(inner) + 1)
+            case _:
+                pass
+    return found
+
+
+def meets_inside(loop: For) -> bool:
+    """Whether the threads that all run a loop meet in it."""
+    return any(isinstance(stmt, Barrier) for stmt in walk(loop.body))

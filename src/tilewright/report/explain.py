@@ -24,6 +24,7 @@ def explain_text(e: Explanation) -> str:
 def _head(e: Explanation) -> Iterator[str]:
     layer = e.layer
     used = "one core group" if e.groups == 1 else f"{e.groups_used} of the {e.groups} core groups"
+    used = used if e.threads == 1 else f"{e.threads} threads"
     divided = "" if layer.partition == "whole" else f", divided over {layer.partition}"
     yield f"{layer.name}: {layer.shape}"
     yield f"{layer.algorithm} on {used} of {e.machine}{divided}"
@@ -62,7 +63,8 @@ def _source(e: Explanation) -> str:
 
 
 def _time(e: Explanation) -> Iterator[str]:
-    yield f"time by cause ({_source(e)})"
+    whose = "" if e.threads == 1 else " of the thread with most to do"
+    yield f"time by cause{whose} ({_source(e)})"
     total = sum(cause.cycles for cause in e.causes)
     rows = [
         (f"{cause.kind} {cause.subject}".strip(), str(cause.cycles), _percent(cause.cycles, total))
@@ -74,7 +76,7 @@ def _time(e: Explanation) -> Iterator[str]:
 def _traffic(e: Explanation) -> Iterator[str]:
     if not e.traffic:
         return
-    yield f"traffic of one core group ({_source(e)})"
+    yield f"traffic of {'one core group' if e.threads == 1 else 'that thread'} ({_source(e)})"
     total = sum(cause.cycles for cause in e.causes)
     head = ("tensor", "bytes asked", "bytes moved", "requests", "engine cycles", "of the time")
     rows = [

@@ -119,7 +119,8 @@ class Change(Struct, frozen=True):
 class Explanation(Struct, frozen=True):
     """Where the time of one operator goes.
 
-    `causes` sum to `layer.simulated_cycles`; where nothing was simulated they are the model's.
+    `causes` sum to `layer.simulated_cycles`; where nothing was simulated they are the model's. Of
+    several `threads` causes and traffic are those of the one with most to do.
     """
 
     layer: LayerResult
@@ -136,6 +137,7 @@ class Explanation(Struct, frozen=True):
     rejected: tuple[Rejected, ...] = ()
     changes: tuple[Change, ...] = ()
     roofline: Roofline | None = None
+    threads: int = 1
 
 
 def to_json(value: object) -> str:

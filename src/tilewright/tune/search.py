@@ -37,7 +37,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class NestChoice:
-    """One priced candidate of one nest: estimated cycles, and cycles that no run falls below.
+    """One priced candidate of one nest: estimated cycles, those of them in which the cores run
+    primitives, and cycles that no run falls below.
 
     The cores run one call at a time and the engine serves one transfer at a time, so either sum is
     such a bound (0 where it was not priced). It takes every iteration of a loop but the last for a
@@ -47,6 +48,7 @@ class NestChoice:
     structure: Structure
     factors: Mapping[str, int]
     cycles: float
+    compute_cycles: float = 0.0
     bound_cycles: float = 0.0
 
     @property
@@ -118,27 +120,30 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class _Priced:
-    """Cycles and their bounds of one structure's grid for one operator: (copies, tiles), infinite
-    where it does not fit.
+    """`NestChoice`'s three kinds of cycles for one structure's grid and one operator: (3, copies,
+    tiles), infinite where a candidate does not fit.
     """
 
     structure: Structure
     grid: FactorGrid
-    cycles: Floats
-    bounds: Floats
+    kinds: Floats
+
+    @property
+    def cycles(self) -> Floats:
+        """The estimates, (copies, tiles)."""
+        found: Floats = self.kinds[0]
+        return found
 
     def top(self, count: int) -> list[NestChoice]:
-        flat, bounds = self.cycles.reshape(-1), self.bounds.reshape(-1)
+        kinds = self.kinds.reshape(3, -1)
+        flat = kinds[0]
         count = min(count, flat.size)
         order = np.argpartition(flat, count - 1)[:count]
         picked = [int(i) for i in order[np.argsort(flat[order], kind="stable")]]
         width = self.cycles.shape[1]
         return [
             NestChoice(
-                self.structure,
-                self.grid.chosen(*divmod(i, width)),
-                float(flat[i]),
-                float(bounds[i]),
+                self.structure, self.grid.chosen(*divmod(i, width)), *map(float, kinds[:, i])
             )
             for i in picked
             if np.isfinite(flat[i])
@@ -251,16 +256,15 @@ def _price(
     bounds = np.cumsum([0, *counts])
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
     shape = (grids[0].copy_count, int(ends[-1]))
-    cycles, bounds = _cycles(structure, env | copies, machine, shape, seed)
+    kinds = _cycles(structure, env | copies, machine, shape, seed)
     if structure.space.ahead:
-        cycles, bounds = np.where(np.isfinite(cycles), 0.0, cycles), np.zeros_like(bounds)
+        kinds = np.where(np.isfinite(kinds), 0.0, kinds)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
     return [
         _Priced(
             structure,
             FactorGrid({name: env[name][part] for name in grids[0].tiles}, copies),
-            cycles[:, part],
-            bounds[:, part],
+            kinds[:, :, part],
         )
         for part in parts
     ]
@@ -272,10 +276,10 @@ def _cycles(
     machine: Machine,
     shape: tuple[int, int],
     seed: Seed,
-) -> tuple[Floats, Floats]:
-    """(estimates, bounds); what the seed makes ahead of all calls is packed as constants are."""
+) -> Floats:
+    """The kinds of cycles; what the seed makes ahead of all calls is packed as constants are."""
     if shape[1] == 0:
-        return np.empty(shape), np.empty(shape)
+        return np.empty((3, *shape))
     size = scratchpad_bytes(structure.staged, {**env, **mesh_values(machine)})
     fits = np.broadcast_to(size <= machine.spm_available_bytes, shape)
     columns = [v for v in env.values() if v.ndim == 2]
@@ -289,7 +293,7 @@ def _cycles(
         _undominated(copies, fits),
     )
     engine = found.dma_cycles + machine.dma.latency_cycles
-    return found.cycles, np.maximum(found.compute_cycles, engine)
+    return np.stack([found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)])
 
 
 @cache

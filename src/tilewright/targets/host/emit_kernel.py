@@ -18,6 +18,7 @@ from tilewright.common.expr import Const, evaluate, product
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
+from tilewright.ir.threads import meets_inside
 from tilewright.ir.visit import walk
 from tilewright.ir.winograd import points_of
 from tilewright.targets.base import BufferInfo, TensorInfo
@@ -50,7 +51,6 @@ from tilewright.targets.host.emit_threads import (
     THREAD,
     THREADS,
     emit_team,
-    meets_inside,
     parts_inside,
     run_of,
     thread_functions,

@@ -8,7 +8,7 @@ barrier unless who compiles the code says otherwise.
 
 from __future__ import annotations
 
-from tilewright.ir.nodes import Barrier, Call, For, Program, Stmt, Tile, Transfer
+from tilewright.ir.nodes import Call, For, Program, Stmt, Tile, Transfer
 from tilewright.ir.visit import walk
 from tilewright.targets.c_writer import CWriter
 
@@ -70,11 +70,6 @@ def loop_head(name: str, extent: object, *, divided: bool) -> str:
     """The C text that begins a loop, of which each thread takes its part if it is `divided`."""
     first, end = run_of(str(extent), THREAD, THREADS) if divided else ("0", str(extent))
     return f"for (long {name} = {first}; {name} < {end}; {name}++)"
-
-
-def meets_inside(loop: For) -> bool:
-    """Whether all threads run the loop and meet in it."""
-    return any(isinstance(stmt, Barrier) for stmt in walk(loop.body))
 
 
 def private_tensors(program: Program) -> frozenset[str]:

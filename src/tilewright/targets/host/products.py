@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.common.dtypes import DType, dtype
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
 from tilewright.ir.chains import Chain, chains_of
@@ -142,7 +142,7 @@ def _product(
     views = [as_view(operand, program) for operand in call.operands]
     c, a, b = map(Side, views, product_forms(call, program, runs=True, result_runs=True))
     vectorised: Along = "n" if call.attribute("vector", "n") == "n" else "m"
-    kind = _element_type(call.operands[0], program)
+    kind = dtype(program.element_type(call.operands[0]))
     gemm = machine.primitives.gemm
     vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
     width = vectors * isa.lanes(kind)
@@ -213,14 +213,6 @@ def _prefetched(
         if size > caches.l2.capacity_bytes // 2:
             found.add("panels")
     return frozenset(found)
-
-
-def _element_type(operand: Operand, program: Program) -> DType:
-    match operand:
-        case Tile(tensor):
-            return dtype(program.tensor(tensor).dtype)
-        case View(buffer):
-            return dtype(program.buffer(buffer).dtype)
 
 
 def _heights(kernel: Microkernel, rows: Expr, scope: Scope) -> frozenset[int]:
