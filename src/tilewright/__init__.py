@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright import ops
     from tilewright.common.errors import TilewrightError
+    from tilewright.compiler.entry import compile, load
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
     from tilewright.compiler.network.native import NativeNetwork
-    from tilewright.compiler.pipeline import compile, load
     from tilewright.graph.graph import Network
     from tilewright.machine import Machine, list_machines, load_machine
     from tilewright.seeds.space import seed
@@ -29,9 +29,9 @@ _HOMES = {
     "Network": "graph.graph",
     "Records": "tune.records",
     "TilewrightError": "common.errors",
-    "compile": "compiler.pipeline",
+    "compile": "compiler.entry",
     "list_machines": "machine",
-    "load": "compiler.pipeline",
+    "load": "compiler.entry",
     "load_machine": "machine",
     "seed": "seeds.space",
 }

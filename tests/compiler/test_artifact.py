@@ -13,7 +13,9 @@ from tilewright.compiler.artifact import (
     read_network,
     stored_op,
 )
-from tilewright.compiler.pipeline import Settings, compile, compile_layers
+from tilewright.compiler.entry import compile
+from tilewright.compiler.pipeline import compile_layers
+from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 

@@ -9,8 +9,8 @@ import pytest
 from tilewright.common.errors import CheckFailed, ToolError
 from tilewright.compiler import checking
 from tilewright.compiler.checking import compare, random_operands
+from tilewright.compiler.entry import compile
 from tilewright.compiler.kernel import Kernel
-from tilewright.compiler.pipeline import compile
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 

@@ -30,15 +30,14 @@ MACHINE = load_machine("host_avx2")
 SOURCES = Path(tilewright.__file__).parents[1]
 COLD = """
 import sys
-from tilewright.compiler.network.native import compile_network
+import tilewright as tw
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import gemm
-from tilewright.targets.host.this_computer import machine_named
 
 net = NetworkBuilder("net", "f32")
 x = net.input("x", (3, 12))
 y = net.apply(gemm(3, 7, 12, dtype="f32"), x, net.weight("w", (12, 7)), name="product")
-compile_network(net.finish((y,)), machine_named("host"))
+tw.compile(net.finish((y,)), machine="host")
 print(*(sys.modules.keys() & {"numba", "llvmlite"}))
 """
 

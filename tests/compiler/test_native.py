@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import ProgramError, ShapeError, SimulationError, ToolError
-from tilewright.compiler.pipeline import compile
+from tilewright.compiler.entry import compile
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
 from tilewright.targets.host.this_computer import machine_named

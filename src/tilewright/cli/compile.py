@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec import structs
 
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import write_network
-from tilewright.cli.workload import Workload, read_workload
+from tilewright.cli.workload import read_workload
 from tilewright.compiler.artifact import require_replaceable
-from tilewright.compiler.kernel import CompiledNetwork
-from tilewright.compiler.pipeline import Check, Settings, compile_layers
-from tilewright.machine import Machine
-from tilewright.report.table import layer_table, totals
-from tilewright.report.view import NetworkResult
+from tilewright.compiler.settings import Check
 from tilewright.targets.base import NativeTarget
 from tilewright.targets.registry import find_target
-from tilewright.tune.executors import open_executor
-from tilewright.tune.records import Records
 
 WorkloadName = Annotated[
     str,
@@ -95,73 +87,14 @@ def compile_command(
             check=check != "none",
         )
         return
+    from tilewright.cli.layers import searched, show_result, write_result  # heavy: numba
+
     workload = read_workload(network, operator)
     if options.out is not None:
         require_replaceable(options.out)
     measure = options.measure
     compiled = searched(workload, target, search, options.top, output, check, measure=measure)
-    written = _write(workload, compiled, options.out)
+    written = write_result(workload, compiled, options.out)
     show_result(written, target, output, timings=options.timings)
     if options.out is not None:
         output.show(f"written to {options.out}")
-
-
-def searched(
-    workload: Workload,
-    machine: Machine,
-    search: SearchOptions,
-    top: int,
-    output: OutputOptions,
-    check: Check = "none",
-    keep: int = 4,
-    *,
-    measure: bool = True,
-) -> CompiledNetwork:
-    """Compile with the records and the executor that the options name."""
-    with ExitStack() as stack:
-        progress = stack.enter_context(progress_bar(output))
-        records = stack.enter_context(Records(search.records)) if search.records else None
-        executor = stack.enter_context(open_executor(search.executor))
-        settings = Settings(
-            algorithm=search.algorithm,
-            partition=search.partition,
-            max_error=search.max_error,
-            keep=keep,
-            top=top,
-            records=records,
-            executor=executor,
-            progress=progress,
-            check=check,
-            measure=measure,
-        )
-        return compile_layers(workload.name, workload.layers, machine, settings)
-
-
-def _write(workload: Workload, compiled: CompiledNetwork, out: Path | None) -> NetworkResult:
-    """Write what was asked for; the result names the folders."""
-    if out is None:
-        return compiled.result()
-    if not workload.is_operator:
-        compiled.write(out)
-        return compiled.result(out)
-    (kernel,) = compiled.kernels.values()
-    kernel.write(out)
-    result = compiled.result()
-    layers = tuple(structs.replace(layer, artifact=str(out)) for layer in result.layers)
-    return structs.replace(result, layers=layers)
-
-
-def show_result(
-    result: NetworkResult, machine: Machine, output: OutputOptions, *, timings: bool = False
-) -> None:
-    """The table, the totals, the checks; or the JSON contract."""
-    output.value(result)
-    output.show(
-        layer_table(result, machine.clock_hz, schedules=output.is_wide),
-        totals(result, machine.peak_flops_of(result.dtype)),
-    )
-    for check in result.checks:
-        output.show(f"{check.algorithm}: code of {check.name} ({check.shape}) is {check.check}")
-    if timings:
-        for stage, seconds in result.timings.items():
-            output.show(f"{stage:12} {seconds:8.3f} s")

@@ -1,37 +1,17 @@
-"""`tilewright run`: compile for this computer, run, judge and time; networks in `run_network`."""
+"""`tilewright run`: compile for this computer, run, judge and time; networks in `run_network`,
+operators in `run_operator`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
-from msgspec import Struct
 
-from tilewright.cli.compile import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import CompareOptions, run_network
-from tilewright.cli.workload import read_workload
-from tilewright.common.dtypes import dtype
-from tilewright.common.errors import ShapeError
-from tilewright.compiler.checking import compare as judged_by_reference
-from tilewright.compiler.checking import random_operands, relative_error
-from tilewright.compiler.kernel import Kernel
-from tilewright.report.view import CheckResult, LayerResult
-from tilewright.targets.base import Array
 from tilewright.tune.native import native_target
-
-
-class RunResult(Struct, frozen=True):
-    """The `--json` form of `run`."""
-
-    layer: LayerResult
-    machine: str
-    check: CheckResult
-    output: str | None = None
-    error: float | None = None
 
 
 def run_command(
@@ -58,56 +38,12 @@ def run_command(
     """Run an operator or a network on this computer, compare it, and time it."""
     target = machine.load()
     native_target(target)
+    files = (inputs, out)
     if workload_name not in ("conv2d", "gemm"):
-        files = (inputs, out)
         run_network(workload_name, machine, operator, search, compare, output, files, top)
         return
     if compare.compare:
         raise UsageProblem("--compare is for networks; operators are compared with the reference")
-    workload = read_workload(workload_name, operator)
-    compiled = searched(workload, target, search, top, output)
-    (kernel,) = compiled.kernels.values()
-    operands = _operands(kernel, inputs)
-    names = kernel.option.candidate.seed.operands
-    (result,) = kernel.run(**dict(zip(names, operands, strict=True))).items()
-    judged = judged_by_reference(kernel.op, operands, result[1], kernel.option.algorithm)
-    if out is not None:
-        arrays: Any = {result[0]: result[1]}
-        np.savez(out, **arrays)
-    written = None if out is None else str(out)
-    error = relative_error(kernel.op, operands, result[1])
-    found = RunResult(kernel.result, target.name, judged, written, error)
-    output.value(found)
-    _show(found, target.clock_hz, output)
+    from tilewright.cli.run_operator import run_operator  # heavy: numba
 
-
-def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
-    """Those of the file, in the order of the operator, or random ones."""
-    if path is None:
-        return random_operands(kernel.op, "floats", 0)
-    names = kernel.option.candidate.seed.operands
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            given = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError) as error:
-        raise ShapeError(f"cannot be read as .npz: {error}", where=str(path)) from None
-    if set(given) != set(names):
-        raise ShapeError(
-            f"expected the arrays {', '.join(names)}, found {', '.join(given) or 'none'}",
-            where=str(path),
-        )
-    element = dtype(kernel.op.dtype).numpy
-    return tuple(np.asarray(given[name], element) for name in names)
-
-
-def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:
-    layer = found.layer
-    estimate = layer.estimate_cycles / clock_hz * 1e3
-    output.show(
-        f"{layer.name}: {layer.shape}, {layer.algorithm} on {found.machine}",
-        f"result: {found.check}, error {found.error:.1e} of the largest value, "
-        f"{layer.expected_error:.1e} expected"
-        + (f", written to {found.output}" if found.output else ""),
-        f"{layer.milliseconds:.3f} ms measured, {estimate:.3f} ms by the model; "
-        f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak",
-    )
+    run_operator(workload_name, target, operator, search, output, files, top)

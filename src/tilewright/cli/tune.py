@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tilewright.cli.compile import WorkloadName, searched, show_result
+from tilewright.cli.compile import WorkloadName
+from tilewright.cli.layers import searched, show_result
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.cli.workload import read_workload

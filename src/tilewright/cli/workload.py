@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.cli.options import OperatorOptions, numbers
 from tilewright.cli.output import UsageProblem
 from tilewright.common.errors import GraphError
-from tilewright.compiler.pipeline import load
+from tilewright.compiler.entry import load
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks

@@ -1,4 +1,4 @@
-"""The compiler: operators or a network in, kernels out. One straight function is the pipeline.
+"""The compiler: operators in, kernels out. One straight function is the pipeline.
 
 choose (partition, algorithm and schedule, by the model) -> confirm (by a measure, if asked) ->
 instantiate -> emit -> simulate, or measure where the machine is this computer -> check (if asked).
@@ -8,155 +8,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, TypedDict, Unpack, overload
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
-from tilewright.compiler.network.native import NativeNetwork, compile_network
-from tilewright.compiler.network.search import Search
-from tilewright.graph.graph import Network
-from tilewright.graph.zoo import network as zoo_network
+from tilewright.compiler.network.search import Progress
+from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
 from tilewright.simulate.kernel_level import simulate
 from tilewright.targets.base import NativeTarget
-from tilewright.targets.host.this_computer import machine_named
 from tilewright.targets.registry import find_target
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
-from tilewright.tune.records import Records
 
-Layer = tuple[str, Op]
-Check = Literal["none", "each layer", "each algorithm"]
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, how many are done, of how many)."""
-
-DEFAULT_BATCH = 1
 _OPERATIONS_PER_ELEMENT = 500
 """The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
 _CHECKS_AT_A_TIME = 2
 """Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to compile.
-
-    `algorithm`, `partition` and the `max_error` of results restrict the search; of each, `keep`
-    candidates are kept; the `top` best are simulated and put in that order (through `executor`,
-    remembered in `records`); `check` runs generated code on the host. Where the machine is this
-    computer, the best are measured instead, and so are the chosen kernels unless `measure` is
-    false.
-    """
-
-    algorithm: str | None = None
-    partition: str | None = None
-    max_error: float | None = None
-    keep: int = 4
-    top: int = 0
-    records: Records | None = None
-    executor: Executor | None = None
-    progress: Progress = field(default=lambda stage, done, total: None)
-    check: Check = "none"
-    measure: bool = True
-
-
-class Options(TypedDict, total=False):
-    """The fields of `Settings` as keyword arguments."""
-
-    algorithm: str | None
-    partition: str | None
-    max_error: float | None
-    keep: int
-    top: int
-    records: Records | None
-    executor: Executor | None
-    progress: Progress
-    check: Check
-    measure: bool
-
-
-@overload
-def compile(
-    workload: Op,
-    machine: str | Machine = ...,
-    **options: Unpack[Options],
-) -> Kernel: ...
-@overload
-def compile(  # type: ignore[overload-overlap]  # the name of a machine decides what is made
-    workload: Network | str | Path,
-    machine: Literal["host", "host_avx2", "host_portable"],
-    *,
-    batch: int | None = ...,
-    dtype: str | None = ...,
-    **options: Unpack[Options],
-) -> NativeNetwork: ...
-@overload
-def compile(
-    workload: Network | str | Path,
-    machine: str | Machine = ...,
-    *,
-    batch: int | None = ...,
-    dtype: str | None = ...,
-    **options: Unpack[Options],
-) -> CompiledNetwork: ...
-def compile(
-    workload: Op | Network | str | Path,
-    machine: str | Machine = "sw26010",
-    *,
-    batch: int | None = None,
-    dtype: str | None = None,
-    **options: Unpack[Options],
-) -> Kernel | CompiledNetwork | NativeNetwork:
-    """Find the best schedule of every algorithm and partition, and generate its code.
-
-    `workload` is an operator, a network, the name of a known network or the path of an ONNX file;
-    `batch` and `dtype` hold for the latter two. `options` are the fields of `Settings`. A network
-    on a machine that is this computer becomes one function (`NativeNetwork`), in f32 unless its
-    file or `dtype` says otherwise; of the settings it takes those of the search. Raises
-    CapacityError where nothing fits the machine, CheckFailed where generated code computes
-    something else than the reference.
-    """
-    target = machine_named(machine) if isinstance(machine, str) else machine
-    settings = Settings(**options)
-    native = isinstance(find_target(target.target), NativeTarget)
-    if isinstance(workload, str | Path):
-        workload = load(workload, batch=batch, dtype=dtype, known_dtype="f32" if native else "f64")
-    elif batch is not None:
-        raise ShapeError("the batch of an operator or a loaded network is part of its shape")
-    elif dtype is not None:
-        raise ShapeError("the element type of an operator or a loaded network is its own")
-    if isinstance(workload, Network) and native:
-        search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
-        return compile_network(workload, target, search, progress=settings.progress)
-    if isinstance(workload, Network):
-        return compile_layers(workload.name, list(workload.layers()), target, settings)
-    layers = [(workload.kind, workload)]
-    return compile_layers(workload.kind, layers, target, settings).kernels[workload.kind]
-
-
-def load(
-    name: str | Path,
-    *,
-    batch: int | None = None,
-    dtype: str | None = None,
-    known_dtype: str = "f64",
-) -> Network:
-    """The known network `name`, or the one in an ONNX file (a path that ends in .onnx).
-
-    Without `dtype` a file's own element type counts, and `known_dtype` for known networks.
-    """
-    if str(name).endswith(".onnx"):
-        from tilewright.graph.frontends.onnx import load_onnx  # heavy: onnx
-
-        return load_onnx(name, batch, dtype)
-    return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or known_dtype)
 
 
 def compile_layers(

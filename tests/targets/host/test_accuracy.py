@@ -7,7 +7,7 @@ import pytest
 
 from support.native import NATIVE_HOSTS
 from tilewright.compiler.checking import relative_error
-from tilewright.compiler.pipeline import compile
+from tilewright.compiler.entry import compile
 from tilewright.ops import conv2d
 from tilewright.tune.accuracy import expected_error
 

@@ -7,6 +7,7 @@ other process is gone, nobody wants the answer.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -18,6 +19,9 @@ from importlib import import_module
 from typing import Any, BinaryIO
 
 from tilewright.common.errors import TilewrightError
+
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
+"""A search makes little garbage that refers to itself; Python's 700 cost it a tenth of its time."""
 
 
 def main() -> None:
@@ -43,6 +47,7 @@ def _serve(request: Any, answers: BinaryIO) -> None:
         answers.flush()
 
     try:
+        gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
         generate = import_module("tilewright.compiler.network.generate")
         answer = generate.generated(*request, lambda *told: send(told))
     except BrokenPipeError:

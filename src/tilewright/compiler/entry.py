@@ -1,0 +1,106 @@
+"""What users call: a workload by any name in, compiled for any machine out.
+
+Only what chooses kernels needs the compiled cost model. A network for this computer has that done
+elsewhere (`network.apart`), so that `pipeline` is imported where it is needed and not before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Unpack, overload
+
+from tilewright.common.errors import ShapeError
+from tilewright.compiler.network.native import NativeNetwork, compile_network
+from tilewright.compiler.network.search import Search
+from tilewright.compiler.settings import Options, Settings
+from tilewright.graph.graph import Network
+from tilewright.graph.zoo import network as zoo_network
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.targets.base import NativeTarget
+from tilewright.targets.host.this_computer import machine_named
+from tilewright.targets.registry import find_target
+
+if TYPE_CHECKING:
+    from tilewright.compiler.kernel import CompiledNetwork, Kernel
+
+DEFAULT_BATCH = 1
+
+
+@overload
+def compile(
+    workload: Op,
+    machine: str | Machine = ...,
+    **options: Unpack[Options],
+) -> Kernel: ...
+@overload
+def compile(  # type: ignore[overload-overlap]  # the name of a machine decides what is made
+    workload: Network | str | Path,
+    machine: Literal["host", "host_avx2", "host_portable"],
+    *,
+    batch: int | None = ...,
+    dtype: str | None = ...,
+    **options: Unpack[Options],
+) -> NativeNetwork: ...
+@overload
+def compile(
+    workload: Network | str | Path,
+    machine: str | Machine = ...,
+    *,
+    batch: int | None = ...,
+    dtype: str | None = ...,
+    **options: Unpack[Options],
+) -> CompiledNetwork: ...
+def compile(
+    workload: Op | Network | str | Path,
+    machine: str | Machine = "sw26010",
+    *,
+    batch: int | None = None,
+    dtype: str | None = None,
+    **options: Unpack[Options],
+) -> Kernel | CompiledNetwork | NativeNetwork:
+    """Find the best schedule of every algorithm and partition, and generate its code.
+
+    `workload` is an operator, a network, the name of a known network or the path of an ONNX file;
+    `batch` and `dtype` hold for the latter two. `options` are the fields of `Settings`. A network
+    on a machine that is this computer becomes one function (`NativeNetwork`), in f32 unless its
+    file or `dtype` says otherwise; of the settings it takes those of the search. Raises
+    CapacityError where nothing fits the machine, CheckFailed where generated code computes
+    something else than the reference.
+    """
+    target = machine_named(machine) if isinstance(machine, str) else machine
+    settings = Settings(**options)
+    native = isinstance(find_target(target.target), NativeTarget)
+    if isinstance(workload, str | Path):
+        workload = load(workload, batch=batch, dtype=dtype, known_dtype="f32" if native else "f64")
+    elif batch is not None:
+        raise ShapeError("the batch of an operator or a loaded network is part of its shape")
+    elif dtype is not None:
+        raise ShapeError("the element type of an operator or a loaded network is its own")
+    if isinstance(workload, Network) and native:
+        search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
+        return compile_network(workload, target, search, progress=settings.progress)
+    from tilewright.compiler.pipeline import compile_layers  # heavy: numba
+
+    if isinstance(workload, Network):
+        return compile_layers(workload.name, list(workload.layers()), target, settings)
+    layers = [(workload.kind, workload)]
+    return compile_layers(workload.kind, layers, target, settings).kernels[workload.kind]
+
+
+def load(
+    name: str | Path,
+    *,
+    batch: int | None = None,
+    dtype: str | None = None,
+    known_dtype: str = "f64",
+) -> Network:
+    """The known network `name`, or the one in an ONNX file (a path that ends in .onnx).
+
+    Without `dtype` a file's own element type counts, and `known_dtype` for known networks.
+    """
+    if str(name).endswith(".onnx"):
+        from tilewright.graph.frontends.onnx import load_onnx  # heavy: onnx
+
+        return load_onnx(name, batch, dtype)
+    return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or known_dtype)
