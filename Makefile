@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROUNDS ?= 20
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
+NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick clean
+.PHONY: help setup demo test test-avx512 check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +21,9 @@ demo: $(VENV)/installed ## tune, generate and check every layer of VGG-16 for th
 
 test: $(VENV)/installed-dev ## run the test suite on two processes
 	$(BIN)/pytest -n 2
+
+test-avx512: $(VENV)/installed-dev ## the tests of code for this computer, AVX-512 emulated (slow)
+	$(BIN)/pytest -n 2 --emulate-avx512 $(NATIVE)
 
 check: $(VENV)/installed-dev ## lint, format, types, layers, size budgets
 	$(BIN)/ruff check .

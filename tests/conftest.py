@@ -7,9 +7,25 @@ calibration of the computer is not there.
 import os
 from pathlib import Path
 
+import pytest
+
+from support.emulation import emulate_avx512
 from support.examples import register_profiles
 
 register_profiles()
 _OWN = Path(__file__).parents[1] / ".pytest_cache"
 os.environ["XDG_CACHE_HOME"] = str(_OWN / "compiled")
 os.environ["XDG_CONFIG_HOME"] = str(_OWN / "config")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--emulate-avx512",
+        action="store_true",
+        help="run code for AVX-512 on this processor, which has none (slow; no timings)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--emulate-avx512"):
+        emulate_avx512(_OWN / "emulation")

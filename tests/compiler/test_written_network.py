@@ -23,6 +23,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.ops import Bias, gemm, relu
+from tilewright.targets.c_compiler import compiler
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 CALLER = """\
@@ -65,7 +66,7 @@ def test_it_is_called_from_c(compiled: NativeNetwork, tmp_path: Path) -> None:
     words = {"name": "exp", "upper": "EXP", "inputs": 36, "outputs": 21}
     (folder / "main.c").write_text(CALLER % words)
     subprocess.run(["make", "-s", "-C", folder], check=True)
-    link = ["cc", "-o", "main", "main.c", "-L.", "-lexp", "-Wl,-rpath,$ORIGIN"]
+    link = [*compiler("the test"), "-o", "main", "main.c", "-L.", "-lexp", "-Wl,-rpath,$ORIGIN"]
     subprocess.run(link, cwd=folder, check=True)
     run = subprocess.run(["./main"], cwd=folder, check=True, capture_output=True)
     x = (np.arange(36) % 5 - 2).astype(np.float32).reshape(3, 12)

@@ -205,8 +205,10 @@ def _makefile(plan: BuildPlan) -> str:
     (step,) = plan.steps
     lines = [
         "# Generated.",
+        f"CC ?= {step.command[0]}",
+        "",
         f"{step.output}: {' '.join(step.inputs)}",
-        f"\t{' '.join(step.command)}",
+        f"\t$(CC) {' '.join(step.command[1:])}",
         "",
         "clean:",
         f"\trm -f {step.output}",

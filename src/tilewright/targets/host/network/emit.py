@@ -242,7 +242,7 @@ def _makefile(plan: NetworkPlan, files: Mapping[str, str], machine_flags: Sequen
     objects = sorted(name[:-2] + ".o" for name in files if name.endswith(".c"))
     lines = [
         "# Generated.",
-        "CC = cc",
+        "CC ?= cc",
         f"CFLAGS = {' '.join((*COMPILE_FLAGS, *machine_flags))}",
         f"OBJECTS = {' '.join(objects)}",
         "",
