@@ -41,6 +41,13 @@ def artifact(tmp_path_factory):
     return folder
 
 
+def test_compile_replays_the_schedule_of_a_folder(artifact, tmp_path):
+    again = tmp_path / "again"
+    run("compile", *GEMM, "--schedule", artifact / "schedule.txt", "-o", again)
+    for name in ("schedule.txt", "program.ir"):
+        assert (again / name).read_text() == (artifact / name).read_text()
+
+
 def test_compile_prints_one_line_per_layer_and_says_whose_the_numbers_are():
     text = run("compile", *GEMM, "--check", "--timings").stdout
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if line.strip()]

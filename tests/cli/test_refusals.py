@@ -32,6 +32,12 @@ REFUSALS = [
         "use one of f64, f32",
     ),
     (
+        ["compile", "lenet5", "--schedule", "schedule.txt"],
+        2,
+        "--schedule is for one operator, conv2d or gemm",
+        "",
+    ),
+    (
         ["compile", "lenet5", "--check", "--check-each-algorithm"],
         2,
         "--check already checks every layer: leave --check-each-algorithm",

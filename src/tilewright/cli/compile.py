@@ -21,6 +21,7 @@ WorkloadName = Annotated[
     str,
     typer.Argument(metavar="NETWORK", help="A known network, FILE.onnx, conv2d or gemm."),
 ]
+_OPERATORS = ("conv2d", "gemm")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class CompileOptions:
             help="Run the code of each algorithm, on the smallest layer it applies to.",
         ),
     ] = False
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Replay the schedule in this file, as `--json` prints it."),
+    ] = None
     timings: Annotated[bool, typer.Option("--timings", help="Say how long each stage took.")] = (
         False
     )
@@ -72,9 +77,9 @@ def compile_command(
     output: OutputOptions,
 ) -> None:
     """Choose the best schedule of every layer; generate, time and report its code."""
-    target, check = machine.load(), options.which
+    target, check, schedule = machine.load(), options.which, _schedule(network, options)
     native = isinstance(find_target(target.target), NativeTarget)
-    if native and network not in ("conv2d", "gemm"):
+    if native and network not in _OPERATORS:
         write_network(
             network,
             target,
@@ -93,8 +98,19 @@ def compile_command(
     if options.out is not None:
         require_replaceable(options.out)
     measure = options.measure
-    compiled = searched(workload, target, search, options.top, output, check, measure=measure)
+    compiled = searched(
+        workload, target, search, options.top, output, check, measure=measure, schedule=schedule
+    )
     written = write_result(workload, compiled, options.out)
     show_result(written, target, output, timings=options.timings)
     if options.out is not None:
         output.show(f"written to {options.out}")
+
+
+def _schedule(workload: str, options: CompileOptions) -> str | None:
+    """The text of the file that is to be replayed."""
+    if options.schedule is None:
+        return None
+    if workload not in _OPERATORS:
+        raise UsageProblem(f"--schedule is for one operator, {' or '.join(_OPERATORS)}")
+    return options.schedule.read_text(encoding="utf-8", errors="replace")

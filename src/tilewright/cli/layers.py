@@ -30,6 +30,7 @@ def searched(
     keep: int = 4,
     *,
     measure: bool = True,
+    schedule: str | None = None,
 ) -> CompiledNetwork:
     """Compile with the records and the executor that the options name."""
     with ExitStack() as stack:
@@ -47,6 +48,7 @@ def searched(
             progress=progress,
             check=check,
             measure=measure,
+            schedule=schedule,
         )
         return compile_layers(workload.name, workload.layers, machine, settings)
 

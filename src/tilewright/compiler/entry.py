@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from tilewright.common.errors import ShapeError
+from tilewright.common.errors import ScheduleError, ShapeError
 from tilewright.compiler.network.native import NativeNetwork, compile_network
 from tilewright.compiler.network.search import Search
 from tilewright.compiler.settings import Options, Settings
@@ -65,8 +65,8 @@ def compile(
     `batch` and `dtype` hold for the latter two. `options` are the fields of `Settings`. A network
     on a machine that is this computer becomes one function (`NativeNetwork`), in f32 unless its
     file or `dtype` says otherwise; of the settings it takes those of the search. Raises
-    CapacityError where nothing fits the machine, CheckFailed where generated code computes
-    something else than the reference.
+    CapacityError where nothing fits the machine, ScheduleError for a schedule that is not of the
+    operator's space, CheckFailed where generated code computes something else than the reference.
     """
     target = machine_named(machine) if isinstance(machine, str) else machine
     settings = Settings(**options)
@@ -77,6 +77,8 @@ def compile(
         raise ShapeError("the batch of an operator or a loaded network is part of its shape")
     elif dtype is not None:
         raise ShapeError("the element type of an operator or a loaded network is its own")
+    if isinstance(workload, Network) and settings.schedule is not None:
+        raise ScheduleError("a schedule is one operator's, found a network")
     if isinstance(workload, Network) and native:
         search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
         return compile_network(workload, target, search, progress=settings.progress)

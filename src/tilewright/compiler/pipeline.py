@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, ScheduleError
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.network.search import Progress
 from tilewright.compiler.settings import Layer, Settings
@@ -25,6 +25,7 @@ from tilewright.targets.registry import find_target
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
+from tilewright.tune.replay import replay
 
 _OPERATIONS_PER_ELEMENT = 500
 """The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
@@ -45,16 +46,7 @@ def compile_layers(
     ops = list(dict.fromkeys(op for _, op in layers))
 
     settings.progress("choose", 0, len(ops))
-    choices = choose(
-        ops,
-        machine,
-        algorithm=settings.algorithm,
-        partition=settings.partition,
-        max_error=settings.max_error,
-        strict=len(layers) == 1,
-        keep=max(settings.keep, settings.top),
-        names=[firsts[op] for op in ops] if len(ops) > 1 else (),
-    )
+    choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
     watch.lap("choose")
     choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
     watch.lap("confirm")
@@ -79,6 +71,31 @@ def compile_layers(
     batch = max((op.batch for op in ops if isinstance(op, Conv2d)), default=None)
     return CompiledNetwork(
         name, machine, batch, ops[0].dtype, by_layer, tuning, watch.seconds, checks
+    )
+
+
+def _chosen(
+    ops: Sequence[Op],
+    names: Mapping[Op, str],
+    machine: Machine,
+    settings: Settings,
+    *,
+    strict: bool,
+) -> list[Choice]:
+    """What the search finds for all operators, or the one schedule that is given."""
+    if settings.schedule is not None:
+        if len(ops) > 1:
+            raise ScheduleError(f"a schedule is one operator's, found {len(ops)} operators")
+        return [replay(ops[0], machine, settings.schedule, settings.partition)]
+    return choose(
+        ops,
+        machine,
+        algorithm=settings.algorithm,
+        partition=settings.partition,
+        max_error=settings.max_error,
+        strict=strict,
+        keep=max(settings.keep, settings.top),
+        names=[names[op] for op in ops] if len(ops) > 1 else (),
     )
 
 

@@ -22,7 +22,7 @@ class Settings:
     candidates are kept; the `top` best are simulated and put in that order (through `executor`,
     remembered in `records`); `check` runs generated code on the host. Where the machine is this
     computer, the best are measured instead, and so are the chosen kernels unless `measure` is
-    false.
+    false. The text of a `schedule` takes the place of the search for one operator (`tune.replay`).
     """
 
     algorithm: str | None = None
@@ -35,6 +35,7 @@ class Settings:
     progress: Progress = field(default=silent)
     check: Check = "none"
     measure: bool = True
+    schedule: str | None = None
 
 
 class Options(TypedDict, total=False):
@@ -50,3 +51,4 @@ class Options(TypedDict, total=False):
     progress: Progress
     check: Check
     measure: bool
+    schedule: str | None

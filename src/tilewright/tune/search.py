@@ -27,7 +27,7 @@ from tilewright.passes.pipeline import Observer, finish
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.lower import declare
 from tilewright.schedule.structures import Structure
-from tilewright.seeds.space import Seed, parameters
+from tilewright.seeds.space import Seed, Space, parameters
 from tilewright.seeds.steps import Layout, Schedule
 from tilewright.tune.fit import fitting_tiles, main_memory_bytes, mesh_values
 from tilewright.tune.legal import structures_on
@@ -173,6 +173,30 @@ def rank(
         rankings = _rank_seed(list(ops), seed, names, machine, keep)
         found |= {(number, op, names): r for op, r in zip(ops, rankings, strict=True)}
     return [found[id(seed), op, n] for (op, seed), n in zip(cases, together, strict=True)]
+
+
+def choice_of(
+    schedule: Schedule,
+    op: Op,
+    seed: Seed,
+    space: Space,
+    machine: Machine,
+    *,
+    blocks: Mapping[str, int],
+    shared: frozenset[str],
+) -> NestChoice | None:
+    """What the search calls by this schedule, priced; None where it is not in the nest's space, or
+    does not fit the machine.
+    """
+    (told,) = _told_apart([shared], machine)
+    for structure in structures_on(machine, seed, space, op.dtype):
+        if structure.steps == schedule.steps:
+            (priced,) = _price(_sharing(structure, told), [(op, blocks)], machine, seed)
+            every = priced.top(priced.cycles.size) if priced.cycles.size else []
+            for choice in every:
+                if choice.factors == dict(schedule.factors):
+                    return choice
+    return None
 
 
 def _told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:

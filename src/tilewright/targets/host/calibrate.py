@@ -29,7 +29,7 @@ from tilewright.targets.host.kernel_speed import (
 from tilewright.targets.host.microkernel import PREFETCHES, Microkernel
 from tilewright.targets.host.probes import (
     CHAIN_ADDITIONS,
-    MOST_THREADS,
+    LARGEST_TEAM,
     Probes,
     load_probes,
     peak_flops_per_call,
@@ -163,7 +163,7 @@ def measure_host(
     progress(_STAGE, len(DTYPES) + 1, _PARTS)
     gets, puts = _copies(host, run, out=False), _copies(host, run, out=True)
     progress(_STAGE, len(DTYPES) + 2, _PARTS)
-    threads = min(host.processors, MOST_THREADS)
+    threads = min(host.processors, LARGEST_TEAM)
     waiting = replace(protocol, share=0.0, sample_seconds=_WAITING_SECONDS, rounds=_WAITING_ROUNDS)
     start = interleaved([probes.start(threads)], waiting)["start"]
     meeting = replace(waiting, sample_seconds=_MEETING_SECONDS)

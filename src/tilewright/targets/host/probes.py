@@ -28,7 +28,8 @@ from tilewright.targets.host.sampling import Contender
 CHAIN_ADDITIONS = 1024
 """Cycles of one call of the clock probe: each addition waits for the one before."""
 PEAK_STEPS = 64
-MOST_THREADS = 64
+LARGEST_TEAM = 64
+"""Threads that the probes of starting, meeting and reading together have room for."""
 _PAGE_BYTES = 4096
 _SUMS = 12
 """Independent sums of the peak probe: more than the latency times the units of any processor."""
@@ -103,7 +104,7 @@ static void *tw_idle(void *x) { return x; }
 /* Starts and joins `threads` - 1 threads. */
 int tw_start(long calls, int threads)
 {
-    pthread_t started[64];
+    pthread_t started[LARGEST_TEAM];
     for (long call = 0; call < calls; call++) {
         for (int i = 1; i < threads; i++)
             if (pthread_create(&started[i], 0, tw_idle, 0))
@@ -138,7 +139,7 @@ static void *tw_member(void *x)
 int tw_barrier(long calls, int threads)
 {
     struct tw_meeting m = {calls, threads, 0, 0};
-    pthread_t started[64];
+    pthread_t started[LARGEST_TEAM];
     for (int i = 1; i < threads; i++)
         if (pthread_create(&started[i], 0, tw_member, &m))
             return 1;
@@ -158,8 +159,8 @@ static void *tw_reading(void *x)
 /* Each of `threads` threads reads n floats of its own, as `tw_read` does. */
 int tw_read_together(long calls, int threads, const float *x, long n)
 {
-    pthread_t started[64];
-    struct tw_reader readers[64];
+    pthread_t started[LARGEST_TEAM];
+    struct tw_reader readers[LARGEST_TEAM];
     for (int i = 0; i < threads; i++)
         readers[i] = (struct tw_reader){calls, n, x + i * n, {0}};
     for (int i = 1; i < threads; i++)
@@ -182,6 +183,7 @@ def probe_source(isa: InstructionSet) -> str:
     memory = _MEMORY.replace("LANES", str(isa.lanes(F32)))
     threads = _THREADS.replace("PAUSE", _PAUSES.get(platform.machine(), ""))
     threads = threads.replace("LANES", str(isa.lanes(F32)))
+    threads = threads.replace("LARGEST_TEAM", str(LARGEST_TEAM))
     return "\n".join([vector_text(isa, DTYPES), chain, *peaks, memory, threads])
 
 
