@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tilewright.compiler.network.fuse import grouped
@@ -9,7 +11,7 @@ from tilewright.compiler.network.layouts import Layouts, Way
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
-from tilewright.ops import Conv2d, conv2d, relu
+from tilewright.ops import Conv2d, Unary, conv2d, relu
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.network.form import Form, StoredDim, canonical
 from tilewright.tune.search import Candidate
@@ -59,3 +61,25 @@ def test_a_product_between_others_takes_their_layout_unless_its_own_gains_more(
     assert found[layer(3)].forms["x"] == middle
     fastest = {op: own[0] for op, own in ways.items()}
     assert layouts.seconds(found) <= layouts.seconds(fastest)
+
+
+def followed_by(op: Unary) -> Network:
+    net = NetworkBuilder("one", "f32")
+    x, product = net.input("x", SHAPE), layer(3)
+    y = net.apply(product, x, net.weight("w", product.input_shapes[1]), name="c")
+    return net.finish((net.apply(op, y, name="f"),))
+
+
+@pytest.mark.parametrize(
+    ("op", "passes"), [(relu(SHAPE, dtype="f32"), 0), (Unary("tanh", SHAPE, dtype="f32"), 1)]
+)
+def test_only_what_a_kernel_cannot_finish_costs_a_pass(op: Unary, passes: int) -> None:
+    network, machine = followed_by(op), load_machine("host")
+    layouts = Layouts(grouped(network), machine, {"w"})
+    copy = (
+        4
+        * math.prod(SHAPE)
+        * sum(1 / way.peak_bytes_per_second for way in (machine.dma.get, machine.dma.put))
+    )
+    found = layouts.seconds({layer(3): way(layer(3), PIXELS, 2.0)})
+    assert found == pytest.approx(2.0 + passes * copy, rel=1e-12)

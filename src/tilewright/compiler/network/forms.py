@@ -22,11 +22,18 @@ class Forms:
     def __init__(self) -> None:
         self._plain: dict[tuple[Op, str, str, tuple[int, ...]], Form] = {}
 
-    def of(self, candidate: Candidate) -> dict[str, Form]:
-        """The form of each operand and of the result, by the name of the seed's tensor."""
+    def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
+        """The form of each operand and of the result, by the name of the seed's tensor; those of
+        `constants`, which may be large, only if asked for.
+        """
         layouts = candidate.joint_layouts()
+        kinds = {t.name: t.kind for t in candidate.seed.tensors}
         names = (*candidate.seed.operands, candidate.seed.result)
-        return {name: self._form(candidate, name, layouts.get(name, ())) for name in names}
+        return {
+            name: self._form(candidate, name, layouts.get(name, ()))
+            for name in names
+            if constants or kinds[name] != "constant"
+        }
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
         extents = _extents(candidate, name)

@@ -52,10 +52,9 @@ def _ways(choice: Choice, forms: Forms, machine: Machine, *, measured: bool) -> 
     found: dict[tuple[Form, ...], Way] = {}
     for option in choice.options[: 1 if measured else None]:
         candidate = option.candidate
-        own = forms.of(candidate)
-        constants = {t.name for t in candidate.seed.tensors if t.kind == "constant"}
-        key = tuple(form for name, form in own.items() if name not in constants)
-        found.setdefault(key, Way(candidate, own, candidate.cycles / machine.clock_hz))
+        own = forms.of(candidate, constants=False)
+        way = Way(candidate, own, candidate.cycles / machine.clock_hz)
+        found.setdefault(tuple(own.values()), way)
     return list(found.values())
 
 

@@ -2,8 +2,9 @@
 
 In: groups, and for each product its best candidate under every layout. Out: one candidate each. The
 fastest candidate of a product may want its images in an order that its neighbours do not have; what
-stands between then costs. Starting from the fastest of each, one product after the other is changed
-to what makes the whole cheapest, until no change helps.
+stands between then costs, as does a pass over a result that the kernel cannot finish. Starting from
+the fastest of each, one product after the other is changed to what makes the whole cheapest, until
+no change helps.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.common.dtypes import dtype
+from tilewright.compiler.network.finishing import finish_of
 from tilewright.compiler.network.fuse import Group
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -29,7 +31,7 @@ _MOST_ROUNDS = 8
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """One candidate of a product with its forms by name of tensor."""
+    """One candidate of a product, with the forms of all but constants by name of tensor."""
 
     candidate: Candidate
     forms: Mapping[str, Form]
@@ -58,7 +60,7 @@ class Layouts:
         return found
 
     def seconds(self, chosen: Mapping[Op, Way]) -> Seconds:
-        """Products and conversions of one run."""
+        """Products, and the passes and conversions between them, of one run."""
         wanted = self._wanted(chosen)
         held: dict[str, Form] = {}
         total = 0.0
@@ -89,11 +91,22 @@ class Layouts:
             natural = like(before, group.shape) if before else row_major(group.shape)
         wishes = wanted.get(group.output, ())
         form = max(wishes, key=wishes.count) if wishes else like(natural, group.shape)
-        if not _along_the_same(natural, form):
-            # The pass that follows anyhow goes against the grain.
-            total += (_AGAINST_THE_GRAIN - 1) * self._copy(form)
         held[group.output] = form
-        return total
+        return total + self._pass_after(group, natural, form)
+
+    def _pass_after(self, group: Group, natural: Form, form: Form) -> Seconds:
+        """What makes a group's result of what its kernel writes, where the kernel cannot; all else
+        than a product is a pass anyhow, so that only the grain counts.
+        """
+        times = 1 if _along_the_same(natural, form) else _AGAINST_THE_GRAIN
+        if not group.is_product:
+            times -= 1
+        elif natural == form and not (group.affine or group.steps):
+            times = 0
+        else:
+            scaled = group.first.inputs[1] in self._weights
+            times *= finish_of(group, natural, form, scaled=scaled) is None
+        return times * self._copy(form)
 
     def _wanted(self, chosen: Mapping[Op, Way]) -> dict[str, Sequence[Form]]:
         found: dict[str, list[Form]] = {}
@@ -105,7 +118,8 @@ class Layouts:
                 way = chosen[group.first.op]
                 operands = way.candidate.seed.operands
                 for operand, name in zip(operands, group.first.inputs, strict=True):
-                    found.setdefault(name, []).append(way.forms[operand])
+                    if name not in self._weights:
+                        found.setdefault(name, []).append(way.forms[operand])
         return dict(found)
 
     def _conversion(self, held: Form, wanted: Form) -> Seconds:

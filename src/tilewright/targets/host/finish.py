@@ -122,8 +122,9 @@ def can_finish(program: Program, finish: Finish) -> bool:
 
 def pays(program: Program, finish: Finish) -> bool:
     """Whether finishing is faster than a pass: a residual is not where the channels of a pixel are
-    a multiple of a page. Lines of its rows and of the result's then push each other out of the
-    first cache, which costs what the pass would.
+    a multiple of a page. Read column by column it costs what the pass does, even if its lines are
+    fetched in time and lie in other sets than the result's, and the pass leaves its result in the
+    second cache for the next stage.
     """
     y = result_of(program)
     row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
