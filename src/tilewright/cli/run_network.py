@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,8 +65,8 @@ def run_network(
     target, other = machine.load(), compare.other
     network = read_network(name, operator, "f32")
     inputs = read_inputs(network, files[0])
-    weights = {**network.values, **random_weights(network)}
     compiled, seconds = _compiled(network, target, search, output, top)
+    network, weights = _for_comparison(network, compiled, other)
     found, outputs = measure_network(
         compiled, network, weights, inputs, compare=other, compile_seconds=seconds
     )
@@ -93,18 +93,18 @@ def write_network(
     if out is not None:
         require_replaceable(out)
     network = read_network(name, operator, "f32")
-    weights = {**network.values, **random_weights(network)}
     compiled, seconds = _compiled(network, target, search, output, top)
     if measure or check:
         compare: Other | None = "reference" if check else None
         inputs = read_inputs(network, None)
+        network, weights = _for_comparison(network, compiled, compare)
         found, _ = measure_network(
             compiled, network, weights, inputs, compare=compare, compile_seconds=seconds
         )
     else:
         found = described(compiled, seconds)
     if out is not None:
-        compiled.write(out, weights)
+        compiled.write(out)
         found = structs.replace(found, output=str(out))
     _show(found, output)
 
@@ -112,12 +112,25 @@ def write_network(
 def _compiled(
     network: Network, target: Machine, search: SearchOptions, output: OutputOptions, top: int
 ) -> tuple[NativeNetwork, float]:
-    """(the compiled network, seconds it took)."""
+    """(the compiled network with numbers for all weights, seconds it took)."""
     started = time.perf_counter()
     with progress_bar(output) as progress:
         how = Search(search.algorithm, search.max_error, top=top)
         compiled = compile_network(network, target, how, progress=progress)
-    return compiled, time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    compiled.weights.update(random_weights(network))
+    return compiled, seconds
+
+
+def _for_comparison(
+    network: Network, compiled: NativeNetwork, other: Other | None
+) -> tuple[Network, dict[str, Array]]:
+    """The network and its weights. Where nothing else computes with them they are not kept, since
+    ours has constants of its own.
+    """
+    if other is None:
+        return replace(network, values={}), {}
+    return network, dict(compiled.weights)
 
 
 def _show(found: NetworkRun, output: OutputOptions) -> None:

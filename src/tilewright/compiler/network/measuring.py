@@ -36,12 +36,12 @@ def measure_network(
     compile_seconds: float = 0.0,
     protocol: Protocol | None = None,
 ) -> tuple[NetworkRun, dict[str, Array]]:
-    """(figures, outputs by name). `weights` and `inputs` by name; with `compare` the same is
-    computed by another, and timed in turn with ours where that is onnxruntime.
+    """(figures, outputs by name), of these inputs by name. With `compare` the same is computed by
+    another, from `network` and `weights`, and timed in turn with ours where that is onnxruntime.
 
     Raises ToolError where onnxruntime is asked for and not installed.
     """
-    bound = compiled.bind(inputs, weights)
+    bound = compiled.bind(inputs)
     bound.repeat(1)
     outputs = bound.outputs()
     threads = compiled.code.threads
