@@ -27,6 +27,23 @@ def product(m, n, k, m_tile, n_tile):
                 dtype="f32",
             )
 """
+OVERWRITTEN = """\
+def product(m, n, k, m_tile, k_tile):
+    c: tensor("f32", "output", rows=m, cols=n)
+    a: tensor("f32", "input", rows=m, depth=k)
+    b: tensor("f32", "input", depth=k, cols=n)
+    for row in range(ceil_div(m, m_tile)):
+        for depth in range(ceil_div(k, k_tile)):
+            if depth == 0:
+                fill(c[at(row * m_tile, m_tile), at(0, n)]("mn"), value=0.0)
+            gemm(
+                c[at(row * m_tile, m_tile), at(0, n)]("mn"),
+                a[at(row * m_tile, m_tile), at(depth * k_tile, k_tile)]("mk"),
+                b[at(depth * k_tile, k_tile), at(0, n)]("kn"),
+                vector="n",
+                dtype="f32",
+            )
+"""
 EXTENTS = {"m": 64, "n": 64, "k": 128}
 A, B, C = 64 * 128 * 4, 128 * 64 * 4, 64 * 64 * 4
 
@@ -144,6 +161,33 @@ def test_no_level_delivers_faster_than_it_can():
     host = load_machine("host", slow)
     assert exposed_cycles(prepared, host, values, 0) == pytest.approx(moved / 2)
     assert exposed_cycles(prepared, host, values, 0, 1000.0) == pytest.approx(moved / 2 - 1000)
+
+
+def test_nobody_waits_for_results_that_go_past_the_caches():
+    """Those that the last cache cannot keep, in whole lines, complete at once."""
+    prepared = prepare(parse(OVERWRITTEN), chains=True)
+
+    def cycles(l3: int, m: int = 64, n: int = 64, k_tile: int = 128) -> float:
+        values = {"m": m, "n": n, "k": 128, "m_tile": 16, "k_tile": k_tile}
+        return float(np.round(exposed_cycles(prepared, machine(2**30, l3), values, 0)))
+
+    assert cycles(C) == 10 * (A + 4 * B + C)
+    assert cycles(C - 1) == 10 * (A + 4 * B)
+    assert cycles(C - 1, k_tile=64) == 10 * (A + 4 * B + 2 * C)
+    narrow = 128 * 17 * 4
+    assert cycles(1, n=17) == 10 * (A + 4 * narrow + 64 * 17 * 4)
+
+
+def test_results_past_the_caches_take_the_time_of_main_memory():
+    values = {"m": 64, "n": 64, "k": 128, "m_tile": 16, "k_tile": 128}
+    prepared = prepare(parse(OVERWRITTEN), chains=True)
+    slow = {f"memory.caches.{level}.exposed_cycles_per_byte": "0" for level in ("l1", "l2", "l3")}
+    slow |= {"memory.caches.l1.capacity_bytes": str(2**40)}
+    slow |= {"memory.caches.l2.fill_bytes_per_cycle": "1e12"}
+    slow |= {"memory.caches.l3.capacity_bytes": "1024"}
+    slow |= {"memory.caches.l3.fill_bytes_per_cycle": "2"}
+    found = exposed_cycles(prepared, load_machine("host", slow), values, 0)
+    assert found == pytest.approx((A + 4 * B + C) / 2)
 
 
 def test_a_partial_block_costs_its_part():

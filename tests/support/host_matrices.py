@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-GUARD = 64
+GUARD, LINE_BYTES = 64, 64
 CANARY = -77777.0
 
 
@@ -47,12 +47,13 @@ def stored(
     panel: int = 0,
     fill: float = np.nan,
     runs: tuple[int, int] = (1, 0),
+    shift: int = 0,
 ) -> Stored:
     """`matrix` by rows, by columns, or in panels of `panel` rows (k, the columns, outside).
 
     The leading dimension is `gap` more than needed. Between and around the elements stands `fill`,
     but what a panel holds beyond the matrix is zero. Rows come in `runs`: so many, then so many
-    elements more.
+    elements more. It begins `shift` elements behind a line of a cache.
     """
     rows, columns = matrix.shape
     i, j = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
@@ -69,12 +70,21 @@ def stored(
     end = int(places.max(initial=-1)) + 1
     if layout == "panels":
         end = -(-rows // panel) * leading
-    memory = np.full(end + 2 * GUARD, fill, matrix.dtype)
+    memory = _at_a_line(end + 2 * GUARD + shift, matrix.dtype)[shift:]
+    memory[:] = fill
     if layout == "panels":
         for p in range(-(-rows // panel)):
             memory[GUARD + p * leading :][: panel * columns] = 0
     memory[GUARD + places] = matrix
     return Stored(memory, places.astype(np.int64), leading)
+
+
+def _at_a_line(elements: int, kind: Any) -> Array:
+    """Memory that begins at a line of a cache, and so does what stands `GUARD` elements into it."""
+    size = np.dtype(kind).itemsize
+    room = np.empty(elements * size + LINE_BYTES, np.uint8)
+    start = -room.ctypes.data % LINE_BYTES
+    return room[start : start + elements * size].view(kind)
 
 
 def packed(matrix: Array, panel: int) -> Array:

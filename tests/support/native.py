@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from support.candidates import AVX2, AVX512, HOSTS, PORTABLE, Case, Machines
+from support.candidates import AVX2, AVX512, HOSTS, LITTLE_ROOM, PORTABLE, Case, Machines
 from support.running import error_in_ulps
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
@@ -34,7 +34,7 @@ NATIVE_HOSTS = Machines(m for m in HOSTS if instruction_set_of(m) in native_inst
 
 
 def _threaded(numbers: Mapping[str, str], *counts: int) -> Machines:
-    rooms: tuple[Mapping[str, str], ...] = ({}, {"memory.spm.capacity_bytes": "16384"})
+    rooms: tuple[Mapping[str, str], ...] = ({}, LITTLE_ROOM)
     return Machines(
         load_machine("host", {**numbers, **room, "threads.count": str(count)})
         for room in rooms

@@ -22,7 +22,9 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Value, coefficient, evaluate, free_vars, product
 from tilewright.cost.chain import Prepared
+from tilewright.cost.stores import passes_caches
 from tilewright.cost.threads import crowding, has_own
+from tilewright.ir.chains import chains_of
 from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, View
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
@@ -91,6 +93,7 @@ def exposed_cycles(
     counts = [count for _, count in loops[: len(prepared.loops)]]
     operands = [_operand(tile, program, at_start, loops, len(counts)) for tile in _tiles(program)]
     operands = [replace(o, own=has_own(prepared, env, o.moved_by)) for o in operands]
+    operands, stored = _without_stored(operands, program, machine, at_start, counts)
     waits: Value = _set_conflicts(program, machine, at_start, operands, loops)
     fills: Value = 0.0
     for cache, threads in ((caches.l2, 1), (caches.l3, machine.thread_count)):
@@ -100,8 +103,34 @@ def exposed_cycles(
             calls = prod(counts)
             moved = moved + calls * _swept_again(program, machine, at_start, operands, buffer_bytes)
         waits = waits + moved * cache.exposed_cycles_per_byte
+        moved = moved + (stored * crowding(machine) if cache is caches.l3 else 0)
         fills = np.maximum(fills, moved / cache.fill_bytes_per_cycle)
     return np.maximum(waits, fills - busy_cycles)
+
+
+def _without_stored(
+    operands: Sequence[_Operand],
+    program: Program,
+    machine: Machine,
+    env: Mapping[str, Value],
+    counts: Sequence[Value],
+) -> tuple[list[_Operand], Value]:
+    """(the operands, a C that is stored past the caches without bytes, the bytes of that one): it
+    takes the time of main memory, and nobody waits for it.
+    """
+    found: list[_Operand] = []
+    stored: Value = 0
+    chain = next(iter(chains_of(program)))
+    for mine in operands:
+        if mine.tile is chain.call.operands[0] and chain.first != Const(0):
+            past = passes_caches(mine.tile, program, machine, env)
+            for moves, count in zip(mine.moved_by, counts, strict=True):
+                past = past & (moves | np.equal(count, 1))
+            stored = np.where(past, mine.regions[0].bytes, 0)
+            regions = (replace(r, bytes=np.where(past, 0, r.bytes)) for r in mine.regions)
+            mine = replace(mine, regions=tuple(regions))
+        found.append(mine)
+    return found, stored
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ touch nothing else.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -23,7 +24,7 @@ from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library, native_instruction_sets
 
 EPILOGUE = (Bias("n"), Scale("m"), Residual(), Relu(0.25))
-C_GAP = 11
+C_GAP = 16
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
 OTHER_EPILOGUE = (Scale(), Bias("m"), Scale("n"), Relu())
 
@@ -45,6 +46,15 @@ def variants(isa, kind):
         Microkernel(isa, kind, 2, 5, b_layout="panels", prefetch=PREFETCHES, runs=True),
         Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="column", **CHAIN),
         Microkernel(isa, kind, 2, 5, c_run=4, prefetch=PREFETCHES, epilogue=EPILOGUE),
+        *(replace(one, streams=one.can_stream) for one in streaming(isa, kind)),
+    )
+
+
+def streaming(isa, kind):
+    """Kernels that store past the caches, if they can."""
+    return (
+        Microkernel(isa, kind, 2, 5, start="overwrite", prefetch=PREFETCHES, epilogue=EPILOGUE),
+        Microkernel(isa, kind, 4, 2, "m", "column", "column", start="overwrite", c_run=4),
     )
 
 
@@ -129,12 +139,12 @@ def extras(draw, kernel, m, n, gap):
     return values, arguments, kept
 
 
-def result(kernel, c, gap):
+def result(kernel, c, gap, shift=0):
     """C with its vectorised dimension last, stored between canaries."""
     turned = c if kernel.vectorised == "n" else c.T
     if not kernel.c_panel:
         runs = (kernel.c_run, C_GAP) if kernel.c_run else (1, 0)
-        return stored(turned, "row", gap, fill=CANARY, runs=runs)
+        return stored(turned, "row", gap, fill=CANARY, runs=runs, shift=shift)
     return stored(turned.T, "panels", gap, kernel.c_panel, CANARY)
 
 
@@ -144,7 +154,7 @@ def in_order(kernel, z):
     return value if kernel.vectorised == "n" else value.T
 
 
-@pytest.mark.parametrize("index", range(13))
+@pytest.mark.parametrize("index", range(15))
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 @examples(25)
@@ -154,11 +164,13 @@ def test_exact_and_nothing_else_is_touched(isa, kind, index, data):
     most = 2 * max(kernel.width, kernel.scalars) + 3
     m, n = draw(st.integers(0, most), "m"), draw(st.integers(0, most), "n")
     k, gap = draw(st.integers(0, 13), "k"), draw(st.integers(0, 5))
+    if kernel.streams and draw(st.booleans(), "whole lines"):
+        gap = -(n if kernel.vectorised == "n" else m) % (64 // kind.size_bytes)
     count = draw(st.integers(0, 3)) if kernel.offsets else 1
     runs = (draw(st.integers(1, 9)), draw(st.integers(0, 20))) if kernel.runs else (1, 0)
     a, b, in_a, in_b = operands(draw, kernel, count, m, n, k, runs)
     before = whole(draw, m, n)
-    z = result(kernel, before.astype(kind.numpy), gap)
+    z = result(kernel, before.astype(kind.numpy), gap, draw(st.sampled_from((0, 0, 1, 8)), "shift"))
     surroundings = z.surroundings().copy()
     first, last = draw(st.booleans()), draw(st.booleans())
     values, more, _kept = extras(draw, kernel, m, n, gap)
@@ -224,6 +236,11 @@ def test_a_call_may_restrict_the_blocks_that_are_written():
         (
             {"a_layout": "column", "runs": True},
             "rows of a broadcast operand that come in runs have to lie along k; its other layout",
+        ),
+        (
+            {"streams": True},
+            "only whole lines that nothing is added to are stored past the caches; "
+            "C = A B by rows, blocks of a multiple of 64 bytes",
         ),
         (
             {"c_panel": 48},

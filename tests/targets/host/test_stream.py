@@ -19,6 +19,22 @@ from tilewright.targets.host import TARGET
 NEAR, FAR = "33554432", "256"
 """Bytes of the last cache: more than any result here, less than nearly every one."""
 
+IN_PLACE = """\
+def in_place():
+    c: tensor("f32", "output", rows=30, cols=64)
+    a: tensor("f32", "input", rows=30, depth=40)
+    b: tensor("f32", "input", depth=40, cols=64)
+    for col in range(2):
+        fill(c[at(0, 30), at(col * 32, 32)]("ab"), value=0.0)
+        gemm(
+            c[at(0, 30), at(col * 32, 32)]("mn"),
+            a[at(0, 30), at(0, 40)]("mk"),
+            b[at(0, 40), at(col * 32, 32)]("kn"),
+            vector="n",
+            dtype="f32",
+        )
+"""
+
 
 def hosts(last_cache_bytes: str) -> Machines:
     changes = {**NATIVE_SETTINGS, "memory.caches.l3.capacity_bytes": last_cache_bytes}
@@ -43,7 +59,21 @@ def test_streamed_results_are_exact(algorithm: str) -> None:
 @examples(1)
 def test_what_a_cache_keeps_is_not_streamed(batch: list[Case]) -> None:
     for _, artifact in emitted(batch):
-        assert "tw_stream_rows" not in "".join(artifact.files.values())
+        assert "_mm_sfence" not in "".join(artifact.files.values())
+
+
+def test_a_product_in_place_is_streamed_beyond_the_last_cache() -> None:
+    for last_cache_bytes, streamed in ((NEAR, False), (FAR, True)):
+        machine = hosts(last_cache_bytes)[0]
+        source = TARGET.emit(parse(IN_PLACE), machine).files["in_place.c"]
+        assert ("tw_stream_f32(z" in source) == (streamed and machine.core.vector_lanes > 2)
+        assert ("_mm_sfence();\n}" in source) == (streamed and machine.core.vector_lanes > 2)
+
+
+def test_what_is_added_to_is_not_streamed() -> None:
+    program = IN_PLACE.replace("value=0.0", "value=1.0")
+    source = TARGET.emit(parse(program), hosts(FAR)[0]).files["in_place.c"]
+    assert "tw_stream_f32(z" not in source
 
 
 def test_a_result_beyond_the_last_cache_is_streamed() -> None:

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, evaluate, product
+from tilewright.common.expr import Const, product
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
@@ -64,8 +64,8 @@ from tilewright.targets.host.packing import emit_copy, emit_pack, emit_stream
 from tilewright.targets.host.products import Product, Products
 from tilewright.targets.host.transform_text import Transform, emit_transform
 
-NO_CACHE = 2**62
-"""Of a machine without caches: everything is near."""
+_FENCE = "_mm_sfence();"
+"""After it others see what was stored past the caches."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class KernelText:
     isa: InstructionSet
     ahead: Ahead | None = None
     finish: Finish = PLAIN
-    last_cache_bytes: int = NO_CACHE
+    far: frozenset[str] = frozenset()
+    """Tensors that the last cache cannot keep."""
     index: str | None = None
     """C text of the number of a part, inside the loops that threads divide."""
 
@@ -91,21 +92,24 @@ class KernelText:
         return self.workspace.threads > 1
 
     def is_streamed(self, stmt: Transfer) -> bool:
-        """Whether a transfer writes to a tensor that the last cache cannot keep; only beside
-        products, whose vector operations the copy takes.
+        """Whether a transfer writes to a tensor that is far; only beside products, whose vector
+        operations the copy takes.
         """
-        tensor = self.program.tensor(stmt.tensor)
-        kind = dtype(tensor.dtype)
-        size = prod(int(evaluate(e, {})) for e in tensor.shape) * kind.size_bytes
+        kind = dtype(self.program.tensor(stmt.tensor).dtype)
         summed = any(one.kernel.dtype == kind for _, one in self.products.calls)
-        far = size > self.last_cache_bytes and stmt.buffer not in self.products.packed
-        return far and summed and stmt.direction == "put" and bool(self.isa.stream)
+        far = stmt.tensor in self.far and stmt.buffer not in self.products.packed
+        return far and summed and stmt.direction == "put" and self.isa.streams
 
     def streamed(self) -> dict[DType, None]:
         """The element types of such transfers."""
         transfers = (s for s in walk(self.program.body) if isinstance(s, Transfer))
         far = (s for s in transfers if self.is_streamed(s))
         return dict.fromkeys(dtype(self.program.buffer(s.buffer).dtype) for s in far)
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether anything is stored past the caches."""
+        return bool(self.streamed()) or any(one.kernel.streams for _, one in self.products.calls)
 
     def of_constants(self) -> KernelText:
         """The text of what runs ahead, which knows the constant as it is given."""
@@ -158,6 +162,8 @@ def emit_kernel(text: KernelText) -> str:
     with writer.block():
         _declarations(text, writer)
         _body(program.body, Scope(), text, writer)
+        if text.has_streams:
+            writer.line(_FENCE)
     if text.is_divided:
         writer.line()
         emit_team(name, parameters, text.workspace.threads, writer)
@@ -310,7 +316,7 @@ def _statement(stmt: Stmt, scope: Scope, text: KernelText, writer: CWriter) -> N
         case Call():
             _call(stmt, text, context)
         case Barrier() if text.is_divided and text.index is None:
-            writer.line(MEET)
+            _meet(text, writer)
         case Wait() | Barrier():
             pass
         case _:
@@ -328,7 +334,14 @@ def _loop(stmt: For, scope: Scope, text: KernelText, writer: CWriter) -> None:
     with writer.block(f"for (long {name} = 0; {name} < {extent}; {name}++)"):
         _body(stmt.body, inner, text, writer)
         if text.is_divided and text.index is None and meets_inside(stmt):
-            writer.line(MEET)
+            _meet(text, writer)
+
+
+def _meet(text: KernelText, writer: CWriter) -> None:
+    """All threads meet, and see what each has stored."""
+    if text.has_streams:
+        writer.line(_FENCE)
+    writer.line(MEET)
 
 
 def _divided_loop(

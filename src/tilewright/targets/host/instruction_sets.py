@@ -20,8 +20,8 @@ class InstructionSet:
     """One way to compute with vectors.
 
     `cpu_flags` are the words of /proc/cpuinfo that a processor needs, `compiler_flags` make gcc and
-    clang accept the text. `registers` counts vector registers. `stream` begins the name of the
-    intrinsic that stores a vector past the caches; empty where there is none.
+    clang accept the text. `registers` counts vector registers. Where one `streams`, it can store
+    whole vectors past the caches.
     """
 
     name: str
@@ -29,15 +29,15 @@ class InstructionSet:
     registers: int
     cpu_flags: tuple[str, ...] = ()
     compiler_flags: tuple[str, ...] = ()
-    stream: str = ""
+    streams: bool = False
 
     def lanes(self, kind: DType) -> int:
         """Elements of one vector."""
         return self.vector_bytes // kind.size_bytes
 
 
-AVX512 = InstructionSet("avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma"), "_mm512_stream")
-AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"), "_mm256_stream")
+AVX512 = InstructionSet("avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma"), True)
+AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"), True)
 PORTABLE = InstructionSet("portable", 16, 16)
 INSTRUCTION_SETS: tuple[InstructionSet, ...] = (AVX512, AVX2, PORTABLE)
 """Best first."""
@@ -70,6 +70,7 @@ _AVX512 = """\
 typedef __m512SUFFIX tw_vector_NAME;
 static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return _mm512_loadu_PS(p); }
 static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { _mm512_storeu_PS(p, v); }
+static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { _mm512_stream_PS(p, v); }
 static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
 {
     return _mm512_maskz_loadu_PS((__mmaskLANES)((1u << n) - 1), p);
@@ -117,6 +118,7 @@ _AVX2 = """\
 typedef __m256SUFFIX tw_vector_NAME;
 static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return _mm256_loadu_PS(p); }
 static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { _mm256_storeu_PS(p, v); }
+static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { _mm256_stream_PS(p, v); }
 static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
 {
     return _mm256_maskload_PS(p, tw_mask_NAME(n));

@@ -21,6 +21,8 @@ Prefetch = Literal["c", "rows", "panels"]
 PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 
 
+LINE_BYTES = 64
+"""Of a cache."""
 SET_BYTES = 4096
 """Addresses so far apart share a set of the first cache."""
 
@@ -44,7 +46,8 @@ class Microkernel:
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
     argument `last` says whether C is complete. Blocks along `inner` run inside those along the
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
-    the next block takes, and the panel of the other one that comes next.
+    the next block takes, and the panel of the other one that comes next. One that `streams` stores
+    C past the caches where its rows are whole lines; others see it after a fence.
     """
 
     isa: InstructionSet
@@ -63,6 +66,7 @@ class Microkernel:
     prefetch: frozenset[Prefetch] = frozenset()
     runs: bool = False
     c_run: int = 0
+    streams: bool = False
 
     def __post_init__(self) -> None:
         needed = self.vectors * self.scalars + self.vectors + 1
@@ -85,6 +89,11 @@ class Microkernel:
                 "rows of a broadcast operand that come in runs have to lie along k",
                 fix="its other layout",
             )
+        if self.streams and not (self.start == "overwrite" and self.can_stream):
+            raise ScheduleError(
+                "only whole lines that nothing is added to are stored past the caches",
+                fix=f"C = A B by rows, blocks of a multiple of {LINE_BYTES} bytes",
+            )
         panel, width = self.c_panel, self.width
         if panel % self.lanes or (panel and panel % width and width % panel):
             raise ScheduleError(
@@ -101,6 +110,12 @@ class Microkernel:
     def width(self) -> int:
         """Elements of the register block along the vectors."""
         return self.vectors * self.lanes
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether a row of a block is whole lines that may be stored past the caches."""
+        lines = self.width * self.dtype.size_bytes % LINE_BYTES == 0
+        return self.isa.streams and lines and not self.c_panel
 
     @property
     def vector_layout(self) -> Layout:

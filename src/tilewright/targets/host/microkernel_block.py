@@ -11,10 +11,8 @@ from dataclasses import dataclass
 
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.epilogue import Place, Residual, applied, parameter, parameters
-from tilewright.targets.host.microkernel import Microkernel
+from tilewright.targets.host.microkernel import LINE_BYTES, Microkernel
 
-LINE_BYTES = 64
-"""Of a cache."""
 _ROWS_PER_BASE = 7
 """Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
@@ -148,7 +146,8 @@ class Block:
                 with writer.block(f"if ({self._at_line(number)})"):
                     for i in range(self.height):
                         here = self._offset_of(i, column)
-                        writer.line(f"__builtin_prefetch(z + {here}, 1);")
+                        if not kernel.streams:
+                            writer.line(f"__builtin_prefetch(z + {here}, 1);")
                         for name in self._residuals():
                             writer.line(f"__builtin_prefetch({name} + {here}, 0, 2);")
         if runs_ahead(kernel):
@@ -242,12 +241,23 @@ class Block:
             with writer.block("if (last)"):
                 for i, v in self._cells():
                     self._write_epilogue(writer, i, v)
+        if self.kernel.streams and not self.tail:
+            with writer.block(f"if ({self._has_whole_lines()})"):
+                for i, v in self._cells():
+                    writer.line(f"tw_stream_{kind}({self._z(i, v)}, s{i}_{v});")
+                writer.line("return;")
         for i, v in self._cells():
             at, sum_ = self._z(i, v), f"s{i}_{v}"
             if self._is_partial(v):
                 writer.line(f"tw_store_first_{kind}({at}, tail, {sum_});")
             else:
                 writer.line(f"tw_store_{kind}({at}, {sum_});")
+
+    def _has_whole_lines(self) -> str:
+        """Whether all rows of C begin at lines."""
+        size = self.kernel.dtype.size_bytes
+        steps = "(ldz | z_gap)" if self.kernel.c_run else "ldz"
+        return f"((unsigned long)z | (unsigned long){steps} * {size}) % {LINE_BYTES} == 0"
 
     def _loaded(self, at: str, v: int) -> str:
         if self._is_partial(v):

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.epilogue import advanced
-from tilewright.targets.host.microkernel import SET_BYTES, Microkernel, row_counts
+from tilewright.targets.host.microkernel import LINE_BYTES, SET_BYTES, Microkernel, row_counts
 from tilewright.targets.host.microkernel_block import (
-    LINE_BYTES,
     Block,
     declared,
     runs_ahead,

@@ -55,7 +55,8 @@ static void NAME(long rows, long columns, long padded, const TYPE *restrict x, l
 
 
 _STREAM = """\
-/* The same where no cache keeps what is written: whole lines go to memory unread. */
+/* The same where no cache keeps what is written: whole lines go to memory unread. Others see them
+   after a fence. */
 static void NAME(long rows, long columns, long padded, const TYPE *restrict x, long x_stride,
         TYPE *restrict to, long to_stride)
 {
@@ -65,8 +66,7 @@ static void NAME(long rows, long columns, long padded, const TYPE *restrict x, l
     }
     for (long i = 0; i < rows; i++, x += x_stride, to += to_stride)
         for (long j = 0; j < columns; j += LANES)
-            STORE(to + j, tw_load_KIND(x + j));
-    _mm_sfence();
+            tw_stream_KIND(to + j, tw_load_KIND(x + j));
 }
 """
 
@@ -86,13 +86,11 @@ def emit_copy(name: str, kind: DType) -> str:
 
 def emit_stream(name: str, plain: str, kind: DType, isa: InstructionSet) -> str:
     """C text of the function `name`, which does what `plain` does for memory that is far away; the
-    instruction set has a store for that (`InstructionSet.stream`).
+    instruction set can do that (`InstructionSet.streams`).
     """
     lanes = isa.lanes(kind)
     text = _named(_STREAM, name, kind).replace("PLAIN", plain).replace("KIND", str(kind))
-    store = f"{isa.stream}_{'ps' if kind.size_bytes == 4 else 'pd'}"
-    text = text.replace("STORE", store).replace("LANES", str(lanes))
-    return text.replace("BYTES", str(isa.vector_bytes))
+    return text.replace("LANES", str(lanes)).replace("BYTES", str(isa.vector_bytes))
 
 
 def _named(text: str, name: str, kind: DType) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
+from tilewright.cost.stores import passes_caches
 from tilewright.ir.chains import Chain, chains_of
 from tilewright.ir.matrix import as_view, product_forms
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
@@ -165,6 +166,8 @@ def _product(
         runs=(a if vectorised == "n" else b).form.runs is not None,
         c_run=_run(c),
     )
+    if kernel.start == "overwrite" and kernel.can_stream:
+        kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
     rows = _extent(c.view, "m" if vectorised == "n" else "n")
     return Product(c, a, b, links, chain.first, kernel, _heights(kernel, rows, scope))
 
@@ -213,6 +216,14 @@ def _prefetched(
         if size > caches.l2.capacity_bytes // 2:
             found.add("panels")
     return frozenset(found)
+
+
+def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
+    """Whether a result that is written once goes past the caches."""
+    if not isinstance(c, Tile):
+        return False
+    at_start = dict.fromkeys(frozenset().union(*(free_vars(r.extent) for r in c.ranges)), 0)
+    return bool(passes_caches(c, program, machine, at_start))
 
 
 def _heights(kernel: Microkernel, rows: Expr, scope: Scope) -> frozenset[int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
+from tilewright.cost.stores import is_far
 from tilewright.ir.nodes import Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
@@ -23,7 +24,7 @@ from tilewright.targets.base import (
 from tilewright.targets.c_names import Naming, buffer_end, buffer_infos, name_program, tensor_infos
 from tilewright.targets.host.ahead import Ahead, split_ahead
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
-from tilewright.targets.host.emit_kernel import NO_CACHE, KernelText, emit_kernel
+from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
 from tilewright.targets.host.emit_threads import private_tensors
 from tilewright.targets.host.finish import PLAIN, Finish, with_finish
 from tilewright.targets.host.native import FLAGS
@@ -122,10 +123,9 @@ def _artifact(
     own = private_tensors(program) if machine.thread_count > 1 else None
     workspace = _workspace(tensors, buffers, machine, own)
     isa = instruction_set_of(machine)
-    caches = machine.memory.caches
-    last = caches.l3.capacity_bytes if caches else NO_CACHE
+    far = frozenset(t.name for t in program.tensors if is_far(t, machine, {}))
     text = KernelText(
-        program, naming, products, tensors, buffers, workspace, isa, ahead, finish, last
+        program, naming, products, tensors, buffers, workspace, isa, ahead, finish, far
     )
     plan = _build_plan(naming, compiler_flags(machine))
     command = " ".join(plan.steps[0].command)

@@ -1,0 +1,36 @@
+"""Which results go to memory past the caches: those that no cache would keep, in whole lines.
+
+In: a program, a machine and the values of its parameters. Out: truth values, of the values' form.
+Whole lines that are stored so need not be read first, and push nothing out of the caches. The same
+rule prices candidates and decides what code is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Value, evaluate, product
+from tilewright.ir.nodes import Program, Tensor, Tile
+from tilewright.machine import Machine
+
+
+def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Whether the last cache cannot keep a tensor."""
+    caches = machine.memory.caches
+    if caches is None:
+        return False
+    size = evaluate(product(tensor.shape), env) * dtype(tensor.dtype).size_bytes
+    return size > caches.l3.capacity_bytes
+
+
+def passes_caches(
+    tile: Tile, program: Program, machine: Machine, env: Mapping[str, Value]
+) -> Value:
+    """Whether a result that is written once, in place, goes past the caches: its tensor is far, its
+    rows are whole lines of main memory.
+    """
+    tensor, line = program.tensor(tile.tensor), machine.memory.main.alignment_bytes
+    row, part = (evaluate(e, env) for e in (tensor.shape[-1], tile.ranges[-1].extent))
+    size = dtype(tensor.dtype).size_bytes
+    return is_far(tensor, machine, env) & (row * size % line == 0) & (part * size % line == 0)
