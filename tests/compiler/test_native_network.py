@@ -15,10 +15,13 @@ from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
-from tilewright.ops import Bias, Binary, Unary, conv2d
+from tilewright.ops import Bias, Binary, Concat, Unary, conv2d
+from tilewright.ops.op import Shape
 from tilewright.targets.host.network.run import NetworkCode
 
 pytestmark = pytest.mark.hypothesis
+
+DIRECT = Search("direct")
 
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
@@ -66,7 +69,7 @@ def residual_block() -> Network:
 
 
 def test_kernels_finish_what_follows_them_where_they_can() -> None:
-    code = generated(residual_block(), load_machine("host_avx2"), Search("direct"))
+    code = generated(residual_block(), load_machine("host_avx2"), DIRECT)
     conv = "conv2d 1x32x12x12 -> 32"
     assert [(s.name, s.label) for s in code.stages if "direct" in s.algorithm] == [
         ("first", f"{conv}, 3x3 s1 p1 + bias, leaky_relu, border"),
@@ -78,3 +81,20 @@ def test_kernels_finish_what_follows_them_where_they_can() -> None:
         ("last", f"{conv}, 1x1 s1 p0"),
         ("last_bias_tanh", "bias, tanh"),
     ]
+
+
+def test_tensors_are_joined_in_the_form_that_the_next_kernel_reads() -> None:
+    net, half, whole = NetworkBuilder("joined", "f32"), (1, 16, 12, 12), (1, 32, 12, 12)
+
+    def layer(name: str, x: str, shape: Shape) -> str:
+        op = conv2d(
+            batch=1, in_channels=shape[1], out_channels=16, height=12, width=12, kernel=3,
+            padding=1, dtype="f32",
+        )  # fmt: skip
+        return net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+
+    parts = [layer(name, net.input(f"x_{name}", half), half) for name in "ab"]
+    joined = net.apply(Concat((half, half), 1, "f32"), *parts, name="joined")
+    code = generated(net.finish((layer("c", joined, whole),)), load_machine("host_avx2"), DIRECT)
+    names = [s.name for s in code.stages if not s.name.startswith(("x_", "output"))]
+    assert names == ["a", "b", "joined_0", "joined_1", "c"]

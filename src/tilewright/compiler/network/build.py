@@ -282,20 +282,21 @@ class _Builder:
         self.held[group.output] = Operand(y.value, row_major(op.out_shape))
 
     def _concat(self, group: Group, op: Concat) -> None:
-        """Each tensor into its part of the result."""
-        whole = row_major(op.out_shape)
+        """Each tensor into its part of the result; the first pass zeroes what is around all."""
+        whole = self._target(group.output, row_major(op.out_shape), op.out_shape)
+        if [d.step for d in whole.along(op.axis)] != [1]:
+            whole = row_major(op.out_shape)
         value, start = self.memory.arena(whole.elements), 0
         for number, (name, shape) in enumerate(
             zip(group.first.inputs, op.input_shapes, strict=True)
         ):
-            before = tuple(start if axis == op.axis else 0 for axis in range(len(shape)))
-            dims = [StoredDim(axis, 1, extent) for axis, extent in enumerate(op.out_shape)]
-            part = Operand(value, Form(shape, tuple(d for d in dims if d.extent > 1), before))
+            before = list(whole.before)
+            before[op.axis] += start
+            part = Operand(value, Form(shape, whole.dims, tuple(before)))
             x = self._affine_forms(part.form, [self._operand(name, shape)], shape)
+            copy = Map(part, tuple(x), fill=number == 0 and whole.has_zeros)
             label = f"{op.describe()}, part {number}"
-            self._append(
-                group, f"{group.first.name}_{number}", label, Map(part, tuple(x), fill=False)
-            )
+            self._append(group, f"{group.first.name}_{number}", label, copy)
             start += shape[op.axis]
         self.held[group.output] = Operand(value, whole)
 
