@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.compiler.pipeline import compile
+from tilewright.compiler.entry import compile
 from tilewright.ir.nodes import Barrier, For
 from tilewright.ir.parser import parse
 from tilewright.ir.threads import busiest_thread, meetings
