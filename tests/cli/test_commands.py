@@ -204,7 +204,9 @@ def test_what_runs_here_is_not_simulated(tmp_path):
         "error: machine 'host_avx2' is this computer: it is measured, not simulated\n"
         "  fix: tilewright run, or another --machine\n"
     )
-    assert "by the model" in run("explain", tmp_path / "k").stdout
+    text = run("explain", tmp_path / "k", "--roofline").stdout
+    assert "by the model" in text
+    assert "roofline of one core group (model): peak " in text
     checked = run("check", tmp_path / "k", "-m", "host_avx2").stdout
     assert checked.endswith("2 checks on host_avx2, 0 refused\n")
 

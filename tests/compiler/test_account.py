@@ -40,6 +40,14 @@ def test_causes_are_what_the_search_priced_for_the_busiest_thread(
     assert all(r.waiting_cycles >= 0 for r in found.rejected)
 
 
+@pytest.mark.parametrize(("op", "algorithm"), CASES, ids=[name for _, name in CASES])
+def test_no_product_is_faster_than_the_peak_of_its_element_type(op: Op, algorithm: str) -> None:
+    machine = load_machine("host_avx2")
+    roof = compile(op, machine, algorithm=algorithm, measure=False).roofline()
+    assert roof.peak_flops == machine.peak_flops_of("f32")
+    assert 0.5 < roof.execution_efficiency < 1
+
+
 BLOCKS = """\
 def blocks():
     y: tensor("f32", "output", rows=10, cols=8)

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.common.errors import GraphError
+from tilewright.compiler.account import every_call
 from tilewright.compiler.analysis import changes_that_help
 from tilewright.compiler.artifact import (
     KERNEL_FILE,
@@ -59,8 +60,10 @@ def explain_command(
         helping = changes_that_help(piece, found.layer.algorithm, program, stored.machine)
         found = structs.replace(found, changes=helping)
     if levels:
-        useful = simulate(program, stored.machine).useful_flops
-        found = structs.replace(found, roofline=roofline(program, stored.machine, useful))
+        simulated = found.layer.timed_by == "simulated"
+        useful = simulate(program, stored.machine).useful_flops if simulated else None
+        levelled = roofline(every_call(program), stored.machine, useful)
+        found = structs.replace(found, roofline=levelled)
     output.value(found)
     output.show(explain_text(found).rstrip("\n"))
     if found.roofline is not None:

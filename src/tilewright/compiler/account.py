@@ -13,13 +13,12 @@ from typing import TypeAlias
 from msgspec import structs
 
 from tilewright.cost.timing import (
-    call_cycles,
     issue_cycles,
     matrix_flops,
     moved_bytes,
     transfer_cycles,
 )
-from tilewright.cost.totals import CallGroup, TransferGroup, executed
+from tilewright.cost.totals import TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
 from tilewright.ir.threads import busiest_thread, meetings
 from tilewright.machine import Machine
@@ -72,6 +71,12 @@ def simulated_account(run: KernelRun) -> Account:
     )
 
 
+def every_call(program: Program) -> Program:
+    """What of a program runs with every call, not once ahead of them."""
+    _, found = split_ahead(program)
+    return found
+
+
 def _cause_rows(causes: Mapping[tuple[str, str], float], cycles: int) -> list[CauseRow]:
     """Whole cycles of each cause, the largest first; they sum to `cycles`."""
     rows = [CauseRow(kind, subject, round(c)) for (kind, subject), c in causes.items() if round(c)]
@@ -92,7 +97,7 @@ def model_account(
 
     What calls, copies and barriers do not explain of the estimate is waiting for operands in place.
     """
-    _, program = split_ahead(program)
+    program = every_call(program)
     _, all_calls = executed(program, machine)
     own = replace(program, body=busiest_thread(program.body))
     transfers, calls = executed(own, machine)
@@ -103,7 +108,7 @@ def model_account(
     for call in calls:
         kind = "compute useful" if call.stmt.primitive == "gemm" else "primitive"
         key = (kind, call.stmt.primitive)
-        causes[key] = causes.get(key, 0.0) + call.count * _call_cycles(call, program, machine)
+        causes[key] = causes.get(key, 0.0) + call.count * cycles_of(call, program, machine)
     for moved in transfers:
         key = ("copy", f"{moved.stmt.tensor} {moved.stmt.direction}")
         causes[key] = causes.get(key, 0.0) + moved.count * _copy_cycles(moved, machine)
@@ -128,12 +133,6 @@ def _bound(rows: Sequence[CauseRow]) -> str:
         name = names.get(row.kind, "compute")
         parts[name] = parts.get(name, 0) + row.cycles
     return max(parts, key=lambda part: parts[part]) if parts else "compute"
-
-
-def _call_cycles(group: CallGroup, program: Program, machine: Machine) -> float:
-    kind = program.element_type(group.stmt.operands[0])
-    attributes = {"dtype": kind, **dict(group.stmt.attributes)}
-    return float(call_cycles(machine, group.stmt.primitive, group.dims, attributes))
 
 
 def _copy_cycles(group: TransferGroup, machine: Machine) -> float:

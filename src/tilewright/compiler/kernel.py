@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec import structs
 
 from tilewright.common.errors import GraphError, ShapeError, SimulationError, ToolError
-from tilewright.compiler.account import Account, model_account, simulated_account
+from tilewright.compiler.account import Account, every_call, model_account, simulated_account
 from tilewright.compiler.analysis import changes_that_help, explanation, layer_result
 from tilewright.compiler.artifact import new_folder, write_kernel, write_network
 from tilewright.compiler.checking import (
@@ -162,7 +162,7 @@ class Kernel:
 
     def roofline(self) -> Roofline:
         """Bandwidth required and available at each level of the memories (swDNN III-D)."""
-        return roofline(self.program, self.machine, self.account.useful_flops)
+        return roofline(every_call(self.program), self.machine, self.account.useful_flops)
 
     def explain(self) -> str:
         """Where the time goes, what bounds it, what would help, what else was tried."""

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.cost.timing import call_cycles, matrix_flops, moved_bytes, transfer_cycles
-from tilewright.cost.totals import CallGroup, TransferGroup, executed
+from tilewright.cost.timing import matrix_flops, moved_bytes, transfer_cycles
+from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 
@@ -85,11 +85,13 @@ class Roofline(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Work:
-    """What all cores of the group do in matrix products."""
+    """What all cores of the group do in matrix products, on vectors of so many elements."""
 
     peak_flops: float
     flops: int
     execution_efficiency: float
+    lanes: int
+    vector_bytes: int
 
     def stream(
         self, name: str, size: int, seconds: float, moved: int = 0, blocks: int = 0
@@ -131,22 +133,26 @@ def roofline(program: Program, machine: Machine, useful_flops: int | None = None
         useful_fraction=useful,
         execution_efficiency=work.execution_efficiency,
         levels=levels,
-        direct=_level(work, DIRECT, (_direct_stream(work, calls, machine),)),
+        direct=_level(work, DIRECT, (_direct_stream(work, machine),)),
         squared_flops=useful * min(level.squared_flops for level in levels),
         roofline_flops=useful * min(work.peak_flops * work.execution_efficiency, least),
     )
 
 
 def _work(program: Program, machine: Machine, calls: Iterable[CallGroup]) -> _Work:
-    flops, cycles = 0, 0.0
+    flops, cycles, kind = 0, 0.0, "f64"
     for group in calls:
         name, dims = group.stmt.primitive, group.dims
+        if name == "gemm":
+            kind = str(group.stmt.attribute("dtype", kind))
         flops += group.count * machine.cores * int(matrix_flops(name, dims, machine))
-        cycles += group.count * float(call_cycles(machine, name, dims, dict(group.stmt.attributes)))
+        cycles += group.count * cycles_of(group, program, machine)
     if not flops:
         raise ProgramError(f"program {program.name!r} has no matrix product to set a roof over")
-    per_cycle = machine.cores * machine.core.flops_per_cycle
-    return _Work(float(per_cycle * machine.clock_hz), flops, flops / per_cycle / cycles)
+    per_cycle = machine.cores * machine.core.peak_flops_per_cycle(kind)
+    lanes = machine.core.lanes(kind)
+    peak = float(per_cycle * machine.clock_hz)
+    return _Work(peak, flops, flops / per_cycle / cycles, lanes, lanes * dtype(kind).size_bytes)
 
 
 def _memory_streams(
@@ -181,45 +187,34 @@ def _register_streams(
     A scalar that is replicated over a vector takes the slot of a vector, and what comes over a bus
     takes the slot of a load. Results are loaded and stored once per step of the mesh.
     """
-    factors = results = vector = 0
+    factors = results = 0
     for group in calls:
         if group.stmt.primitive == "gemm":
-            blocks = group.count * machine.cores * machine.mesh.columns * _blocks(group, machine)
+            blocks = group.count * machine.cores * machine.mesh.columns
+            blocks *= _blocks(group, machine, work.lanes)
             gemm = machine.primitives.gemm
             height, width = gemm.register_block_vectors, gemm.register_block_scalars
-            vector = _vector_bytes(group, machine)
-            factors += blocks * group.dims["k"] * (height + width) * vector
-            results += blocks * 2 * height * width * vector
-    rate = machine.cores * vector * machine.clock_hz / machine.primitives.vector.load_cycles
+            factors += blocks * group.dims["k"] * (height + width) * work.vector_bytes
+            results += blocks * 2 * height * width * work.vector_bytes
+    loads_per_second = machine.cores * machine.clock_hz / machine.primitives.vector.load_cycles
+    rate = loads_per_second * work.vector_bytes
     return (
         work.stream("factors", factors, factors / rate),
         work.stream("results", results, results / rate),
     )
 
 
-def _blocks(group: CallGroup, machine: Machine) -> int:
+def _blocks(group: CallGroup, machine: Machine, lanes: int) -> int:
     """Register blocks of one core's part."""
     gemm = machine.primitives.gemm
     by = str(group.stmt.attribute("vector", "m"))
-    along, across = (
-        (group.dims["m"], group.dims["n"])
-        if by == "m"
-        else (
-            group.dims["n"],
-            group.dims["m"],
-        )
-    )
-    rows = -(-along // (gemm.lanes * gemm.register_block_vectors))
+    along, across = group.dims[by], group.dims["n" if by == "m" else "m"]
+    rows = -(-along // (lanes * gemm.register_block_vectors))
     return rows * -(-across // gemm.register_block_scalars)
 
 
-def _vector_bytes(group: CallGroup, machine: Machine) -> int:
-    return machine.core.vector_lanes * dtype(str(group.stmt.attribute("dtype", "f64"))).size_bytes
-
-
-def _direct_stream(work: _Work, calls: Iterable[CallGroup], machine: Machine) -> Stream:
+def _direct_stream(work: _Work, machine: Machine) -> Stream:
     """Every multiply-add fetches its factors and its sum from main memory."""
-    product = next(group for group in calls if group.stmt.primitive == "gemm")
-    multiply_adds = work.flops // (2 * machine.core.vector_lanes)
-    size = multiply_adds * _VECTORS_PER_MULTIPLY_ADD * _vector_bytes(product, machine)
+    multiply_adds = work.flops // (2 * work.lanes)
+    size = multiply_adds * _VECTORS_PER_MULTIPLY_ADD * work.vector_bytes
     return work.stream("multiply-adds", size, size / machine.memory.main.direct_bytes_per_second)

@@ -20,6 +20,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
 from tilewright.cost.timing import (
     TransferShape,
+    call_cycles,
     call_dims,
     chain_dims,
     shape_of,
@@ -87,6 +88,13 @@ def executed(
             case _:
                 assert_never(place.stmt)
     return tuple(transfers), tuple(calls)
+
+
+def cycles_of(group: CallGroup, program: Program, machine: Machine) -> float:
+    """Cycles of one call of a group."""
+    kind = program.element_type(group.stmt.operands[0])
+    attributes = {"dtype": kind, **dict(group.stmt.attributes)}
+    return float(call_cycles(machine, group.stmt.primitive, group.dims, attributes))
 
 
 def _places(
