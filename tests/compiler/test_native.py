@@ -126,7 +126,7 @@ def test_without_a_compiler_the_message_says_what_to_install(monkeypatch):
     [
         (
             {"groups.count": "2"},
-            "machine 'host' has 2 groups, the host's kernels run on one thread; "
+            "machine 'host' has 2 groups, this computer is one: its threads share a memory; "
             "--set groups.count=1 --threads N",
         ),
         (

@@ -149,6 +149,13 @@ def test_sums_are_finished_by_the_last_part_of_k_alone(golden) -> None:
     assert [t.name for t in artifact.tensors] == ["a", "bias0", "residual1", "b", "c"]
 
 
+def test_a_kernel_may_take_any_number_of_tensors() -> None:
+    machine, finish = load_machine("host_portable"), Finish((Residual(),) * 9)
+    artifact = TARGET.emit(parse(IN_PLACE), machine, finish)
+    given = {t.name: np.ones(t.shape, np.float32) for t in artifact.tensors if t.is_given}
+    assert (TARGET.run(artifact, machine, given)["c"] == 64 + 9).all()
+
+
 def test_results_that_go_through_a_buffer_are_not_finished() -> None:
     through = IN_PLACE.replace(
         'c[at(0, 6), at(0, 32)]("mn")', 'c_tile[0](shape=(6, 32), roles="mn")'

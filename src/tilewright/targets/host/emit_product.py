@@ -32,14 +32,9 @@ def emit_product_call(
     if one.links.count == 1:
         context.writer.call(name, arguments + finished)
         return
-    scalar, vector = (
-        (one.links.a, one.links.b)
-        if one.kernel.vectorised == "n"
-        else (
-            one.links.b,
-            one.links.a,
-        )
-    )
+    scalar, vector = one.links.a, one.links.b
+    if one.kernel.vectorised == "m":
+        scalar, vector = vector, scalar
     with context.writer.block():
         for operand, offsets in (("scalar", scalar), ("vector", vector)):
             fixed = "static " if all(isinstance(o, Const) for o in offsets) else ""

@@ -23,7 +23,6 @@ from tilewright.targets.host.native import load_library, native_instruction_sets
 from tilewright.targets.host.products import compiler_flags, instruction_set_of
 
 _PAGE_BYTES = 4096
-_MOST_ARGUMENTS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class BoundKernel:
         pointers = [array.ctypes.data for array in (*self.arrays.values(), self.workspace)]
         arguments = (ctypes.c_void_p * len(pointers))(*pointers)
         entry = self.kernel.library[self.kernel.artifact.name]
-        _repeater()(ctypes.c_long(calls), entry, len(pointers), arguments)
+        _repeater(len(pointers))(ctypes.c_long(calls), entry, arguments)
 
     def outputs(self) -> dict[str, Array]:
         """Copies of the output tensors, shaped as declared."""
@@ -99,17 +98,19 @@ def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
 
 
 @cache
-def _repeater() -> Any:
-    """The C function that calls a kernel so that the time between calls is nothing."""
-    cases = []
-    for count in range(1, _MOST_ARGUMENTS + 1):
-        kinds = ", ".join(["void *"] * count)
-        given = ", ".join(f"p[{i}]" for i in range(count))
-        call = f"((void (*)({kinds}))kernel)({given})"
-        cases.append(f"case {count}: for (i = 0; i < calls; i++) {call}; return;")
-    head = "void tw_repeat(long calls, void (*kernel)(void), int count, void **p)"
-    body = "\n    ".join(cases)
-    text = f"{head}\n{{\n    long i;\n    switch (count) {{\n    {body}\n    }}\n}}\n"
+def _repeater(arguments: int) -> Any:
+    """The C function that calls a kernel of so many arguments, so that the time between calls is
+    nothing.
+    """
+    kinds = ", ".join(["void *"] * arguments)
+    given = ", ".join(f"p[{i}]" for i in range(arguments))
+    text = f"""\
+void tw_repeat(long calls, void (*kernel)({kinds}), void **p)
+{{
+    for (long i = 0; i < calls; i++)
+        kernel({given});
+}}
+"""
     return load_library({"repeat.c": text}).tw_repeat
 
 

@@ -68,8 +68,8 @@ class HostTarget:
             )
         if machine.groups.count > 1:
             raise ProgramError(
-                f"machine {machine.name!r} has {machine.groups.count} groups, the host's kernels "
-                "run on one thread",
+                f"machine {machine.name!r} has {machine.groups.count} groups, this computer is "
+                "one: its threads share a memory",
                 fix="--set groups.count=1 --threads N",
             )
         ahead, program = split_ahead(instantiate(program, _ONE_CORE))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tilewright.common.errors import ProgramError
 from tilewright.targets.c_writer import CWriter
@@ -99,7 +98,7 @@ def collapsed(
     """The same with loops joined that run on where an inner one ends, for all addresses."""
     kept = list(range(len(levels)))
     joined = list(levels)
-    for outer, inner in reversed(list(pairwise(range(len(levels))))):
+    for outer in reversed(range(len(levels) - 1)):
         after = kept[kept.index(outer) + 1]
         plain = not (joined[outer].rest or joined[after].rest or _bounds_use(joined[outer], levels))
         count = joined[after].count
@@ -107,7 +106,6 @@ def collapsed(
             level = joined[after]
             joined[after] = Level(level.axis, level.step, count * joined[outer].count, level.name)
             kept.remove(outer)
-        del inner
     shorter = tuple(Address(a.start, tuple(a.strides[k] for k in kept)) for a in addresses)
     return tuple(joined[k] for k in kept), shorter
 
