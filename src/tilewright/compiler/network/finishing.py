@@ -10,7 +10,7 @@ from __future__ import annotations
 from tilewright.compiler.network.fuse import Elementwise, Group
 from tilewright.ops import Binary, Unary
 from tilewright.targets.host.epilogue import Bias, Relu, Residual, parameter
-from tilewright.targets.host.finish import Border, Finish
+from tilewright.targets.host.finish import NO_BORDER, Border, Finish
 from tilewright.targets.host.network.constants import Channels
 from tilewright.targets.host.network.form import Form, StoredDim
 
@@ -48,7 +48,7 @@ def taken_by(group: Group, finish: Finish) -> dict[str, Channels | str]:
 def words_of(group: Group, finish: Finish) -> list[str]:
     """What the kernel does besides, for people."""
     words = [*(["bias"] if group.affine else []), *(step.op.kind for step in group.steps)]
-    return words + (["border"] if finish.border != Border() else [])
+    return words + (["border"] if finish.border != NO_BORDER else [])
 
 
 def _step(step: Elementwise, form: Form) -> Residual | Relu | None:
@@ -76,7 +76,7 @@ def border_between(natural: Form, wanted: Form) -> Border | None:
     True
     """
     if natural == wanted:
-        return Border()
+        return NO_BORDER
     if len(natural.shape) != 4 or natural.shape != wanted.shape or any(natural.before):
         return None
     extents = {d.axis: d.extent for d in wanted.dims if d.axis in (_ROWS, _COLUMNS)}

@@ -6,6 +6,7 @@ In: values as stages are appended. Out: all values with their places in arena an
 from __future__ import annotations
 
 from math import prod
+from typing import Literal
 
 from tilewright.common.dtypes import DType
 from tilewright.ops.op import Shape
@@ -24,12 +25,9 @@ class Memory:
         self._kind = kind
         self._known: dict[Recipe, int] = {}
 
-    def argument(self, place_: str, number: int, shape: Shape) -> int:
+    def argument(self, which: Literal["input", "output"], number: int, shape: Shape) -> int:
         """Input or output number `number` of the network."""
-        elements = prod(shape)
-        if place_ == "input":
-            return self._add(Value("input", elements, number))
-        return self._add(Value("output", elements, number))
+        return self._add(Value(which, prod(shape), number))
 
     def arena(self, elements: int) -> int:
         """A value that lives from the first stage that names it to the last."""
@@ -48,7 +46,7 @@ class Memory:
         """(all values with their offsets, bytes of the arena)."""
         lives: dict[int, Life] = {}
         for number, stage in enumerate(stages):
-            for value in {v for group in used_values(stage.work) for v in group}:
+            for value in used_values(stage.work):
                 if self.values[value].place == "arena":
                     size = self.values[value].elements * self._kind.size_bytes
                     first = lives[value].first if value in lives else number

@@ -13,7 +13,7 @@ from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.winograd import points_of
 from tilewright.targets.elementwise_calls import CallContext
-from tilewright.targets.host.finish import PLAIN, Border, Finish, arguments_of
+from tilewright.targets.host.finish import NO_BORDER, PLAIN, Finish, arguments_of
 from tilewright.targets.host.instruction_sets import InstructionSet
 from tilewright.targets.host.transform_text import Direction, Transform
 from tilewright.targets.loop_nest import view_offset
@@ -57,7 +57,7 @@ def emit_transform_call(
     first, second = (as_view(o, context.program) for o in call.operands)
     pixels, points = (first, second) if one.direction == "output" else (second, first)
     extents = [_extent(points, role) for role in "tqp"]
-    border = finish.border if one.direction == "output" else Border()
+    border = finish.border if one.direction == "output" else NO_BORDER
     left = [_left(pixels, "r", border.bottom), _left(pixels, "c", border.right)]
     arguments = [context.c(e) for e in (*extents, *left)]
     for view, roles in ((pixels, "rcq"), (points, "xtq")):

@@ -121,14 +121,14 @@ class NetworkPlan(Struct, frozen=True):
     threads: int = 1
 
 
-def used_values(work: Work) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(values that are read, values that are written)."""
+def used_values(work: Work) -> frozenset[int]:
+    """The values that are read or written."""
     match work:
         case KernelCall(_, arguments, _):
-            return arguments, arguments
+            return frozenset(arguments)
         case Map(y, operands, _, _):
-            return tuple(o.value for o in operands), (y.value,)
+            return frozenset((y.value, *(o.value for o in operands)))
         case Pool(_, x, y):
-            return (x.value,), (y.value,)
+            return frozenset((x.value, y.value))
         case Rows(_, x, y):
-            return (x,), (y,)
+            return frozenset((x, y))
