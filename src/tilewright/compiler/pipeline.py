@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tilewright.common.errors import GraphError, ScheduleError
+from tilewright.common.progress import Progress
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
-from tilewright.compiler.network.search import Progress
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op

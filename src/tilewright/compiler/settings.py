@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
-from tilewright.compiler.network.search import Progress, silent
+from tilewright.common.progress import Progress, silent
 from tilewright.ops import Op
 from tilewright.tune.records import Records
 

@@ -15,10 +15,9 @@ from tilewright.targets.host.calibrate import KernelSample, measure_host
 from tilewright.targets.host.detect import detect_host
 from tilewright.targets.host.instruction_sets import AVX512
 from tilewright.targets.host.kernel_speed import default_kernel
+from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.probes import (
-    address,
-    aligned,
     load_probes,
     peak_flops_per_call,
 )

@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import IO
 
 from tilewright.common.errors import ToolError
-from tilewright.compiler.network.search import Progress, Search
+from tilewright.common.progress import Progress
+from tilewright.compiler.network.search import Search
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.targets.host.network.run import NetworkCode

@@ -7,12 +7,13 @@ a process of its own.
 
 from __future__ import annotations
 
+from tilewright.common.progress import Progress, silent
 from tilewright.compiler.network.build import build_plan
 from tilewright.compiler.network.forms import Forms
 from tilewright.compiler.network.fuse import grouped
 from tilewright.compiler.network.kernels import Kernels
 from tilewright.compiler.network.layouts import Layouts, Way
-from tilewright.compiler.network.search import Progress, Search, silent
+from tilewright.compiler.network.search import Search
 from tilewright.graph.graph import Network
 from tilewright.graph.names import safe_name
 from tilewright.machine import Machine

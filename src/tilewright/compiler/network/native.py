@@ -19,10 +19,11 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ToolError
+from tilewright.common.progress import Progress, silent
 from tilewright.compiler.artifact import new_folder, write_native
 from tilewright.compiler.network.apart import generated_apart
 from tilewright.compiler.network.cache import cached_code
-from tilewright.compiler.network.search import BY_THE_MODEL, Progress, Search, silent
+from tilewright.compiler.network.search import BY_THE_MODEL, Search
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine

@@ -1,16 +1,8 @@
-"""How the kernels of a network are chosen, and how progress is told."""
+"""How the kernels of a network are chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, how many are done, of how many)."""
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """No progress is shown."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ has for itself is given by medians, what it shares with others (memory) by the b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -17,6 +17,7 @@ from itertools import product
 import numpy as np
 
 from tilewright.common.dtypes import DTYPES, DType
+from tilewright.common.progress import Progress, silent
 from tilewright.targets.fitting import fit_relative
 from tilewright.targets.host.detect import HostDescription
 from tilewright.targets.host.kernel_speed import (
@@ -54,12 +55,6 @@ _MEETING_SECONDS = 1e-3
 
 
 _STAGE, _PARTS = "measuring", len(DTYPES) + 3
-
-Progress = Callable[[str, int, int], None]
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +141,7 @@ class _Run:
 
 
 def measure_host(
-    host: HostDescription, protocol: Protocol = DEFAULT_PROTOCOL, progress: Progress = _silent
+    host: HostDescription, protocol: Protocol = DEFAULT_PROTOCOL, progress: Progress = silent
 ) -> Measurements:
     """Measure the computer that this runs on; `progress` hears of each part that is done.
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from tilewright.common.dtypes import DType
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, Microkernel, row_counts
 from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library
-from tilewright.targets.host.probes import address, aligned
 from tilewright.targets.host.sampling import Contender
 
 _REPEAT = """\

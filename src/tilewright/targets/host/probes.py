@@ -14,14 +14,11 @@ from collections.abc import Callable
 from ctypes import c_long
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.common.dtypes import DTYPES, F32, DType
 from tilewright.common.errors import ToolError
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import load_library
 from tilewright.targets.host.sampling import Contender
 
@@ -30,7 +27,6 @@ CHAIN_ADDITIONS = 1024
 PEAK_STEPS = 64
 LARGEST_TEAM = 64
 """Threads that the probes of starting, meeting and reading together have room for."""
-_PAGE_BYTES = 4096
 _SUMS = 12
 """Independent sums of the peak probe: more than the latency times the units of any processor."""
 
@@ -288,17 +284,3 @@ def load_probes(isa: InstructionSet) -> Probes:
     """Compile and load the probes; raises ToolError where there is no compiler."""
     flags = (*isa.compiler_flags, "-pthread")
     return Probes(isa, load_library({"probes.c": probe_source(isa)}, flags))
-
-
-def aligned(elements: int, kind: DType) -> NDArray[Any]:
-    """Zeros that begin on a page, touched once so that every page is there."""
-    memory = np.empty(elements * kind.size_bytes + _PAGE_BYTES, np.uint8)
-    start = -memory.ctypes.data % _PAGE_BYTES
-    array = memory[start : start + elements * kind.size_bytes].view(kind.numpy)
-    array[...] = 0
-    return array
-
-
-def address(array: NDArray[Any]) -> ctypes.c_void_p:
-    """Where the array's first element is, as a C argument."""
-    return ctypes.c_void_p(array.ctypes.data)

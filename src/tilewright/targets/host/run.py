@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import F32, dtype
 from tilewright.common.errors import ShapeError, ToolError
 from tilewright.machine import Machine
 from tilewright.targets.base import Array, Artifact, TensorInfo
 from tilewright.targets.host.emit_header import stored_elements
+from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import load_library, native_instruction_sets
 from tilewright.targets.host.products import compiler_flags, instruction_set_of
-
-_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +39,12 @@ class LoadedKernel:
         for info in self.artifact.tensors:
             if info.kind == "scratch":
                 continue
-            arrays[info.name] = aligned(stored_elements(info), info.dtype)
+            arrays[info.name] = aligned(stored_elements(info), dtype(info.dtype))
             if info.is_given:
                 self._give(info, _given(info, inputs), arrays[info.name])
             else:
                 arrays[info.name].fill(np.nan)
-        workspace = aligned(self.artifact.scratchpad_bytes // 4 + 1, "f32")
+        workspace = aligned(self.artifact.scratchpad_bytes // 4 + 1, F32)
         return BoundKernel(self, arrays, workspace)
 
     def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
@@ -53,7 +52,7 @@ class LoadedKernel:
         if not info.is_packed:
             place[...] = given.reshape(-1)
             return
-        plain = aligned(given.size, info.dtype)
+        plain = aligned(given.size, dtype(info.dtype))
         plain[...] = given.reshape(-1)
         pack = self.library[f"{self.artifact.name}_pack_{info.identifier}"]
         pack(address(plain), address(place))
@@ -123,18 +122,3 @@ def _given(info: TensorInfo, inputs: Mapping[str, Array]) -> Array:
             f"input tensor {info.name!r} has shape {given.shape}, expected {info.shape}"
         )
     return given
-
-
-def aligned(elements: int, kind: str) -> Array:
-    """Memory that begins on a page, every page touched."""
-    element = dtype(kind)
-    memory = np.zeros(elements * element.size_bytes + _PAGE_BYTES, np.uint8)
-    start = -memory.ctypes.data % _PAGE_BYTES
-    array: Array = memory[start : start + elements * element.size_bytes].view(element.numpy)
-    array.fill(0)
-    return array
-
-
-def address(array: Array) -> ctypes.c_void_p:
-    """Where an array begins, for C."""
-    return ctypes.c_void_p(array.ctypes.data)

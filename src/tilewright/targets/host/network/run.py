@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,11 +21,13 @@ from msgspec import Struct
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
+from tilewright.common.progress import Progress, silent
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.base import Array
 from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.instruction_sets import instruction_set
+from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import USER, native_instruction_sets
 from tilewright.targets.host.network.constants import (
     Channels,
@@ -36,9 +38,7 @@ from tilewright.targets.host.network.constants import (
     scaled_weights,
 )
 from tilewright.targets.host.network.emit import COMPILE_FLAGS
-from tilewright.targets.host.run import address, aligned
 
-Progress = Callable[[str, int, int], None]
 Seconds = float
 
 
@@ -88,7 +88,7 @@ class LoadedNetwork:
         """
         _check("weight", self.code.weights, weights)
         element = dtype(self.code.dtype)
-        memory = aligned(-(-self.code.constant_bytes // element.size_bytes), element.name)
+        memory = aligned(-(-self.code.constant_bytes // element.size_bytes), element)
         for constant in self.code.constants:
             start = constant.at // element.size_bytes
             self._make(constant, weights, memory[start : start + constant.elements])
@@ -98,8 +98,8 @@ class LoadedNetwork:
         """The network with memory of its own."""
         element = dtype(self.code.dtype)
         tensors = (*self.code.inputs, *self.code.outputs)
-        arrays = [aligned(prod(shape), element.name) for _, shape in tensors]
-        arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element.name)
+        arrays = [aligned(prod(shape), element) for _, shape in tensors]
+        arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element)
         return BoundNetwork(self, (*arrays, constants, arena))
 
     def _make(self, constant: Constant, weights: Mapping[str, Array], place: Array) -> None:
@@ -114,7 +114,7 @@ class LoadedNetwork:
                 if not pack:
                     place[...] = form.stored(scaled)
                     return
-                plain = aligned(form.elements, element.name)
+                plain = aligned(form.elements, element)
                 plain[...] = form.stored(scaled)
                 self.library[pack](address(plain), address(place))
 
@@ -163,7 +163,7 @@ class BoundNetwork:
         }
 
 
-def load_network(code: NetworkCode, progress: Progress = lambda *_: None) -> LoadedNetwork:
+def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwork:
     """Compile what is not compiled yet, and load it.
 
     Raises ToolError where there is no compiler, or where this processor lacks the instructions.

@@ -1,0 +1,12 @@
+"""How long work tells how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+"""Called with (stage, how many are done, of how many)."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """No progress is shown."""
