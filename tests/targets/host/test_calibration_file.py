@@ -1,6 +1,7 @@
 """A calibration becomes a machine description that loads, with a source for every number."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,18 @@ def test_what_was_not_measured_is_as_shipped():
     assert (tree["base"], tree["name"]) == ("host", "host")
     assert set(tree["primitives"]) == {"gemm"}
     assert "issue_cycles" not in tree["dma"]
+
+
+def test_the_last_cache_stands_for_a_missing_one(tmp_path):
+    two = replace(
+        MEASURED,
+        host=replace(HOST, caches=CACHES[:2]),
+        reads=MEASURED.reads[:2] + MEASURED.reads[3:],
+    )
+    write_calibration(two, tmp_path / "two.toml")
+    caches = load_machine(str(tmp_path / "two.toml")).memory.caches
+    assert (caches.l3.capacity_bytes, caches.l3.exposed_cycles_per_byte) == (2**20, 0.0)
+    assert caches.l3.fill_bytes_per_cycle == caches.l2.fill_bytes_per_cycle == 13
 
 
 def test_sources_say_when_where_and_how():

@@ -83,7 +83,9 @@ def settings(measured: Measurements) -> Iterator[Setting]:
 
 
 def _memory(measured: Measurements, here: str) -> Iterator[Setting]:
-    """Capacities, and what bytes cost that come from behind each cache."""
+    """Capacities, and what bytes cost that come from behind each cache. The last one stands for
+    those that are missing, behind which nothing costs more.
+    """
     host, kernels = measured.host, list(measured.kernels.values())
     yield "memory.main.capacity_bytes", host.memory_bytes, f"/proc/meminfo, {here}"
     packed = host.cache(2).size_bytes * 3 // 4
@@ -94,9 +96,12 @@ def _memory(measured: Measurements, here: str) -> Iterator[Setting]:
         far.bytes_per_cycle * measured.clock_hz,
         f"reading {far.size_bytes} bytes, {here}",
     )
-    for i, (level, cache) in enumerate(zip(_LEVELS, host.caches, strict=False)):
+    for number, level in enumerate(_LEVELS):
+        i = min(number, len(host.caches) - 1)
+        cache = host.caches[i]
         yield f"memory.caches.{level}.capacity_bytes", cache.size_bytes, f"/sys, {here}"
         exposed = sum(k.exposed_cycles_per_byte[i] for k in kernels) / len(kernels)
+        exposed = exposed if i == number else 0.0
         source = f"matrix kernel with an operand from behind this cache, {here}"
         yield f"memory.caches.{level}.exposed_cycles_per_byte", exposed, source
         behind = measured.reads[i + 1]

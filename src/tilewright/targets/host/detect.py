@@ -15,7 +15,7 @@ from pathlib import Path
 from tilewright.targets.host.instruction_sets import InstructionSet, best_instruction_set
 
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
-_ASSUMED_CACHES = {1: 32 * 2**10, 2: 512 * 2**10, 3: 8 * 2**20}
+_ASSUMED_CACHES = {1: 32 * 2**10, 2: 512 * 2**10}
 _ASSUMED_LINE_BYTES = 64
 
 
@@ -62,7 +62,7 @@ def detect_host(root: Path = Path("/")) -> HostDescription:
         assumptions.append("the processor's features are not told: no vector extension is used")
     caches = _caches(root)
     for level, size in _ASSUMED_CACHES.items():
-        if level < 3 and not any(c.level == level for c in caches):
+        if not any(c.level == level for c in caches):
             caches.append(CacheLevel(level, size, _ASSUMED_LINE_BYTES, 8, 1))
             assumptions.append(f"the size of the level {level} cache is not told: {size} bytes")
     if not any(c.level >= 3 for c in caches):
