@@ -11,9 +11,11 @@ from support.candidates import Case, Machines, cases
 from support.examples import examples
 from support.host_programs import COPIES
 from support.native import NATIVE_SETTINGS, assert_exact, emitted, native_results
+from tilewright import compile
 from tilewright.compiler.checking import random_operands
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
+from tilewright.ops import conv2d
 from tilewright.targets.host import TARGET
 
 NEAR, FAR = "33554432", "256"
@@ -43,7 +45,7 @@ def hosts(last_cache_bytes: str) -> Machines:
     )
 
 
-@pytest.mark.parametrize("algorithm", ["gemm", "direct", "implicit", "explicit"])
+@pytest.mark.parametrize("algorithm", ["gemm", "direct", "implicit", "explicit", "winograd2"])
 def test_streamed_results_are_exact(algorithm: str) -> None:
     @examples(2)
     @given(st.lists(cases(algorithm, hosts(FAR)), min_size=6, max_size=6))
@@ -74,6 +76,17 @@ def test_what_is_added_to_is_not_streamed() -> None:
     program = IN_PLACE.replace("value=0.0", "value=1.0")
     source = TARGET.emit(parse(program), hosts(FAR)[0]).files["in_place.c"]
     assert "tw_stream_f32(z" not in source
+
+
+@pytest.mark.parametrize(("last_cache_bytes", "streamed"), [(NEAR, False), (FAR, True)])
+def test_winograd_streams_whole_tiles_beyond_the_last_cache(
+    last_cache_bytes: str, streamed: bool
+) -> None:
+    machine = hosts(last_cache_bytes)[0]
+    op = conv2d(batch=1, in_channels=16, out_channels=16, height=8, width=8, kernel=3, dtype="f32")
+    kernel = compile(op, machine, algorithm="winograd2", measure=False)
+    source = next(t for name, t in kernel.artifact.files.items() if name.endswith(".c"))
+    assert ("_stream(at" in source) == (streamed and machine.core.vector_lanes > 2)
 
 
 def test_a_result_beyond_the_last_cache_is_streamed() -> None:

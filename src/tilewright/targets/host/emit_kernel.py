@@ -109,7 +109,8 @@ class KernelText:
     @property
     def has_streams(self) -> bool:
         """Whether anything is stored past the caches."""
-        return bool(self.streamed()) or any(one.kernel.streams for _, one in self.products.calls)
+        products = any(one.kernel.streams for _, one in self.products.calls)
+        return products or bool(self.streamed()) or any(one.streams for one in self.transforms())
 
     def of_constants(self) -> KernelText:
         """The text of what runs ahead, which knows the constant as it is given."""
@@ -125,7 +126,7 @@ class KernelText:
 
     def transform_of(self, call: Call) -> Transform | None:
         """The transform that a call is, if its operands lie so."""
-        return transform_of(call, self.program, self.isa, self.finish)
+        return transform_of(call, self.program, self.isa, self.finish, self.far)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int]]]:
         """The distinct micro-kernels, their names and the heights that their calls need."""

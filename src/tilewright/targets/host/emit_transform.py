@@ -7,6 +7,8 @@ layout have to do.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr, product
 from tilewright.ir.matrix import as_view
@@ -24,9 +26,15 @@ _PIXELS, _POINTS = "rcqp", "xtqp"
 
 
 def transform_of(
-    call: Call, program: Program, isa: InstructionSet, finish: Finish = PLAIN
+    call: Call,
+    program: Program,
+    isa: InstructionSet,
+    finish: Finish = PLAIN,
+    far: Collection[str] = (),
 ) -> Transform | None:
-    """The function that a call takes, None where there is none for its operands."""
+    """The function that a call takes, None where there is none for its operands; results in tensors
+    that are `far` are stored past the caches.
+    """
     direction = _DIRECTIONS.get(call.primitive)
     if direction is None:
         return None
@@ -40,7 +48,8 @@ def transform_of(
     which = points_of(dict(call.attributes))
     name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
     steps = finish.steps if direction == "output" else ()
-    return Transform(name, direction, which, kind, isa.lanes(kind), steps)
+    streams = direction == "output" and isa.streams and pixels.tensor in far
+    return Transform(name, direction, which, kind, isa.lanes(kind), steps, streams)
 
 
 def _runs_along_channels(tile: Tile) -> bool:

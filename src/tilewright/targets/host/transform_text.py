@@ -5,6 +5,7 @@ static function for a row of tiles. Channels lie side by side in pixels and in p
 reach beyond the image and channels that fill no cache line go through a copy of one tile in which
 what is missing is zero; results beyond the image are dropped. Pixels are finished as they are
 written: steps take vectors beside the channels (bias) or pixels beside the result's (residual).
+Pixels that no cache keeps are stored past the caches where they are whole lines.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ from tilewright.ir.shared_sums import Sum, shared_sums
 from tilewright.ir.winograd import Matrix, transforms
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.epilogue import Bias, Place, Step, applied, parameter
+from tilewright.targets.host.microkernel import LINE_BYTES
 
 Direction = Literal["input", "output"]
-
-_LINE_BYTES = 64
 
 _ROW = """\
 /* A row of tiles, `images` each: pixels are `rows` x `columns` from the first tile on, zero beyond.
@@ -38,7 +38,7 @@ static void NAME(long tiles, long images, long channels, long rows, long columns
             PIXELS *const at = x + place;
             POINTS *const to = v + image * v_image;
             long i = 0;
-            for (; whole && i + LINE <= channels; i += LINE)
+STREAMED            for (; whole && i + LINE <= channels; i += LINE)
                 NAME_tile(at + i, x_row, x_column, to + i, v_pointADVANCED);
             for (; i < channels; i += LINE)
                 NAME_edge(channels - i < LINE ? channels - i : LINE, rows, columns,
@@ -46,6 +46,12 @@ static void NAME(long tiles, long images, long channels, long rows, long columns
         }
     }
 }
+"""
+
+_STREAMED = """\
+            if (((unsigned long)at | sizeof *x * (x_row | x_column)) % LINE_BYTES == 0)
+                for (; whole && i + LINE <= channels; i += LINE)
+                    NAME_stream(at + i, x_row, x_column, to + i, v_pointADVANCED);
 """
 
 _EDGE_INPUT = """\
@@ -116,7 +122,8 @@ static inline void NAME_copy(long lanes, TYPE *restrict to, const TYPE *restrict
 @dataclass(frozen=True)
 class Transform:
     """One transform of whole lines of channels, `lanes` to a vector, and what is done to each pixel
-    that it writes.
+    that it writes. One that `streams` stores pixels past the caches; others see them after a
+    fence.
     """
 
     name: str
@@ -125,11 +132,12 @@ class Transform:
     dtype: DType
     lanes: int
     epilogue: tuple[Step, ...] = ()
+    streams: bool = False
 
     @property
     def line(self) -> int:
         """Channels of a cache line: stored half, a line would come back for its other half."""
-        return max(self.lanes, _LINE_BYTES // self.dtype.size_bytes)
+        return max(self.lanes, LINE_BYTES // self.dtype.size_bytes)
 
 
 def emit_transform(one: Transform) -> str:
@@ -141,6 +149,8 @@ def emit_transform(one: Transform) -> str:
     forward, c = one.direction == "input", one.dtype.c_name
     given = [(s, name) for i, s in enumerate(one.epilogue) if (name := parameter(i, s))]
     words = {
+        "STREAMED": _STREAMED if one.streams else "",
+        "LINE_BYTES": str(LINE_BYTES),
         "DECLARED": "".join(f", const {c} *{name}" for _, name in given),
         "ADVANCED": "".join(
             f", {name} + {'i' if isinstance(s, Bias) else 'place + i'}" for s, name in given
@@ -162,10 +172,12 @@ def emit_transform(one: Transform) -> str:
     text = "\n".join((_COPY, _EDGE_INPUT if forward else _EDGE_OUTPUT, _ROW))
     for word, value in words.items():
         text = text.replace(word, value)
-    return f"{_tile_text(one)}\n{text}"
+    stores = ("tile", "store"), *([("stream", "stream")] if one.streams else [])
+    tiles = (_tile_text(one, f"{one.name}_{word}", store) for word, store in stores)
+    return "\n".join((*tiles, text))
 
 
-def _tile_text(one: Transform) -> str:
+def _tile_text(one: Transform, function: str, store: str) -> str:
     """The function of one tile and one line of channels: down the columns, then along the rows."""
     found, kind, writer = transforms(one.points), one.dtype, CWriter()
     tile, side = found.output.shape
@@ -180,7 +192,7 @@ def _tile_text(one: Transform) -> str:
         parameters = [f"{c} *x", "long x_row", "long x_column", f"{const}{c} *v", "long v_point"]
     for index, step in enumerate(one.epilogue):
         parameters += [f"{const}{c} *{name}"] if (name := parameter(index, step)) else []
-    writer.head(f"static inline __attribute__((always_inline)) void {one.name}_tile", parameters)
+    writer.head(f"static inline __attribute__((always_inline)) void {function}", parameters)
     vectors = one.line // one.lanes
     with writer.block():
         writer.line(f"tw_vector_{kind} half[{vectors}][{rows}][{side}];")
@@ -194,7 +206,7 @@ def _tile_text(one: Transform) -> str:
             _write_sums(matrix, copies, divisor, kind, writer, finished=not one.epilogue)
             for k in range(rows):
                 _write_finish(one, k, writer)
-                writer.line(f"tw_store_{kind}({target.format('r', k)}, q{k});")
+                writer.line(f"tw_{store}_{kind}({target.format('r', k)}, q{k});")
     return writer.text()
 
 
