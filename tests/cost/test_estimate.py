@@ -11,8 +11,9 @@ from support.candidates import ALGORITHMS, MACHINES, SW26010, Case, cases
 from support.examples import examples
 from support.running import estimate_ratio
 from tilewright import ops
+from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.chain import prepare
-from tilewright.cost.estimate import Estimate, estimate, scratchpad_bytes
+from tilewright.cost.estimate import Estimate, estimate
 from tilewright.graph.zoo import network
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tilewright import ops
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import evaluate
-from tilewright.cost.estimate import scratchpad_bytes
+from tilewright.cost.buffers import has_room
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine, load_machine
@@ -303,10 +303,10 @@ def sizes(
     """(iterations of all loops together, whether it fits the scratchpad), each (copies, tiles)."""
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     env = {**values, **grid.tiles, **grid.copies, **mesh, "rid": 0, "cid": 0}
-    size = scratchpad_bytes(structure.staged, env)
+    room = has_room(structure.staged, machine, env)
     loops = [s for s in walk(structure.staged.body) if isinstance(s, For)]
     first = {**env, **dict.fromkeys((f.var for f in loops), 0)}
     iterations = prod((evaluate(f.extent, first) for f in loops), start=np.int64(1))
     shape = (grid.copy_count, grid.tile_count)
-    fits = np.broadcast_to(np.less_equal(size, machine.spm_available_bytes), shape)
+    fits = np.broadcast_to(room, shape)
     return np.broadcast_to(iterations, shape), fits

@@ -145,7 +145,7 @@ def _notes(name: str, op: Op, own: list[Way], machine: Machine) -> Iterator[Find
 
 def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding]:
     """Stage rules and capacity, then what code generation refuses: descriptor limits."""
-    capacity = machine.spm_available_bytes
+    capacity = machine.buffers_bytes
     addressed = machine.memory.caches is not None
     legal = partial(verify, program, "explicit", capacity_bytes=capacity, in_place=addressed)
     emitted = partial(find_target(machine.target).emit, program, machine)

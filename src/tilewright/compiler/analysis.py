@@ -90,7 +90,7 @@ def explanation(
         causes=account.causes,
         traffic=account.traffic,
         scratchpad_bytes=account.scratchpad_bytes,
-        scratchpad_limit_bytes=machine.spm_available_bytes,
+        scratchpad_limit_bytes=machine.buffers_bytes,
         lower_bound_compute_cycles=compute,
         lower_bound_transfer_cycles=transfer,
         rejected=rejected_options(choice, option),

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate
+from tilewright.cost.buffers import call_attributes, scratchpad_bytes
 from tilewright.cost.caches import exposed_cycles
 from tilewright.cost.chain import Item, Prepared, Rows, Values, prepare
 from tilewright.cost.pipeline import play
@@ -92,14 +94,6 @@ def estimate(
     cycles += meeting_cycles(prepared, machine, env)
     cycles = np.maximum(cycles, memory_cycles(prepared, machine, env))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
-
-
-def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
-    """Bytes of scratchpad that the program's buffers take on each core."""
-    total: Value = 0
-    for b in program.buffers:
-        total = total + evaluate(b.elements * b.copies, env) * dtype(b.dtype).size_bytes
-    return total
 
 
 def _width(env: Env) -> int:
@@ -177,6 +171,16 @@ def _stacked(rows: Sequence[Value], width: int) -> Floats:
     return result
 
 
+def _distance(machine: Machine, shape: Sequence[Value], kind: str) -> Value:
+    """How much longer a copy takes whose tensor the last cache cannot keep."""
+    caches = machine.memory.caches
+    if caches is None:
+        return 1.0
+    slower = machine.dma.get.peak_bytes_per_second / machine.memory.main.direct_bytes_per_second
+    far = np.greater(prod(shape) * dtype(kind).size_bytes, caches.l3.capacity_bytes)
+    return np.where(far, max(1.0, slower), 1.0)
+
+
 def _kind(stmt: Call | Transfer, machine: Machine) -> int:
     if isinstance(stmt, Call):
         return CALL
@@ -190,8 +194,7 @@ def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tupl
     holds = value(item.condition)
     if isinstance(item.stmt, Call):
         dims = {name: value(e) for name, e in item.dims}
-        kind = program.element_type(item.stmt.operands[0])
-        attributes = {"dtype": kind, **dict(item.stmt.attributes)}
+        attributes = call_attributes(item.stmt, program)
         cycles = call_cycles(machine, item.stmt.primitive, dims, attributes)
         return cycles * holds, 0.0
     tensor = program.tensor(item.stmt.tensor)
@@ -201,6 +204,8 @@ def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tupl
         [value(e) for e in transfer_numbers(item.stmt.ranges)],
     )
     service = transfer_cycles(machine, item.stmt.direction, shape, shared=tensor.shared)
+    if item.stmt.direction == "get":
+        service = service * _distance(machine, [value(e) for e in tensor.shape], tensor.dtype)
     if machine.dma.synchronous:
         return (service + issue_cycles(machine, shape)) * holds, 0.0
     return service * holds, issue_cycles(machine, shape) * holds

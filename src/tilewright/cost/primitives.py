@@ -57,7 +57,9 @@ def _partial_gemm_cycles(
     Both factors come from the second cache: the broadcast one once for each block along the
     vectors, and a large C, in and out. A loaded block that the first cache cannot hold is streamed
     again for each block along the other dimension, which the processor foresees: that only takes
-    the time of the transfer, if it is longer.
+    the time of the transfer, if it is longer. Where both factors are `packed` and the first cache
+    holds a loaded block beside the broadcast elements in work and the next ones, nothing is lost
+    within a block.
     """
     gemm, kind = machine.primitives.gemm, _dtype(attributes)
     timing, lanes = gemm.timing(kind), machine.core.lanes(kind)
@@ -70,6 +72,11 @@ def _partial_gemm_cycles(
     if machine.memory.caches is None:
         return fixed + products
     l1, size = machine.memory.caches.l1, dtype(kind).size_bytes
+    if attributes.get("packed"):
+        near = (lanes * gemm.register_block_vectors + 2 * gemm.register_block_scalars) * k * size
+        ideal = 2 * lanes * full / machine.core.peak_flops_per_cycle(kind)
+        rate = np.minimum(1.0, ideal / timing.cycles_per_k)
+        products = products * np.where(near <= l1.capacity_bytes, rate, 1.0)
     block = (lanes * gemm.register_block_vectors + gemm.register_block_scalars) * k * size
     streamed = np.where(block <= l1.capacity_bytes, 1, columns) * width * k * size
     missed = (width + rows * scalars) * k * size * l1.exposed_cycles_per_byte

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
+from tilewright.cost.buffers import call_attributes
 from tilewright.cost.timing import (
     TransferShape,
     call_cycles,
@@ -92,8 +93,7 @@ def executed(
 
 def cycles_of(group: CallGroup, program: Program, machine: Machine) -> float:
     """Cycles of one call of a group."""
-    kind = program.element_type(group.stmt.operands[0])
-    attributes = {"dtype": kind, **dict(group.stmt.attributes)}
+    attributes = call_attributes(group.stmt, program)
     return float(call_cycles(machine, group.stmt.primitive, group.dims, attributes))
 
 

@@ -102,7 +102,7 @@ def finish(
     joined = join(name, parts, bare.tensors, together)
     joined = divide_threads(joined, together, machine.thread_count)
     spm = machine.memory.spm
-    placed = allocate_buffers(joined, machine.spm_available_bytes, spm.alignment_bytes)
+    placed = allocate_buffers(joined, machine.buffers_bytes, spm.alignment_bytes)
     observer("allocate_buffers", placed)
     return placed
 

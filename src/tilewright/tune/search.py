@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import ScheduleError
+from tilewright.cost.buffers import has_room
 from tilewright.cost.chain import Prepared, prepare
-from tilewright.cost.estimate import estimate, scratchpad_bytes
+from tilewright.cost.estimate import estimate
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -304,8 +305,8 @@ def _cycles(
     """The kinds of cycles; what the seed makes ahead of all calls is packed as constants are."""
     if shape[1] == 0:
         return np.empty((3, *shape))
-    size = scratchpad_bytes(structure.staged, {**env, **mesh_values(machine)})
-    fits = np.broadcast_to(size <= machine.spm_available_bytes, shape)
+    room = has_room(structure.staged, machine, {**env, **mesh_values(machine)})
+    fits = np.broadcast_to(room, shape)
     columns = [v for v in env.values() if v.ndim == 2]
     copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
     made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)

@@ -17,7 +17,7 @@ def emit_product_call(
         offset, leading = side.place
         arguments += [context.pointer(side.view, substitute(offset, zeros)), context.c(leading)]
     form = (one.a if one.kernel.vectorised == "n" else one.b).form
-    if form.runs is not None:
+    if one.kernel.runs and form.runs is not None:
         gap = form.runs.distance_elements - form.runs.length * form.leading_dimension
         arguments += [context.c(form.runs.length), context.c(gap)]
     if one.c.form.runs is not None:

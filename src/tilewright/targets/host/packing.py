@@ -2,7 +2,8 @@
 
 Panels are blocks of an operand's rows (its extent along m or n), stored one after the other with k
 outside, as `Microkernel` reads them. The loops are plain C: the inner one runs over a constant
-count of neighbours in both memories wherever the source has them.
+count of neighbours in both memories wherever the source has them. Where its neighbours lie along k,
+squares that fill registers of 16 bytes are transposed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,33 @@ from __future__ import annotations
 from tilewright.common.dtypes import DType
 from tilewright.targets.host.instruction_sets import InstructionSet
 
+_INTRINSICS = {
+    "f32": """\
+__m128 a = _mm_loadu_ps(x), b = _mm_loadu_ps(x + step);
+    __m128 c = _mm_loadu_ps(x + 2 * step), d = _mm_loadu_ps(x + 3 * step);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(to, a), _mm_storeu_ps(to + BLOCK, b);
+    _mm_storeu_ps(to + 2 * BLOCK, c), _mm_storeu_ps(to + 3 * BLOCK, d);""",
+    "f64": """\
+const __m128d a = _mm_loadu_pd(x), b = _mm_loadu_pd(x + step);
+    _mm_storeu_pd(to, _mm_unpacklo_pd(a, b)), _mm_storeu_pd(to + BLOCK, _mm_unpackhi_pd(a, b));""",
+}
+
 _PACK = """\
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+/* Transposes a square of x, whose rows are `step` apart, to rows that are BLOCK apart. */
+static inline void NAME_square(const TYPE *restrict x, long step, TYPE *restrict to)
+{
+#ifdef __SSE2__
+    INTRINSICS
+#else
+    for (long p = 0; p < SIDE; p++)
+        for (long r = 0; r < SIDE; r++)
+            to[p * BLOCK + r] = x[r * step + p];
+#endif
+}
 /* Packs `extent` x k elements of x into panels of BLOCK: to[i / BLOCK][p][i % BLOCK]. Neighbours
    along the extent are `step` elements apart, those along k `k_step`, panels `pitch`; new elements
    are zero. */
@@ -24,7 +51,15 @@ static void NAME(long extent, long k, const TYPE *restrict x, long step, long k_
                 for (long r = 0; r < BLOCK; r++)
                     to[p * BLOCK + r] = x[p * k_step + r];
         } else if (height == BLOCK && k_step == 1) {
-            for (long p = 0; p < k; p++)
+            long p = 0;
+            for (; p + SIDE <= k; p += SIDE) {
+                for (long r = 0; r < WHOLE; r += SIDE)
+                    NAME_square(x + r * step + p, step, to + p * BLOCK + r);
+                for (long r = WHOLE; r < BLOCK; r++)
+                    for (long q = p; q < p + SIDE; q++)
+                        to[q * BLOCK + r] = x[r * step + q];
+            }
+            for (; p < k; p++)
                 for (long r = 0; r < BLOCK; r++)
                     to[p * BLOCK + r] = x[r * step + p];
         } else {
@@ -76,7 +111,12 @@ def emit_pack(name: str, kind: DType, block: int) -> str:
 
     A panel takes block * k elements of `to`, `pitch` elements after the one before.
     """
-    return _named(_PACK, name, kind).replace("BLOCK", str(block))
+    side = 16 // kind.size_bytes
+    text = _named(_PACK, name, kind).replace("INTRINSICS", _INTRINSICS[str(kind)])
+    words = {"BLOCK": block, "SIDE": side, "WHOLE": block // side * side}
+    for word, number in words.items():
+        text = text.replace(word, str(number))
+    return text
 
 
 def emit_copy(name: str, kind: DType) -> str:

@@ -112,11 +112,11 @@ def plan_products(program: Program, machine: Machine, finish: Finish = PLAIN) ->
         one = _product(chains[id(call)], scope, program, others, machine)
         one = _finished(one, chains[id(call)], program, finish)
         products.append((call, one))
-        side = one.b if one.kernel.vectorised == "n" else one.a
-        if side.panels:
-            packed[side.view.buffer] = side.panels
-            size = packed_elements(side.view.shape, side.panels)
-            elements[side.view.buffer] = bounds_of(size, scope)[1]
+        for side in (one.a, one.b):
+            if side.panels:
+                packed[side.view.buffer] = side.panels
+                size = packed_elements(side.view.shape, side.panels)
+                elements[side.view.buffer] = bounds_of(size, scope)[1]
     return Products(tuple(products), packed, elements)
 
 
@@ -149,7 +149,10 @@ def _product(
     width = vectors * isa.lanes(kind)
     index = 2 if vectorised == "n" else 1
     loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, others)
-    a, b = (a, loaded) if vectorised == "n" else (loaded, b)
+    broadcast = (c, a, b)[3 - index]
+    if isinstance(call.operands[index], View) and loaded.panels:
+        broadcast = _broadcast(call.operands[3 - index], broadcast, scalars, others)
+    a, b = (broadcast, loaded) if vectorised == "n" else (loaded, broadcast)
     links = linked(chain, a, b)
     kernel = Microkernel(
         isa,
@@ -163,7 +166,7 @@ def _product(
         offsets=links.count > 1,
         inner="m" if vectorised == "n" else "n",
         prefetch=_prefetched(call, vectorised, program, machine),
-        runs=(a if vectorised == "n" else b).form.runs is not None,
+        runs=broadcast.panels is None and broadcast.form.runs is not None,
         c_run=_run(c),
     )
     if kernel.start == "overwrite" and kernel.can_stream:
@@ -257,6 +260,16 @@ def _loaded(
             fix="another layout of it, or vectors along the other dimension",
         )
     return Side(side.view, side.form, panels)
+
+
+def _broadcast(operand: Operand, side: Side, scalars: int, others: list[Stmt]) -> Side:
+    """The operand whose elements are broadcast beside one in panels in a buffer: in panels, too, if
+    it can be. (Beside constants in panels, as weights are, that is up to 2 % slower.)
+    """
+    if isinstance(operand, Tile):
+        return side
+    across: Along = "m" if "m" in operand.roles else "n"
+    return replace(side, panels=_panels_of_buffer(operand, across, scalars, others))
 
 
 def _dimensions(view: View, across: str) -> tuple[int, int] | None:
