@@ -72,8 +72,8 @@ def loaded_buffers(program: Program) -> Iterator[tuple[View, Expr]]:
 
 def call_attributes(call: Call, program: Program) -> dict[str, Attribute]:
     """What the time of a call depends on besides its extents: its attributes, the element type, and
-    of a product whether both factors are `packed`, in panels in buffers. (Copies of constants, which
-    are in panels already, were measured to gain nothing.)
+    of a product whether both factors are `packed`, in panels in buffers. (Copying constants, which
+    are in panels already, was measured to gain nothing.)
     """
     found = {"dtype": program.element_type(call.operands[0]), **dict(call.attributes)}
     if call.primitive == "gemm":
