@@ -52,3 +52,7 @@ def test_bound_by_the_primitives():
         "bound by the primitives: 668.2 Gflop/s if all overlaps, "
         "668.2 by the squared shares of swDNN III-D"
     )
+
+
+def test_of_several_threads_it_is_that_of_each():
+    assert roofline_text(ROOF, 4).startswith("roofline of one of 4 threads (model): peak 742.4 ")

@@ -67,7 +67,7 @@ def explain_command(
     output.value(found)
     output.show(explain_text(found).rstrip("\n"))
     if found.roofline is not None:
-        output.show("", roofline_text(found.roofline).rstrip("\n"))
+        output.show("", roofline_text(found.roofline, found.threads).rstrip("\n"))
 
 
 def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> Path:

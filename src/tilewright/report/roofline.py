@@ -13,14 +13,15 @@ from tilewright.report.explain import columns
 _HEAD = ("level", "block", "required GB/s", "available GB/s", "share", "Gflop/s", "squared")
 
 
-def roofline_text(r: Roofline) -> str:
-    """The whole roofline, ended by what bounds the program."""
-    return "\n".join([*_head(r), *columns([_HEAD, *_rows(r)]), *_verdict(r)]) + "\n"
+def roofline_text(r: Roofline, threads: int = 1) -> str:
+    """The whole roofline, ended by what bounds the program; of several threads that of each."""
+    return "\n".join([*_head(r, threads), *columns([_HEAD, *_rows(r)]), *_verdict(r)]) + "\n"
 
 
-def _head(r: Roofline) -> Iterator[str]:
+def _head(r: Roofline, threads: int) -> Iterator[str]:
+    whose = "one core group" if threads == 1 else f"one of {threads} threads"
     yield (
-        f"roofline of one core group (model): peak {r.peak_flops / 1e9:.1f} Gflop/s, "
+        f"roofline of {whose} (model): peak {r.peak_flops / 1e9:.1f} Gflop/s, "
         f"execution efficiency {100 * r.execution_efficiency:.1f} %"
     )
 
