@@ -17,21 +17,21 @@ from support.examples import examples
 from support.host_matrices import CANARY, pointer, stored
 from tilewright.common.dtypes import DTYPES, F32, F64, dtype
 from tilewright.common.errors import ScheduleError
-from tilewright.targets.host.epilogue import Bias, Relu, Residual, Scale
+from tilewright.targets.host.epilogue import Bias, Relu, Residual
 from tilewright.targets.host.instruction_sets import AVX2, AVX512, PORTABLE, vector_text
 from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, PREFETCHES, Microkernel, row_counts
 from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library, native_instruction_sets
 
-EPILOGUE = (Bias("n"), Scale("m"), Residual(), Relu(0.25))
+EPILOGUE = (Bias("n"), Residual(), Relu(0.25))
 C_GAP = 16
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
-OTHER_EPILOGUE = (Scale(), Bias("m"), Scale("n"), Relu())
+OTHER_EPILOGUE = (Residual(), Bias("m"), Relu())
 
 
 def variants(isa, kind):
     """Kernels that together take every choice."""
-    lanes, full = isa.lanes(kind), DEFAULT_BLOCKS[isa.name]
+    full = DEFAULT_BLOCKS[isa.name]
     return (
         Microkernel(isa, kind, *full),
         Microkernel(isa, kind, 1, 3, a_layout="panels", b_layout="panels", start="overwrite"),
@@ -41,8 +41,6 @@ def variants(isa, kind):
         Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="panels", start="either"),
         Microkernel(isa, kind, 2, 3, "m", a_layout="column", epilogue=OTHER_EPILOGUE),
         Microkernel(isa, kind, 2, 3, b_layout="panels", offsets=True, start="either"),
-        Microkernel(isa, kind, 2, 3, c_panel=lanes, epilogue=EPILOGUE),
-        Microkernel(isa, kind, 1, 4, "m", a_layout="panels", c_panel=4 * lanes),
         Microkernel(isa, kind, 2, 5, b_layout="panels", prefetch=PREFETCHES, runs=True),
         Microkernel(isa, kind, 1, 7, "m", a_layout="panels", b_layout="column", **CHAIN),
         Microkernel(isa, kind, 2, 5, c_run=4, prefetch=PREFETCHES, epilogue=EPILOGUE),
@@ -92,10 +90,6 @@ def after(c, epilogue, extra):
         match step:
             case Bias(along):
                 c = c + (value if along == "n" else value[:, None])
-            case Scale(None):
-                c = c * value
-            case Scale(along):
-                c = c * (value if along == "n" else value[:, None])
             case Residual():
                 c = c + value
             case Relu(slope):
@@ -128,10 +122,6 @@ def extras(draw, kernel, m, n, gap):
             values[index] = whole(draw, m, n)
             kept.append(result(kernel, values[index].astype(kernel.dtype.numpy), gap))
             arguments.append(kept[-1].start)
-        elif step.along is None:
-            values[index] = draw(st.integers(-3, 3))
-            number = ctypes.c_float if kernel.dtype is F32 else ctypes.c_double
-            arguments.append(number(values[index]))
         else:
             values[index] = whole(draw, n if step.along == "n" else m)
             kept.append(values[index].astype(kernel.dtype.numpy))
@@ -142,19 +132,17 @@ def extras(draw, kernel, m, n, gap):
 def result(kernel, c, gap, shift=0):
     """C with its vectorised dimension last, stored between canaries."""
     turned = c if kernel.vectorised == "n" else c.T
-    if not kernel.c_panel:
-        runs = (kernel.c_run, C_GAP) if kernel.c_run else (1, 0)
-        return stored(turned, "row", gap, fill=CANARY, runs=runs, shift=shift)
-    return stored(turned.T, "panels", gap, kernel.c_panel, CANARY)
+    runs = (kernel.c_run, C_GAP) if kernel.c_run else (1, 0)
+    return stored(turned, "row", gap, fill=CANARY, runs=runs, shift=shift)
 
 
 def in_order(kernel, z):
     """The matrix C of what `result` stored."""
-    value = z.value().T if kernel.c_panel else z.value()
+    value = z.value()
     return value if kernel.vectorised == "n" else value.T
 
 
-@pytest.mark.parametrize("index", range(15))
+@pytest.mark.parametrize("index", range(13))
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 @examples(25)
@@ -241,11 +229,6 @@ def test_a_call_may_restrict_the_blocks_that_are_written():
             {"streams": True},
             "only whole lines that nothing is added to are stored past the caches; "
             "C = A B by rows, blocks of a multiple of 64 bytes",
-        ),
-        (
-            {"c_panel": 48},
-            "panels of 48 elements of C and blocks of 32 do not divide each other in whole vectors "
-            "of 16",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a micro-kernel does to finished sums on their way to memory: bias, scale, residual, ReLU.
+"""What a micro-kernel does to finished sums on their way to memory: bias, residual, ReLU.
 
 In: the steps, in order. Out: the parameters that each adds to the kernel and the C expression that
 it turns a vector into. Steps act on the complete sum, so a kernel that is called once per part of k
@@ -23,13 +23,6 @@ class Bias:
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Multiply by an element of a vector that lies along m or n, or by one number for all."""
-
-    along: Along | None = None
-
-
-@dataclass(frozen=True)
 class Residual:
     """Add an element of another matrix of the layout of C."""
 
@@ -41,7 +34,7 @@ class Relu:
     slope: float = 0.0
 
 
-Step: TypeAlias = Bias | Scale | Residual | Relu
+Step: TypeAlias = Bias | Residual | Relu
 
 
 @dataclass(frozen=True)
@@ -70,16 +63,12 @@ def parameters(index: int, step: Step, kind: DType) -> tuple[str, ...]:
     """Declarations of what step number `index` needs to be given.
 
     >>> from tilewright.common.dtypes import F32
-    >>> parameters(0, Bias("n"), F32), parameters(1, Scale(), F32), parameters(2, Relu(), F32)
-    (('const float *bias0',), ('float scale1',), ())
+    >>> parameters(0, Bias("n"), F32), parameters(1, Residual(), F32), parameters(2, Relu(), F32)
+    (('const float *bias0',), ('const float *residual1',), ())
     """
     match step:
         case Bias():
             return (f"const {kind.c_name} *bias{index}",)
-        case Scale(None):
-            return (f"{kind.c_name} scale{index}",)
-        case Scale():
-            return (f"const {kind.c_name} *scale{index}",)
         case Residual():
             return (f"const {kind.c_name} *residual{index}",)
         case Relu():
@@ -93,10 +82,6 @@ def advanced(index: int, step: Step, place: str, vectorised: Along) -> tuple[str
     match step:
         case Bias(along):
             return (f"bias{index} + {'j' if along == vectorised else 'i'}",)
-        case Scale(None):
-            return (f"scale{index}",)
-        case Scale(along):
-            return (f"scale{index} + {'j' if along == vectorised else 'i'}",)
         case Residual():
             return (f"residual{index} + {place}",)
         case Relu():
@@ -116,7 +101,7 @@ def applied(
             return f"tw_load_first_{t}({pointer}, {place.tail})"
         return f"tw_load_{t}({pointer})"
 
-    def along(name: str, direction: Along | None) -> str:
+    def along(name: str, direction: Along) -> str:
         if direction == vectorised:
             return load(f"{name} + {place.column}")
         return f"tw_broadcast_{t}({name}[{place.row}])"
@@ -124,10 +109,6 @@ def applied(
     match step:
         case Bias(direction):
             return f"tw_add_{t}({value}, {along(f'bias{index}', direction)})"
-        case Scale(None):
-            return f"tw_multiply_{t}({value}, tw_broadcast_{t}(scale{index}))"
-        case Scale(direction):
-            return f"tw_multiply_{t}({value}, {along(f'scale{index}', direction)})"
         case Residual():
             return f"tw_add_{t}({value}, {load(f'residual{index} + {place.offset}')})"
         case Relu(slope):

@@ -30,7 +30,7 @@ from tilewright.ir.nodes import (
     Transfer,
 )
 from tilewright.ir.visit import rewrite, walk
-from tilewright.targets.host.epilogue import Bias, Relu, Residual, Step, parameter
+from tilewright.targets.host.epilogue import Bias, Residual, Step, parameter
 from tilewright.targets.host.microkernel import SET_BYTES
 
 FINISHED = ("gemm", "winograd_output")
@@ -55,7 +55,7 @@ class Finish:
     order of `steps`; the result lies inside a `border`.
     """
 
-    steps: tuple[Bias | Residual | Relu, ...] = ()
+    steps: tuple[Step, ...] = ()
     border: Border = NO_BORDER
 
 

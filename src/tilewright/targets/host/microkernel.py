@@ -37,10 +37,9 @@ class Microkernel:
 
     Layouts and leading dimensions (in elements): `row` and `column` as in BLAS; `panels` are blocks
     of `scalars` or `vectors * lanes` along m or n, stored one after the other, k outside, and the
-    leading dimension is the distance of two panels. C may be in panels of `c_panel` elements along
-    the vectors (a multiple of the lanes), as nChw16c is; 0: it is not. Rows of the broadcast
-    operand may come in `runs`: some a leading dimension apart, then a gap, as the pixels of an
-    image with a border. So may those of C that are no vectors, `c_run` at a time; 0: they do not.
+    leading dimension is the distance of two panels. Rows of the broadcast operand may come in
+    `runs`: some a leading dimension apart, then a gap, as the pixels of an image with a border. So
+    may those of C that are no vectors, `c_run` at a time; 0: they do not.
 
     `start` says whether C is added to, overwritten, or either by the argument `first`. `offsets`
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
@@ -57,7 +56,6 @@ class Microkernel:
     vectorised: Along = "n"
     a_layout: Layout = "row"
     b_layout: Layout = "row"
-    c_panel: int = 0
     start: Start = "accumulate"
     epilogue: tuple[Step, ...] = ()
     offsets: bool = False
@@ -94,12 +92,6 @@ class Microkernel:
                 "only whole lines that nothing is added to are stored past the caches",
                 fix=f"C = A B by rows, blocks of a multiple of {LINE_BYTES} bytes",
             )
-        panel, width = self.c_panel, self.width
-        if panel % self.lanes or (panel and panel % width and width % panel):
-            raise ScheduleError(
-                f"panels of {panel} elements of C and blocks of {width} do not divide each other "
-                f"in whole vectors of {self.lanes}"
-            )
 
     @property
     def lanes(self) -> int:
@@ -114,8 +106,7 @@ class Microkernel:
     @property
     def can_stream(self) -> bool:
         """Whether a row of a block is whole lines that may be stored past the caches."""
-        lines = self.width * self.dtype.size_bytes % LINE_BYTES == 0
-        return self.isa.streams and lines and not self.c_panel
+        return self.isa.streams and self.width * self.dtype.size_bytes % LINE_BYTES == 0
 
     @property
     def vector_layout(self) -> Layout:

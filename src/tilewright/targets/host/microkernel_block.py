@@ -222,12 +222,9 @@ class Block:
         return self._offset_of(i, v * self.kernel.lanes)
 
     def _offset_of(self, i: int, column: int) -> str:
-        panel = self.kernel.c_panel
         if self.kernel.c_run:
             return f"{i} * ldz + (z_first + {i}) / {self.kernel.c_run} * z_gap + {column}"
-        if not panel:
-            return f"{i} * ldz + {column}"
-        return f"{column // panel} * ldz + {i * panel + column % panel}"
+        return f"{i} * ldz + {column}"
 
     def _write_end(self, writer: CWriter) -> None:
         """Adds to C or overwrites it, after the epilogue where this is the last part of k."""

@@ -58,10 +58,8 @@ def _passed(kernel: Microkernel) -> list[str]:
 
 
 def _z_place(kernel: Microkernel) -> str:
-    panel, run = kernel.c_panel, kernel.c_run
-    if run:
-        return f"i * ldz + (z_first + i) / {run} * z_gap + j"
-    return f"j / {panel} * ldz + i * {panel} + j % {panel}" if panel else "i * ldz + j"
+    run = kernel.c_run
+    return f"i * ldz + (z_first + i) / {run} * z_gap + j" if run else "i * ldz + j"
 
 
 def _z_run(kernel: Microkernel) -> list[str]:
