@@ -18,7 +18,6 @@ from tilewright.targets.host.calibrate import (
     Measurements,
 )
 from tilewright.targets.host.calibration_file import (
-    LINE_BYTES,
     calibration_path,
     calibration_text,
     copy_rule,
@@ -27,6 +26,7 @@ from tilewright.targets.host.calibration_file import (
 from tilewright.targets.host.detect import CacheLevel, HostDescription
 from tilewright.targets.host.instruction_sets import AVX512
 from tilewright.targets.host.kernel_speed import Extents
+from tilewright.targets.host.microkernel import LINE_BYTES
 
 CACHES = tuple(CacheLevel(i, 2**15 << 5 * (i - 1), 64, 8, 1) for i in (1, 2, 3))
 HOST = HostDescription('A "CPU"\n\\ 9000', "25", "17", 2, 1, 2**34, CACHES, AVX512)

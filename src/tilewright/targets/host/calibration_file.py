@@ -14,9 +14,8 @@ from pathlib import Path
 from tilewright.common.errors import ToolError
 from tilewright.targets.fitting import fit_relative
 from tilewright.targets.host.calibrate import CopyRate, KernelTiming, Measurements
-from tilewright.targets.host.microkernel import DEFAULT_BLOCKS
+from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, LINE_BYTES
 
-LINE_BYTES = 64
 _LEVELS = ("l1", "l2", "l3")
 _SIZE_OF = {"f64": "core", "f32": "core.f32"}
 
