@@ -34,8 +34,8 @@ from tilewright.machine.model import Cache, Caches
 _L1_SHARE = 0.5
 """Of the first cache, for one factor: the other one is streamed through it."""
 _PAGE_BYTES, _PAGES, _PAGE_CYCLES = 4096, 64, 10
-"""Pages whose addresses a processor finds at once, and what each further one takes (measured: rows
-of 1000 elements in place, 4 to 5 % of products of k = 250 and 500, Zen 3).
+"""Pages whose addresses a processor finds at once, and what each takes where there are more
+(measured: rows of 1000 elements in place, 4 to 5 % of products of k = 250 and 500, Zen 3).
 """
 
 
