@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,16 @@ from hypothesis import strategies as st
 from support.candidates import HOST_ALGORITHMS, Case, cases
 from support.examples import examples
 from support.native import NATIVE_HOSTS, assert_exact, assert_within_bound, native_results
-from tilewright.compiler.checking import random_operands
+from tilewright.compiler.checking import operator_result, program_inputs, random_operands
+from tilewright.machine import Machine, load_machine
+from tilewright.ops import gemm
+from tilewright.passes.allocate_buffers import buffer_bytes
+from tilewright.seeds.space import seeds_for
+from tilewright.targets.host.instruction_sets import AVX2
+from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.target import TARGET
+from tilewright.tune.measure import EVERYTHING
+from tilewright.tune.search import Candidate, rank
 
 BATCH = 12
 """Candidates that are compiled together."""
@@ -40,3 +50,28 @@ def test_floats_round_within_the_bound(algorithm: str) -> None:
             assert_within_bound(c, o, y)
 
     check()
+
+
+@pytest.mark.skipif(AVX2 not in native_instruction_sets(), reason="the processor lacks AVX2")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_panels_of_b_may_be_larger_than_the_second_cache(threads: int) -> None:
+    op = gemm(199, 1003, 301, dtype="f32")
+    machine = load_machine("host_avx2", {"threads.count": threads})
+    (seed,) = seeds_for(op, "gemm")
+    (ranking,) = rank([(op, seed)], machine, keep=EVERYTHING)
+    chosen = next(c for c in ranking.best if is_packed_far(c, machine))
+    program = chosen.program(machine)
+    operands = random_operands(op, "integers", 0)
+    inputs = program_inputs(op, seed, program, operands)
+    artifact = TARGET.emit(program, machine)
+    found = operator_result(op, seed, program, TARGET.run(artifact, machine, inputs))
+    assert "tw_pack_f32_6(" in artifact.files[f"{artifact.name}.c"]
+    np.testing.assert_array_equal(found, operands[0] @ operands[1])
+
+
+def is_packed_far(candidate: Candidate, machine: Machine) -> bool:
+    """Whether both factors are in buffers, with more panels than the second cache holds."""
+    buffers = candidate.program(machine).buffers
+    return {b.name for b in buffers} == {"a_tile", "b_tile"} and (
+        sum(map(buffer_bytes, buffers)) > machine.spm_available_bytes
+    )
