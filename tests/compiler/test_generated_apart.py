@@ -15,10 +15,11 @@ import pytest
 import tilewright
 from support.native import NATIVE_HOSTS
 from tilewright.common.errors import ScheduleError, ToolError
+from tilewright.common.progress import silent
 from tilewright.compiler.network.apart import generated_apart
 from tilewright.compiler.network.generate import generated
 from tilewright.compiler.network.native import compile_network
-from tilewright.compiler.network.search import Search, silent
+from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
