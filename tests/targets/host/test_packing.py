@@ -53,6 +53,14 @@ def test_pack(kind, data):
     assert np.all(target[-GUARD:] == CANARY)
 
 
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_the_compiler_has_no_doubts(kind):
+    """Not that the loop over the rest of k, empty where numbers are known, were an endless one."""
+    parts = [emit_pack("pack", kind, 6), "void pack_rows(long rows, const TYPE *x, TYPE *to)\n{"]
+    parts.append("    pack(rows, 256, x, 1024, 1, to, 1536);\n}\n")
+    load_library({"pack.c": "\n".join(parts).replace("TYPE", kind.c_name)}, ["-Wall", "-Werror"])
+
+
 @given(st.sampled_from(DTYPES), st.integers(0, 9), st.integers(0, 40), st.integers(0, 9))
 def test_copy(kind, rows, columns, zeros):
     source = np.arange(1, rows * (columns + 3) + 1, dtype=kind.numpy).reshape(rows, columns + 3)

@@ -51,15 +51,15 @@ static void NAME(long extent, long k, const TYPE *restrict x, long step, long k_
                 for (long r = 0; r < BLOCK; r++)
                     to[p * BLOCK + r] = x[p * k_step + r];
         } else if (height == BLOCK && k_step == 1) {
-            long p = 0;
-            for (; p + SIDE <= k; p += SIDE) {
+            const long squares = k - k % SIDE;
+            for (long p = 0; p < squares; p += SIDE) {
                 for (long r = 0; r < WHOLE; r += SIDE)
                     NAME_square(x + r * step + p, step, to + p * BLOCK + r);
                 for (long r = WHOLE; r < BLOCK; r++)
                     for (long q = p; q < p + SIDE; q++)
                         to[q * BLOCK + r] = x[r * step + q];
             }
-            for (; p < k; p++)
+            for (long p = squares; p < k; p++)
                 for (long r = 0; r < BLOCK; r++)
                     to[p * BLOCK + r] = x[r * step + p];
         } else {
