@@ -1,8 +1,8 @@
 """Our code on this computer against the libraries that are installed: ratios, measured in one run.
 
     PYTHONPATH=src python benchmarks/host_rivals.py [products | vgg16 | resnet50 | yolov2 ...]
-        [--threads 1] [--batch 1] [--machine host] [--only NAME] [--quick]
-        [--json]
+        [--threads 1] [--batch 1] [--machine host] [--only NAME] [--against NAME]
+        [--quick] [--json]
 
 Rows of a table are one interleaved run. "first over it" is the median of the ratio of the first
 contender's speed to this one's, round by round, with half the distance of the quartiles; only such
@@ -135,12 +135,14 @@ def main() -> None:
     parser.add_argument("--machine", default="host", help="ours is compiled for this one")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--only", default="", help="workloads whose name has this in it")
+    parser.add_argument("--against", default="", help="rivals whose name has this in it")
     parser.add_argument("--quick", action="store_true", help="few workloads, few rounds")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     # Read by the libraries' OpenMP when it is loaded, which is now.
     os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
-    everyone = find_contestants(arguments.threads, arguments.machine)
+    ours, *rivals = find_contestants(arguments.threads, arguments.machine)
+    everyone = [ours, *(one for one in rivals if arguments.against in one.name)]
     for one in everyone:
         if isinstance(one, Missing):
             note(f"{one.name} takes no part: {one.why}; to add it: {one.fix}")

@@ -61,7 +61,7 @@ def test_spaces_and_empty_lines_mean_nothing() -> None:
 
 
 def test_what_is_no_schedule_is_refused() -> None:
-    as_printed = "give the text as `compile --json` prints it"
+    as_printed = "give the text as schedule.txt of a compiled kernel has it"
     assert refusal("split(m, m_tile)\n") == (
         f"a schedule begins with its algorithm, found 'split(m, m_tile)'; {as_printed}"
     )

@@ -52,7 +52,7 @@ class CompileOptions:
     ] = False
     schedule: Annotated[
         Path | None,
-        typer.Option(help="Replay the schedule in this file, as `--json` prints it."),
+        typer.Option(help="Replay the schedule in this file: a kernel's schedule.txt."),
     ] = None
     timings: Annotated[bool, typer.Option("--timings", help="Say how long each stage took.")] = (
         False

@@ -20,7 +20,7 @@ from tilewright.tune.choose import Choice, Option, shared_operands
 from tilewright.tune.search import Candidate, NestChoice, choice_of
 from tilewright.tune.ways import ways
 
-_AS_PRINTED = "give the text as `compile --json` prints it"
+_AS_PRINTED = "give the text as schedule.txt of a compiled kernel has it"
 
 
 @dataclass(frozen=True)

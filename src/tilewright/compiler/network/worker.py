@@ -63,6 +63,7 @@ def _portable(error: Exception) -> Exception:
         error.add_note(traceback.format_exc())
     try:
         pickle.loads(pickle.dumps(error))
+    # An error's own constructor runs as it is read again, and may raise anything.
     except Exception:
         return RuntimeError(traceback.format_exc())
     return error
