@@ -9,7 +9,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-avx512 check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick clean
+.PHONY: help setup demo test test-avx512 check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick replay clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ reproduce: $(VENV)/installed ## every table and figure of the papers into out/re
 
 reproduce-quick: $(VENV)/installed-dev ## the same on a small subset of the cases (minutes)
 	$(BIN)/tilewright reproduce --all --quick -o out/reproduce-quick
+
+replay: $(VENV)/installed ## BASE=REV compare picks, prices, cycles, code and JSON with an older revision
+	$(BIN)/python tools/replay.py $(BASE)
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) out build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

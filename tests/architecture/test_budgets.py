@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
-    path for folder in ("src", "tests", "benchmarks", "examples")
+    path for folder in ("src", "tests", "benchmarks", "examples", "tools")
     for path in (ROOT / folder).rglob("*.py")
 )  # fmt: skip
 LONGEST_FUNCTION_LINES = 50
