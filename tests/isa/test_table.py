@@ -259,7 +259,8 @@ def test_variants_that_build_on_each_other_are_refused(tmp_path: Path) -> None:
             "[issue]",
             "word_bits = 64\n[issue]",
             "t.toml: a table built on another changes its timing alone, not 'word_bits'; it may "
-            "set base, name, description, issue, communication, sources, instructions",
+            "set base, name, description, issue, communication, instruction_cache, sources, "
+            "instructions",
         ),
         (
             '"sw26010_cpe"',

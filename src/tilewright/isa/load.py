@@ -15,7 +15,13 @@ from pathlib import Path
 import msgspec
 
 from tilewright.common.errors import MachineError
-from tilewright.isa.table import Form, InstructionSpec, InstructionTable, fixed_bits
+from tilewright.isa.table import (
+    Form,
+    InstructionCache,
+    InstructionSpec,
+    InstructionTable,
+    fixed_bits,
+)
 from tilewright.isa.variant import built_on
 
 FindTable = Callable[[str], InstructionTable]
@@ -85,9 +91,16 @@ def check_table(table: InstructionTable, *, where: str) -> None:
     """Refuse a table that contradicts itself: unknown names, clashing encodings, wrong roles."""
     for name, form in table.forms.items():
         _check_form(table, name, form, where)
-    for name, part in (("issue", table.issue), ("communication", table.communication)):
+    parts = {
+        "issue": table.issue,
+        "communication": table.communication,
+        "instruction_cache": table.instruction_cache,
+    }
+    for name, part in parts.items():
         if part is not None and part.source and part.source not in table.sources:
             raise MachineError(f"{name}: no source '{part.source}'", where=where)
+    if table.instruction_cache is not None:
+        _check_instruction_cache(table.instruction_cache, where)
     for spec in table.instructions:
         _check_instruction(table, spec, where)
     _check_distinct(table, where)
@@ -98,6 +111,17 @@ def check_table(table: InstructionTable, *, where: str) -> None:
                 f"alias '{alias.mnemonic}' does not fit instruction '{alias.instruction}'",
                 where=where,
             )
+
+
+def _check_instruction_cache(cache_: InstructionCache, where: str) -> None:
+    capacity, line = cache_.capacity_bytes, cache_.line_bytes
+    if line < 1 or capacity < line or capacity % line or cache_.miss_cycles < 0:
+        raise MachineError(
+            f"instruction_cache: {capacity} bytes are no positive number of lines of {line} bytes, "
+            f"or a miss takes {cache_.miss_cycles} cycles",
+            where=where,
+            fix="give whole lines, and 0 or more cycles",
+        )
 
 
 def _check_form(table: InstructionTable, name: str, form: Form, where: str) -> None:

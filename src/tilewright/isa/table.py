@@ -129,6 +129,15 @@ class Communication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
 
+class InstructionCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A core's own direct-mapped instruction cache; a line that it lacks takes `miss_cycles`."""
+
+    capacity_bytes: int
+    line_bytes: int
+    miss_cycles: int
+    source: str = ""
+
+
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a number comes from; "fitted" to published measurements of whole programs."""
 
@@ -157,6 +166,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     special_registers: dict[str, int] = msgspec.field(default_factory=dict)
     local_memory_bytes: int = 0
     communication: Communication | None = None
+    instruction_cache: InstructionCache | None = None
     instruction_set: str = ""
 
     @cached_property

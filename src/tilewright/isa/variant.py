@@ -16,7 +16,7 @@ from tilewright.isa.table import InstructionTable
 
 Tree = dict[str, object]
 
-_TIMED = ("issue", "communication")
+_TIMED = ("issue", "communication", "instruction_cache")
 _KEYS = ("base", "name", "description", *_TIMED, "sources", "instructions")
 _INSTRUCTION_KEYS = ("mnemonic", "units", "latency_cycles", "occupancy_cycles", "source")
 

@@ -29,13 +29,16 @@ class Mesh:
     """`rows` x `columns` cores with a bus along each row and column; core = row * columns + column.
 
     Without `communication` the table's own parameters hold. With `ideal_communication` every get
-    finds a zero at once and every put is swallowed: for looking at one core's pipeline alone.
+    finds a zero at once and every put is swallowed: for looking at one core's pipeline alone. A
+    program that fits the instruction cache lies there from the start, unless the cache starts
+    `cold`; of a longer one nothing does.
     """
 
     rows: int
     columns: int
     communication: Communication | None = None
     ideal_communication: bool = False
+    cold: bool = False
 
     @property
     def cores(self) -> int:
@@ -75,6 +78,8 @@ def launch(
         raise SimulationError("the cores' programs use different instruction tables")
     code, bases = _joined_code([core.program for core in cores])
     machine = _machine(table, mesh, max_cycles)
+    longest = max(len(core.program.instructions) for core in cores)
+    _set_instruction_cache(machine, table, longest, mesh.cold)
     state = _fresh_state(table, code, machine, len(cores), trace_limit)
     for record, core, base in zip(state.cores, cores, bases, strict=True):
         _start(record, core, base)
@@ -130,6 +135,26 @@ def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[An
     return machine
 
 
+def _set_instruction_cache(
+    machine: NDArray[Any], table: InstructionTable, instructions: int, cold: bool
+) -> None:
+    """Nothing is set where every fetch hits, so that such a run spends no time on it."""
+    instruction_cache = table.instruction_cache
+    if instruction_cache is None:
+        return
+    code_bytes = instructions * table.word_bits // 8
+    if cold or code_bytes > instruction_cache.capacity_bytes:
+        machine["cache_lines"] = cache_lines(table)
+        machine["cache_line_bytes"] = instruction_cache.line_bytes
+        machine["miss_cycles"] = instruction_cache.miss_cycles
+
+
+def cache_lines(table: InstructionTable) -> int:
+    """Lines of the instruction cache, 0 without one."""
+    own = table.instruction_cache
+    return 0 if own is None else own.capacity_bytes // own.line_bytes
+
+
 def _communication(table: InstructionTable, mesh: Mesh) -> Communication | None:
     communication = mesh.communication or table.communication
     if communication is None and not mesh.ideal_communication:
@@ -158,12 +183,18 @@ def _fresh_state(
 ) -> layout.Arrays:
     count = table.register_count + 2  # the zero that absent operands read, and the sink of results
     kind = layout.core_dtype(
-        count, table.lanes, len(table.units), int(machine["depth"][0]), table.local_memory_bytes
+        count,
+        table.lanes,
+        len(table.units),
+        int(machine["depth"][0]),
+        table.local_memory_bytes,
+        cache_lines(table),
     )
     records = np.zeros(cores, kind)
     machine["trace_limit"] = trace_limit
+    records["fetch_cause"] = layout.PENALTY
     records["number"] = np.arange(cores)
-    records["read_at"] = records["pop_time"] = -1
+    records["read_at"] = records["pop_time"] = records["line"] = -1
     return layout.Arrays(
         code=code,
         cores=records,

@@ -64,6 +64,7 @@ class CoreRun:
     local_memory: NDArray[np.uint8]
     executed: NDArray[np.int64]
     stalled: NDArray[np.int64]
+    instruction_cache_misses: int
     issues: tuple[Issue, ...]
     spans: tuple[StallSpan, ...]
     trace_complete: bool
@@ -129,6 +130,7 @@ def _core(state: layout.Arrays, c: int, program: Program, base: int, total: int)
         local_memory=memory.copy(),
         executed=code["executed"].copy(),
         stalled=code["stalled"].copy(),
+        instruction_cache_misses=int(record["misses"]),
         issues=issues,
         spans=spans,
         trace_complete=complete,

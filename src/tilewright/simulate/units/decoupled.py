@@ -11,9 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, piece
-from tilewright.simulate.units.issue import choose_unit, commit, obstacle, settle, stall
+from tilewright.simulate.units.issue import (
+    choose_unit,
+    commit,
+    fetched_at,
+    obstacle,
+    settle,
+    stall,
+)
 from tilewright.simulate.units.layout import (
     DONE,
+    FETCH,
     INTERACTS,
     IS_BRANCH,
     IS_CHANNEL,
@@ -36,6 +44,9 @@ def fetch(s: State, m: MachineState, core: CoreState, t: int) -> None:
     """Fill the window up to the next branch."""
     while 0 <= core.fetch < core.end and core.queued < m.window and t >= core.fetch_at:
         i = core.fetch
+        if m.cache_lines and fetched_at(m, core, i, t) > t:
+            core.fetch_at, core.fetch_cause = core.line_at, FETCH
+            return
         core.queue[core.queued] = i
         core.queued += 1
         if at(s.code, i).flags & INTERACTS:
@@ -98,7 +109,7 @@ def cycle_decoupled(s: State, m: MachineState, core: CoreState, t: int) -> bool:
     stamp, waiting = t + 1, core.queued
     issued, kept, busy_units, older, again = 0, 0, 0, 0, NEVER
     oldest = core.queue[0] if waiting else max(core.fetch, core.base)
-    first_cause, first_register = PENALTY, -1
+    first_cause, first_register = core.fetch_cause, -1
     for k in range(waiting):
         i = core.queue[k]
         row = at(s.code, i)
@@ -118,7 +129,7 @@ def cycle_decoupled(s: State, m: MachineState, core: CoreState, t: int) -> bool:
             if row.flags & INTERACTS:
                 core.contacts -= 1
             if row.flags & IS_BRANCH:
-                core.fetch = following
+                core.fetch, core.fetch_cause = following, PENALTY
                 core.fetch_at = t + 1 + (m.taken_branch_penalty if following != i + 1 else 0)
             continue
         if k == 0:

@@ -26,6 +26,7 @@ from tilewright.simulate.units.layout import (
     DATA,
     DONE,
     FAULTED,
+    FETCH,
     INTEGER,
     INTERACTS,
     IS_BRANCH,
@@ -208,12 +209,31 @@ def obstacle(
 
 
 @piece
+def fetched_at(m: MachineState, core: CoreState, i: int, t: int) -> int:
+    """The first cycle in which an instruction wanted at `t` may issue; fills its cache line."""
+    line = (core.code_address + (i - core.base) * m.word_bytes) // m.cache_line_bytes
+    if line != core.line:
+        core.line, core.line_at = line, t
+        place = line % m.cache_lines
+        if core.tags[place] != line + 1:
+            core.tags[place] = line + 1
+            core.line_at = t + m.miss_cycles
+            core.misses += 1
+    return core.line_at
+
+
+@piece
 def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
     """One cycle of a core that issues strictly in order; False when others must catch up first."""
     issued, again = core.slot, t + 1
     core.slot = 0
     while issued < m.width and core.pc < core.end:
         i = core.pc
+        if m.cache_lines and fetched_at(m, core, i, t) > t:
+            if issued == 0:
+                stall(s, m, core, i, FETCH, -1, t)
+                again = core.line_at
+            break
         row = at(s.code, i)
         if row.flags & INTERACTS and t > m.now and not m.ideal:
             core.slot, core.wake = issued, t

@@ -37,7 +37,7 @@ RUNNING, DONE, FAULTED = range(3)
 
 # Causes of a cycle without issue.
 ISSUING, DATA, OUTPUT, UNIT, GET_ROW, GET_COLUMN, PUT_ROW, PUT_COLUMN = range(8)
-BUS, PENALTY, SYNC, ORDER = range(8, 12)
+BUS, PENALTY, SYNC, ORDER, FETCH = range(8, 13)
 CAUSES = (
     "issuing",
     "data_hazard",
@@ -51,6 +51,7 @@ CAUSES = (
     "branch",
     "sync",
     "order",
+    "instruction_cache",
 )
 
 # Kinds of fault.
@@ -119,6 +120,11 @@ class CoreState(Protocol):
     contacts: int  # queued instructions that touch another core
     fetch: int
     fetch_at: int
+    fetch_cause: int  # of a wait until `fetch_at`
+    line: int  # of the instruction cache, that is read from cycle `line_at` on
+    line_at: int
+    misses: int
+    tags: Int64  # [place]: line that the instruction cache holds there, plus 1
     queue: Int64
     ready: Int64  # [register]: cycle from which the value can be read
     read_at: Int64  # [register]: last cycle that read it
@@ -159,6 +165,9 @@ class MachineState(Protocol):
     lanes: int
     units: int
     word_bytes: int
+    cache_lines: int  # of the instruction cache; 0: every fetch hits
+    cache_line_bytes: int
+    miss_cycles: int
     memory_bytes: int
     max_cycles: int
     rows: int
@@ -231,7 +240,7 @@ def _scalars(record: type) -> list[str]:
 
 
 def core_dtype(
-    registers: int, lanes: int, units: int, depth: int, memory_bytes: int
+    registers: int, lanes: int, units: int, depth: int, memory_bytes: int, cache_lines: int
 ) -> np.dtype[Any]:
     """The record of a core; depth and memory are rounded up, so that code can be shared."""
     entries = 1 << max(depth - 1, 15).bit_length()
@@ -244,6 +253,7 @@ def core_dtype(
     fields += [
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
+        {"tags": ("i8", (max(cache_lines, 1),))},
         {"arrival": ("i8", (2, entries))},
         {"buffer": ("f8", (2, entries, lanes))},
         {

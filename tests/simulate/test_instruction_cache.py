@@ -1,0 +1,94 @@
+"""The instruction cache of the instruction-level simulator: what a missing line costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from tilewright.common.errors import MachineError
+from tilewright.isa import InstructionTable, load_table
+from tilewright.isa.load import check_table
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh, UnitOrder
+from tilewright.simulate.program import Program
+from tilewright.simulate.runs import CoreRun
+
+Assemble = Callable[..., Program]
+CPE = load_table("sw26010_cpe")
+ORDERS: tuple[UnitOrder, ...] = ("in_order", "decoupled")
+INDEPENDENT = [f"vmad $1, $1, $1, ${n}" for n in range(2, 10)]
+
+
+def _with_cache(lines: int, miss_cycles: int = 30) -> InstructionTable:
+    own = msgspec.structs.replace(
+        CPE.instruction_cache, capacity_bytes=16 * lines, miss_cycles=miss_cycles
+    )
+    return msgspec.structs.replace(CPE, instruction_cache=own)
+
+
+def _run(program: Program, *, cold: bool = False, order: UnitOrder = "in_order") -> CoreRun:
+    mesh = Mesh(1, 1, ideal_communication=True, cold=cold)
+    return simulate_mesh(program, mesh, unit_order=order).cores[0]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_program_that_fits_waits_for_nothing(assemble: Assemble, order: UnitOrder) -> None:
+    run = _run(assemble("\n".join(INDEPENDENT), _with_cache(2)), order=order)
+    assert (run.cycles, run.instruction_cache_misses, run.stalls) == (8, 0, {})
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_cold_cache_fetches_each_line_once(assemble: Assemble, order: UnitOrder) -> None:
+    run = _run(assemble("\n".join(INDEPENDENT), _with_cache(2)), cold=True, order=order)
+    assert run.instruction_cache_misses == 2
+    assert run.issue_cycles == 8
+    assert run.stalls["instruction_cache"] == run.cycles - 8
+    # The window of decoupled units lets a miss overlap what is fetched already.
+    assert 2 * 26 <= run.stalls["instruction_cache"] <= 2 * 30
+
+
+def _loop(instructions: int, trips: int) -> str:
+    """A loop of whole lines: `instructions` with counter and branch, behind a line before it."""
+    opening = [f"ldi $20, {trips}($31)", *["addl $1, 1, $1"] * 3]
+    body = ["addl $1, 1, $1"] * (instructions - 2)
+    return "\n".join([*opening, "loop:", *body, "subl $20, 1, $20", "bne $20, loop"])
+
+
+@pytest.mark.parametrize(("lines", "misses"), [(5, 5), (4, 5), (3, 11), (2, 17)])
+def test_a_loop_that_does_not_fit_misses_in_every_iteration(
+    assemble: Assemble, lines: int, misses: int
+) -> None:
+    # One line before the loop and four of it: with three places two lines of the loop share one.
+    run = _run(assemble(_loop(16, 4), _with_cache(lines)), cold=True)
+    assert run.instruction_cache_misses == misses
+    assert run.integer_registers[1, 0] == 3 + 4 * 14
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_misses_change_the_time_and_no_result(assemble: Assemble, order: UnitOrder) -> None:
+    text = _loop(40, 5)
+    fast = _run(assemble(text), order=order)
+    slow = _run(assemble(text, _with_cache(4, miss_cycles=9)), order=order)
+    assert (slow.registers == fast.registers).all()
+    assert slow.cycles - slow.stalls["instruction_cache"] == fast.cycles
+    assert slow.cycles == slow.issue_cycles + sum(slow.stalls.values())
+
+
+def test_the_shipped_cores_say_what_their_cache_is() -> None:
+    for name in ("sw26010_cpe", "sw26010_cpe_measured"):
+        table = load_table(name)
+        assert table.instruction_cache is not None
+        assert table.instruction_cache.capacity_bytes == 16 * 1024
+        assert table.sources[table.instruction_cache.source].evidence == "assumption"
+
+
+def test_a_cache_of_broken_lines_is_refused() -> None:
+    own = msgspec.structs.replace(CPE.instruction_cache, capacity_bytes=40)
+    with pytest.raises(MachineError) as error:
+        check_table(msgspec.structs.replace(CPE, instruction_cache=own), where="t.toml")
+    assert str(error.value) == (
+        "t.toml: instruction_cache: 40 bytes are no positive number of lines of 16 bytes, or a "
+        "miss takes 30 cycles; give whole lines, and 0 or more cycles"
+    )
