@@ -23,6 +23,7 @@ COMMANDS = {
     "explain": "Explain the time of an operator, or of one layer of a network.",
     "calibrate": "Measure this computer and write a machine description with its numbers.",
     "machines": "List the machines, or show one with the source of each number.",
+    "cache": "List, verify or clear what earlier commands compiled and computed.",
     "asm": "Assemble a file into an ELF object.",
     "objdump": "Show an object: sections, symbols, relocations, disassembly.",
     "pipeline": "Run a program on one core; show its pipeline, with a cause for every stall.",

@@ -1,0 +1,82 @@
+"""Folders beside the entries: being filled, or taken away, and gone with the process at work.
+
+A folder aside is locked for as long as its process lives. So what a killed process left is known,
+and the next process that makes an entry removes it. File systems without locks keep it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+PREFIX = ".aside-"
+
+
+@contextmanager
+def aside(place: Path) -> Iterator[Path]:
+    """A folder in `place` to fill; it may be renamed, or is removed. Raises OSError."""
+    with locked(place):
+        sweep(place)
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        lock = _lock(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(lock)
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Alone among the processes and threads that change which names `place` has."""
+    lock = _lock(place)
+    try:
+        yield
+    finally:
+        _unlock(lock)
+
+
+def sweep(place: Path) -> None:
+    """Remove the folders aside of processes that are gone."""
+    for path in place.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # its process is at work, or has just removed it
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                _unlock(lock)
+
+
+def remove(path: Path) -> None:
+    """Take a name away in one step, whatever it names; who has loaded a file below keeps it.
+
+    Raises OSError.
+    """
+    if not os.path.lexists(path):
+        return
+    gone = path.rename(path.with_name(f"{PREFIX}{uuid4().hex}"))
+    if gone.is_dir() and not gone.is_symlink():
+        shutil.rmtree(gone, ignore_errors=True)
+    else:
+        gone.unlink()
+
+
+def _lock(folder: Path) -> int:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def _unlock(lock: int) -> None:
+    # Not by closing alone: a child of a fork may hold the same lock.
+    with suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)

@@ -1,0 +1,97 @@
+"""Folders that nobody else can write: where code that is loaded later may be kept.
+
+A folder that others can write may hold their code. One of another user is refused; one of this
+user gets the mode 0700, and what it held meanwhile is not used.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from tilewright.common.errors import TilewrightError
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OWN_PLACE = "set XDG_CACHE_HOME to a folder of your own"
+
+
+class CacheError(TilewrightError):
+    """A cache folder that is not safe to use, or no place left to keep what is compiled."""
+
+    code = "cache"
+
+
+def cache_folder() -> Path:
+    """Where tilewright keeps what it compiled: below $XDG_CACHE_HOME, or ~/.cache.
+
+    Raises CacheError where there is neither.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(base or "~/.cache").expanduser().absolute() / "tilewright"
+    except RuntimeError:
+        raise CacheError("this user has no home folder for the cache", fix=_OWN_PLACE) from None
+
+
+@cache
+def temporary_folder() -> Path:
+    """A cache folder for this process alone, which is gone when it ends. Raises OSError."""
+    _kept_alive.append(tempfile.TemporaryDirectory(prefix="tilewright-"))
+    return Path(_kept_alive[-1].name)
+
+
+_kept_alive: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def make_private(folder: Path) -> bool:
+    """Make the folder, or take it from others; whether what it holds can be trusted.
+
+    Raises CacheError where it belongs to another user or stays writable for others, OSError where
+    it cannot be made.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+    mode = _owned_mode(folder)
+    if mode & _OTHERS:
+        _close_to_others(folder, mode)
+    return not mode & _OTHERS_WRITE
+
+
+def writable_by_others(found: os.stat_result) -> bool:
+    """Whether somebody else could have written this file or folder."""
+    return found.st_uid != os.geteuid() or bool(found.st_mode & _OTHERS_WRITE)
+
+
+def _owned_mode(folder: Path) -> int:
+    for found in (folder.lstat(), folder.stat()):
+        if found.st_uid != os.geteuid():
+            raise CacheError(
+                f"belongs to user {found.st_uid} and not to you, user {os.geteuid()}: "
+                "nothing is loaded from it",
+                where=str(folder),
+                fix=f"remove it, or {_OWN_PLACE}",
+            )
+    return found.st_mode
+
+
+def _close_to_others(folder: Path, mode: int) -> None:
+    try:
+        folder.chmod(stat.S_IMODE(mode) & stat.S_IRWXU)
+        reason = "its mode does not change"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if folder.stat().st_mode & _OTHERS_WRITE:
+        raise CacheError(
+            f"can be written by other users, and cannot be closed to them: {reason}; "
+            "nothing is loaded from it",
+            where=str(folder),
+            fix=_OWN_PLACE,
+        )

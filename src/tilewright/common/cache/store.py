@@ -1,0 +1,154 @@
+"""Entries by key: found and verified, or made aside and put in place in one step.
+
+Two processes that make the same entry agree on the first one in place. Where nothing can be
+written, entries are kept in a temporary folder of this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from tilewright.common.cache.aside import aside, locked, remove
+from tilewright.common.cache.entries import damage, entries_below, files_of, seal
+from tilewright.common.cache.folders import (
+    CacheError,
+    cache_folder,
+    make_private,
+    temporary_folder,
+)
+
+_LOG = logging.getLogger(__name__)
+_VALUE = "value"
+
+T = TypeVar("T")
+
+
+class Make(Protocol):
+    """Writes the files of an entry into a folder; all of them, or it raises."""
+
+    def __call__(self, folder: Path, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The entries of one kind. Every method raises CacheError for a folder that is not safe."""
+
+    kind: str
+
+    def files(self, key: str, make: Make) -> tuple[Path, ...]:
+        """The files of an entry in the order of their names, from the cache or made by `make`.
+
+        Raises what `make` raises, CacheError where they can be written nowhere.
+        """
+        place = self._place()
+        try:
+            return files_of(_kept(place, key, make))
+        except OSError as error:
+            _warn(str(cache_folder()), _words(error))
+        try:
+            return files_of(_kept(_kind_folder(temporary_folder(), self.kind), key, make))
+        except OSError as error:
+            raise CacheError(
+                f"cannot be written, and neither can {tempfile.gettempdir()}: {_words(error)}",
+                where=str(cache_folder()),
+                fix="free space, or set XDG_CACHE_HOME to a folder that can be written",
+            ) from error
+
+    def forget(self, key: str) -> None:
+        """Remove an entry whose files turned out to be of no use. Raises OSError."""
+        remove(self._place() / key)
+
+    def recall(self, key: str) -> bytes | None:
+        """What was remembered under this key, None where that is nothing."""
+        with suppress(OSError):
+            entry = self._place() / key
+            if _is_whole(entry):
+                return (entry / _VALUE).read_bytes()
+        return None
+
+    def remember(self, key: str, content: bytes) -> None:
+        """Keep `content` for the next process, as far as there is room."""
+
+        def write(folder: Path) -> None:
+            (folder / _VALUE).write_bytes(content)
+
+        try:
+            _kept(self._place(), key, write)
+        except OSError as error:
+            _warn(str(cache_folder()), _words(error))
+
+    def value(self, key: str, kind: type[T], compute: Callable[[], T]) -> T:
+        """A value that msgspec can encode, from the cache or computed."""
+        content = self.recall(key)
+        if content is not None:
+            with suppress(msgspec.MsgspecError):
+                return msgspec.json.decode(content, type=kind)
+        found = compute()
+        self.remember(key, msgspec.json.encode(found))
+        return found
+
+    def _place(self) -> Path:
+        """The folder of this kind: the user's, or one of this process where that is impossible."""
+        try:
+            return _kind_folder(cache_folder(), self.kind)
+        except OSError as error:
+            _warn(str(cache_folder()), _words(error))
+        return _kind_folder(temporary_folder(), self.kind)
+
+
+def _kind_folder(root: Path, kind: str) -> Path:
+    """The private folder of a kind; what others could have put there is removed."""
+    for folder in (root, root / kind):
+        if not make_private(folder):
+            _LOG.warning("%s could be written by other users: its entries are removed", folder)
+            for path in entries_below(root):
+                remove(path)
+    return root / kind
+
+
+def _kept(place: Path, key: str, make: Make) -> Path:
+    """The entry of this key in `place`, made where it is not there or damaged."""
+    entry = place / key
+    if not _is_whole(entry):
+        with aside(place) as filling:
+            make(filling)
+            seal(filling)
+            with locked(place):
+                _put(filling, entry)
+    return entry
+
+
+def _is_whole(entry: Path) -> bool:
+    if not os.path.lexists(entry):
+        return False
+    reason = damage(entry)
+    if reason:
+        _LOG.info("%s %s: it is made again", entry, reason)
+    return reason is None
+
+
+def _put(filling: Path, entry: Path) -> None:
+    """Give a sealed folder its name, unless another process was faster."""
+    if not _is_whole(entry):
+        remove(entry)
+        filling.rename(entry)
+
+
+@cache
+def _warn(folder: str, reason: str) -> None:
+    """Say once what will not be found again."""
+    _LOG.warning("%s: %s; working without the cache, XDG_CACHE_HOME moves it", folder, reason)
+
+
+def _words(error: OSError) -> str:
+    return error.strerror or str(error)
