@@ -29,7 +29,7 @@ REFUSALS = [
         ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--dtype", "f16"],
         1,
         "unknown element type 'f16'",
-        "use one of f64, f32",
+        "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8",
     ),
     (
         ["compile", "lenet5", "--schedule", "schedule.txt"],

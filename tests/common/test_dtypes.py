@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tilewright.common.dtypes import DTYPES, dtype
+from tilewright.common.dtypes import DTYPES, FLOATS, INTEGERS, dtype
 from tilewright.common.errors import ShapeError
 
 
@@ -11,13 +13,30 @@ from tilewright.common.errors import ShapeError
 def test_size_and_numpy_type_agree(known):
     assert dtype(known.name) is known
     assert np.dtype(known.numpy).itemsize == known.size_bytes
+    assert known.is_float == np.issubdtype(known.numpy, np.floating)
 
 
 def test_c_names():
-    assert [(known.name, known.c_name) for known in DTYPES] == [("f64", "double"), ("f32", "float")]
+    assert [(known.name, known.c_name) for known in FLOATS] == [("f64", "double"), ("f32", "float")]
+    assert [known.c_name for known in INTEGERS] == [
+        "signed char", "unsigned char", "short", "int", "long",
+    ]  # fmt: skip
 
 
-def test_unknown_name():
+@given(st.sampled_from([8, 16, 32, 64]), st.data())
+def test_fixed_point_is_named_by_its_bits(bits, data):
+    fraction = data.draw(st.integers(0, bits - 1))
+    kind = dtype(f"q{bits - fraction}.{fraction}")
+    assert (kind.kind, kind.fraction_bits, 8 * kind.size_bytes) == ("fixed", fraction, bits)
+    assert kind.limits == (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    assert dtype(str(kind)) == kind
+
+
+@pytest.mark.parametrize("name", ["f16", "q8", "q8.7", "q0.8", "q08.8", "q8.8 ", "q-8.16", "q٨.8"])
+def test_unknown_name(name):
     with pytest.raises(ShapeError) as refusal:
-        dtype("f16")
-    assert str(refusal.value) == "unknown element type 'f16'; use one of f64, f32"
+        dtype(name)
+    assert str(refusal.value) == (
+        f"unknown element type {name!r}; "
+        "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8"
+    )

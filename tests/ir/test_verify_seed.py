@@ -23,7 +23,8 @@ from support.ir_stages import SEED, changed, refusal
         (
             'a: tensor("f64"',
             'a: tensor("f16"',
-            "gemm: tensor 'a' has the unknown element type 'f16'; use one of f64, f32",
+            "gemm: tensor 'a' has the unknown element type 'f16'; "
+            "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8",
         ),
         (
             "m=rows, n=64",

@@ -74,4 +74,7 @@ def test_refused_operands():
 def test_refused_element_type():
     with pytest.raises(ShapeError) as refusal:
         gemm(4, 5, 6, dtype="double")
-    assert str(refusal.value) == "unknown element type 'double'; use one of f64, f32"
+    assert str(refusal.value) == (
+        "unknown element type 'double'; "
+        "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8"
+    )

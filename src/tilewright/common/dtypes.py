@@ -1,41 +1,106 @@
-"""The element types of tensors: what each is called in the IR, in NumPy and in generated C."""
+"""The element types of tensors: what each is called in the IR, in NumPy and in generated C.
+
+Floats, integers, and fixed point: `q8.8` is an integer of 16 bits that counts steps of 1/256. A
+fixed-point type is stored, moved and multiplied as the integer that it is.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
 
+Kind = Literal["float", "integer", "fixed"]
+
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """One element type: its name in programs and on the command line, and its other names."""
+    """One element type: its name in programs and on the command line, and its other names.
+
+    An element of a `fixed` type stands for its integer over 2 ** `fraction_bits`.
+    """
 
     name: str
     size_bytes: int
-    numpy: np.dtype[np.floating]
+    numpy: np.dtype[Any]
     c_name: str
+    kind: Kind = "float"
+    fraction_bits: int = 0
 
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_float(self) -> bool:
+        """Whether results are rounded to a mantissa, and not exact."""
+        return self.kind == "float"
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest integer that an element of an exact type holds.
+
+        >>> dtype("u8").limits, dtype("q4.4").limits
+        ((0, 255), (-128, 127))
+        """
+        found = np.iinfo(self.numpy)
+        return int(found.min), int(found.max)
+
 
 F64 = DType("f64", 8, np.dtype(np.float64), "double")
 F32 = DType("f32", 4, np.dtype(np.float32), "float")
+I8 = DType("i8", 1, np.dtype(np.int8), "signed char", "integer")
+U8 = DType("u8", 1, np.dtype(np.uint8), "unsigned char", "integer")
+I16 = DType("i16", 2, np.dtype(np.int16), "short", "integer")
+I32 = DType("i32", 4, np.dtype(np.int32), "int", "integer")
+I64 = DType("i64", 8, np.dtype(np.int64), "long", "integer")
 
-DTYPES: tuple[DType, ...] = (F64, F32)
+FLOATS: tuple[DType, ...] = (F64, F32)
+INTEGERS: tuple[DType, ...] = (I8, U8, I16, I32, I64)
+DTYPES: tuple[DType, ...] = (*FLOATS, *INTEGERS)
+"""Those with a name of their own; fixed-point types are named by their bits."""
+
+KNOWN_NAMES = ", ".join(known.name for known in DTYPES) + " or fixed point, as q8.8"
+"""What a message offers in place of an unknown name."""
+
+_FIXED = re.compile(r"q([0-9]{1,2})\.([0-9]{1,2})", re.ASCII)
+_STORED_IN = {8 * stored.size_bytes: stored for stored in (I8, I16, I32, I64)}
+
+
+@cache
+def dtype_or_none(name: str) -> DType | None:
+    """The element type called `name`, None where there is none.
+
+    >>> dtype_or_none("q8.8").size_bytes, dtype_or_none("q8.8").fraction_bits
+    (2, 8)
+    """
+    for candidate in DTYPES:
+        if candidate.name == name:
+            return candidate
+    match = _FIXED.fullmatch(name)
+    if match is None:
+        return None
+    whole, fraction = int(match[1]), int(match[2])
+    stored = _STORED_IN.get(whole + fraction)
+    if stored is None or whole == 0 or name != f"q{whole}.{fraction}":
+        return None
+    return DType(name, stored.size_bytes, stored.numpy, stored.c_name, "fixed", fraction)
 
 
 def dtype(name: str) -> DType:
     """The element type called `name`; raises ShapeError when there is none.
 
+    The bits of a fixed-point type, before the point with the sign and after it, are 8, 16, 32 or 64
+    together.
+
     >>> dtype("f32").size_bytes
     4
     """
-    for candidate in DTYPES:
-        if candidate.name == name:
-            return candidate
-    known = ", ".join(candidate.name for candidate in DTYPES)
-    raise ShapeError(f"unknown element type {name!r}", fix=f"use one of {known}")
+    found = dtype_or_none(name)
+    if found is None:
+        raise ShapeError(f"unknown element type {name!r}", fix=f"use one of {KNOWN_NAMES}")
+    return found

@@ -25,14 +25,14 @@ class NetworkBuilder:
         self._tensors: dict[str, Tensor] = {}
         self._node_names: dict[str, int] = {}
 
-    def input(self, name: str, shape: Shape) -> str:
-        """Declare an input of the network."""
-        self._inputs.append(self._define(name, shape, self.dtype))
+    def input(self, name: str, shape: Shape, dtype: str = "") -> str:
+        """Declare an input of the network, of its element type unless another is given."""
+        self._inputs.append(self._define(name, shape, dtype or self.dtype))
         return name
 
-    def weight(self, name: str, shape: Shape) -> str:
-        """Declare a weight."""
-        self._weights.append(self._define(name, shape, self.dtype))
+    def weight(self, name: str, shape: Shape, dtype: str = "") -> str:
+        """Declare a weight, likewise."""
+        self._weights.append(self._define(name, shape, dtype or self.dtype))
         return name
 
     def apply(self, op: Op, *inputs: str, name: str, output: str = "") -> str:
@@ -40,7 +40,7 @@ class NetworkBuilder:
         node_name = self._unique(name)
         result = output or node_name
         self._nodes.append(Node(node_name, op, inputs, result))
-        self._define(result, op.out_shape, op.dtype)
+        self._define(result, op.out_shape, op.out_dtype)
         return result
 
     def has(self, name: str) -> bool:

@@ -1,7 +1,7 @@
 """A network as a value: tensors, and nodes in the order in which they can run.
 
 In: what a front end or the zoo built. Out: `Network`, checked when it is made: each node reads
-tensors that exist before it, of the shapes and element type that its operator takes.
+tensors that exist before it, of the shapes and element types that its operator takes.
 """
 
 from __future__ import annotations
@@ -60,14 +60,16 @@ class Network:
                 raise GraphError(f"two nodes are called {quoted(node.name)}")
             names.add(node.name)
             _check_inputs(known, node)
-            _define(known, Tensor(node.output, node.op.out_shape, node.op.dtype), node.name)
+            _define(known, Tensor(node.output, node.op.out_shape, node.op.out_dtype), node.name)
         for output in self.outputs:
             _look_up(known, output, "the network's outputs")
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor by name: inputs, weights and what the nodes produce."""
-        produced = (Tensor(node.output, node.op.out_shape, node.op.dtype) for node in self.nodes)
+        produced = (
+            Tensor(node.output, node.op.out_shape, node.op.out_dtype) for node in self.nodes
+        )
         return {tensor.name: tensor for tensor in (*self.inputs, *self.weights, *produced)}
 
     @property
@@ -122,9 +124,10 @@ def _check_inputs(known: Mapping[str, Tensor], node: Node) -> None:
         raise GraphError(
             f"node {node.name}: {node.op.kind} takes {len(expected)} tensors, found {len(found)}"
         )
-    for tensor, shape in zip(found, expected, strict=True):
-        if (tensor.shape, tensor.dtype) != (shape, node.op.dtype):
+    kinds = node.op.operand_dtypes
+    for tensor, shape, kind in zip(found, expected, kinds, strict=True):
+        if (tensor.shape, tensor.dtype) != (shape, kind):
             raise GraphError(
-                f"node {node.name}: {node.op.kind} takes {show_shape(shape)} {node.op.dtype}, "
+                f"node {node.name}: {node.op.kind} takes {show_shape(shape)} {kind}, "
                 f"but {quoted(tensor.name)} is {show_shape(tensor.shape)} {tensor.dtype}"
             )

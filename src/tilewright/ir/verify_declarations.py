@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.common.dtypes import DTYPES
+from tilewright.common.dtypes import KNOWN_NAMES, dtype_or_none
 from tilewright.common.dtypes import dtype as dtype_called
 from tilewright.common.errors import CapacityError, ProgramError
 from tilewright.common.expr import Const, Expr, free_vars, product
@@ -117,10 +117,9 @@ def _check_buffer(buffer: Buffer, program: Program) -> None:
 
 
 def _check_dtype(name: str, what: str, program: Program) -> None:
-    if all(name != d.name for d in DTYPES):
-        known = ", ".join(d.name for d in DTYPES)
+    if dtype_or_none(name) is None:
         raise _error(
-            program, f"{what} has the unknown element type {name!r}", f"use one of {known}"
+            program, f"{what} has the unknown element type {name!r}", f"use one of {KNOWN_NAMES}"
         )
 
 

@@ -69,6 +69,11 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     instruction_table: Text | None = None
     f32: Arithmetic | None = None
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The element types that it computes with."""
+        return ("f64", "f32")
+
     def lanes(self, dtype: str) -> int:
         """Elements of one vector."""
         return self.f32.vector_lanes if self.f32 and dtype == "f32" else self.vector_lanes

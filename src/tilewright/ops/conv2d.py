@@ -7,14 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype as find_dtype
 from tilewright.common.errors import ShapeError
+from tilewright.common.fixed_point import exact_product
+from tilewright.ops.numerics import require_products
 from tilewright.ops.op import (
     Array,
-    Floats,
     IntOrPair,
     Shape,
+    Typed,
     in_double,
+    in_own_type,
     pair,
     require_positive,
     rounded,
@@ -26,7 +28,7 @@ _COLUMNS_PER_PRODUCT = 2048
 
 
 @dataclass(frozen=True)
-class Conv2d:
+class Conv2d(Typed):
     """batch x in_channels x height x width images with out_channels x (in/groups) x kernel weights.
 
     `padding` is (top, left, bottom, right); `height` and `width` are those of the unpadded input.
@@ -60,7 +62,7 @@ class Conv2d:
                 )
         image = (self.height, self.width)
         require_window(self.kind, image, self.kernel, self.stride, self.padding, self.dilation)
-        find_dtype(self.dtype)
+        require_products(self.kind, self.numerics)
 
     @property
     def out_height(self) -> int:
@@ -112,16 +114,19 @@ class Conv2d:
         return text + dilation + (f" g{self.groups}" if self.groups > 1 else "")
 
     def reference(self, *operands: Array) -> Array:
-        """The convolution by BLAS in double precision, a few images lowered at a time."""
-        images, weights = in_double(self, operands)
+        """The convolution by BLAS in double precision, a few images lowered at a time; of integers,
+        exact and rounded once.
+        """
+        exact = not self.numerics.is_float
+        images, weights = in_own_type(self, operands) if exact else in_double(self, operands)
         grouped = weights.reshape(self.groups, self.out_channels // self.groups, -1)
-        result = np.empty(self.out_shape)
+        result: Array = np.empty(self.out_shape, np.int64 if exact else np.float64)
         step = max(1, _COLUMNS_PER_PRODUCT // (self.out_height * self.out_width))
         for start in range(0, self.batch, step):
             result[start : start + step] = self._some_images(images[start : start + step], grouped)
-        return rounded(self, result)
+        return self.numerics.write_back(result) if exact else rounded(self, result)
 
-    def _some_images(self, images: Floats, grouped_weights: Floats) -> Floats:
+    def _some_images(self, images: Array, grouped_weights: Array) -> Array:
         top, left, bottom, right = self.padding
         padded = np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)))
         out = (self.out_height, self.out_width)
@@ -130,7 +135,8 @@ class Conv2d:
         columns = view.transpose(1, 4, 5, 0, 2, 3).reshape(
             self.groups, grouped_weights.shape[2], -1
         )
-        product: Floats = np.matmul(grouped_weights, columns)
+        multiply = np.matmul if self.numerics.is_float else exact_product
+        product: Array = multiply(grouped_weights, columns)
         return product.reshape(self.out_channels, len(images), *out).transpose(1, 0, 2, 3)
 
 

@@ -9,21 +9,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype as find_dtype
 from tilewright.common.errors import ShapeError
+from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
     Array,
-    Floats,
     Shape,
+    Typed,
     in_double,
+    in_integers,
     require_axis,
     require_shape,
     rounded,
     show_shape,
 )
 
-UnaryFunction = Callable[[Floats, float, float], Floats]
-BinaryFunction = Callable[[Floats, Floats], Floats]
+UnaryFunction = Callable[[Array, float, float], Array]
+BinaryFunction = Callable[[Array, Array], Array]
 
 UNARY_FUNCTIONS: dict[str, UnaryFunction] = {
     "abs": lambda x, a, b: np.abs(x),
@@ -55,9 +56,14 @@ BINARY_FUNCTIONS: dict[str, BinaryFunction] = {
     "sub": np.subtract,
 }
 
+EXACT_FUNCTIONS = frozenset(
+    ("abs", "add", "clip", "identity", "max", "min", "mul", "neg", "relu", "sub")
+)
+"""Those that make integers of integers, so that integer and fixed-point types have them, too."""
+
 
 @dataclass(frozen=True)
-class Unary:
+class Unary(Typed):
     """One function applied to each element of a tensor of `shape`."""
 
     function: str
@@ -69,7 +75,8 @@ class Unary:
     def __post_init__(self) -> None:
         _require_function(self.function, UNARY_FUNCTIONS)
         require_shape(self.function, "shape", self.shape)
-        find_dtype(self.dtype)
+        _require_exact(self.function, self.numerics)
+        require_alike(self.function, self.numerics)
 
     @property
     def kind(self) -> str:
@@ -96,13 +103,21 @@ class Unary:
         return f"{self.function} {show_shape(self.shape)}"
 
     def reference(self, *operands: Array) -> Array:
-        """The function of each element in double precision."""
+        """The function of each element in double precision; of integers, exact."""
+        if not self.numerics.is_float:
+            (own,) = in_integers(self, operands)
+            low, high = self._steps(self.alpha), self._steps(self.beta)
+            return self.numerics.write_back(UNARY_FUNCTIONS[self.function](own, low, high))
         (x,) = in_double(self, operands)
         return rounded(self, UNARY_FUNCTIONS[self.function](x, self.alpha, self.beta))
 
+    def _steps(self, parameter: float) -> int:
+        """A parameter in steps of the operand's type."""
+        return int(np.floor(parameter * 2.0**self.numerics.sums.fraction_bits))
+
 
 @dataclass(frozen=True)
-class Binary:
+class Binary(Typed):
     """One function of two tensors, broadcast against each other by NumPy's rule."""
 
     function: str
@@ -114,7 +129,11 @@ class Binary:
         _require_function(self.function, BINARY_FUNCTIONS)
         require_shape(self.function, "a", self.a_shape)
         require_shape(self.function, "b", self.b_shape)
-        find_dtype(self.dtype)
+        _require_exact(self.function, self.numerics)
+        if self.function == "mul":
+            require_products(self.function, self.numerics)
+        else:
+            require_alike(self.function, self.numerics)
         try:
             np.broadcast_shapes(self.a_shape, self.b_shape)
         except ValueError:
@@ -148,13 +167,16 @@ class Binary:
         return f"{self.function} {show_shape(self.a_shape)}, {show_shape(self.b_shape)}"
 
     def reference(self, *operands: Array) -> Array:
-        """The function of each pair of elements in double precision."""
+        """The function of each pair of elements in double precision; of integers, exact."""
+        if not self.numerics.is_float:
+            left, right = in_integers(self, operands)
+            return self.numerics.write_back(BINARY_FUNCTIONS[self.function](left, right))
         a, b = in_double(self, operands)
         return rounded(self, BINARY_FUNCTIONS[self.function](a, b))
 
 
 @dataclass(frozen=True)
-class Bias:
+class Bias(Typed):
     """x plus `scale` times one number for each index along `axis`, as after a convolution."""
 
     kind: ClassVar[str] = "bias"
@@ -166,7 +188,11 @@ class Bias:
     def __post_init__(self) -> None:
         require_shape(self.kind, "shape", self.shape)
         require_axis(self.kind, self.shape, self.axis)
-        find_dtype(self.dtype)
+        require_alike(self.kind, self.numerics)
+        if not self.numerics.is_float and self.scale != int(self.scale):
+            raise ShapeError(
+                f"bias: a bias of {self.dtype} takes a whole scale, found {self.scale:g}"
+            )
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -188,10 +214,13 @@ class Bias:
         return f"bias {show_shape(self.shape)} along axis {self.axis}"
 
     def reference(self, *operands: Array) -> Array:
-        """The sum in double precision."""
-        x, bias = in_double(self, operands)
+        """The sum in double precision; of integers, exact."""
         along = [1] * len(self.shape)
         along[self.axis] = -1
+        if not self.numerics.is_float:
+            own, added = in_integers(self, operands)
+            return self.numerics.write_back(own + int(self.scale) * added.reshape(along))
+        x, bias = in_double(self, operands)
         return rounded(self, x + self.scale * bias.reshape(along))
 
 
@@ -211,4 +240,12 @@ def _require_function(
     if name not in known:
         raise ShapeError(
             f"unknown elementwise function {name!r}", fix=f"known: {', '.join(sorted(known))}"
+        )
+
+
+def _require_exact(function: str, numerics: Numerics) -> None:
+    if not numerics.is_float and function not in EXACT_FUNCTIONS:
+        raise ShapeError(
+            f"{function} computes in floating point, found the element type {numerics}",
+            fix=f"integers have {', '.join(sorted(EXACT_FUNCTIONS))}",
         )

@@ -6,13 +6,22 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.common.dtypes import dtype as find_dtype
 from tilewright.common.errors import ShapeError
-from tilewright.ops.op import Array, Shape, in_double, require_positive, rounded
+from tilewright.common.fixed_point import exact_product
+from tilewright.ops.numerics import require_products
+from tilewright.ops.op import (
+    Array,
+    Shape,
+    Typed,
+    in_double,
+    in_own_type,
+    require_positive,
+    rounded,
+)
 
 
 @dataclass(frozen=True)
-class Gemm:
+class Gemm(Typed):
     """m x n result of an m x k by a k x n matrix; a transposed operand is stored the other way.
 
     C is an operand only where `beta` is not zero.
@@ -33,7 +42,13 @@ class Gemm:
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not math.isfinite(value):
                 raise ShapeError(f"gemm: {name} must be finite, found {value}")
-        find_dtype(self.dtype)
+        require_products(self.kind, self.numerics)
+        if not self.numerics.is_float and (self.alpha, self.beta) != (1, 0):
+            raise ShapeError(
+                f"gemm: products of {self.dtype} take alpha 1 and beta 0, "
+                f"found {self.alpha:g} and {self.beta:g}",
+                fix="scale and add with operators of their own",
+            )
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -65,7 +80,9 @@ class Gemm:
         return " ".join(words)
 
     def reference(self, *operands: Array) -> Array:
-        """The product by BLAS in double precision."""
+        """The product by BLAS in double precision; of integers, exact and rounded once."""
+        if not self.numerics.is_float:
+            return self._exact(*in_own_type(self, operands))
         a, b, *rest = in_double(self, operands)
         product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
         if self.alpha != 1:
@@ -73,6 +90,10 @@ class Gemm:
         for c in rest:
             product += self.beta * c
         return rounded(self, product)
+
+    def _exact(self, a: Array, b: Array) -> Array:
+        left, right = a.T if self.transpose_a else a, b.T if self.transpose_b else b
+        return self.numerics.write_back(exact_product(left, right))
 
 
 def gemm(

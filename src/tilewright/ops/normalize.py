@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype as find_dtype
 from tilewright.common.errors import ShapeError
+from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
     Array,
     Shape,
+    Typed,
     in_double,
     require_axis,
     require_positive,
@@ -23,7 +24,7 @@ from tilewright.ops.op import (
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(Typed):
     """exp(x) over its sum along `axis`."""
 
     kind: ClassVar[str] = "softmax"
@@ -34,7 +35,7 @@ class Softmax:
     def __post_init__(self) -> None:
         require_shape(self.kind, "shape", self.shape)
         require_axis(self.kind, self.shape, self.axis)
-        find_dtype(self.dtype)
+        require_float(self.kind, self.numerics)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -63,7 +64,7 @@ class Softmax:
 
 
 @dataclass(frozen=True)
-class BatchNorm:
+class BatchNorm(Typed):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias with fixed statistics per channel."""
 
     kind: ClassVar[str] = "batch_norm"
@@ -74,7 +75,7 @@ class BatchNorm:
     def __post_init__(self) -> None:
         require_shape(self.kind, "shape", self.shape)
         require_axis(self.kind, self.shape, 1)
-        find_dtype(self.dtype)
+        require_float(self.kind, self.numerics)
         if not self.epsilon >= 0:
             raise ShapeError(f"batch_norm: epsilon must not be negative, found {self.epsilon}")
 
@@ -107,7 +108,7 @@ class BatchNorm:
 
 
 @dataclass(frozen=True)
-class LocalResponseNorm:
+class LocalResponseNorm(Typed):
     """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta."""
 
     kind: ClassVar[str] = "local_response_norm"
@@ -122,7 +123,7 @@ class LocalResponseNorm:
         require_shape(self.kind, "shape", self.shape)
         require_axis(self.kind, self.shape, 1)
         require_positive(self.kind, size=self.size)
-        find_dtype(self.dtype)
+        require_float(self.kind, self.numerics)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

@@ -7,16 +7,17 @@ made. `reference` is the meaning that all generated code and simulations are jud
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
+from tilewright.common.fixed_point import Integers
+from tilewright.ops.numerics import Numerics
 
 Shape = tuple[int, ...]
-Array = NDArray[np.floating]
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
 IntOrPair = int | tuple[int, int]
 
@@ -30,7 +31,19 @@ class Op(Protocol):
 
     @property
     def dtype(self) -> str:
-        """The name of the element type of inputs and output."""
+        """The element types in short: one name for all, or the text of `numerics`."""
+
+    @property
+    def numerics(self) -> Numerics:
+        """The element types of operands, sums and result."""
+
+    @property
+    def operand_dtypes(self) -> tuple[str, ...]:
+        """The name of the element type of each operand."""
+
+    @property
+    def out_dtype(self) -> str:
+        """The name of the element type of the result."""
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -48,23 +61,79 @@ class Op(Protocol):
         """One short line for tables and messages."""
 
     def reference(self, *operands: Array) -> Array:
-        """The result for `operands`, computed in double precision and rounded once."""
+        """The result for `operands`: floats computed in double precision and rounded once,
+        integers exactly and rounded once (`Numerics`).
+        """
+
+
+class _Declared(Protocol):
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]: ...
+
+
+class Typed:
+    """What operators derive from the text of their element types."""
+
+    @property
+    def numerics(self: _Declared) -> Numerics:
+        """The element types of operands, sums and result."""
+        return _numerics(self)
+
+    @property
+    def operand_dtypes(self: _Declared) -> tuple[str, ...]:
+        """The name of the element type of each operand."""
+        return tuple(kind.name for kind in _numerics(self).operands)
+
+    @property
+    def out_dtype(self: _Declared) -> str:
+        """The name of the element type of the result."""
+        return _numerics(self).result.name
+
+
+def _numerics(op: _Declared) -> Numerics:
+    return Numerics.parse(op.dtype, len(op.input_shapes))
 
 
 def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:
     """`operands` in double precision; raises ShapeError where they do not fit `op`."""
+    _require_shapes(op, operands)
+    return [np.asarray(operand, np.float64) for operand in operands]
+
+
+def in_own_type(op: Op, operands: Sequence[Array]) -> list[Array]:
+    """`operands` in the element types that `op` names; raises ShapeError where they do not fit,
+    in shape or because an integer type lacks one of their values.
+    """
+    _require_shapes(op, operands)
+    found = []
+    for number, (operand, kind) in enumerate(zip(operands, op.numerics.operands, strict=True)):
+        own = np.asarray(operand).astype(kind.numpy, copy=False)
+        kept = kind.is_float or own is operand
+        if not kept and not np.array_equal(own, operand):
+            raise ShapeError(f"{op.kind}: operand {number} has values that {kind} has not")
+        found.append(own)
+    return found
+
+
+def in_integers(op: Op, operands: Sequence[Array]) -> list[Integers]:
+    """`operands` of integer or fixed-point types as 64-bit integers, refused likewise."""
+    return [own.astype(np.int64) for own in in_own_type(op, operands)]
+
+
+def _require_shapes(op: Op, operands: Sequence[Array]) -> None:
     expected = op.input_shapes
     found = tuple(operand.shape for operand in operands)
     if found != expected:
         raise ShapeError(
             f"{op.kind}: expected operands {show_shapes(expected)}, found {show_shapes(found)}"
         )
-    return [np.asarray(operand, np.float64) for operand in operands]
 
 
 def rounded(op: Op, result: Floats) -> Array:
     """`result` in the element type of `op`."""
-    return result.astype(dtype(op.dtype).numpy, copy=False)
+    return result.astype(op.numerics.result.numpy, copy=False)
 
 
 def pair(value: IntOrPair) -> tuple[int, int]:

@@ -7,14 +7,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype as find_dtype
 from tilewright.common.errors import ShapeError
+from tilewright.ops.numerics import require_alike
 from tilewright.ops.op import (
     Array,
-    Floats,
     IntOrPair,
     Shape,
+    Typed,
     in_double,
+    in_integers,
     pair,
     require_positive,
     rounded,
@@ -25,7 +26,7 @@ Reduction = Literal["max", "average"]
 
 
 @dataclass(frozen=True)
-class Pool2d:
+class Pool2d(Typed):
     """One number per window and channel.
 
     With `ceil_mode` a last window may reach beyond the padded image, as long as it starts inside
@@ -53,7 +54,7 @@ class Pool2d:
         require_positive(self.kind, batch=self.batch, channels=self.channels)
         image = (self.height, self.width)
         require_window(self.kind, image, self.kernel, self.stride, self.padding, (1, 1))
-        find_dtype(self.dtype)
+        require_alike(self.kind, self.numerics)
         for axis in (0, 1):
             last_start = (self._windows_along(axis) - 1) * self.stride[axis] - self.padding[axis]
             if self.padding[axis] >= self.kernel[axis] or last_start >= image[axis]:
@@ -85,14 +86,29 @@ class Pool2d:
         )
 
     def reference(self, *operands: Array) -> Array:
-        """Maximum or mean of each window in double precision."""
+        """Maximum or mean of each window in double precision; of integers, exact and rounded
+        once.
+        """
+        if not self.numerics.is_float:
+            return self._exact(*in_integers(self, operands))
         (images,) = in_double(self, operands)
         if self.reduction == "max":
             return rounded(self, self._windows(images, -np.inf, -np.inf).max(axis=(-2, -1)))
         total = self._windows(images, 0, 0).sum(axis=(-2, -1))
-        ones = np.ones((self.height, self.width))
-        count = self._windows(ones, 1.0 if self.count_padding else 0.0, 0).sum(axis=(-2, -1))
-        return rounded(self, total / count)
+        return rounded(self, total / self._counts())
+
+    def _exact(self, images: Array) -> Array:
+        if self.reduction == "max":
+            least = self.numerics.operands[0].limits[0]
+            return self.numerics.write_back(self._windows(images, least, least).max(axis=(-2, -1)))
+        total = self._windows(images, 0, 0).sum(axis=(-2, -1))
+        return self.numerics.write_back(total, self._counts())
+
+    def _counts(self) -> Array:
+        """How many elements each window averages."""
+        ones = np.ones((self.height, self.width), np.int64)
+        counts: Array = self._windows(ones, int(self.count_padding), 0).sum(axis=(-2, -1))
+        return counts
 
     def _windows_along(self, axis: int) -> int:
         image = (self.height, self.width)[axis]
@@ -103,7 +119,7 @@ class Pool2d:
         count = out_extent(image, kernel, stride, before, after + stride - 1)
         return count - 1 if (count - 1) * stride >= image + before else count
 
-    def _windows(self, images: Floats, padding_value: float, beyond_value: float) -> Floats:
+    def _windows(self, images: Array, padding_value: float, beyond_value: float) -> Array:
         """Windows over `images` inside padding, and inside what `ceil_mode` adds beyond it."""
         top, left, bottom, right = self.padding
         rows, columns = self.out_shape[2:]

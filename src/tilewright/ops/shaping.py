@@ -8,23 +8,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype as find_dtype
 from tilewright.common.errors import ShapeError
+from tilewright.ops.numerics import require_one_type
 from tilewright.ops.op import (
     Array,
     Shape,
-    in_double,
+    Typed,
+    in_own_type,
     require_axis,
     require_positive,
     require_shape,
-    rounded,
     show_shape,
     show_shapes,
 )
 
 
 @dataclass(frozen=True)
-class Reshape:
+class Reshape(Typed):
     """The elements in the same order under another shape; no data moves."""
 
     kind: ClassVar[str] = "reshape"
@@ -35,7 +35,7 @@ class Reshape:
     def __post_init__(self) -> None:
         require_shape(self.kind, "shape", self.shape)
         require_shape(self.kind, "out_shape", self.out_shape)
-        find_dtype(self.dtype)
+        require_one_type(self.kind, self.numerics)
         before, after = math.prod(self.shape), math.prod(self.out_shape)
         if before != after:
             raise ShapeError(
@@ -59,8 +59,8 @@ class Reshape:
 
     def reference(self, *operands: Array) -> Array:
         """The same elements."""
-        (x,) = in_double(self, operands)
-        return rounded(self, x.reshape(self.out_shape))
+        (x,) = in_own_type(self, operands)
+        return x.reshape(self.out_shape)
 
 
 def flatten(shape: Shape, *, axis: int = 1, dtype: str = "f64") -> Reshape:
@@ -70,7 +70,7 @@ def flatten(shape: Shape, *, axis: int = 1, dtype: str = "f64") -> Reshape:
 
 
 @dataclass(frozen=True)
-class Concat:
+class Concat(Typed):
     """Tensors one behind the other along `axis`; all other extents agree."""
 
     kind: ClassVar[str] = "concat"
@@ -83,7 +83,7 @@ class Concat:
             raise ShapeError("concat: needs at least one tensor")
         first = self.input_shapes[0]
         require_axis(self.kind, first, self.axis)
-        find_dtype(self.dtype)
+        require_one_type(self.kind, self.numerics)
         for shape in self.input_shapes:
             require_shape(self.kind, "shape", shape)
             if self._others(shape) != self._others(first):
@@ -110,14 +110,14 @@ class Concat:
 
     def reference(self, *operands: Array) -> Array:
         """The joined tensors."""
-        return rounded(self, np.concatenate(in_double(self, operands), axis=self.axis))
+        return np.concatenate(in_own_type(self, operands), axis=self.axis)
 
     def _others(self, shape: Shape) -> tuple[int, Shape]:
         return len(shape), (*shape[: self.axis], *shape[self.axis + 1 :])
 
 
 @dataclass(frozen=True)
-class SpaceToDepth:
+class SpaceToDepth(Typed):
     """Each `block` x `block` square of pixels becomes that many channels (YOLOv2's passthrough)."""
 
     kind: ClassVar[str] = "space_to_depth"
@@ -143,7 +143,7 @@ class SpaceToDepth:
                     f"space_to_depth: block = {self.block} does not divide "
                     f"{name} = {getattr(self, name)}"
                 )
-        find_dtype(self.dtype)
+        require_one_type(self.kind, self.numerics)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -167,7 +167,7 @@ class SpaceToDepth:
 
     def reference(self, *operands: Array) -> Array:
         """The same elements, channels ordered by pixel of the block first (as ONNX has it)."""
-        (x,) = in_double(self, operands)
+        (x,) = in_own_type(self, operands)
         _, _, rows, columns = self.out_shape
         squares = x.reshape(self.batch, self.channels, rows, self.block, columns, self.block)
-        return rounded(self, squares.transpose(0, 3, 5, 1, 2, 4).reshape(self.out_shape))
+        return squares.transpose(0, 3, 5, 1, 2, 4).reshape(self.out_shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.common.errors import ShapeError
-from tilewright.ops.op import Floats, require_positive
+from tilewright.ops.op import Array, require_positive
 
 Padding = tuple[int, int, int, int]
 
@@ -65,12 +65,12 @@ def out_extent(
 
 
 def windows(
-    image: Floats,
+    image: Array,
     kernel: tuple[int, int],
     stride: tuple[int, int],
     dilation: tuple[int, int],
     out: tuple[int, int],
-) -> Floats:
+) -> Array:
     """A read-only view (..., out rows, out columns, kernel rows, kernel columns) of `image`."""
     spans = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
     view = np.lib.stride_tricks.sliding_window_view(image, spans, axis=(-2, -1))

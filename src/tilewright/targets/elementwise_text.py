@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from tilewright.common.dtypes import DTYPES, DType
+from tilewright.common.dtypes import FLOATS, DType
 from tilewright.targets.loop_nest import MAXIMUM_LOOPS
 from tilewright.targets.winograd_text import winograd_functions, winograd_prototypes
 
@@ -168,7 +168,7 @@ _WINOGRAD_COMMENT = """\
 @cache
 def primitives_header() -> str:
     """The text of `tw_primitives.h`."""
-    prototypes = "\n".join(_prototypes(kind) for kind in DTYPES)
+    prototypes = "\n".join(_prototypes(kind) for kind in FLOATS)
     return f"""\
 /* Elementwise primitives on one core's LDM. Generated.
  *
@@ -194,7 +194,7 @@ def primitives_source() -> str:
         '#include "tw_primitives.h"',
     ]
     parts.append(_LOOPS)
-    for kind in DTYPES:
+    for kind in FLOATS:
         parts.append(_for_type(_ELEMENTWISE, kind))
         parts.append(winograd_functions(kind))
     return "\n".join(parts)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.common.dtypes import DTYPES, F32
+from tilewright.common.dtypes import F32, FLOATS
 from tilewright.common.errors import ScheduleError
 from tilewright.targets.fitting import fit_relative
 from tilewright.targets.host import calibrate
@@ -64,10 +64,10 @@ def test_samples_that_fix_too_little():
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 def test_probes_run(isa):
     probes = load_probes(isa)
-    assert all(peak_flops_per_call(isa, kind) > 0 for kind in DTYPES)
+    assert all(peak_flops_per_call(isa, kind) > 0 for kind in FLOATS)
     for contender in (
         probes.clock(),
-        *map(probes.peak, DTYPES),
+        *map(probes.peak, FLOATS),
         probes.start(2),
         probes.barrier(2),
     ):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from support.host_matrices import CANARY, pointer, stored
-from tilewright.common.dtypes import DTYPES, F32, F64, dtype
+from tilewright.common.dtypes import F32, F64, FLOATS, dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.targets.host.epilogue import Bias, Relu, Residual
 from tilewright.targets.host.instruction_sets import AVX2, AVX512, PORTABLE, vector_text
@@ -71,8 +71,8 @@ def exported(kernel, name):
 
 @cache
 def library(isa):
-    parts = [vector_text(isa, DTYPES)]
-    for kind in DTYPES:
+    parts = [vector_text(isa, FLOATS)]
+    for kind in FLOATS:
         parts += [exported(k, named(k, i)) for i, k in enumerate(variants(isa, kind))]
     return load_library({"kernels.c": "\n".join(parts)}, isa.compiler_flags)
 
@@ -143,7 +143,7 @@ def in_order(kernel, z):
 
 
 @pytest.mark.parametrize("index", range(13))
-@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", FLOATS, ids=str)
 @pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
 @examples(25)
 @given(data=st.data())

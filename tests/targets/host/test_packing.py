@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.host_matrices import CANARY, GUARD, packed, pointer
-from tilewright.common.dtypes import DTYPES
+from tilewright.common.dtypes import FLOATS
 from tilewright.targets.host.native import load_library
 from tilewright.targets.host.packing import emit_copy, emit_pack
 
@@ -21,13 +21,13 @@ BLOCKS = (1, 6, 14, 16, 32)
 @cache
 def library():
     parts = []
-    for kind in DTYPES:
+    for kind in FLOATS:
         parts += [emit_pack(f"pack_{kind}_{block}", kind, block) for block in BLOCKS]
         parts.append(emit_copy(f"copy_{kind}", kind))
     return load_library({"packing.c": "\n".join(parts).replace("static void", "void")})
 
 
-@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", FLOATS, ids=str)
 @given(data=st.data())
 def test_pack(kind, data):
     block = data.draw(st.sampled_from(BLOCKS))
@@ -53,7 +53,7 @@ def test_pack(kind, data):
     assert np.all(target[-GUARD:] == CANARY)
 
 
-@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", FLOATS, ids=str)
 def test_the_compiler_has_no_doubts(kind):
     """Not that the loop over the rest of k, empty where numbers are known, were an endless one."""
     parts = [emit_pack("pack", kind, 6), "void pack_rows(long rows, const TYPE *x, TYPE *to)\n{"]
@@ -61,7 +61,7 @@ def test_the_compiler_has_no_doubts(kind):
     load_library({"pack.c": "\n".join(parts).replace("TYPE", kind.c_name)}, ["-Wall", "-Werror"])
 
 
-@given(st.sampled_from(DTYPES), st.integers(0, 9), st.integers(0, 40), st.integers(0, 9))
+@given(st.sampled_from(FLOATS), st.integers(0, 9), st.integers(0, 40), st.integers(0, 9))
 def test_copy(kind, rows, columns, zeros):
     source = np.arange(1, rows * (columns + 3) + 1, dtype=kind.numpy).reshape(rows, columns + 3)
     target = np.full((rows + 1, columns + zeros + 2), CANARY, kind.numpy)

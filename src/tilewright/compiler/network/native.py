@@ -137,6 +137,13 @@ def compile_network(
             f"machine {machine.name!r} is not this computer: whole networks cannot run on it",
             fix="--machine host",
         )
+    for node in network.nodes:
+        if not node.op.numerics.is_float:
+            raise GraphError(
+                f"node {node.name}: {node.op.kind} takes {node.op.dtype}; whole networks on this "
+                "computer compute floats",
+                fix="compile its operators one by one",
+            )
     code = _code(network, machine, search, progress)
     return NativeNetwork(code, machine, load_network(code, progress), dict(network.values))
 

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from tilewright.common.dtypes import DTYPES, DType
+from tilewright.common.dtypes import FLOATS, DType
 from tilewright.common.progress import Progress, silent
 from tilewright.targets.fitting import fit_relative
 from tilewright.targets.host.detect import HostDescription
@@ -54,7 +54,7 @@ _MEETING_SECONDS = 1e-3
 """Of a sample of barriers: long enough for the start of the threads not to count."""
 
 
-_STAGE, _PARTS = "measuring", len(DTYPES) + 3
+_STAGE, _PARTS = "measuring", len(FLOATS) + 3
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,14 @@ def measure_host(
     probes = load_probes(host.instruction_set)
     run = _Run(probes, protocol)
     kernels = {}
-    for number, kind in enumerate(DTYPES):
+    for number, kind in enumerate(FLOATS):
         progress(_STAGE, number, _PARTS)
         kernels[kind.name] = _kernel_timing(host, kind, run)
-    progress(_STAGE, len(DTYPES), _PARTS)
+    progress(_STAGE, len(FLOATS), _PARTS)
     reads = tuple(_read(run, size) for size in _working_sets(host))
-    progress(_STAGE, len(DTYPES) + 1, _PARTS)
+    progress(_STAGE, len(FLOATS) + 1, _PARTS)
     gets, puts = _copies(host, run, out=False), _copies(host, run, out=True)
-    progress(_STAGE, len(DTYPES) + 2, _PARTS)
+    progress(_STAGE, len(FLOATS) + 2, _PARTS)
     threads = min(host.processors, LARGEST_TEAM)
     waiting = replace(protocol, share=0.0, sample_seconds=_WAITING_SECONDS, rounds=_WAITING_ROUNDS)
     start = interleaved([probes.start(threads)], waiting)["start"]

@@ -15,7 +15,7 @@ from ctypes import c_long
 from dataclasses import dataclass
 from functools import cache
 
-from tilewright.common.dtypes import DTYPES, F32, DType
+from tilewright.common.dtypes import F32, FLOATS, DType
 from tilewright.common.errors import ToolError
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.memory import address, aligned
@@ -175,12 +175,12 @@ _PAUSES = {"x86_64": "__builtin_ia32_pause()"}
 def probe_source(isa: InstructionSet) -> str:
     """The C of all probes."""
     chain = _CHAIN.replace("CHAIN", str(CHAIN_ADDITIONS)).replace("STEP", _CHAIN_STEP)
-    peaks = [_peak(kind) for kind in DTYPES]
+    peaks = [_peak(kind) for kind in FLOATS]
     memory = _MEMORY.replace("LANES", str(isa.lanes(F32)))
     threads = _THREADS.replace("PAUSE", _PAUSES.get(platform.machine(), ""))
     threads = threads.replace("LANES", str(isa.lanes(F32)))
     threads = threads.replace("LARGEST_TEAM", str(LARGEST_TEAM))
-    return "\n".join([vector_text(isa, DTYPES), chain, *peaks, memory, threads])
+    return "\n".join([vector_text(isa, FLOATS), chain, *peaks, memory, threads])
 
 
 def _peak(kind: DType) -> str:

@@ -7,7 +7,7 @@ artifact's own, so that a program can link several artifacts.
 
 from __future__ import annotations
 
-from tilewright.common.dtypes import DTYPES
+from tilewright.common.dtypes import FLOATS
 from tilewright.targets.base import BuildPlan, BuildStep
 from tilewright.targets.sw26010.names import Naming
 
@@ -21,7 +21,7 @@ _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 def build_plan(naming: Naming, *, has_gemm: bool) -> BuildPlan:
     """The steps from sources to a static library `lib<name>.a`."""
     name = naming.artifact
-    own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in DTYPES)
+    own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
     gemm_flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
     steps = [
         _compile(f"{name}_host.c", HOST_FLAGS, (f"{name}.h",)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.common.dtypes import DTYPES, dtype
+from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.targets.base import TensorInfo
@@ -99,7 +99,7 @@ def _prototype(infos: tuple[TensorInfo, ...], naming: Naming) -> str:
 
 def gemm_header() -> str:
     """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores together."""
-    return "\n".join([_GEMM_HEAD, *(f"{gemm_prototype(k)};\n" for k in DTYPES), "#endif\n"])
+    return "\n".join([_GEMM_HEAD, *(f"{gemm_prototype(k)};\n" for k in FLOATS), "#endif\n"])
 
 
 _GEMM_HEAD = """\

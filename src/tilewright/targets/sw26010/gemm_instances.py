@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import DTYPES, DType, dtype
+from tilewright.common.dtypes import FLOATS, DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Binary, Const, Expr, Var, evaluate, free_vars, product
 from tilewright.ir.matrix import Matrix, matrix_form
@@ -80,7 +80,7 @@ def gemm_types(program: Program, machine: Machine) -> tuple[DType, ...]:
         return ()
     results = [_view(place.call.operands[0]).buffer for place in _calls(program.body, (), ())]
     used = {program.buffer(name).dtype for name in results}
-    return tuple(kind for kind in DTYPES if kind.name in used)
+    return tuple(kind for kind in FLOATS if kind.name in used)
 
 
 def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ...]:

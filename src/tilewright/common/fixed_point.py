@@ -1,0 +1,76 @@
+"""Exact arithmetic of integer and fixed-point elements: wide products, one rounding at write-back.
+
+In: arrays of integers. Out: arrays of integers. Sums are taken modulo 2^64, so that the bits of a
+narrower sum are the same in whatever order, on however many threads it is added up. `requantised`
+is the one rounding: division, rounding, then saturation or the low bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.dtypes import DType
+
+Array = npt.NDArray[Any]
+Integers = npt.NDArray[np.int64]
+Rounding = Literal["even", "half_up", "floor", "zero"]
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
+"""To the nearest, ties to even or up; down; towards zero."""
+
+_EXACT_IN_DOUBLE = 2**53
+
+
+def exact_product(a: Array, b: Array) -> Integers:
+    """The matrix product `a @ b` of integer arrays modulo 2^64.
+
+    Where no sum can leave what a double holds exactly, BLAS computes it.
+    """
+    largest = _magnitude(a) * _magnitude(b) * a.shape[-1]
+    if largest < _EXACT_IN_DOUBLE:
+        doubles: Array = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        return doubles.astype(np.int64)
+    result: Integers = np.matmul(a.astype(np.int64), b.astype(np.int64))
+    return result
+
+
+def _magnitude(a: Array) -> int:
+    return max(-int(np.iinfo(a.dtype).min), int(np.iinfo(a.dtype).max))
+
+
+def wrapped(values: Integers, kind: DType) -> Array:
+    """The low bits of `values`, as an element of type `kind` keeps them.
+
+    >>> from tilewright.common.dtypes import I8
+    >>> wrapped(np.array([127, 128, -129]), I8).tolist()
+    [127, -128, 127]
+    """
+    return values.astype(kind.numpy)
+
+
+def requantised(
+    values: Integers, divisor: int | Integers, rounding: Rounding, *, saturate: bool, kind: DType
+) -> Array:
+    """`values` over the positive `divisor`, rounded once, in the element type `kind`.
+
+    What `kind` does not hold becomes its nearest limit where it is to `saturate`, and wraps
+    otherwise.
+
+    >>> from tilewright.common.dtypes import I8
+    >>> requantised(np.array([3, 5, -3, 999]), 2, "even", saturate=True, kind=I8).tolist()
+    [2, 2, -2, 127]
+    """
+    down, rest = np.divmod(values, divisor)
+    match rounding:
+        case "floor":
+            up = np.zeros_like(rest, bool)
+        case "zero":
+            up = (values < 0) & (rest != 0)
+        case "half_up":
+            up = rest >= divisor - rest
+        case "even":
+            up = (rest > divisor - rest) | ((rest == divisor - rest) & (down % 2 != 0))
+    rounded = down + up
+    return wrapped(np.clip(rounded, *kind.limits) if saturate else rounded, kind)

@@ -1,0 +1,200 @@
+"""Which element types an operator computes with: of each operand, of its sums, of its result.
+
+In: the text of an operator's `dtype`. Out: `Numerics`. The short form is one type for all. The long
+one is `operands:sums:result:rounding:overflow`, shell-safe and read from the left: `i16:i32` has
+16-bit operands, sums and results of 32 bits; `u8,i8:i32` names each operand; `q8.8:q16.16:q8.8`
+multiplies in fixed point and rounds its sums to 8.8, to even and saturating where nothing else is
+said, as in `q8.8:q16.16:q8.8:floor:wrap`. Floats have the short form alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tilewright.common.dtypes import FLOATS, DType, dtype
+from tilewright.common.errors import ShapeError
+from tilewright.common.fixed_point import (
+    ROUNDINGS,
+    Array,
+    Integers,
+    Rounding,
+    requantised,
+    wrapped,
+)
+
+_FORM = "operands:sums:result:rounding:overflow, such as i16:i32 or q8.8:q16.16:q8.8:even:saturate"
+_OVERFLOWS = ("saturate", "wrap")
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The element types of an operator, and how its result is made from its sums.
+
+    Sums of integers wrap: they are exact modulo 2 ** bits, in any order. The result is the sum over
+    2 ** `shift`, rounded once; where it does not fit its type it saturates or wraps. Raises
+    ShapeError for types that do not go together.
+    """
+
+    operands: tuple[DType, ...]
+    sums: DType
+    result: DType
+    rounding: Rounding = "even"
+    saturate: bool = True
+
+    def __post_init__(self) -> None:
+        every = (*self.operands, self.sums, self.result)
+        if any(kind.is_float for kind in every):
+            if len(set(every)) > 1:
+                raise ShapeError(
+                    f"element types {self} mix {_one_float(every)} with another type",
+                    fix="floats take one type for operands, sums and result",
+                )
+            return
+        if self.shift < 0:
+            raise ShapeError(
+                f"element types {self}: sums of {self.sums} have {self.sums.fraction_bits} "
+                f"fraction bits, fewer than the {self.result.fraction_bits} of the result",
+                fix="give the sums as many, or the result fewer",
+            )
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the one type is a floating-point type."""
+        return self.sums.is_float
+
+    @property
+    def shift(self) -> int:
+        """Fraction bits of the sums that the result does not have."""
+        return self.sums.fraction_bits - self.result.fraction_bits
+
+    @property
+    def requantises(self) -> bool:
+        """Whether the result is anything but the sum itself."""
+        return self.sums != self.result
+
+    def __str__(self) -> str:
+        """The shortest text that `parse` reads back equal.
+
+        >>> str(Numerics.parse("i16,i16:i32:i32", 2))
+        'i16:i32'
+        """
+        same = len(set(self.operands)) == 1
+        operands = str(self.operands[0]) if same else ",".join(map(str, self.operands))
+        parts = [operands, str(self.sums), str(self.result), self.rounding, _overflow(self)]
+        while len(parts) > 1 and parts[-1] == _default(parts[:-1]):
+            parts.pop()
+        return ":".join(parts)
+
+    @classmethod
+    def parse(cls, text: str, operands: int) -> Numerics:
+        """The element types of an operator that takes so many operands.
+
+        Raises ShapeError for an unknown type, a list of another length, or types that do not go
+        together.
+        """
+        return _parse(text, operands)
+
+    def write_back(self, sums: Integers, divisor: int | Integers = 1) -> Array:
+        """The result of exact integer `sums`, which their type keeps modulo its bits, over
+        `divisor` and 2 ** `shift`.
+        """
+        kept = wrapped(sums, self.sums).astype(np.int64)
+        whole = divisor << self.shift
+        return requantised(kept, whole, self.rounding, saturate=self.saturate, kind=self.result)
+
+
+def require_products(kind: str, numerics: Numerics) -> None:
+    """Raise ShapeError unless the sums hold each product of the first two operands exactly."""
+    if numerics.is_float:
+        return
+    a, b = numerics.operands[:2]
+    if numerics.sums.fraction_bits != a.fraction_bits + b.fraction_bits:
+        raise ShapeError(
+            f"{kind}: products of {a} and {b} have {a.fraction_bits + b.fraction_bits} fraction "
+            f"bits, sums of {numerics.sums} have {numerics.sums.fraction_bits}",
+            fix="give the sums as many",
+        )
+    extremes = [x * y for x in a.limits for y in b.limits]
+    low, high = numerics.sums.limits
+    if min(extremes) < low or max(extremes) > high:
+        raise ShapeError(
+            f"{kind}: sums of {numerics.sums} do not hold every product of {a} and {b}",
+            fix="sums of more bits, such as i8:i32, i16:i32 or i32:i64",
+        )
+
+
+def require_alike(kind: str, numerics: Numerics) -> None:
+    """Raise ShapeError unless operands and sums count in the same steps."""
+    for operand in numerics.operands:
+        if operand.fraction_bits != numerics.sums.fraction_bits:
+            raise ShapeError(
+                f"{kind}: an operand of {operand} and sums of {numerics.sums} differ in their "
+                "fraction bits",
+                fix="give both as many",
+            )
+
+
+def require_one_type(kind: str, numerics: Numerics) -> None:
+    """Raise ShapeError unless one type is that of everything: the operator moves elements."""
+    if len({*numerics.operands, numerics.sums, numerics.result}) > 1:
+        raise ShapeError(f"{kind} changes no element and takes one type, found {numerics}")
+
+
+def require_float(kind: str, numerics: Numerics) -> None:
+    """Raise ShapeError for integers and fixed point."""
+    if not numerics.is_float:
+        known = ", ".join(known.name for known in FLOATS)
+        raise ShapeError(
+            f"{kind} computes in floating point, found the element type {numerics}",
+            fix=f"use one of {known}",
+        )
+
+
+def _one_float(kinds: tuple[DType, ...]) -> DType:
+    return next(kind for kind in kinds if kind.is_float)
+
+
+def _overflow(numerics: Numerics) -> str:
+    return "saturate" if numerics.saturate else "wrap"
+
+
+def _default(before: list[str]) -> str:
+    """What the next part is where the text ends after `before`."""
+    match len(before):
+        case 1 | 2:
+            return before[-1]
+        case 3:
+            return "even"
+        case _:
+            return "saturate"
+
+
+@cache
+def _parse(text: str, operands: int) -> Numerics:
+    parts = text.split(":")
+    if len(parts) > 5:
+        raise ShapeError(f"element types {text!r} have {len(parts)} parts", fix=f"write {_FORM}")
+    names = parts[0].split(",")
+    if len(names) > 1 and len(parts) == 1:
+        raise ShapeError(f"element types {text!r} lack that of the sums", fix=f"write {_FORM}")
+    if len(names) == 1:
+        names *= operands
+    if len(names) != operands:
+        raise ShapeError(
+            f"element types {text!r} name {len(names)} operands, the operator takes {operands}"
+        )
+    while len(parts) < 5:
+        parts.append(_default(parts))
+    rounding, overflow = parts[3:]
+    if rounding not in ROUNDINGS:
+        raise ShapeError(f"unknown rounding {rounding!r}", fix=f"use one of {', '.join(ROUNDINGS)}")
+    if overflow not in _OVERFLOWS:
+        raise ShapeError(
+            f"unknown treatment of overflow {overflow!r}", fix=f"use one of {', '.join(_OVERFLOWS)}"
+        )
+    types = tuple(dtype(name) for name in names)
+    named = ROUNDINGS[ROUNDINGS.index(rounding)]
+    return Numerics(types, dtype(parts[1]), dtype(parts[2]), named, overflow == "saturate")
