@@ -5,7 +5,7 @@ Shapes are inferred through the operators: a node's result has its operator's ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
@@ -51,10 +51,10 @@ class NetworkBuilder:
         """The shape of a tensor that exists."""
         return self._tensors[name].shape
 
-    def fresh(self, name: str) -> str:
-        """A tensor name that is not taken, starting like `name`."""
+    def fresh(self, name: str, taken: Container[str] = ()) -> str:
+        """A tensor name that is not taken, nor among `taken`, starting like `name`."""
         candidate, number = name, 1
-        while candidate in self._tensors:
+        while candidate in self._tensors or candidate in taken:
             number += 1
             candidate = f"{name}_{number}"
         return candidate

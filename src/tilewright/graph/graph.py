@@ -61,8 +61,12 @@ class Network:
             names.add(node.name)
             _check_inputs(known, node)
             _define(known, Tensor(node.output, node.op.out_shape, node.op.out_dtype), node.name)
-        for output in self.outputs:
+        for place, output in enumerate(self.outputs):
             _look_up(known, output, "the network's outputs")
+            if output in self.outputs[:place]:
+                raise GraphError(
+                    f"the network's outputs name the tensor {quoted(output)} a second time"
+                )
 
     @property
     def tensors(self) -> dict[str, Tensor]:

@@ -179,3 +179,44 @@ def test_the_element_type_can_be_chosen(tmp_path):
     net = load_onnx(path, dtype="f64")
     assert {tensor.dtype for tensor in net.tensors.values()} == {"f64"}
     assert net.values["w"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [({}, (2, 3, 4, 5)), ({"start": 1, "end": 3}, (3, 4)), ({"start": -2}, (4, 5)),
+     ({"end": -1}, (2, 3, 4)), ({"start": -9, "end": 9}, (2, 3, 4, 5)),
+     ({"start": 3, "end": 1}, ())],
+)  # fmt: skip
+def test_a_part_of_a_shape(tmp_path, ends, expected):
+    nodes = [
+        node("Shape", "x", "s", **ends),
+        node("Concat", "st", "u", axis=0),
+        node("Reshape", "xu", "y"),
+    ]
+    proto = model(nodes, {"x": (2, 3, 4, 5)}, {"t": ints(-1)}, opset=15)
+    rest = 120 // int(np.prod(expected, dtype=int))
+    assert load_onnx(saved(tmp_path, proto)).tensors["y"].shape == (*expected, rest)
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes", "along"),
+    [((4,), {"axis": 1}, (4, 1, 1)), ((9, 8), {}, (9, 8)), ((4, 9), {"axis": 1}, (4, 9, 1)),
+     ((2,), {"axis": 0}, (2, 1, 1, 1)), ((1, 1), {}, ()), ((), {}, ()),
+     ((4, 1), {"axis": 1}, (4, 1, 1))],
+)  # fmt: skip
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("opset", [5, 6])
+def test_broadcasting_before_operator_set_7(tmp_path, shape, attributes, along, stored, opset):
+    w, x = floats(*shape, seed=1), floats(*IMAGE["x"])
+    inputs, weights = (IMAGE, {"w": w}) if stored else ({**IMAGE, "w": shape}, {})
+    proto = model([node("Mul", "xw", "y", broadcast=1, **attributes)], inputs, weights, opset=opset)
+    net = load_onnx(saved(tmp_path, proto))
+    result = net.evaluate({"x": x} if stored else {"x": x, "w": w})["y"]
+    assert np.array_equal(result, x * w.reshape(along))
+
+
+def test_shapes_of_inputs_can_be_given(tmp_path):
+    nodes = [node("Relu", "x", "r"), node("Add", "rw", "y")]
+    path = saved(tmp_path, model(nodes, {"x": ("N", 3, None, "W"), "w": (1, 1, 4, 4)}))
+    net = load_onnx(path, shapes={"x": (2, 3, 4, 4)})
+    assert [tensor.shape for tensor in net.inputs] == [(2, 3, 4, 4), (1, 1, 4, 4)]

@@ -7,7 +7,7 @@ folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from onnx.external_data_helper import ExternalDataInfo
 
 from tilewright.common.errors import GraphError, ShapeError
+from tilewright.graph.frontends.onnx_check import checked
 from tilewright.graph.frontends.onnx_import import import_model
-from tilewright.graph.frontends.onnx_model import InputDeclaration, OnnxModel, OnnxNode
+from tilewright.graph.frontends.onnx_model import InputDeclaration, OnnxModel, OnnxNode, Unread
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
-from tilewright.ops.op import show_shape
+from tilewright.ops.op import Shape, show_shape
 
 _ELEMENT_TYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "f32",
@@ -34,17 +35,22 @@ _ELEMENT_TYPES: dict[int, str] = {
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 
 
-def load_onnx(path: str | Path, batch: int | None = None, dtype: str | None = None) -> Network:
+def load_onnx(
+    path: str | Path,
+    batch: int | None = None,
+    dtype: str | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+) -> Network:
     """The network in the ONNX file at `path`.
 
-    `batch` replaces the first extent of each input, `dtype` the element type of all tensors.
-    Raises GraphError for a file that cannot be read, an operator that is not supported (named,
-    with those that are), and dimensions that the file leaves open.
+    `batch` replaces the first extent of each input, `shapes` whole shapes by the input's name, and
+    `dtype` the element type of all tensors. Raises GraphError for a file that cannot be read,
+    everything in it that is not supported (with its nodes), and dimensions that it leaves open.
     """
     path = Path(path)
     try:
         model = _plain(_parse(path), path.parent)
-        return import_model(model, safe_name(path.stem), batch, dtype)
+        return import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
     except GraphError as error:
         raise GraphError(error.message, where=str(path), fix=error.fix) from None
     except ShapeError as error:
@@ -53,6 +59,8 @@ def load_onnx(path: str | Path, batch: int | None = None, dtype: str | None = No
 
 def _parse(path: Path) -> onnx.ModelProto:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise GraphError("cannot be read: it is not a regular file")
         model = onnx.ModelProto()
         model.ParseFromString(path.read_bytes())
     except OSError as error:
@@ -68,13 +76,18 @@ def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
     """`model` without protocol buffers, its numbers read."""
     try:
         stored = model.graph.initializer
-        constants = {_text(tensor.name): _numbers(tensor, folder) for tensor in stored}
+        outputs = [_text(value.name) for value in model.graph.output]
+        nodes = checked(
+            [_node(node, folder) for node in model.graph.node],
+            _opset(model),
+            {_text(tensor.name) for tensor in stored},
+            outputs,
+        )
         return OnnxModel(
-            opset=_opset(model),
             inputs=[_declaration(value) for value in model.graph.input],
-            constants=constants,
-            nodes=[_node(node, folder) for node in model.graph.node],
-            outputs=[_text(value.name) for value in model.graph.output],
+            constants={_text(tensor.name): _numbers(tensor, folder) for tensor in stored},
+            nodes=nodes,
+            outputs=outputs,
         )
     except UnicodeDecodeError:
         raise _not_text() from None
@@ -102,20 +115,26 @@ def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         raise GraphError(f"input {quoted(value.name)} is not a tensor")
-    extents = tuple(
-        int(dimension.dim_value) if dimension.HasField("dim_value") else _text(dimension.dim_param)
-        for dimension in tensor.shape.dim
-    )
-    return InputDeclaration(
-        _text(value.name), extents, _element_type(tensor.elem_type, f"input {quoted(value.name)}")
-    )
+    extents = tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
+    return InputDeclaration(_text(value.name), extents, _type_name(tensor.elem_type))
+
+
+def _extent(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
+    """A number, or where the file has none or a negative one the name of what is open."""
+    if dimension.HasField("dim_value") and dimension.dim_value >= 0:
+        return int(dimension.dim_value)
+    return _text(dimension.dim_param)
+
+
+def _type_name(code: int) -> str:
+    names = {number: name for name, number in onnx.TensorProto.DataType.items()}
+    return str(names.get(code, code))
 
 
 def _element_type(code: int, what: str) -> str:
     if code not in _ELEMENT_TYPES:
-        names = {number: name for name, number in onnx.TensorProto.DataType.items()}
         raise GraphError(
-            f"{what} has the element type {names.get(code, code)}",
+            f"{what} has the element type {_type_name(code)}",
             fix="supported are FLOAT and DOUBLE, and INT32, INT64 and BOOL for shapes and flags",
         )
     return _ELEMENT_TYPES[code]
@@ -134,7 +153,7 @@ def _node(node: onnx.NodeProto, folder: Path) -> OnnxNode:
 
 
 def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
-    """Number, tuple of numbers, text or array; None for what no supported operator takes."""
+    """Number, tuple of numbers, text or array; `Unread` for what no supported operator takes."""
     kinds = onnx.AttributeProto
     readers: dict[int, Callable[[], object]] = {
         kinds.INT: lambda: int(item.i),
@@ -142,9 +161,18 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
         kinds.FLOAT: lambda: float(item.f),
         kinds.FLOATS: lambda: tuple(map(float, item.floats)),
         kinds.STRING: lambda: item.s.decode("utf-8"),
-        kinds.TENSOR: lambda: _numbers(item.t, folder),
+        kinds.TENSOR: lambda: _attribute_tensor(item.t, folder),
     }
-    return readers[item.type]() if item.type in readers else None
+    if item.type not in readers:
+        names = {number: name for name, number in kinds.AttributeType.items()}
+        return Unread(f"a {names.get(item.type, 'value')}")
+    return readers[item.type]()
+
+
+def _attribute_tensor(tensor: onnx.TensorProto, folder: Path) -> object:
+    if tensor.data_type not in _ELEMENT_TYPES:
+        return Unread(f"a tensor of {_type_name(tensor.data_type)}")
+    return _numbers(tensor, folder)
 
 
 def _numbers(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
@@ -169,20 +197,23 @@ def _external_bytes(tensor: onnx.TensorProto, folder: Path, what: str) -> bytes:
     """The bytes that `tensor` keeps in another file, which must lie below `folder`."""
     try:
         info = ExternalDataInfo(tensor)
-        offset, length = int(info.offset or 0), int(info.length or -1)
+        offset, length = int(info.offset or 0), int(info.length or 0)
         file = (folder / info.location).resolve()
     except (ValueError, TypeError, OSError):
         raise GraphError(f"{what} has a malformed reference to external data") from None
+    where = f"{what} keeps its data in {quoted(info.location)}"
     if not file.is_relative_to(folder.resolve()):
         raise GraphError(
-            f"{what} keeps its data in {quoted(info.location)}, outside the model's folder",
-            fix="move the data beside the model",
+            f"{where}, outside the model's folder", fix="move the data beside the model"
         )
     try:
+        if file.exists() and not file.is_file():
+            raise GraphError(f"{where}, which is not a regular file")
+        size = file.stat().st_size
+        if offset < 0 or length < 0 or offset + length > size:
+            raise GraphError(f"{where}: {length} bytes from byte {offset} on, but it has {size}")
         with file.open("rb") as stream:
             stream.seek(offset)
-            return stream.read(length)
+            return stream.read(length or size - offset)
     except (OSError, ValueError):
-        raise GraphError(
-            f"{what} keeps its data in {quoted(info.location)}, which cannot be read"
-        ) from None
+        raise GraphError(f"{where}, which cannot be read") from None

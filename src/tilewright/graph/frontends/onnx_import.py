@@ -1,35 +1,47 @@
 """From an ONNX model as plain values to a network, node by node, shapes inferred on the way.
 
 Nodes whose operands are all constants (how exporters compute shapes) are folded; every other node
-goes to its translator in `onnx_operators`.
+goes to the translator of its operator.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.frontends.onnx_fold import FOLDS, fold
+from tilewright.graph.frontends.onnx_fold import folded
 from tilewright.graph.frontends.onnx_importer import Importer
 from tilewright.graph.frontends.onnx_model import InputDeclaration, OnnxModel, OnnxNode
-from tilewright.graph.frontends.onnx_operators import TRANSLATORS
+from tilewright.graph.frontends.onnx_operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape
 
-SUPPORTED = sorted({*TRANSLATORS, *FOLDS})
+_FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
 
 
-def import_model(model: OnnxModel, name: str, batch: int | None, dtype: str | None) -> Network:
-    """The network that `model` describes, called `name`."""
+def import_model(
+    model: OnnxModel,
+    name: str,
+    batch: int | None,
+    dtype: str | None,
+    shapes: Mapping[str, Shape],
+) -> Network:
+    """The network that `model` describes, called `name`; `shapes` replace those of its inputs."""
     if batch is not None and batch < 1:
         raise GraphError(f"batch must be a positive integer, found {batch}")
-    for node in model.nodes:
-        _require_supported(node)
+    if dtype not in (None, *_FLOATS.values()):
+        raise GraphError(f"an ONNX model can be read in f32 or f64, found {quoted(dtype)}")
     declared = [item for item in model.inputs if item.name not in model.constants]
-    builder = NetworkBuilder(name, dtype or _element_type(declared))
+    _require_names(declared, shapes)
+    file_dtype = _element_type(declared)
+    builder = NetworkBuilder(name, dtype or file_dtype)
     for item in declared:
-        builder.input(item.name, _input_shape(item, batch))
-    importer = Importer(builder, dict(model.constants), model.opset, _file_batch(declared), batch)
+        builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)))
+    own_batch = batch or next((shape[0] for shape in shapes.values() if shape), None)
+    file_batch = _file_batch(declared)
+    importer = Importer(builder, dict(model.constants), file_dtype, file_batch, own_batch)
     for node in model.nodes:
         _import_node(importer, node)
     for output in model.outputs:
@@ -38,59 +50,77 @@ def import_model(model: OnnxModel, name: str, batch: int | None, dtype: str | No
 
 
 def _import_node(importer: Importer, node: OnnxNode) -> None:
-    if fold(importer, node):
+    operator = OPERATORS[node.kind]
+    if folded(importer, operator, node):
         return
-    if node.kind not in TRANSLATORS:
+    if operator.translate is None:
+        missing = next(name for name in node.inputs if name not in importer.constants)
         raise GraphError(
-            f"{node.title()}: is supported only where its operands are constants, "
-            "as in the computation of a shape"
+            f"{node.title()} reads {quoted(missing)}, which nothing before it produces"
         )
     try:
-        TRANSLATORS[node.kind](importer, node)
+        operator.translate(importer, node)
     except ShapeError as error:
         raise GraphError(f"{node.title()}: {error}") from None
 
 
-def _require_supported(node: OnnxNode) -> None:
-    if node.domain or node.kind not in SUPPORTED:
-        origin = f" of domain {quoted(node.domain)}" if node.domain else ""
-        raise GraphError(
-            f"operator {quoted(node.kind)}{origin} is not supported ({node.title()})",
-            fix=f"supported operators: {', '.join(SUPPORTED)}",
-        )
+def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Shape]) -> None:
+    names = [item.name for item in declared]
+    for name in shapes:
+        if name not in names:
+            raise GraphError(
+                f"a shape is given for {quoted(name)}, which is not an input",
+                fix=f"inputs: {', '.join(map(quoted, names))}",
+            )
 
 
-def _element_type(declared: list[InputDeclaration]) -> str:
+def _element_type(declared: Sequence[InputDeclaration]) -> str:
     """The one element type of all inputs."""
-    found = sorted({item.dtype for item in declared})
-    if len(found) != 1 or found[0] not in ("f32", "f64"):
-        raise GraphError(
-            f"expected all inputs to be of one floating-point type, found {', '.join(found)}"
-            if found
-            else "the model has no input"
-        )
+    if not declared:
+        raise GraphError("the model has no input")
+    for item in declared:
+        if item.dtype not in _FLOATS:
+            raise GraphError(
+                f"input {quoted(item.name)} has the element type {item.dtype}",
+                fix="supported are FLOAT and DOUBLE",
+            )
+    found = sorted({_FLOATS[item.dtype] for item in declared})
+    if len(found) > 1:
+        raise GraphError(f"expected all inputs to be of one type, found {', '.join(found)}")
     return found[0]
 
 
-def _input_shape(item: InputDeclaration, batch: int | None) -> Shape:
+def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None) -> Shape:
+    what = f"input {quoted(item.name)}"
+    if given is not None:
+        if item.extents is not None and len(given) != len(item.extents):
+            raise GraphError(
+                f"{what} has {len(item.extents)} dimensions, its given shape {len(given)}"
+            )
+        return given
+    if item.extents is None:
+        raise GraphError(f"{what} leaves its shape open", fix=_shape_option(item, ()))
     extents = list(item.extents)
     if batch is not None and extents:
         extents[0] = batch
     for position, extent in enumerate(extents):
         if isinstance(extent, str):
             called = f" {quoted(extent)}" if extent else ""
-            fix = "give --batch" if position == 0 else "export the model with a fixed size"
-            raise GraphError(
-                f"input {quoted(item.name)} leaves dimension {position}{called} open", fix=fix
-            )
+            only = not any(isinstance(other, str) for other in extents[1:])
+            fix = "give --batch" if only else _shape_option(item, extents)
+            raise GraphError(f"{what} leaves dimension {position}{called} open", fix=fix)
         if extent < 1:
-            raise GraphError(
-                f"input {quoted(item.name)} has the extent {extent} at dimension {position}"
-            )
+            raise GraphError(f"{what} has the extent {extent} at dimension {position}")
     return tuple(int(extent) for extent in extents)
 
 
-def _file_batch(declared: list[InputDeclaration]) -> int | None:
+def _shape_option(item: InputDeclaration, extents: Sequence[int | str]) -> str:
+    """The option that closes an input's shape, with a question mark for what it has to say."""
+    shown = "x".join("?" if isinstance(extent, str) else str(extent) for extent in extents)
+    return f"give --shape {quoted(item.name)[1:-1]}={shown or '?x?'}"
+
+
+def _file_batch(declared: Sequence[InputDeclaration]) -> int | None:
     """The batch size that the file fixes, if it fixes one."""
-    first = declared[0].extents[:1] if declared else ()
+    first = declared[0].extents
     return first[0] if first and isinstance(first[0], int) else None

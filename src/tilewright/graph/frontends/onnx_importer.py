@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.frontends.onnx_model import Constant, OnnxNode
+from tilewright.graph.frontends.onnx_model import Constant, OnnxNode, integers_of
 from tilewright.graph.names import quoted
-from tilewright.ops.op import Array, Op, Shape
+from tilewright.ops import Reshape
+from tilewright.ops.op import Array, Op, Shape, show_shape
 
 
 @dataclass
@@ -20,7 +19,7 @@ class Importer:
 
     builder: NetworkBuilder
     constants: dict[str, Constant]
-    opset: int
+    file_dtype: str
     file_batch: int | None
     batch: int | None
     values: dict[str, Array] = field(default_factory=dict)
@@ -37,7 +36,7 @@ class Importer:
         if name not in self.constants:
             raise GraphError(f"{by} reads {quoted(name)}, which nothing before it produces")
         constant = self.constants[name]
-        if constant.dtype.kind != "f":
+        if constant.dtype != dtype(self.file_dtype).numpy:
             raise GraphError(f"{by} computes with {quoted(name)}, which holds {constant.dtype}")
         self.values[name] = constant.astype(dtype(self.dtype).numpy, copy=False)
         return self.builder.weight(name, tuple(constant.shape))
@@ -68,10 +67,26 @@ class Importer:
 
     def integers(self, node: OnnxNode, index: int) -> tuple[int, ...]:
         """A constant input that must hold integers, such as axes or a shape."""
-        constant = self.constant(node, index)
-        if constant.dtype.kind != "i" or constant.ndim > 1:
+        integers = integers_of(self.constant(node, index))
+        if integers is None:
             raise GraphError(f"{node.title()}: input {index} must be a list of integers")
-        return tuple(map(int, np.atleast_1d(constant)))
+        return integers
+
+    def axes(self, node: OnnxNode) -> tuple[int, ...]:
+        """The axes, an attribute of older versions and a constant second input of newer ones."""
+        if node.has_input(1):
+            return self.integers(node, 1)
+        return node.integers("axes") if "axes" in node.attributes else ()
+
+    def reshaped_constant(self, name: str, shape: Shape) -> str:
+        """Another constant with the numbers of `name` under another shape."""
+        return self.new_constant(f"{name}/{show_shape(shape)}", self.constants[name].reshape(shape))
+
+    def new_constant(self, name: str, numbers: Constant) -> str:
+        """A constant that the file does not hold itself, called like `name`."""
+        fresh = self.builder.fresh(name, self.constants)
+        self.constants[fresh] = numbers
+        return fresh
 
     def axis(self, node: OnnxNode, axis: int, rank: int) -> int:
         """`axis` counted from the front."""
@@ -82,6 +97,11 @@ class Importer:
     def emit(self, node: OnnxNode, op: Op, *inputs: str) -> None:
         """Append `op` as what `node` computes."""
         self.builder.apply(op, *inputs, name=node.name or node.kind, output=node.output())
+
+    def reshape(self, node: OnnxNode, x: str, shape: Shape) -> None:
+        """Append what gives `x` another shape as what `node` computes."""
+        op = Reshape(self.builder.shape(x), shape, self.dtype)
+        self.builder.apply(op, x, name=node.name or node.kind, output=node.output())
 
     def step(self, node: OnnxNode, op: Op, *inputs: str, suffix: str = "") -> str:
         """Append `op` as one step towards what `node` computes; returns its result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,34 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.names import quoted
 
 Constant = NDArray[Any]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class InputDeclaration:
-    """A declared input; an extent is a number, or a text, maybe empty, where the file has none."""
+    """A declared input; an extent is a number, or a text, maybe empty, where the file has none.
+
+    `extents` is None where the file does not even say how many there are.
+    """
 
     name: str
-    extents: tuple[int | str, ...]
+    extents: tuple[int | str, ...] | None
     dtype: str
 
 
 @dataclass(frozen=True)
+class Unread:
+    """The value of an attribute that no supported operator takes, such as a graph."""
+
+    what: str
+
+    def __repr__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True)
 class OnnxNode:
-    """One node; its accessors refuse attributes of a wrong type or length by name."""
+    """One node; once checked, `version` is that of its operator and attributes hold defaults."""
 
     kind: str
     domain: str
@@ -34,11 +48,15 @@ class OnnxNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, object]
+    version: int = 0
 
     def title(self) -> str:
         """The node for a message: its name, or its first output, and its operator."""
-        first_output = self.outputs[0] if self.outputs else ""
-        return f"node {quoted(self.name or first_output)} ({quoted(self.kind)[1:-1]})"
+        return f"node {self.shown_name()} ({quoted(self.kind)[1:-1]})"
+
+    def shown_name(self) -> str:
+        """Its name, or its first output, for a message."""
+        return quoted(self.name or (self.outputs[0] if self.outputs else ""))
 
     def input(self, index: int) -> str:
         """The name of the input at `index`, which the operator needs."""
@@ -51,62 +69,45 @@ class OnnxNode:
         return index < len(self.inputs) and self.inputs[index] != ""
 
     def output(self) -> str:
-        """The name of the first output."""
-        if not self.outputs or not self.outputs[0]:
-            raise GraphError(f"{self.title()}: has no output")
+        """The name of the first output, which the checker has seen."""
         return self.outputs[0]
 
-    def integer(self, name: str, default: int) -> int:
+    def integer(self, name: str) -> int:
         """An integer attribute."""
-        value = self.attributes.get(name, default)
-        if not isinstance(value, int):
-            raise self._wrong(name, "an integer")
-        return value
+        return self._attribute(name, int)
 
-    def number(self, name: str, default: float) -> float:
-        """A finite number."""
-        value = self.attributes.get(name, default)
-        if not isinstance(value, int | float) or not np.isfinite(value):
-            raise self._wrong(name, "a finite number")
-        return float(value)
+    def number(self, name: str) -> float:
+        """An attribute that is a number."""
+        value = self.attributes.get(name)
+        return float(value) if isinstance(value, int | float) else self._attribute(name, float)
 
-    def integers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        """As many integers as `default` has, or any number where it is empty."""
-        value = self.attributes.get(name, default)
-        if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
-            raise self._wrong(name, "integers")
-        if default and len(value) != len(default):
-            raise self._wrong(name, f"{len(default)} integers")
-        return value
+    def integers(self, name: str) -> tuple[int, ...]:
+        """An attribute that is a list of integers."""
+        return self._attribute(name, tuple)
 
-    def text(self, name: str, default: str) -> str:
+    def text(self, name: str) -> str:
         """A text attribute."""
-        value = self.attributes.get(name, default)
-        if not isinstance(value, str):
-            raise self._wrong(name, "a text")
+        return self._attribute(name, str)
+
+    def _attribute(self, name: str, kind: type[Value]) -> Value:
+        value = self.attributes.get(name)
+        if not isinstance(value, kind):
+            raise GraphError(f"{self.title()}: attribute {name} is missing")
         return value
-
-    def refuse_unless(self, name: str, default: int) -> None:
-        """Raise GraphError where the attribute departs from the only supported value."""
-        if self.integer(name, default) != default:
-            raise GraphError(
-                f"{self.title()}: {name} = {self.integer(name, default)} is not supported, "
-                f"only {default}"
-            )
-
-    def _wrong(self, name: str, expected: str) -> GraphError:
-        return GraphError(
-            f"{self.title()}: attribute {name} must be {expected}, "
-            f"found {quoted(self.attributes.get(name))}"
-        )
 
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """Nodes in file order with the constants and declarations they refer to."""
+    """Checked nodes in file order with the constants and declarations they refer to."""
 
-    opset: int
     inputs: list[InputDeclaration]
     constants: dict[str, Constant]
     nodes: list[OnnxNode]
     outputs: list[str]
+
+
+def integers_of(constant: Constant) -> tuple[int, ...] | None:
+    """A list of integers out of a constant; None where it is none."""
+    if constant.dtype.kind != "i" or constant.ndim > 1:
+        return None
+    return tuple(map(int, np.atleast_1d(constant)))
