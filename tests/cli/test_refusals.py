@@ -1,11 +1,14 @@
 """What users get wrong: one message with the way out, the right exit code, never a traceback."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.asm import assemble, write_object
 from tilewright.cli.main import app
+from tilewright.isa import read_table
 
 
 def run(*arguments):
@@ -163,6 +166,23 @@ def test_files_that_are_not_what_they_should_be(arguments, message, tmp_path):
     result = run(*(word.replace("{}", str(folder)) for word in arguments))
     assert result.exit_code == 1
     assert result.stderr == message.replace("{}", str(folder))
+
+
+def test_an_object_of_a_table_that_is_not_installed(tmp_path):
+    path = Path(__file__).parents[1] / "asm" / "tables" / "bracketed.toml"
+    write_object(assemble("stop", read_table(path)), tmp_path / "a.o")
+    result = run("objdump", tmp_path / "a.o")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: {tmp_path}/a.o: it was made with the instruction table 'bracketed', which is not "
+        "installed\n  fix: install the family that brings it, or give its file with --table\n"
+    )
+    assert "  stop\n" in run("objdump", tmp_path / "a.o", "--table", path).stdout
+    (tmp_path / "b.o").write_bytes(b"text")
+    result = run("objdump", tmp_path / "b.o")
+    assert result.stderr == (
+        f"error: {tmp_path}/b.o: not an ELF64 file\n  fix: make it with tilewright asm\n"
+    )
 
 
 def test_a_text_that_is_no_program(tmp_path):

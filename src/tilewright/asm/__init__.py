@@ -10,7 +10,7 @@ from tilewright.asm.disassemble import disassemble
 from tilewright.asm.elf import elf_bytes
 from tilewright.asm.elf_read import read_elf
 from tilewright.asm.encode import decode, encode
-from tilewright.asm.files import object_summary, read_object, write_object
+from tilewright.asm.files import object_summary, read_object, stored_table_name, write_object
 from tilewright.asm.limits import Limits
 from tilewright.asm.link import LinkErrors, link
 from tilewright.asm.listing import listing
@@ -47,5 +47,6 @@ __all__ = [
     "object_summary",
     "read_elf",
     "read_object",
+    "stored_table_name",
     "write_object",
 ]

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.asm.diagnostics import Fault, Reporter, SourceLine
-from tilewright.asm.directives import DIRECTIVES
+from tilewright.asm.directives import Directive, directives
 from tilewright.asm.emit import emit_object
 from tilewright.asm.expand import EXPANSION_WORDS, Expander
 from tilewright.asm.layout import Layout
 from tilewright.asm.limits import DEFAULT_LIMITS, Limits
 from tilewright.asm.object import Object
-from tilewright.asm.parse import ParsedLine
+from tilewright.asm.parse import ParsedLine, line_parser
 from tilewright.asm.sections import SectionSet
 from tilewright.asm.source import IncludeFolder, decode_source
 from tilewright.asm.suggest import did_you_mean
@@ -38,20 +39,23 @@ def assemble(
     """
     text = decode_source(filename, source, limits)
     reporter = Reporter(limits.errors)
-    layout = Layout(table, filename, limits, reporter, SectionSet(limits))
-    layout.symbols.sections.add(".text")
+    layout = Layout(table, filename, limits, reporter, SectionSet(table.dialect, limits))
+    layout.symbols.sections.add(table.dialect.code_section)
+    known = directives(table)
     expander = Expander(
         text,
+        table,
+        line_parser(table),
         IncludeFolder(folder, limits),
         limits,
         reporter,
         number=layout.number,
         is_defined=layout.symbols.is_defined,
-        reserved=lambda name: name in DIRECTIVES or name in table.mnemonics,
+        reserved=lambda name: name in known or name in table.mnemonics,
     )
     for line, parsed in expander:
         layout.begin(line, expander.order)
-        _place(layout, line, parsed)
+        _place(layout, line, parsed, known)
     if reporter.structure_broken:
         reporter.raise_if_any()
     return emit_object(layout)
@@ -68,14 +72,16 @@ def assemble_file(
     return assemble(source, table, filename=path.name, folder=path.parent, limits=limits)
 
 
-def _place(layout: Layout, line: SourceLine, parsed: ParsedLine) -> None:
+def _place(
+    layout: Layout, line: SourceLine, parsed: ParsedLine, known: Mapping[str, Directive]
+) -> None:
     """Labels, then the statement of a line."""
     section = layout.sections.current
     offset = section.size_bytes
     layout.place_labels(parsed.labels)
     try:
         if parsed.word.startswith((".", "=")):
-            _directive(layout, parsed)
+            _directive(layout, parsed, known)
         elif parsed.word:
             layout.place_instruction(parsed)
     except Fault as fault:
@@ -83,10 +89,9 @@ def _place(layout: Layout, line: SourceLine, parsed: ParsedLine) -> None:
     layout.record_line(line, section.name, offset)
 
 
-def _directive(layout: Layout, parsed: ParsedLine) -> None:
-    directive = DIRECTIVES.get(parsed.word)
+def _directive(layout: Layout, parsed: ParsedLine, known: Mapping[str, Directive]) -> None:
+    directive = known.get(parsed.word)
     if directive is None:
-        known = (*DIRECTIVES, *EXPANSION_WORDS)
-        fix = did_you_mean(parsed.word, known)
+        fix = did_you_mean(parsed.word, (*known, *EXPANSION_WORDS))
         raise Fault(f"unknown directive '{parsed.word}'", parsed.span, fix=fix)
     directive(layout, parsed)

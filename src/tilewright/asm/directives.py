@@ -1,12 +1,13 @@
-"""The directives: what each does to the layout. One function each, found by name in `DIRECTIVES`.
+"""The directives: what each does to the layout. One function each, found by name.
 
-Those that steer the expansion (`.macro`, `.rept`, `.if`, `.include`) are in `expand`.
+The dialect adds those of its sections. What steers the expansion (`.macro`, `.rept`, `.if`,
+`.include`) is in `expand`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.encode import no_operation_word
@@ -14,6 +15,8 @@ from tilewright.asm.expression import Integer, Name
 from tilewright.asm.layout import Layout, expression_of
 from tilewright.asm.parse import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
 from tilewright.asm.sections import ByteItem, NumberItem
+from tilewright.common.errors import MachineError
+from tilewright.isa import InstructionTable
 
 Directive = Callable[[Layout, ParsedLine], None]
 
@@ -182,7 +185,7 @@ def _error(layout: Layout, parsed: ParsedLine) -> None:
 def _needs_bits(layout: Layout, parsed: ParsedLine) -> None:
     section = layout.sections.current
     if section.nobits:
-        fix = "reserve with .space, or write .data before it"
+        fix = f"reserve with .space, or write {layout.table.dialect.data_section} before it"
         raise Fault(
             f"{parsed.word} in section {section.name}, which holds no bytes", parsed.span, fix=fix
         )
@@ -211,7 +214,7 @@ def _name(operand: ParsedOperand) -> str:
 
 _UNIT_BYTES = {".byte": 1, ".half": 2, ".short": 2, ".word": 4, ".long": 4, ".int": 4, ".quad": 8}
 
-DIRECTIVES: dict[str, Directive] = {
+_COMMON: dict[str, Directive] = {
     **{name: partial(_numbers, unit_bytes=size) for name, size in _UNIT_BYTES.items()},
     ".float": partial(_numbers, unit_bytes=4, real=True),
     ".single": partial(_numbers, unit_bytes=4, real=True),
@@ -227,10 +230,6 @@ DIRECTIVES: dict[str, Directive] = {
     ".p2align": partial(_align, power=True),
     ".balign": partial(_align, power=False),
     ".section": _section,
-    ".text": _known_section,
-    ".data": _known_section,
-    ".rodata": _known_section,
-    ".bss": _known_section,
     ".globl": partial(_declare, external=False),
     ".global": partial(_declare, external=False),
     ".extern": partial(_declare, external=True),
@@ -245,3 +244,19 @@ DIRECTIVES: dict[str, Directive] = {
     ".loc": _loc,
     ".error": _error,
 }
+
+
+@lru_cache(maxsize=16)
+def directives(table: InstructionTable) -> dict[str, Directive]:
+    """The directives by name, with those of the table's sections.
+
+    Errors: MachineError for a section that is called like another directive.
+    """
+    sections = table.dialect.section_styles
+    for name in sections:
+        if name in _COMMON:
+            raise MachineError(
+                f"dialect of {table.name}: section {name} is called like a directive",
+                fix="give it another name",
+            )
+    return {**_COMMON, **dict.fromkeys(sections, _known_section)}

@@ -20,7 +20,6 @@ _BYTES_PER_ROW = 16
 _LONG_RUN_BYTES = 32
 _CHUNK_BYTES = 4096
 _DATA_DIRECTIVES = {1: ".byte", 2: ".half", 4: ".word", 8: ".quad"}
-_KNOWN_SECTIONS = {".text": "ax", ".data": "aw", ".rodata": "a", ".bss": "aw"}
 
 
 def disassemble(source: bytes | Object, table: InstructionTable) -> str:
@@ -31,8 +30,16 @@ def disassemble(source: bytes | Object, table: InstructionTable) -> str:
     """
     if isinstance(source, bytes):
         step = table.word_bits // 8
-        code = Section(".text", "ax", source, len(source), step)
-        source = Object(table.instruction_set, table.byte_order, step, "", (code,), ())
+        code = Section(table.dialect.code_section, "ax", source, len(source), step)
+        source = Object(
+            table.instruction_set,
+            table.byte_order,
+            step,
+            "",
+            (code,),
+            (),
+            elf_machine=table.elf_machine,
+        )
     rows = list(_declarations(source))
     for section in source.sections:
         rows += _SectionText(source, section, table).rows()
@@ -75,8 +82,8 @@ class _SectionText:
 
     def _opening(self) -> str:
         section = self.section
-        known = set(_KNOWN_SECTIONS.get(section.name, "?")) == set(section.flags)
-        if known and section.nobits == (section.name == ".bss"):
+        style = self.table.dialect.section_styles.get(section.name)
+        if style and (set(style.flags), style.nobits) == (set(section.flags), section.nobits):
             return f"\t{section.name}"
         kind = "nobits" if section.nobits else "progbits"
         return f'\t.section {section.name}, "{section.flags}", @{kind}'

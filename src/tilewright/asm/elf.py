@@ -1,8 +1,8 @@
 """Objects as ELF64 files: ET_REL before linking, ET_EXEC after.
 
 `readelf -a`, `objdump -h -t -r -s`, `addr2line` and independent readers accept them. The machine
-number is unofficial; the instruction table's name stands in `.tilewright.table`. Layout after the
-System V ABI, chapter 4.
+number is the instruction table's, whose name stands in `.tilewright.table`. Layout after the System
+V ABI, chapter 4.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _file_header(source: Object, segments: int, section_offset: int, sections: i
     identification = b"\x7fELF" + bytes([2, data, 1]) + bytes(9)
     return identification + fmt.header(source.byte_order).pack(
         fmt.TYPE_EXECUTABLE if source.is_linked else fmt.TYPE_RELOCATABLE,
-        fmt.MACHINE,
+        source.elf_machine,
         1,
         _entry_address(source),
         fmt.HEADER_BYTES if segments else 0,

@@ -1,7 +1,7 @@
 """The numbers of the ELF64 format that the writer and the reader share.
 
-`MACHINE` is unofficial: tilewright's tables are not the encodings of real processors. The table's
-name stands in the section `.tilewright.table`.
+The machine number is the instruction table's; the table's name stands in the section
+`.tilewright.table`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Literal
 
 from tilewright.asm.object import Relocation, RelocationKind
 
-MACHINE = 0x7477
 TABLE_SECTION = ".tilewright.table"
 DEBUG_PREFIX = ".debug_"
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.asm import elf_format as fmt
 from tilewright.asm.encode import decode
@@ -42,29 +45,78 @@ class _Header:
 
 def read_elf(data: bytes, table: InstructionTable, *, name: str = "<object>") -> Object:
     """The object or image in an ELF file made with this table. Raises AssemblyError."""
+    with _located(name):
+        return _Reader(_File(data), table).read()
+
+
+def read_table_name(data: bytes, *, name: str = "<object>") -> str:
+    """The name of the instruction table that an ELF file was made with. Raises AssemblyError."""
+    with _located(name):
+        return _File(data).table_name
+
+
+@contextmanager
+def _located(name: str) -> Iterator[None]:
+    """Errors name the file."""
     try:
-        return _Reader(data, table).read()
+        yield
     except struct.error:
         raise AssemblyError("the ELF file is cut off", where=name) from None
     except AssemblyError as error:
         raise AssemblyError(error.message, where=name, fix=error.fix) from None
 
 
+class _File:
+    """The bytes of a file, by sections."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[:4] != b"\x7fELF" or data[4:5] != b"\2":
+            raise AssemblyError("not an ELF64 file", fix="make it with tilewright asm")
+        self.data = data
+        self.order: fmt.ByteOrder = "little" if data[5:6] == b"\1" else "big"
+        self.fields = fmt.header(self.order).unpack_from(data, 16)
+        self.type, self.machine = self.fields[0], self.fields[1]
+
+    @cached_property
+    def headers(self) -> list[_Header]:
+        """The section headers."""
+        offset, count, names_index = self.fields[5], self.fields[11], self.fields[12]
+        table = self.slice(offset, count * fmt.SECTION_HEADER_BYTES)
+        rows = list(fmt.section_header(self.order).iter_unpack(table))
+        if not names_index < count:
+            raise AssemblyError("the ELF file has no section names")
+        strings = self.slice(rows[names_index][4], rows[names_index][5])
+        return [_Header(_string(strings, row[0]), *row[1:9]) for row in rows]
+
+    def slice(self, offset: int, size: int) -> bytes:
+        """So many bytes of the file. Raises AssemblyError."""
+        if offset + size > len(self.data):
+            raise AssemblyError("the ELF file is cut off")
+        return self.data[offset : offset + size]
+
+    def content_of(self, header: _Header) -> bytes:
+        """The bytes of a section."""
+        return b"" if header.type == fmt.SECTION_NOBITS else self.slice(header.offset, header.size)
+
+    @property
+    def table_name(self) -> str:
+        """The instruction table that the section made for it names."""
+        found = [header for header in self.headers if header.name == fmt.TABLE_SECTION]
+        return _string(self.content_of(found[0]), 0) if found else "an unknown table"
+
+
 class _Reader:
     """One file being read."""
 
-    def __init__(self, data: bytes, table: InstructionTable) -> None:
-        if data[:4] != b"\x7fELF" or data[4:5] != b"\2":
-            raise AssemblyError("not an ELF64 file", fix="make it with tilewright asm")
-        self.data, self.table = data, table
-        self.order: fmt.ByteOrder = "little" if data[5:6] == b"\1" else "big"
-        fields = fmt.header(self.order).unpack_from(data, 16)
-        self.type, machine = fields[0], fields[1]
-        if machine != fmt.MACHINE:
-            raise AssemblyError(f"machine {machine:#x} is not tilewright's {fmt.MACHINE:#x}")
-        if self.type not in (fmt.TYPE_RELOCATABLE, fmt.TYPE_EXECUTABLE):
-            raise AssemblyError(f"ELF type {self.type} is neither an object nor an image")
-        self.headers = self._headers(fields[5], fields[11], fields[12])
+    def __init__(self, file: _File, table: InstructionTable) -> None:
+        if file.machine != table.elf_machine:
+            raise AssemblyError(
+                f"machine {file.machine:#x} is not {table.elf_machine:#x}, that of {table.name}"
+            )
+        if file.type not in (fmt.TYPE_RELOCATABLE, fmt.TYPE_EXECUTABLE):
+            raise AssemblyError(f"ELF type {file.type} is neither an object nor an image")
+        self.file, self.table = file, table
+        self.order, self.type, self.headers = file.order, file.type, file.headers
 
     def read(self) -> Object:
         """The whole object."""
@@ -83,23 +135,8 @@ class _Reader:
             relocations,
             instructions=_instructions(sections, symbols, relocations, self.table),
             is_linked=self.type == fmt.TYPE_EXECUTABLE,
+            elf_machine=self.table.elf_machine,
         )
-
-    def _headers(self, offset: int, count: int, names_index: int) -> list[_Header]:
-        table = self._slice(offset, count * fmt.SECTION_HEADER_BYTES)
-        rows = list(fmt.section_header(self.order).iter_unpack(table))
-        if not names_index < count:
-            raise AssemblyError("the ELF file has no section names")
-        strings = self._slice(rows[names_index][4], rows[names_index][5])
-        return [_Header(_string(strings, row[0]), *row[1:9]) for row in rows]
-
-    def _slice(self, offset: int, size: int) -> bytes:
-        if offset + size > len(self.data):
-            raise AssemblyError("the ELF file is cut off")
-        return self.data[offset : offset + size]
-
-    def _content_of(self, header: _Header) -> bytes:
-        return b"" if header.type == fmt.SECTION_NOBITS else self._slice(header.offset, header.size)
 
     def _by_type(self, kind: int) -> list[_Header]:
         return [header for header in self.headers if header.type == kind]
@@ -109,8 +146,7 @@ class _Reader:
         return header.type in (fmt.SECTION_PROGBITS, fmt.SECTION_NOBITS) and not own
 
     def _check_table(self) -> None:
-        found = [h for h in self.headers if h.name == fmt.TABLE_SECTION]
-        name = _string(self._content_of(found[0]), 0) if found else "an unknown table"
+        name = self.file.table_name
         if name != self.table.instruction_set:
             raise AssemblyError(
                 f"the object is for {name}, not for {self.table.instruction_set}",
@@ -125,7 +161,7 @@ class _Reader:
         return Section(
             header.name,
             "".join(sorted(flags)),
-            self._content_of(header),
+            self.file.content_of(header),
             header.size,
             alignment,
             header.type == fmt.SECTION_NOBITS,
@@ -137,7 +173,7 @@ class _Reader:
         tables = self._by_type(fmt.SECTION_SYMTAB)
         if len(tables) != 1 or not tables[0].link < len(self.headers):
             raise AssemblyError("the ELF file has no symbol table")
-        strings = self._content_of(self.headers[tables[0].link])
+        strings = self.file.content_of(self.headers[tables[0].link])
         file_name, symbols, names = "", [], []
         for row in self._rows(tables[0], fmt.symbol_record(self.order)):
             name, kind, index = _string(strings, row[0]), row[1] & 15, row[3]
@@ -151,7 +187,7 @@ class _Reader:
         return file_name, tuple(symbols), names
 
     def _rows(self, header: _Header, record: struct.Struct) -> list[tuple[int, ...]]:
-        content = self._content_of(header)
+        content = self.file.content_of(header)
         return list(record.iter_unpack(content[: len(content) - len(content) % record.size]))
 
     def _symbol(self, name: str, row: tuple[int, ...]) -> Symbol:

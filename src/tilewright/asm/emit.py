@@ -189,16 +189,18 @@ def emit_object(layout: Layout) -> Object:
     symbols = _symbols(layout, {relocation.symbol for relocation in relocations})
     layout.reporter.raise_if_any()
     kept = {place.section for place in layout.symbols.labels.values()}
+    code = layout.table.dialect.code_section
     return Object(
         layout.table.instruction_set,
         layout.table.byte_order,
         layout.word_bytes,
         layout.file_name,
-        tuple(s for s in sections if s.size_bytes or s.name in kept or s.name == ".text"),
+        tuple(s for s in sections if s.size_bytes or s.name in kept or s.name == code),
         symbols,
         tuple(relocations),
         tuple(layout.lines),
         tuple(instructions),
+        elf_machine=layout.table.elf_machine,
     )
 
 

@@ -31,13 +31,14 @@ from tilewright.asm.macros import (
 )
 from tilewright.asm.parse import (
     EMPTY_LINE,
+    LineParser,
     ParsedLine,
     ParsedOperand,
     ParsedString,
-    parse_line,
     span_of,
 )
 from tilewright.asm.source import IncludeFolder, SourceText
+from tilewright.isa import InstructionTable
 
 _HEAD = re.compile(r"\s*((?:(?:[A-Za-z_.][\w.]*|[0-9]+)[ \t]*:\s*)*)([A-Za-z_.][\w.]*)?", re.ASCII)
 _BLOCKS = {".macro": ".endm", ".rept": ".endr", ".irp": ".endr"}
@@ -70,11 +71,14 @@ class _Condition:
 class Expander:
     """Expands one source; iterate over it once.
 
-    `number` computes an expression that must be known now, `is_defined` answers `.ifdef`,
-    `reserved` says which names a macro may not take.
+    The table gives the marks of the text, `parser` parses its lines. `number` computes an
+    expression that must be known now, `is_defined` answers `.ifdef`, `reserved` says which names a
+    macro may not take.
     """
 
     source: SourceText
+    table: InstructionTable
+    parser: LineParser
     includes: IncludeFolder
     limits: Limits
     reporter: Reporter
@@ -138,7 +142,7 @@ class Expander:
         ):
             return EMPTY_LINE
         try:
-            return parse_line(line.text[: head.end(1)])
+            return self.parser.parse(line.text[: head.end(1)])
         except Fault:
             return EMPTY_LINE
 
@@ -146,7 +150,7 @@ class Expander:
         head = _HEAD.match(line.text)
         word = (head[2] or "") if head else ""
         if head is None or not word:
-            return parse_line(line.text) if self._active() else EMPTY_LINE
+            return self.parser.parse(line.text) if self._active() else EMPTY_LINE
         span, rest = Span(head.start(2) + 1, len(word)), line.text[head.end(2) :]
         if word in _CONDITIONS or word in _BRANCHES:
             self._condition(line, word, rest, span)
@@ -159,8 +163,16 @@ class Expander:
         elif word in (".endm", ".endr", ".exitm", ".include"):
             self._other(line, word, span)
         else:
-            return parse_line(line.text)
-        return parse_line(line.text[: head.end(1)]) if head[1] and self._active() else EMPTY_LINE
+            return self.parser.parse(line.text)
+        return (
+            self.parser.parse(line.text[: head.end(1)])
+            if head[1] and self._active()
+            else EMPTY_LINE
+        )
+
+    def _plain(self, text: str) -> str:
+        """The text without its comment."""
+        return without_comment(text, self.table.dialect.comments)
 
     def _active(self) -> bool:
         return not self._conditions or self._conditions[-1].active
@@ -190,7 +202,7 @@ class Expander:
 
     def _other(self, line: SourceLine, word: str, span: Span) -> None:
         if word == ".include":
-            parsed = parse_line(line.text)
+            parsed = self.parser.parse(line.text)
             match parsed.operands:
                 case (ParsedString(value, name_span),):
                     try:
@@ -248,13 +260,13 @@ class Expander:
 
     def _test(self, line: SourceLine, word: str, rest: str, span: Span) -> bool:
         if word in (".ifb", ".ifnb"):
-            return (without_comment(rest).strip() == "") == (word == ".ifb")
+            return (self._plain(rest).strip() == "") == (word == ".ifb")
         if word in (".ifdef", ".ifndef"):
-            name = without_comment(rest).strip()
+            name = self._plain(rest).strip()
             if not re.fullmatch(r"[A-Za-z_.][\w.]*", name, re.ASCII):
                 raise Fault(f"{word} needs one name", span)
             return self.is_defined(name) == (word == ".ifdef")
-        operands = parse_line(line.text).operands
+        operands = self.parser.parse(line.text).operands
         if len(operands) != 1:
             raise Fault(".if needs one expression", span, fix="write for instance .if rows > 4")
         return self.number(_as_expression(operands[0])) != 0
@@ -264,7 +276,8 @@ class Expander:
     def _block(self, line: SourceLine, word: str, rest: str, span: Span) -> None:
         body = self._body(line, word)
         if word == ".macro":
-            name, parameters = parse_definition(rest, span)
+            brackets = self.table.dialect.brackets
+            name, parameters = parse_definition(self._plain(rest), span, brackets)
             if self.reserved(name):
                 raise Fault(f"'{name}' is an instruction or directive and cannot be a macro", span)
             if name in self._macros:
@@ -274,7 +287,7 @@ class Expander:
                 )
             self._macros[name] = Macro(name, parameters, body, line)
         elif word == ".rept":
-            operands = parse_line(line.text).operands
+            operands = self.parser.parse(line.text).operands
             if len(operands) != 1:
                 raise Fault(".rept needs one number", span, fix="write for instance .rept 4")
             self._repeat(line, body, self.number(_as_expression(operands[0])), span)
@@ -314,11 +327,12 @@ class Expander:
             )
 
     def _each(self, line: SourceLine, body: tuple[SourceLine, ...], rest: str, span: Span) -> None:
-        name, *values = split_arguments(without_comment(rest)) or [""]
+        plain = self._plain(rest)
+        name, *values = split_arguments(plain, self.table.dialect.brackets) or [""]
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-            raise Fault(
-                ".irp needs a name and values", span, fix="write for instance .irp r, $1, $2"
-            )
+            shown = ", ".join(self.table.register_names[1:3])
+            fix = f"write for instance .irp r, {shown}"
+            raise Fault(".irp needs a name and values", span, fix=fix)
         self._enter(
             line,
             (
@@ -334,7 +348,8 @@ class Expander:
         )
 
     def _call(self, line: SourceLine, macro: Macro, rest: str, span: Span) -> None:
-        arguments = bind_arguments(macro, rest, span)
+        brackets = self.table.dialect.brackets
+        arguments = bind_arguments(macro, self._plain(rest), span, brackets)
         serial = self._expansions
         self._expansions += 1
         lines = (

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tilewright.asm.elf import elf_bytes
-from tilewright.asm.elf_read import read_elf
+from tilewright.asm.elf_read import read_elf, read_table_name
 from tilewright.asm.object import Object, Section, Symbol
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable
@@ -42,10 +42,19 @@ def _umask() -> int:
 
 def read_object(path: Path, table: InstructionTable) -> Object:
     """The object in an ELF file. Raises AssemblyError."""
+    return read_elf(_read_bytes(path), table, name=str(path))
+
+
+def stored_table_name(path: Path) -> str:
+    """The name of the instruction table that an ELF file was made with. Raises AssemblyError."""
+    return read_table_name(_read_bytes(path), name=str(path))
+
+
+def _read_bytes(path: Path) -> bytes:
     try:
         if path.stat().st_size > _LARGEST_FILE_BYTES:
             raise AssemblyError(f"larger than {_LARGEST_FILE_BYTES} bytes", where=str(path))
-        return read_elf(path.read_bytes(), table, name=str(path))
+        return path.read_bytes()
     except OSError as error:
         raise AssemblyError(f"cannot read it: {error.strerror}", where=str(path)) from error
 

@@ -66,6 +66,7 @@ class Layout:
 
     def define_value(self, name: str, expression: Expression, span: Span, *, once: bool) -> None:
         """`.set` and `.equiv`: now if its value is known, otherwise when all lines are placed."""
+        self._refuse_register(name, span)
         section = self.sections.current
         definition = Definition(
             name, self.order, self.line, span, expression, section.name, section.size_bytes
@@ -82,6 +83,10 @@ class Layout:
         definition.value = value
         self.symbols.define(definition, once=once)
 
+    def _refuse_register(self, name: str, span: Span) -> None:
+        if name in self.table.register_numbers:
+            raise Fault(f"'{name}' is a register and cannot be a symbol", span)
+
     def begin(self, line: SourceLine, order: int) -> None:
         """Go on to a line; `order` counts the lines of the expanded source."""
         self.line, self.order = line, order
@@ -96,6 +101,7 @@ class Layout:
                     name = self.symbols.define_numeric(int(label.name), self.order, place)
                 else:
                     name = label.name
+                    self._refuse_register(name, label.span)
                     self.symbols.define_label(name, place, label.span)
             except Fault as fault:
                 self.reporter.add(self.line, fault, self.order)
@@ -109,7 +115,7 @@ class Layout:
             raise Fault(
                 f"instruction '{parsed.word}' in data section {section.name}",
                 parsed.span,
-                fix="write .text before it",
+                fix=f"write {self.table.dialect.code_section} before it",
             )
         if section.size_bytes % self.word_bytes:
             offset = section.size_bytes

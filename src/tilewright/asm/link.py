@@ -228,6 +228,7 @@ def _image(linker: _Linker) -> Object:
         tuple(e for i in range(len(linker.objects)) for e in _lines(linker, i)),
         _instructions(linker, {section.name: section for section in sections}),
         is_linked=True,
+        elf_machine=first.elf_machine,
     )
 
 

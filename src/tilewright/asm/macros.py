@@ -41,9 +41,13 @@ class Macro:
     line: SourceLine
 
 
-def split_arguments(text: str) -> list[str]:
-    """The pieces between commas outside parentheses and quotes; an empty text has none."""
+def split_arguments(text: str, brackets: str) -> list[str]:
+    """The pieces between commas outside brackets and quotes; an empty text has none.
+
+    `brackets` are the opening ones, then the closing ones.
+    """
     pieces, start, depth, quote, i = [], 0, 0, "", 0
+    opening = brackets[: len(brackets) // 2]
     while i < len(text):
         char = text[i]
         if quote:
@@ -51,8 +55,8 @@ def split_arguments(text: str) -> list[str]:
             quote = "" if char == quote else quote
         elif char == '"' or (char == "'" and "'" in text[i + 1 : i + 4]):
             quote = char
-        elif char in "()":
-            depth += 1 if char == "(" else -1
+        elif char in brackets:
+            depth += 1 if char in opening else -1
         elif char == "," and depth <= 0:
             pieces.append(text[start:i].strip())
             start = i + 1
@@ -61,8 +65,8 @@ def split_arguments(text: str) -> list[str]:
     return [*pieces, last] if pieces or last else []
 
 
-def without_comment(text: str) -> str:
-    """The text up to the first comment mark that is not inside quotes."""
+def without_comment(text: str, marks: tuple[str, ...]) -> str:
+    """The text up to the first of the comment marks that is not inside quotes."""
     quote, i = "", 0
     while i < len(text):
         char = text[i]
@@ -71,18 +75,18 @@ def without_comment(text: str) -> str:
             quote = "" if char == quote else quote
         elif char == '"' or (char == "'" and "'" in text[i + 1 : i + 4]):
             quote = char
-        elif char == "#" or text.startswith("//", i):
+        elif text.startswith(marks, i):
             return text[:i]
         i += 1
     return text
 
 
-def parse_definition(text: str, span: Span) -> tuple[str, tuple[Parameter, ...]]:
-    """Name and parameters from what follows `.macro`. Raises Fault."""
-    match = _DEFINITION.match(without_comment(text))
+def parse_definition(text: str, span: Span, brackets: str) -> tuple[str, tuple[Parameter, ...]]:
+    """Name and parameters from what follows `.macro`, without comment. Raises Fault."""
+    match = _DEFINITION.match(text)
     if match is None:
         raise Fault("a macro needs a name", span, fix="write .macro name first, second=default")
-    parameters = tuple(_parameter(piece, span) for piece in split_arguments(match[2]))
+    parameters = tuple(_parameter(piece, span) for piece in split_arguments(match[2], brackets))
     names = [parameter.name for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
@@ -107,12 +111,12 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if quoted else text
 
 
-def bind_arguments(macro: Macro, text: str, span: Span) -> dict[str, str]:
-    """The text of each parameter for a call with these arguments. Raises Fault."""
+def bind_arguments(macro: Macro, text: str, span: Span, brackets: str) -> dict[str, str]:
+    """The text of each parameter for a call, its arguments without comment. Raises Fault."""
     names = [parameter.name for parameter in macro.parameters]
     bound: dict[str, str] = {}
     position = 0
-    pieces = split_arguments(without_comment(text))
+    pieces = split_arguments(text, brackets)
     for index, piece in enumerate(pieces):
         keyword = _KEYWORD.match(piece)
         if keyword and keyword[1] in names:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import Instruction
+from tilewright.isa.table import UNOFFICIAL_ELF_MACHINE
 
 
 class RelocationKind(IntEnum):
@@ -104,8 +105,8 @@ class PlacedInstruction:
 class Object:
     """An assembled source, or (`is_linked`) an image with addresses and without relocations.
 
-    `instruction_set`, `byte_order` and `word_bytes` (an instruction's size) are the instruction
-    table's; `file_name` names the source.
+    `instruction_set`, `byte_order`, `word_bytes` (an instruction's size) and `elf_machine` are the
+    instruction table's; `file_name` names the source.
     """
 
     instruction_set: str
@@ -118,6 +119,7 @@ class Object:
     lines: tuple[LineEntry, ...] = ()
     instructions: tuple[PlacedInstruction, ...] = ()
     is_linked: bool = False
+    elf_machine: int = UNOFFICIAL_ELF_MACHINE
 
     def section(self, name: str) -> Section:
         """A section by name. Raises AssemblyError."""

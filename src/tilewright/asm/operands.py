@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, Span
-from tilewright.asm.expression import Context, Value, evaluate
+from tilewright.asm.expression import Context, Expression, Value, evaluate
 from tilewright.asm.parse import (
+    ParsedImmediate,
     ParsedLine,
     ParsedMemory,
     ParsedOperand,
@@ -38,7 +39,6 @@ _FIX_OF_RANGE = {
     "memory": "add a part of it to the base register",
     "target": "branch to a nearer place that goes on from there",
 }
-_FIX_OF_KIND = {"memory": "write for instance 0(register)", "target": "write a label"}
 
 
 def bind_instruction(
@@ -56,6 +56,8 @@ def bind_instruction(
             fix = f"write {parsed.word}: if it is a label"
         raise Fault(f"unknown instruction '{parsed.word}' in {table.name}", parsed.span, fix=fix)
     operands = [bind_operand(operand, table, context) for operand in parsed.operands]
+    if table.dialect.immediate:
+        _check_marks(parsed, table)
     try:
         return make_instruction(table, parsed.word, operands, labels=labels, line=line_number)
     except AssemblyError as error:
@@ -70,6 +72,8 @@ def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Conte
         case ParsedMemory(displacement, base):
             offset = 0 if displacement is None else _address(evaluate(displacement, context))
             return Memory(offset, _register(base, table))
+        case ParsedImmediate(value, _):
+            return _address(evaluate(value, context))
         case ParsedString(_, span):
             raise Fault("a string cannot be an operand of an instruction", span)
         case ParsedReal(_, span):
@@ -105,10 +109,40 @@ def _located(error: AssemblyError, parsed: ParsedLine, table: InstructionTable) 
         return Fault(error.message, parsed.span, fix=error.fix)
     for index, operand in enumerate(table.operands_of(spec)):
         if f": operand {operand.role} " in error.message:
-            fixes = _FIX_OF_RANGE if "outside" in error.message else _FIX_OF_KIND
+            fixes = _FIX_OF_RANGE if "outside" in error.message else _fix_of_kind(table)
             fix = error.fix or fixes.get(operand.kind, "")
             return Fault(error.message, operand_span(parsed, table, index), fix=fix)
     return Fault(error.message, parsed.span, fix=error.fix)
+
+
+def _fix_of_kind(table: InstructionTable) -> dict[str, str]:
+    memory = table.dialect.memory_text(0, "register")
+    return {"memory": f"write for instance {memory}", "target": "write a label"}
+
+
+def _check_marks(parsed: ParsedLine, table: InstructionTable) -> None:
+    """Immediates, and they alone, carry the dialect's mark. Raises Fault."""
+    mark, spec = table.dialect.immediate, spec_of(parsed, table)
+    for index, operand_spec in enumerate(table.operands_of(spec) if spec else ()):
+        written = _written(parsed, table, index)
+        if isinstance(written, ParsedImmediate) and operand_spec.kind == "target":
+            raise Fault(f"a branch target has no {mark}", written.span, fix=f"remove {mark}")
+        if isinstance(written, Expression) and "immediate" in operand_spec.kind:
+            span = span_of(written)
+            raise Fault(
+                f"{parsed.word}: operand {operand_spec.role} is an immediate without {mark}",
+                span,
+                fix=f"write {mark} before it",
+            )
+
+
+def _written(parsed: ParsedLine, table: InstructionTable, index: int) -> ParsedOperand | None:
+    """The operand of the line that became an instruction's; None if an alias added it."""
+    alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
+    place = alias.operands[index] if alias else index
+    if isinstance(place, int) and place < len(parsed.operands):
+        return parsed.operands[place]
+    return None
 
 
 def spec_of(parsed: ParsedLine, table: InstructionTable) -> InstructionSpec | None:
@@ -119,8 +153,5 @@ def spec_of(parsed: ParsedLine, table: InstructionTable) -> InstructionSpec | No
 
 def operand_span(parsed: ParsedLine, table: InstructionTable, index: int) -> Span:
     """Where the operand of an instruction was written; an alias may have moved or added it."""
-    alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
-    written = alias.operands[index] if alias else index
-    if isinstance(written, int) and written < len(parsed.operands):
-        return span_of(parsed.operands[written])
-    return parsed.span
+    written = _written(parsed, table, index)
+    return parsed.span if written is None else span_of(written)

@@ -1,16 +1,17 @@
 """Parsing of one line of assembly text with a Lark grammar (LALR, contextual lexer).
 
 In: a line, already free of macros. Out: a `ParsedLine`: labels, a word (mnemonic or directive) and
-operands. The grammar is a file beside this one; another dialect is another grammar with the same
-rule names. Lines are parsed one by one and remembered, so that an error costs one line and a
-repeated line costs nothing.
+operands. The grammar is a file beside this one, to which the instruction table adds the marks of
+its dialect and the spelling of its registers. Lines are parsed one by one and remembered, so that
+an error costs one line and a repeated line costs nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
@@ -30,6 +31,7 @@ from tilewright.asm.expression import (
     depth_of,
 )
 from tilewright.asm.limits import DEFAULT_LIMITS
+from tilewright.isa import Dialect, InstructionTable
 
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "b": 8, "f": 12, "0": 0, "\\": 92, '"': 34, "'": 39}
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
@@ -45,10 +47,18 @@ class ParsedRegister:
 
 @dataclass(frozen=True, slots=True)
 class ParsedMemory:
-    """`displacement(base)`; without displacement None."""
+    """A memory operand; without displacement None."""
 
     displacement: Expression | None
     base: ParsedRegister
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedImmediate:
+    """A number with the dialect's mark of immediates."""
+
+    value: Expression
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +87,7 @@ class ParsedType:
 
 ParsedOperand = (
     Integer | Name | LocalReference | Here | Unary | Binary | Part
-    | ParsedRegister | ParsedMemory | ParsedString | ParsedReal | ParsedType
+    | ParsedRegister | ParsedMemory | ParsedImmediate | ParsedString | ParsedReal | ParsedType
 )  # fmt: skip
 
 
@@ -169,8 +179,16 @@ class _LineBuilder(Transformer[Token, ParsedLine]):
     def register(self, token: Token) -> ParsedRegister:
         return ParsedRegister(str(token), _span(token))
 
-    def memory(self, displacement: Expression | None, base: ParsedRegister) -> ParsedMemory:
+    def memory(self, *parts: Expression | ParsedRegister | Token | None) -> ParsedMemory:
+        base = next(part for part in parts if isinstance(part, ParsedRegister))
+        displacement = next((part for part in parts if isinstance(part, Expression)), None)
         return ParsedMemory(displacement, base)
+
+    def signed(self, sign: Token, operand: Expression) -> Expression:
+        return self.unary(sign, operand) if sign == "-" else operand
+
+    def immediate(self, mark: Token, value: Expression) -> ParsedImmediate:
+        return ParsedImmediate(value, _span(mark))
 
     def string(self, token: Token) -> ParsedString:
         return ParsedString(unescape(token[1:-1], _span(token)), _span(token))
@@ -229,35 +247,91 @@ def _integer(token: Token) -> int:
     return value
 
 
-@cache
-def _parser(grammar: str) -> Lark:
-    text = (resources.files("tilewright.asm") / grammar).read_text(encoding="utf-8")
-    return Lark(
-        text,
-        parser="lalr",
-        lexer="contextual",
-        transformer=_LineBuilder(),
-        maybe_placeholders=True,
+class LineParser:
+    """The parser of one dialect's lines."""
+
+    def __init__(self, grammar: str) -> None:
+        self._lark = Lark(
+            grammar,
+            parser="lalr",
+            lexer="contextual",
+            transformer=_LineBuilder(),
+            maybe_placeholders=True,
+        )
+        self._cached = lru_cache(maxsize=1 << 14)(self._parsed)
+
+    def parse(self, text: str) -> ParsedLine:
+        """The parsed line. Raises Fault."""
+        result = self._cached(text)
+        if isinstance(result, Fault):
+            raise Fault(result.message, result.span, fix=result.fix)
+        return result
+
+    def _parsed(self, text: str) -> ParsedLine | Fault:
+        try:
+            line: Any = self._lark.parse(text)
+        except Fault as fault:
+            return fault
+        except UnexpectedInput as error:
+            return _syntax_fault(error, text)
+        return line if isinstance(line, ParsedLine) else EMPTY_LINE
+
+
+def line_parser(table: InstructionTable) -> LineParser:
+    """The parser of the lines of a table's dialect."""
+    files = tuple((file.prefix, tuple(file.aliases)) for file in table.register_files)
+    return _line_parser(table.dialect, files)
+
+
+@lru_cache(maxsize=16)
+def _line_parser(dialect: Dialect, files: tuple[tuple[str, tuple[str, ...]], ...]) -> LineParser:
+    text = (resources.files("tilewright.asm") / "line.lark").read_text(encoding="utf-8")
+    return LineParser(text + "\n" + dialect_grammar(dialect, register_pattern(files)))
+
+
+def register_pattern(files: Iterable[tuple[str, tuple[str, ...]]]) -> str:
+    """A regular expression for what is meant as a register, by each file's prefix and aliases.
+
+    After a mark such as $ any word is meant as one; a bare word only with digits behind a prefix,
+    or as an alias.
+    """
+    choices: dict[str, None] = {}
+    for prefix, aliases in files:
+        if prefix[0].isalpha() or prefix[0] == "_":
+            names = (re.escape(f"{prefix}{alias}") for alias in sorted(aliases, reverse=True))
+            choices[f"(?:{'|'.join((f'{prefix}[0-9]+', *names))})(?![A-Za-z0-9_.])"] = None
+        else:
+            choices[f"{re.escape(prefix[0])}[A-Za-z0-9_]+"] = None
+    return "|".join(choices)
+
+
+def dialect_grammar(dialect: Dialect, registers: str) -> str:
+    """The rules and terminals in which dialects differ, for the grammar in `line.lark`."""
+    comments = "|".join(re.escape(mark).replace("/", "\\/") for mark in dialect.comments)
+    rules = [f"REGISTER.2: /{registers}/", f"COMMENT.9: /(?:{comments}).*/", "%ignore COMMENT"]
+    if dialect.immediate:
+        rules += [
+            f'IMMEDIATE.3: "{dialect.immediate}"',
+            "immediate: IMMEDIATE expression",
+            "%extend _operand: immediate",
+        ]
+    style = dialect.memory_style
+    opening, closing, mark = (
+        f'"{style.opening}"',
+        f'"{style.closing}"',
+        "IMMEDIATE" * bool(style.mark),
     )
-
-
-def parse_line(text: str, grammar: str = "gnu.lark") -> ParsedLine:
-    """The parsed line. Raises Fault."""
-    result = _parse_cached(text, grammar)
-    if isinstance(result, Fault):
-        raise Fault(result.message, result.span, fix=result.fix)
-    return result
-
-
-@lru_cache(maxsize=1 << 14)
-def _parse_cached(text: str, grammar: str) -> ParsedLine | Fault:
-    try:
-        line: Any = _parser(grammar).parse(text)
-    except Fault as fault:
-        return fault
-    except UnexpectedInput as error:
-        return _syntax_fault(error, text)
-    return line if isinstance(line, ParsedLine) else EMPTY_LINE
+    match style.separator:
+        case "":
+            rules.append(f"memory: [expression] {opening} register {closing}")
+        case "+":
+            rules.append(f"memory: {opening} register [signed] {closing}")
+            rules.append(
+                f"?signed: (PLUS | MINUS) {mark} product | signed (PLUS | MINUS) product -> binary"
+            )
+        case separator:
+            rules.append(f'memory: {opening} register ["{separator}" {mark} expression] {closing}')
+    return "\n".join(rules) + "\n"
 
 
 _OPERANDS = {"REGISTER", "INTEGER", "NAME", "STRING", "REAL", "CHARACTER", "HERE", "PART"}

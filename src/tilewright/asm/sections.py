@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
 from tilewright.asm.limits import Limits
 from tilewright.asm.parse import ParsedLine, ParsedOperand
-
-_KNOWN_FLAGS = {".text": "ax", ".data": "aw", ".rodata": "a", ".bss": "aw"}
+from tilewright.isa import Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +69,14 @@ class SectionBuilder:
 class SectionSet:
     """The sections of a source and the one that is being filled."""
 
+    dialect: Dialect
     limits: Limits
     by_name: dict[str, SectionBuilder] = field(default_factory=dict)
     current: SectionBuilder = field(init=False)
     total_bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.current = self.select(".text", None, None, None)
+        self.current = self.select(self.dialect.code_section, None, None, None)
 
     def select(
         self, name: str, flags: str | None, nobits: bool | None, span: Span | None
@@ -84,10 +84,11 @@ class SectionSet:
         """Make a section current; it is made if it is new. Raises Fault if flags contradict."""
         found = self.by_name.get(name)
         if found is None:
-            stem = next((s for s in _KNOWN_FLAGS if name == s or name.startswith(s + ".")), "")
-            empty = stem == ".bss" if nobits is None else nobits
+            style = self.dialect.section_style(name)
             found = SectionBuilder(
-                name, _KNOWN_FLAGS.get(stem, "aw") if flags is None else flags, empty
+                name,
+                style.flags if flags is None else flags,
+                style.nobits if nobits is None else nobits,
             )
             self.by_name[name] = found
         elif (flags is not None and set(flags) != set(found.flags)) or (

@@ -15,10 +15,12 @@ from tilewright.asm import (
     listing,
     object_summary,
     read_object,
+    stored_table_name,
     write_object,
 )
 from tilewright.cli.output import OutputOptions
-from tilewright.isa import InstructionTable, load_table, read_table
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import InstructionTable, load_table, read_table, table_names
 
 TableName = Annotated[
     str, typer.Option("--table", help="Name of an instruction table, or a .toml file.")
@@ -67,10 +69,15 @@ def asm_command(
 def objdump_command(
     file: Annotated[Path, typer.Argument(help="An ELF object or image.")],
     output: OutputOptions,
-    table: TableName = _DEFAULT_TABLE,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table", help="Name of an instruction table, or a .toml file; else the object's own."
+        ),
+    ] = None,
 ) -> None:
     """Show an object: sections, symbols, relocations, disassembly."""
-    known = find_table(table)
+    known = stored_table(file) if table is None else find_table(table)
     found = read_object(file, known)
     text = disassemble(found, known)
     output.value(_result(found, file, text))
@@ -81,6 +88,18 @@ def find_table(name: str) -> InstructionTable:
     """A shipped table, or one from a file."""
     if name.endswith(".toml") or "/" in name:
         return read_table(Path(name))
+    return load_table(name)
+
+
+def stored_table(file: Path) -> InstructionTable:
+    """The shipped table whose name the object holds. Errors: AssemblyError for another name."""
+    name = stored_table_name(file)
+    if name not in table_names():
+        raise AssemblyError(
+            f"it was made with the instruction table '{name}', which is not installed",
+            where=str(file),
+            fix="install the family that brings it, or give its file with --table",
+        )
     return load_table(name)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from tilewright.asm import Object, assemble_file, link
+from tilewright.asm import assemble_file, link
 from tilewright.cli.options import MachineOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.common.errors import MachineError
@@ -20,8 +18,8 @@ from tilewright.isa.operations import operations_of
 from tilewright.report.pipeline import hottest_loop, pipeline_report
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text
+from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import encode_program
 from tilewright.simulate.runs import CoreRun
 
 
@@ -51,10 +49,9 @@ def pipeline_command(
         )
     table = load_table(described.core.instruction_table)
     image = link([assemble_file(file, table)], table)
-    code = [placed for placed in image.instructions if placed.section == ".text"]
-    program = encode_program([placed.instruction for placed in code], table, name=file.name)
-    start = 0 if entry is None else image.symbol(entry).value // image.word_bytes
-    run = simulate_core(program, entry=start, local_memory=_local_memory(image))
+    loaded = load_image(image, table)
+    start = 0 if entry is None else loaded.program.number_at(image.address_of(entry))
+    run = simulate_core(loaded.program, entry=start, local_memory=loaded.local_memory)
     proven = _proven_minimum(run, table) if minimum else None
     if trace:
         write_text(trace, pipeline_perfetto_json(run, file.name))
@@ -62,16 +59,6 @@ def pipeline_command(
     output.show(pipeline_text(run, proven, timeline).rstrip("\n"))
     if trace:
         output.show(f"timeline written to {trace}")
-
-
-def _local_memory(image: Object) -> NDArray[np.uint8]:
-    """The data sections at their addresses."""
-    placed = [s for s in image.sections if not s.is_code and s.data]
-    memory = np.zeros(max((s.address + s.size_bytes for s in placed), default=0), np.uint8)
-    for section in placed:
-        end = section.address + len(section.data)
-        memory[section.address : end] = np.frombuffer(section.data, np.uint8)
-    return memory
 
 
 def _proven_minimum(run: CoreRun, table: InstructionTable) -> int | None:

@@ -5,6 +5,7 @@ costs (units, latency, occupancy). The assembler, the schedulers, and the simula
 table.
 """
 
+from tilewright.isa.dialect import Dialect, SectionStyle
 from tilewright.isa.effects import Branch, Bus, Effect, Traits
 from tilewright.isa.instruction import (
     Instruction,
@@ -20,6 +21,7 @@ from tilewright.isa.table import InstructionSpec, InstructionTable
 __all__ = [
     "Branch",
     "Bus",
+    "Dialect",
     "Effect",
     "Instruction",
     "InstructionSpec",
@@ -28,6 +30,7 @@ __all__ = [
     "Memory",
     "Operand",
     "Register",
+    "SectionStyle",
     "Traits",
     "load_table",
     "make_instruction",

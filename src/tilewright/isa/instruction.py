@@ -146,18 +146,21 @@ class Instruction:
 
     def text(self) -> str:
         """The instruction as assembly text, without labels."""
-        operands = ", ".join(_operand_text(self.table, operand) for operand in self.operands)
+        specs = self.table.operands_of(self.spec)
+        written = zip(specs, self.operands, strict=True)
+        operands = ", ".join(_operand_text(self.table, spec, operand) for spec, operand in written)
         return f"{self.mnemonic} {operands}" if operands else self.mnemonic
 
 
-def _operand_text(table: InstructionTable, operand: Operand) -> str:
+def _operand_text(table: InstructionTable, spec: OperandSpec, operand: Operand) -> str:
     match operand:
         case Register(number):
             return table.register_names[number]
         case Memory(displacement, base):
-            return f"{displacement}({table.register_names[base.number]})"
+            return table.dialect.memory_text(displacement, table.register_names[base.number])
         case Label() | int():
-            return str(operand)
+            mark = "" if spec.kind == "target" else table.dialect.immediate
+            return f"{mark}{operand}"
 
 
 def make_instruction(
@@ -179,7 +182,8 @@ def make_instruction(
     specs = table.operands_of(spec)
     if len(specs) != len(operands):
         raise AssemblyError(
-            f"{mnemonic} takes {len(specs)} operands ({_signature(specs)}), {len(operands)} given"
+            f"{mnemonic} takes {len(specs)} operands ({_signature(table, specs)}), "
+            f"{len(operands)} given"
         )
     for operand_spec, operand in zip(specs, operands, strict=True):
         _check_operand(table, spec, operand_spec, operand)
@@ -204,8 +208,12 @@ def _unknown_mnemonic(table: InstructionTable, mnemonic: str, count: int) -> Ass
     return AssemblyError(f"unknown instruction '{mnemonic}' in {table.name}", fix=fix)
 
 
-def _signature(specs: Sequence[OperandSpec]) -> str:
-    return ", ".join("displacement(base)" if s.kind == "memory" else s.role for s in specs)
+def _signature(table: InstructionTable, specs: Sequence[OperandSpec]) -> str:
+    return ", ".join(_memory_form(table) if s.kind == "memory" else s.role for s in specs)
+
+
+def _memory_form(table: InstructionTable) -> str:
+    return table.dialect.memory_text("displacement", "base")
 
 
 def _check_operand(
@@ -226,8 +234,8 @@ def _check_operand(
             if isinstance(displacement, int):
                 _check_range(table, spec, operand_spec, displacement, label)
         case kind, _:
-            expected = kind.replace("_", " ") if kind != "memory" else "displacement(base)"
-            got = _operand_text(table, operand)
+            expected = kind.replace("_", " ") if kind != "memory" else _memory_form(table)
+            got = _operand_text(table, operand_spec, operand)
             raise AssemblyError(f"{label} must be a {expected}, not {got}")
 
 

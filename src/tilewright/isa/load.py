@@ -6,6 +6,7 @@ file may say `base = "NAME"` and give only the timing that differs (`variant`).
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from tilewright.common.errors import MachineError
+from tilewright.isa.dialect import check_dialect
 from tilewright.isa.table import (
     Form,
     InstructionCache,
@@ -24,6 +26,7 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.variant import built_on
 
+_REGISTER_PREFIX = re.compile(r"[$%][A-Za-z_]*|[A-Za-z_]+")
 FindTable = Callable[[str], InstructionTable]
 
 
@@ -89,6 +92,8 @@ def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) 
 
 def check_table(table: InstructionTable, *, where: str) -> None:
     """Refuse a table that contradicts itself: unknown names, clashing encodings, wrong roles."""
+    check_dialect(table.dialect, where=where)
+    _check_registers(table, where)
     for name, form in table.forms.items():
         _check_form(table, name, form, where)
     parts = {
@@ -122,6 +127,35 @@ def _check_instruction_cache(cache_: InstructionCache, where: str) -> None:
             where=where,
             fix="give whole lines, and 0 or more cycles",
         )
+
+
+def _check_registers(table: InstructionTable, where: str) -> None:
+    """Every register has a spelling of its own, which the assembler can tell from a number."""
+    known: dict[str, str] = {}
+    for file in table.register_files:
+        if not _REGISTER_PREFIX.fullmatch(file.prefix):
+            raise MachineError(
+                f"register file '{file.name}': prefix '{file.prefix}' begins no register's name",
+                where=where,
+                fix="use letters, or $ or % with letters after it",
+            )
+        for mark in filter(None, (*table.dialect.comments, table.dialect.immediate)):
+            if file.prefix.startswith(mark):
+                raise MachineError(
+                    f"register file '{file.name}': prefix '{file.prefix}' begins with '{mark}', "
+                    f"a mark of the dialect",
+                    where=where,
+                    fix="choose another mark or prefix",
+                )
+        names = [f"{file.prefix}{part}" for part in (*range(file.count), *file.aliases)]
+        for name in names:
+            other = known.setdefault(name, file.name)
+            if other != file.name:
+                raise MachineError(
+                    f"register '{name}' is in file '{other}' and in file '{file.name}'",
+                    where=where,
+                    fix="give the files different prefixes",
+                )
 
 
 def _check_form(table: InstructionTable, name: str, form: Form, where: str) -> None:

@@ -13,10 +13,12 @@ from typing import Literal
 import msgspec
 
 from tilewright.common.errors import MachineError
+from tilewright.isa.dialect import Dialect
 from tilewright.isa.effects import Effect
 
 OperandKind = Literal["register", "immediate", "register_or_immediate", "memory", "target"]
 Access = Literal["read", "write", "read_write", "none"]
+UNOFFICIAL_ELF_MACHINE = 0x7477
 
 
 class BitField(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -149,7 +151,8 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """An instruction set with its issue rules. See the fields' own types.
 
     Tables that differ in timing alone share their `instruction_set`, the name of the table that
-    they are built on, and with it programs and objects.
+    they are built on, and with it programs and objects. `elf_machine` is the machine number of its
+    ELF files; the default is unofficial and for encodings that no real processor has.
     """
 
     name: str
@@ -168,6 +171,8 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     communication: Communication | None = None
     instruction_cache: InstructionCache | None = None
     instruction_set: str = ""
+    dialect: Dialect = Dialect()
+    elf_machine: int = UNOFFICIAL_ELF_MACHINE
 
     @cached_property
     def by_mnemonic(self) -> dict[str, InstructionSpec]:

@@ -72,6 +72,10 @@ class Program:
             raise AssemblyError(f"program '{self.name}' has no label '{where}'")
         return self.labels[where]
 
+    def number_at(self, address: int) -> int:
+        """The number of the instruction at an address."""
+        return (address - self.code_address) // (self.table.word_bits // 8)
+
 
 def encode_program(
     instructions: Sequence[Instruction],

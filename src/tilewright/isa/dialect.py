@@ -1,0 +1,183 @@
+"""Assembler dialects: how the assembly text of an instruction table is spelled.
+
+In: the `[dialect]` of a table's TOML file. Out: a frozen `Dialect`, from which the parser, the
+printer, the section directives and the messages take every mark. Registers are spelled by their
+files (`RegisterFile.prefix`). Labels, expressions, directives and macros are the same everywhere.
+The default is the style of GNU `as`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import msgspec
+
+from tilewright.common.errors import MachineError
+
+_MARK = re.compile(r"[!#$%&*+/;<=>?@^|~-]{1,4}")
+_DIRECTIVE = re.compile(r"\.[A-Za-z_][A-Za-z0-9_]*")
+_FLAGS = "awx"
+# What the marks of every dialect's expressions and operands leave no room for.
+_TAKEN = ("!", "%", "&", "*", "+", "-", "/", "<", "=", ">", "^", "|", "~", "@", "&&", "||", "<<",
+          ">>", "==", "!=", "<=", ">=")  # fmt: skip
+_BASE_LAST = re.compile(r"\{displacement\}(?P<open>[(\[])\{base\}(?P<close>[)\]])")
+_BASE_FIRST = re.compile(
+    r"(?P<open>[(\[])\{base\}(?P<separator>[+,] ?)(?P<mark>[^ {]*)\{displacement\}(?P<close>[)\]])"
+)
+
+
+class SectionStyle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A section with a directive of its own.
+
+    `flags` are those of `.section`: "a" allocated, "w" writable, "x" code; `nobits`: it holds no
+    bytes in the object.
+    """
+
+    name: str
+    flags: str
+    nobits: bool = False
+
+
+GNU_SECTIONS = (
+    SectionStyle(".text", "ax"),
+    SectionStyle(".data", "aw"),
+    SectionStyle(".rodata", "a"),
+    SectionStyle(".bss", "aw", nobits=True),
+)
+
+
+class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The marks of an assembly text.
+
+    `comments` begin a comment that ends with the line. `immediate` stands before the number of an
+    immediate operand, "" for none. `memory` shows a memory operand with its two parts `{base}` and
+    `{displacement}`. `sections` are the sections with a directive of their own; text starts in the
+    first one that holds code.
+    """
+
+    comments: tuple[str, ...] = ("#", "//")
+    immediate: str = ""
+    memory: str = "{displacement}({base})"
+    sections: tuple[SectionStyle, ...] = GNU_SECTIONS
+
+    @cached_property
+    def code_section(self) -> str:
+        """Where a source begins."""
+        return next(section.name for section in self.sections if "x" in section.flags)
+
+    @cached_property
+    def data_section(self) -> str:
+        """The first section for data, for messages that advise to go there."""
+        named = (s.name for s in self.sections if "x" not in s.flags and not s.nobits)
+        return next(named, ".section")
+
+    @cached_property
+    def section_styles(self) -> dict[str, SectionStyle]:
+        """The sections by name."""
+        return {section.name: section for section in self.sections}
+
+    def section_style(self, name: str) -> SectionStyle:
+        """The style of any section: its own, that of the stem of `.text.hot`, or that of data."""
+        stems = (s for s in self.sections if name == s.name or name.startswith(f"{s.name}."))
+        return next(stems, SectionStyle(name, "aw"))
+
+    @cached_property
+    def memory_style(self) -> MemoryStyle:
+        """The parts of `memory`. Errors: MachineError if it has another form."""
+        last, first = _BASE_LAST.fullmatch(self.memory), _BASE_FIRST.fullmatch(self.memory)
+        match = last or first
+        if match is None or match["open"] + match["close"] not in ("()", "[]"):
+            raise MachineError(
+                f"dialect: memory operand '{self.memory}' is not understood",
+                fix='write it as "{displacement}({base})", "[{base}+{displacement}]" or '
+                '"[{base}, {displacement}]"',
+            )
+        if first and first["mark"] not in ("", self.immediate):
+            raise MachineError(
+                f"dialect: memory operand '{self.memory}' marks its displacement with "
+                f"'{first['mark']}', which is not the mark of immediates",
+                fix=f"write {self.immediate} there" if self.immediate else "remove it",
+            )
+        return MemoryStyle(
+            base_first=first is not None,
+            opening=match["open"],
+            closing=match["close"],
+            separator=first["separator"].strip() if first else "",
+            mark=first["mark"] if first else "",
+        )
+
+    @property
+    def brackets(self) -> str:
+        """The brackets that keep commas together: the opening ones, then the closing ones."""
+        return "([)]" if self.memory_style.opening == "[" else "()"
+
+    def memory_text(self, displacement: object, base: str) -> str:
+        """A memory operand as text; a sum has the displacement's sign instead of its plus."""
+        text = str(displacement)
+        if self.memory_style.separator == "+" and text.startswith("-"):
+            return self.memory.replace("+{displacement}", text).format(base=base)
+        return self.memory.format(displacement=text, base=base)
+
+
+class MemoryStyle(msgspec.Struct, frozen=True):
+    """A memory operand in parts: `opening base separator mark displacement closing`, or
+    `displacement opening base closing` unless `base_first`.
+    """
+
+    base_first: bool
+    opening: str
+    closing: str
+    separator: str
+    mark: str
+
+
+def check_dialect(dialect: Dialect, *, where: str) -> None:
+    """Refuse marks that cannot be told apart, and sections without code. Errors: MachineError."""
+    if "" in dialect.comments or not dialect.comments:
+        raise _refusal("needs at least one mark for comments", where, 'write comments = ["#"]')
+    for what, marks in (
+        ("comment", dialect.comments),
+        ("immediate", (dialect.immediate,) if dialect.immediate else ()),
+    ):
+        for mark in marks:
+            if not _MARK.fullmatch(mark):
+                raise _refusal(f"{what} mark '{mark}' is no mark", where, "use one such as ; or #")
+            if mark in _TAKEN:
+                raise _refusal(f"{what} mark '{mark}' has a meaning in operands", where, "use ;")
+    for mark in dialect.comments:
+        immediate = dialect.immediate
+        if immediate and (mark.startswith(immediate) or immediate.startswith(mark)):
+            raise _refusal(
+                f"comment mark '{mark}' and immediate mark '{immediate}' begin alike",
+                where,
+                "choose another mark for one of them",
+            )
+    try:
+        _ = dialect.memory_style
+    except MachineError as error:
+        raise MachineError(error.message, where=where, fix=error.fix) from None
+    _check_sections(dialect, where)
+
+
+def _check_sections(dialect: Dialect, where: str) -> None:
+    names = [section.name for section in dialect.sections]
+    for section in dialect.sections:
+        if not _DIRECTIVE.fullmatch(section.name):
+            raise _refusal(
+                f"section '{section.name}' has no name of a directive", where, "write .name"
+            )
+        if names.count(section.name) > 1:
+            raise _refusal(f"section {section.name} is listed twice", where, "remove one")
+        if set(section.flags) - set(_FLAGS):
+            raise _refusal(
+                f'section {section.name}: flags "{section.flags}" are not made of a, w, x',
+                where,
+                'write "ax" for code, "aw" for data',
+            )
+    if not any("x" in section.flags and not section.nobits for section in dialect.sections):
+        raise _refusal("has no section for code", where, 'give one the flags "ax"')
+
+
+def _refusal(message: str, where: str, fix: str) -> MachineError:
+    return MachineError(f"dialect: {message}", where=where, fix=fix)
