@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tilewright.common.errors import GraphError
 from tilewright.graph.names import quoted
 from tilewright.ops.conv2d import Conv2d
@@ -102,7 +104,8 @@ class Network:
                 )
         last_use = {name: node.name for node in self.nodes for name in node.inputs}
         for node in self.nodes:
-            held[node.output] = node.op.reference(*(held[name] for name in node.inputs))
+            with np.errstate(all="ignore"):  # infinities and what is no number are results, too
+                held[node.output] = node.op.reference(*(held[name] for name in node.inputs))
             for name in set(node.inputs) - set(self.outputs):
                 if last_use[name] == node.name:
                     del held[name]

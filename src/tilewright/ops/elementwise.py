@@ -26,32 +26,45 @@ from tilewright.ops.op import (
 UnaryFunction = Callable[[Array, float, float], Array]
 BinaryFunction = Callable[[Array, Array], Array]
 
+
+def _not_negative(x: Array) -> Array:
+    return np.where(x < 0, 0, x)
+
+
+def _below(x: Array, most: float) -> Array:
+    return np.where(x > most, most, x)
+
+
 UNARY_FUNCTIONS: dict[str, UnaryFunction] = {
     "abs": lambda x, a, b: np.abs(x),
     "ceil": lambda x, a, b: np.ceil(x),
-    "clip": lambda x, a, b: np.clip(x, a, b),
+    "clip": lambda x, a, b: _below(np.where(x < a, a, x), b),
     "elu": lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x),
     "exp": lambda x, a, b: np.exp(x),
     "floor": lambda x, a, b: np.floor(x),
-    "hard_sigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "hard_sigmoid": lambda x, a, b: _below(_not_negative(a * x + b), 1),
     "identity": lambda x, a, b: x.copy(),
     "leaky_relu": lambda x, a, b: np.where(x < 0, a * x, x),
     "log": lambda x, a, b: np.log(x),
     "neg": lambda x, a, b: -x,
     "reciprocal": lambda x, a, b: 1 / x,
-    "relu": lambda x, a, b: np.maximum(x, 0),
-    "sigmoid": lambda x, a, b: 0.5 * (1 + np.tanh(0.5 * x)),
+    "relu": lambda x, a, b: _not_negative(x),
+    "sigmoid": lambda x, a, b: np.exp(-np.logaddexp(0, -x)),
     "softplus": lambda x, a, b: np.logaddexp(x, 0),
     "sqrt": lambda x, a, b: np.sqrt(x),
     "tanh": lambda x, a, b: np.tanh(x),
 }
-"""Name -> function of x, alpha and beta; those that have no parameters ignore them."""
+"""Name -> function of x, alpha and beta; those that have no parameters ignore them.
+
+What is no number stays so. Comparisons decide which operand is the result, and so the sign of zero:
+where two are equal, `clip` and `relu` give x, `max` and `min` the second one.
+"""
 
 BINARY_FUNCTIONS: dict[str, BinaryFunction] = {
     "add": np.add,
     "div": np.divide,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": lambda a, b: np.where((a > b) | (a != a), a, b),
+    "min": lambda a, b: np.where((a < b) | (a != a), a, b),
     "mul": np.multiply,
     "sub": np.subtract,
 }

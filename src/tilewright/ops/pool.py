@@ -93,9 +93,20 @@ class Pool2d(Typed):
             return self._exact(*in_integers(self, operands))
         (images,) = in_double(self, operands)
         if self.reduction == "max":
-            return rounded(self, self._windows(images, -np.inf, -np.inf).max(axis=(-2, -1)))
+            return rounded(self, self._largest(images))
         total = self._windows(images, 0, 0).sum(axis=(-2, -1))
         return rounded(self, total / self._counts())
+
+    def _largest(self, images: Array) -> Array:
+        """The first of the largest numbers of each window; what is none is passed over, as ONNX's
+        runtimes do.
+        """
+        windows = self._windows(images, -np.inf, -np.inf)
+        best = np.full(windows.shape[:-2], -np.inf)
+        for row, column in np.ndindex(self.kernel):
+            tap = windows[..., row, column]
+            best = np.where(best < tap, tap, best)
+        return best
 
     def _exact(self, images: Array) -> Array:
         if self.reduction == "max":

@@ -55,7 +55,7 @@ def _step(step: Elementwise, form: Form) -> Residual | Relu | None:
     match step.op:
         case Unary("relu"):
             return Relu()
-        case Unary("leaky_relu") as op if 0 <= op.alpha < 1:
+        case Unary("leaky_relu") as op if 0 < op.alpha < 1:
             return Relu(op.alpha)
         case Binary("add") as op if op.a_shape == op.b_shape == form.shape and step.axis is None:
             return Residual()

@@ -20,9 +20,11 @@ _UNARY: dict[str, Texts] = {
     "elu": lambda x, a, b, f: f"({x} < 0 ? {a} * expm1{f}({x}) : {x})",
     "exp": lambda x, a, b, f: f"exp{f}({x})",
     "floor": lambda x, a, b, f: f"floor{f}({x})",
-    "hard_sigmoid": lambda x, a, b, f: f"fmin{f}(fmax{f}({a} * {x} + {b}, 0), 1)",
+    "hard_sigmoid": lambda x, a, b, f: (
+        f"({a} * {x} + {b} < 0 ? 0 : {a} * {x} + {b} > 1 ? 1 : {a} * {x} + {b})"
+    ),
     "identity": lambda x, a, b, f: x,
-    # Nothing that is computed depends on the sign, so that vectors can do it; a is below 1.
+    # Nothing that is computed depends on the sign, so that vectors can do it; a is below 1, not 0.
     "leaky_relu": lambda x, a, b, f: f"({x} < {a} * {x} ? {a} * {x} : {x})",
     "log": lambda x, a, b, f: f"log{f}({x})",
     "neg": lambda x, a, b, f: f"-{x}",
@@ -37,8 +39,9 @@ _UNARY: dict[str, Texts] = {
 _BINARY: dict[str, Callable[[str, str], str]] = {
     "add": lambda a, b: f"{a} + {b}",
     "div": lambda a, b: f"{a} / {b}",
-    "max": lambda a, b: f"({a} > {b} ? {a} : {b})",
-    "min": lambda a, b: f"({a} < {b} ? {a} : {b})",
+    # The first operand, too, where it is no number; the second is taken anyway where it is none.
+    "max": lambda a, b: f"({a} > {b} || {a} != {a} ? {a} : {b})",
+    "min": lambda a, b: f"({a} < {b} || {a} != {a} ? {a} : {b})",
     "mul": lambda a, b: f"{a} * {b}",
     "sub": lambda a, b: f"{a} - {b}",
 }
@@ -52,9 +55,13 @@ def unary_text(function: str, alpha: float, beta: float, x: str, kind: DType) ->
     '(v < 0.1f * v ? 0.1f * v : v)'
     >>> unary_text("leaky_relu", 2.0, 0.0, "v", F32)
     '(v < 0 ? 2.0f * v : v)'
+    >>> unary_text("clip", 6.0, 0.0, "v", F32)
+    '(v != v ? v : 0.0f)'
     """
-    if function == "leaky_relu" and not alpha <= 1:
+    if function == "leaky_relu" and (alpha == 0 or not alpha <= 1):
         return f"({x} < 0 ? {number(alpha, kind)} * {x} : {x})"
+    if function == "clip" and alpha > beta:
+        return f"({x} != {x} ? {x} : {number(beta, kind)})"
     suffix = "f" if kind.size_bytes == 4 else ""
     return _UNARY[function](x, number(alpha, kind), number(beta, kind), suffix)
 
@@ -63,7 +70,7 @@ def binary_text(function: str, a: str, b: str) -> str:
     """The C expression of a function of two variables.
 
     >>> binary_text("max", "v", "w")
-    '(v > w ? v : w)'
+    '(v > w || v != v ? v : w)'
     """
     return _BINARY[function](a, b)
 
