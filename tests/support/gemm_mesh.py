@@ -10,7 +10,8 @@ from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.sw26010.gemm_kernel import GemmKernel, gemm_kernel
-from tilewright.targets.sw26010.gemm_shape import TABLE_BYTES, GemmShape, GemmVariant
+from tilewright.targets.sw26010.gemm_shape import GemmShape, GemmVariant
+from tilewright.targets.sw26010.gemm_tables import TABLE_BYTES
 
 MESH = 8
 
@@ -40,31 +41,34 @@ def run_gemm(
     """Random integers in A, B and C; the unused rest of every local memory is not a number."""
     kernel = gemm_kernel(variant, shape)
     rng = np.random.default_rng(seed)
-    m, n, k = shape.m, shape.n, shape.k
+    m, n, k, mesh_ = shape.m, shape.n, shape.k, shape.mesh
+    cores = range(mesh_ * mesh_)
     a, b, c = (
-        rng.integers(-8, 9, (MESH * rows, MESH * columns)).astype(float)
+        rng.integers(-8, 9, (mesh_ * rows, mesh_ * columns)).astype(float)
         for rows, columns in ((m, k), (k, n), (m, n))
     )
     element = f"f{variant.precision.element_bytes}"
-    memory = np.full((MESH * MESH, 65536 // variant.precision.element_bytes), np.nan, element)
+    memory = np.full((len(cores), 65536 // variant.precision.element_bytes), np.nan, element)
     places, tables = addresses(kernel.plan)
     workspace = tables + TABLE_BYTES
-    for core in range(MESH * MESH):
+    for core in cores:
         for whole, view in zip((a, b, c), views(kernel.plan, memory[core]), strict=True):
-            view[:] = tile(whole, core, view.shape)
+            view[:] = tile(whole, core, view.shape, mesh_)
     given = {"$16": places[0], "$17": places[1], "$18": places[2], "$19": tables, "$20": workspace}
     program = encode_program(kernel.instructions, kernel.table)
     mesh = simulate_mesh(
         program,
-        Mesh(MESH, MESH, communication),
+        Mesh(mesh_, mesh_, communication),
         registers=given | (registers or {}),
         local_memory=memory,
     )
     result = mesh.local_memory().view(element)
     expected = a @ b + c
     exact = all(
-        np.array_equal(list(views(kernel.plan, result[core]))[2], tile(expected, core, (m, n)))
-        for core in range(MESH * MESH)
+        np.array_equal(
+            list(views(kernel.plan, result[core]))[2], tile(expected, core, (m, n), mesh_)
+        )
+        for core in cores
     )
     return GemmRun(kernel, mesh, exact)
 
@@ -91,7 +95,7 @@ def views(plan, words):
         yield as_strided(words[address // size :], (rows, columns), strides)
 
 
-def tile(whole, core, extents):
-    row, column = divmod(core, MESH)
+def tile(whole, core, extents, mesh=MESH):
+    row, column = divmod(core, mesh)
     rows, columns = extents
     return whole[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns]

@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.gemm_mesh import run_gemm
 from tilewright.asm import assemble
 from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.isa import Label, load_table, make_instruction
+from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
@@ -22,8 +25,11 @@ from tilewright.targets.sw26010.gemm_shape import (
     VARIANTS,
     GemmShape,
     GemmVariant,
+    plan_gemm,
 )
+from tilewright.targets.sw26010.gemm_steps import Unrolling, unrolling
 from tilewright.targets.sw26010.gemm_template import gemm_template
+from tilewright.tune.exact_gemm import exact_gemm_cost
 
 NAMED = {variant.name: variant for variant in VARIANTS}
 
@@ -63,6 +69,38 @@ def test_single_precision_pays_for_the_missing_load_and_broadcast():
     assert 0.80 < run.efficiency < 16 / 19
 
 
+@pytest.mark.parametrize("mesh", [1, 2, 3, 5, 7, 9, 16])
+def test_the_product_is_exact_on_square_meshes(mesh):
+    for variant, k in ((VARIANTS[1], 3), (VARIANTS[6], 9), (SINGLE_VARIANTS[0], 1)):
+        shape = replace(oriented(variant, 32, 8, k), mesh=mesh)
+        assert run_gemm(variant, shape).exact, variant.name
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 8, 9, 15, 17, 23, 26, 31, 37])
+def test_every_k_is_exact_however_it_is_unrolled(k):
+    for variant in (VARIANTS[1], SINGLE_VARIANTS[4]):
+        assert run_gemm(variant, oriented(variant, 16, 8, k)).exact, variant.name
+
+
+def test_the_loop_over_k_is_unrolled_as_far_as_the_instruction_cache_has_room():
+    found = {k: unrolling(plan_gemm(VARIANTS[1], GemmShape(16, 48, k))) for k in (1, 4, 16, 48)}
+    assert found == {
+        1: Unrolling(body=0, trips=0, rest=0),
+        4: Unrolling(body=0, trips=0, rest=3),
+        16: Unrolling(body=7, trips=2, rest=1),
+        48: Unrolling(body=9, trips=5, rest=2),
+    }
+
+
+@given(k=st.integers(1, 200), step=st.sampled_from([128, 2048, 16000]))
+def test_an_unrolling_covers_all_iterations_but_the_last(k, step):
+    plan = replace(plan_gemm(VARIANTS[1], GemmShape(16, 4, 1)), vector_step=step)
+    plan = replace(plan, shape=replace(plan.shape, k=k))
+    how = unrolling(plan)
+    assert how.body * how.trips + how.rest == k - 1
+    assert (how.body + 1) * step <= 32767
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_leading_dimensions_may_exceed_the_extents(name):
     variant = NAMED[name]
@@ -70,11 +108,19 @@ def test_leading_dimensions_may_exceed_the_extents(name):
     assert run_gemm(variant, shape).exact
 
 
-@pytest.mark.parametrize(("k", "target"), [(16, 0.90), (32, 0.94), (48, 0.96)])
+@pytest.mark.parametrize(("k", "target"), [(16, 0.908), (32, 0.952), (48, 0.967)])
 def test_the_best_primitive_keeps_the_vector_pipe_busy(k, target):
     run = run_gemm(GemmVariant("m", "column", "row"), GemmShape(16, 48, k))
     assert run.exact
     assert run.efficiency >= target
+
+
+@pytest.mark.parametrize(("k", "target"), [(16, 0.77), (32, 0.86), (48, 0.89)])
+def test_taken_branches_and_changes_of_roles_leave_most_of_the_peak(k, target):
+    machine = load_machine("sw26010_measured")
+    dims, layouts = {"m": 16, "n": 48, "k": k}, {"vector": "m", "dtype": "f64"}
+    cycles = exact_gemm_cost()(machine, dims, layouts)
+    assert GemmShape(**dims).multiply_adds / cycles >= target
 
 
 @pytest.mark.parametrize("entries", [1, 2, 4, 8])
@@ -113,8 +159,10 @@ def test_the_last_iteration_does_not_count_on_a_pointer_step_of_the_next(precisi
 
 
 def test_the_code_fits_the_instruction_cache():
-    for variant in VARIANTS:
-        assert gemm_kernel(variant, oriented(variant, 32, 8, 7)).code_bytes <= 16 * 1024
+    for variant in (*VARIANTS, *SINGLE_VARIANTS):
+        for k in (7, 11, 48, 51):
+            kernel = gemm_kernel(variant, oriented(variant, 32, 4, k))
+            assert kernel.code_bytes <= 16 * 1024, (variant.name, k)
 
 
 @pytest.mark.parametrize("variant", [VARIANTS[1], SINGLE_VARIANTS[4]], ids=lambda v: v.name)
@@ -186,7 +234,7 @@ def test_operands_that_do_not_fit_are_refused_with_their_sizes():
     with pytest.raises(CapacityError) as error:
         gemm_kernel(GemmVariant("m"), GemmShape(64, 64, 64))
     assert str(error.value) == (
-        "A 32768 + B 32768 + C 32768 + workspace 0 + tables 512 = 98816 bytes exceed the 65536 "
+        "A 32768 + B 32768 + C 32768 + workspace 0 + tables 640 = 98944 bytes exceed the 65536 "
         "bytes of local memory; use smaller extents per core"
     )
 

@@ -20,7 +20,7 @@ from tilewright.common.dtypes import DType
 from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.gemm_instances import GemmInstance
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
-from tilewright.targets.sw26010.gemm_shape import TABLE_BYTES
+from tilewright.targets.sw26010.gemm_tables import TABLE_BYTES
 
 SAVED_VECTORS = (9, 10, 11, 12, 13, 14, 15)
 SAVED_WORDS = (26, 29, 30)

@@ -1,9 +1,9 @@
-"""Code blocks of the SW26010 GEMM primitive, each made from the one slot template.
+"""Where a block of C ends in the SW26010 GEMM primitive, and where one starts.
 
-In: a `GemmPlan`. Out: for each role the loop over k, and for each pair of successive roles the
-transition that ends one step and starts the next; at the end of a C block the transition also
-stores C and loads the next block, or the pipeline drains. C stays in registers across the eight
-steps (loop order: blocks, steps, k).
+In: a `GemmPlan`. Out: for each pair of roles of a block's last step and the next block's first the
+transition that ends the one, stores C, loads the next block and starts the other; and the same for
+the first and the last block of a row of blocks. C stays in registers across all steps (loop order:
+blocks, steps, k).
 """
 
 from __future__ import annotations
@@ -18,31 +18,30 @@ from tilewright.isa.operations import operations_of
 from tilewright.isa.reorder import list_schedule
 from tilewright.targets.sw26010.gemm_parts import (
     BLOCK,
-    COUNTER,
     RESULT_POINTER,
     SCALAR_POINTER,
     TABLE_NAME,
     TABLE_POINTER,
-    TARGET,
     TEMPORARY,
     VECTOR_POINTER,
-    ZERO,
     Part,
     Role,
-    emit,
     instruction,
     result_register,
-    strides_of,
 )
-from tilewright.targets.sw26010.gemm_search import Template
-from tilewright.targets.sw26010.gemm_shape import (
-    F32,
-    F64,
-    LARGEST_DISPLACEMENT,
-    SCALAR_BLOCK,
-    GemmPlan,
+from tilewright.targets.sw26010.gemm_shape import SCALAR_BLOCK, GemmPlan
+from tilewright.targets.sw26010.gemm_steps import (
+    advance,
+    ahead,
+    bookkeeping,
+    by_slot,
+    emitted,
+    last_iteration,
+    loop_label,
+    template_of_plan,
+    unrolling,
 )
-from tilewright.targets.sw26010.gemm_template import gemm_template
+from tilewright.targets.sw26010.gemm_tables import LIMIT, ROW_TABLE_SHIFT
 
 ALIASES = AliasRules(
     {
@@ -52,23 +51,7 @@ ALIASES = AliasRules(
         TABLE_POINTER: "tables",
     }
 )
-# The tables, relative to their start: the targets of the eight steps for a block that another one
-# follows in the same row of blocks, the same for the last one, then words.
-FOLLOWED_TABLE, LAST_TABLE = 0, 64
-LIMIT, BLOCKS_LEFT, START, SAVED, PACKED_ADDRESS = 128, 136, 144, 152, 176
-STEP_TARGETS, BLOCK_TARGETS, DRAIN_TARGETS, START_TARGETS = 192, 320, 448, 480
-MULTIPLY_ADDS = (F64.multiply_add, F32.multiply_add)
 FAR_BYTES = 1 << 20  # stands for any distance between blocks
-
-
-def loop_label(role: Role) -> str:
-    """Label of the loop over k in a role."""
-    return f"loop_{role.name}"
-
-
-def step_label(now: Role, then: Role) -> str:
-    """Label of the transition between two steps."""
-    return f"step_{now.name}_{then.name}"
 
 
 def block_label(now: Role, then: Role) -> str:
@@ -76,124 +59,9 @@ def block_label(now: Role, then: Role) -> str:
     return f"block_{now.name}_{then.name}"
 
 
-def advance(register: int, step_bytes: int) -> list[Instruction]:
-    """register += step_bytes, in as many instructions as the immediate needs."""
-    steps = []
-    while step_bytes:
-        piece = max(-LARGEST_DISPLACEMENT, min(LARGEST_DISPLACEMENT, step_bytes))
-        steps.append(instruction("ldi", Register(register), (piece, register)))
-        step_bytes -= piece
-    return steps
-
-
-def emit_part(plan: GemmPlan, part: Part, *, first: bool) -> Instruction:
-    """The instruction of a part; `first` marks the first iteration of a step, where no pointer step
-    precedes it.
-    """
-    passed = 0
-    if part.kind in ("load_vector", "load_scalar"):
-        passed = _passed(plan, part, f"step_{part.kind.removeprefix('load_')}", first)
-    return emit(part, strides_of(plan), passed)
-
-
-def _passed(plan: GemmPlan, part: Part, step: str, first: bool) -> int:
-    """Pointer steps that stand before the part beyond those of the earlier iterations."""
-    template = _template(plan)
-    gap = template.times[part] - template.times[Part(step)]
-    passed = -(-gap // template.interval_cycles)
-    return max(passed, 0) if first else passed
-
-
-def _template(plan: GemmPlan) -> Template:
-    return gemm_template(plan.variant.precision)
-
-
-def _active(role: Role, part: Part) -> bool:
-    """Whether the part does something in the role; a receiver's pointers stand still."""
-    match part.kind:
-        case "dispatch" | "branch" | "count":
-            return False
-        case "step_vector":
-            return role.sends_vector
-        case "step_scalar":
-            return role.sends_scalar
-        case _:
-            return part.belongs_to(role)
-
-
-def _slots(
-    plan: GemmPlan, role: Role, *, ahead: bool, first: bool
-) -> list[tuple[int, Instruction]]:
-    """(slot, instruction) of the parts that run ahead for the next iteration, or of the others."""
-    interval = _template(plan).interval_cycles
-    chosen = [
-        (time % interval, part.kind != "multiply_add", part)
-        for part, time in _template(plan).times.items()
-        if (time < interval) == ahead and _active(role, part)
-    ]
-    ordered = sorted(chosen, key=lambda item: item[:2])
-    return [(slot, emit_part(plan, part, first=first)) for slot, _, part in ordered]
-
-
-def _by_slot(items: Sequence[tuple[int, Instruction]]) -> list[Instruction]:
-    """In issue order. Within a slot the arithmetic comes first, because it may read what another
-    instruction overwrites, and a pointer step last, because an access reads the old pointer.
-    """
-
-    def rank(item: tuple[int, Instruction]) -> tuple[int, bool, bool]:
-        slot, line = item
-        return slot, line.mnemonic not in MULTIPLY_ADDS, line.mnemonic == "ldi"
-
-    return [line for _, line in sorted(items, key=rank)]
-
-
-def loop_block(plan: GemmPlan, role: Role) -> list[Instruction]:
-    """The loop over k in one role, and behind it the jump to the transition named by the table."""
-    template = _template(plan)
-    code: list[Instruction] = []
-    if plan.shape.k > 1:
-        items = _slots(plan, role, ahead=True, first=False)
-        items += _slots(plan, role, ahead=False, first=False)
-        slot = template.times[Part("count")] % template.interval_cycles
-        items.append((slot, emit_part(plan, Part("count"), first=False)))
-        code = [*_by_slot(items)]
-        code.append(instruction("bne", Register(COUNTER), Label(loop_label(role))))
-    opening = [i for slot, i in _slots(plan, role, ahead=False, first=False) if slot == 0]
-    code += [*opening, instruction("ret", Register(TARGET))]
-    return [replace(code[0], labels=(loop_label(role),)), *code[1:]]
-
-
-def _bookkeeping(plan: GemmPlan) -> list[Instruction]:
-    """Target of the next dispatch and the trip count."""
-    code = [
-        instruction("ldl", Register(TARGET), (0, TABLE_POINTER)),
-        *advance(TABLE_POINTER, 8),
-    ]
-    if plan.shape.k > 1:
-        code.append(instruction("ldi", Register(COUNTER), (plan.shape.k - 1, ZERO)))
-    return code
-
-
-def step_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
-    """The last iteration of a step beside the first loads of the next; takes 16 cycles like any
-    iteration.
-    """
-    interval = _template(plan).interval_cycles
-    ending = [item for item in _slots(plan, now, ahead=False, first=False) if item[0] > 0]
-    items = ending + _slots(plan, then, ahead=True, first=True)
-    taken = {slot for slot, i in items if i.mnemonic not in MULTIPLY_ADDS}
-    free = [slot for slot in range(1, interval - 1) if slot not in taken]
-    extra = _bookkeeping(plan)
-    # What finds no free slot stands at the end and costs a cycle.
-    free += [interval - 1] * len(extra)
-    items += zip(free, extra, strict=False)
-    code = [*_by_slot(items), instruction("br", Label(loop_label(then)))]
-    return [replace(code[0], labels=(step_label(now, then),)), *code[1:]]
-
-
 def _result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
     """Loads or stores of the 16 vectors of C, in the order in which the arithmetic uses them."""
-    times = _template(plan).times
+    times = template_of_plan(plan).times
     cells = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
     cells.sort(key=lambda cell: times[Part("multiply_add", *cell)])
     return [
@@ -208,9 +76,10 @@ def _result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
 
 def block_step_bytes(plan: GemmPlan) -> tuple[int, int, int]:
     """From the end of a C block to the next of its row: vector, scalar, result pointer steps."""
-    k = plan.shape.k
-    scalar = SCALAR_BLOCK * plan.scalar_stride - k * plan.scalar_step
-    return -k * plan.vector_step, scalar, SCALAR_BLOCK * plan.result_stride
+    how = unrolling(plan)
+    passed = how.trips * how.body
+    scalar = SCALAR_BLOCK * plan.scalar_stride - passed * plan.scalar_step
+    return -passed * plan.vector_step, scalar, SCALAR_BLOCK * plan.result_stride
 
 
 def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
@@ -223,36 +92,35 @@ def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     vector, scalar, result = block_step_bytes(plan)
     flag = Register(TEMPORARY)
     pointer = Register(TABLE_POINTER)
-    code = [i for slot, i in _slots(plan, now, ahead=False, first=False) if slot > 0]
+    code = by_slot(emitted(plan, last_iteration(plan, now)))
     code += _result_accesses(plan, plan.variant.precision.vector_store)
     code += advance(VECTOR_POINTER, vector) + advance(SCALAR_POINTER, scalar)
     code += advance(RESULT_POINTER, result)
     code += _result_accesses(plan, plan.variant.precision.vector_load)
-    # Here the table pointer is eight words behind FOLLOWED_TABLE, where LAST_TABLE starts.
+    # Here the table pointer is behind the words of FOLLOWED_TABLE, one for each step.
+    passed = 8 * plan.shape.mesh
     code += [
-        instruction("ldl", flag, (LIMIT - LAST_TABLE, TABLE_POINTER)),
-        instruction("ldl", Register(TARGET), (0, TABLE_POINTER)),
+        instruction("ldl", flag, (LIMIT - passed, TABLE_POINTER)),
         instruction("cmpeq", Register(RESULT_POINTER), flag, flag),
-        instruction("sll", flag, 6, flag),
-        *advance(TABLE_POINTER, 8 - LAST_TABLE),
+        instruction("sll", flag, ROW_TABLE_SHIFT, flag),
+        *advance(TABLE_POINTER, -passed),
         instruction("addl", pointer, flag, pointer),
     ]
-    code += _bookkeeping(plan)[2:]
-    code += _by_slot(_slots(plan, then, ahead=True, first=True))
+    code += bookkeeping(plan) + by_slot(emitted(plan, ahead(plan, then, 0)))
     return _straight(code, block_label(now, then), loop_label(then))
 
 
 def drain_block(plan: GemmPlan, now: Role) -> list[Instruction]:
     """The end of the last C block of a row of blocks: nothing is loaded ahead."""
-    code = [i for slot, i in _slots(plan, now, ahead=False, first=False) if slot > 0]
+    code = by_slot(emitted(plan, last_iteration(plan, now)))
     code += _result_accesses(plan, plan.variant.precision.vector_store)
     return _straight(code, f"drain_{now.name}", "next_row")
 
 
 def start_block(plan: GemmPlan, then: Role) -> list[Instruction]:
     """The start of the first C block of a row of blocks."""
-    code = [*_result_accesses(plan, plan.variant.precision.vector_load), *_bookkeeping(plan)]
-    code += _by_slot(_slots(plan, then, ahead=True, first=True))
+    code = [*_result_accesses(plan, plan.variant.precision.vector_load), *bookkeeping(plan)]
+    code += by_slot(emitted(plan, ahead(plan, then, 0)))
     return _straight(code, f"start_{then.name}", loop_label(then))
 
 

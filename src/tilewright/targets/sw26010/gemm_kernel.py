@@ -1,7 +1,7 @@
-"""The GEMM primitive of SW26010 in assembly: C += A x B over the 8 x 8 mesh (swDNN Fig. 3, swATOP
+"""The GEMM primitive of SW26010 in assembly: C += A x B over a square mesh (swDNN Fig. 3, swATOP
 Fig. 12).
 
-In: a variant and a shape. Out: a `GemmKernel`, one program for all 64 cores. Core (row, column)
+In: a variant and a shape. Out: a `GemmKernel`, one program for all cores. Core (row, column)
 holds the A block (m x k) and the B block (k x n) of its place and the C block (m x n). In step s
 the cores of column s broadcast A along their rows and those of row s broadcast B along their
 columns.
@@ -9,7 +9,7 @@ columns.
 Calling convention: $16, $17, $18 hold the local addresses of A, B and C, $19 that of `TABLE_BYTES`
 for tables, $20 a workspace of `plan.workspace_bytes` where the variant packs; all aligned to
 vectors, the tables to 8 bytes. `bsr $26` to the entry; $26, $29 and $30 are kept, every other
-register is lost. All 64 cores must call it together. Extents and leading dimensions are
+register is lost. All cores must call it together. Extents and leading dimensions are
 in the code.
 """
 
@@ -29,6 +29,42 @@ from tilewright.isa import (
     load_table,
 )
 from tilewright.targets.sw26010.gemm_blocks import (
+    block_block,
+    block_label,
+    block_step_bytes,
+    drain_block,
+    scheduled,
+    start_block,
+)
+from tilewright.targets.sw26010.gemm_pack import pack_code
+from tilewright.targets.sw26010.gemm_parts import (
+    BLOCK,
+    RESULT_POINTER,
+    SCALAR_POINTER,
+    TABLE_NAME,
+    TABLE_POINTER,
+    TARGET,
+    VECTOR_POINTER,
+    ZERO,
+    instruction,
+)
+from tilewright.targets.sw26010.gemm_shape import (
+    SCALAR_BLOCK,
+    GemmPlan,
+    GemmShape,
+    GemmVariant,
+    plan_gemm,
+)
+from tilewright.targets.sw26010.gemm_steps import (
+    advance,
+    all_steps,
+    block_pairs,
+    role_number,
+    roles_of_cores,
+    step_label,
+    step_pairs,
+)
+from tilewright.targets.sw26010.gemm_tables import (
     BLOCK_TARGETS,
     BLOCKS_LEFT,
     DRAIN_TARGETS,
@@ -40,50 +76,12 @@ from tilewright.targets.sw26010.gemm_blocks import (
     START,
     START_TARGETS,
     STEP_TARGETS,
-    advance,
-    block_block,
-    block_label,
-    block_step_bytes,
-    drain_block,
-    loop_block,
-    scheduled,
-    start_block,
-    step_block,
-    step_label,
-)
-from tilewright.targets.sw26010.gemm_pack import pack_code
-from tilewright.targets.sw26010.gemm_parts import (
-    BLOCK,
-    RESULT_POINTER,
-    ROLES,
-    SCALAR_POINTER,
-    TABLE_NAME,
-    TABLE_POINTER,
-    TARGET,
-    VECTOR_POINTER,
-    ZERO,
-    Role,
-    instruction,
-)
-from tilewright.targets.sw26010.gemm_shape import (
-    MESH_STEPS,
-    SCALAR_BLOCK,
-    GemmPlan,
-    GemmShape,
-    GemmVariant,
-    plan_gemm,
 )
 
 A_ADDRESS, B_ADDRESS, C_ADDRESS, LINK = 16, 17, 18, 26
 KEPT = (LINK, 29, 30)
 ANCHOR, ROW, COLUMN, SCRATCH = 0, 1, 2, (3, 4)
-STEP_NUMBERS = (11, 12, 13, 14, 15, 20, 21, 22)
-PAIRS = tuple(
-    (now, then)
-    for now in ROLES
-    for then in ROLES
-    if not (now.sends_vector and then.sends_vector) and not (now.sends_scalar and then.sends_scalar)
-)
+FIRST_NUMBER, STEP_NUMBERS = 22, (11, 12, 13, 14, 15, 20, 21)
 
 
 @dataclass(frozen=True)
@@ -123,31 +121,35 @@ def gemm_kernel(variant: GemmVariant, shape: GemmShape, name: str = "") -> GemmK
     by_m = variant.vectorised == "m"
     code = pack_code(plan, A_ADDRESS if by_m else B_ADDRESS) if plan.packs_vector else []
     code += [*_setup(plan), *_rows(plan)]
-    for role in ROLES:
-        code += [*loop_block(plan, role), *start_block(plan, role), *drain_block(plan, role)]
-    for now, then in PAIRS:
-        code += [*step_block(plan, now, then), *block_block(plan, now, then)]
+    code += all_steps(plan)
+    mesh = shape.mesh
+    for role in sorted({roles[0] for roles in roles_of_cores(mesh)}, key=role_number):
+        code += start_block(plan, role)
+    for role in sorted({roles[-1] for roles in roles_of_cores(mesh)}, key=role_number):
+        code += drain_block(plan, role)
+    for now, then in block_pairs(mesh):
+        code += block_block(plan, now, then)
     entry = name or variant.name
     named = [_prefixed(i, entry) for i in _resolved(code)]
     named[0] = replace(named[0], labels=(entry, *named[0].labels))
     return GemmKernel(plan, tuple(named), entry)
 
 
-def _number(role: Role) -> int:
-    return role.sends_vector + 2 * role.sends_scalar
-
-
-def _address_entries() -> list[tuple[int, str]]:
+def _address_entries(mesh: int) -> list[tuple[int, str]]:
     """(workspace offset, label) of jump targets, by role number: n(now) + 4 n(then), or n(role)."""
     entries = []
-    for now, then in PAIRS:
-        place = 8 * (_number(now) + 4 * _number(then))
-        entries.append((STEP_TARGETS + place, step_label(now, then)))
-        entries.append((BLOCK_TARGETS + place, block_label(now, then)))
-    for role in ROLES:
-        entries.append((DRAIN_TARGETS + 8 * _number(role), f"drain_{role.name}"))
-        entries.append((START_TARGETS + 8 * _number(role), f"start_{role.name}"))
-    return entries
+    for targets, pairs, label in (
+        (STEP_TARGETS, step_pairs(mesh), step_label),
+        (BLOCK_TARGETS, block_pairs(mesh), block_label),
+    ):
+        for now, then in pairs:
+            place = 8 * (role_number(now) + 4 * role_number(then))
+            entries.append((targets + place, label(now, then)))
+    for roles in sorted(roles_of_cores(mesh), key=lambda roles: [*map(role_number, roles)]):
+        first, last = roles[0], roles[-1]
+        entries.append((DRAIN_TARGETS + 8 * role_number(last), f"drain_{last.name}"))
+        entries.append((START_TARGETS + 8 * role_number(first), f"start_{first.name}"))
+    return list(dict.fromkeys(entries))
 
 
 def _setup(plan: GemmPlan) -> list[Instruction]:
@@ -159,11 +161,11 @@ def _setup(plan: GemmPlan) -> list[Instruction]:
         instruction("rcsr", Register(ROW), _special("row")),
         instruction("rcsr", Register(COLUMN), _special("column")),
     ]
-    for number, (offset, label) in enumerate(_address_entries()):
+    for number, (offset, label) in enumerate(_address_entries(plan.shape.mesh)):
         scratch = 23 + number % 3
         code.append(instruction("ldi", Register(scratch), Memory(Label(label), Register(ANCHOR))))
         code.append(instruction("stl", Register(scratch), (offset, table)))
-    code += _step_numbers(plan) + _step_tables() + _pointers(plan)
+    code += _step_tables(plan) + _pointers(plan)
     body = scheduled(code)
     body[0] = replace(body[0], labels=("anchor",))
     return opening + body
@@ -174,37 +176,39 @@ def _special(name: str) -> int:
     return load_table(TABLE_NAME).special_registers[name]
 
 
-def _step_numbers(plan: GemmPlan) -> list[Instruction]:
-    """For each step the number of the core's role: 1 if it sends the vector operand, plus 2 for the
+def _step_number(plan: GemmPlan, step: int) -> list[Instruction]:
+    """The number of the core's role in a step: 1 if it sends the vector operand, plus 2 for the
     scalar.
     """
     by_m = plan.variant.vectorised == "m"
     vector, scalar = (COLUMN, ROW) if by_m else (ROW, COLUMN)
     one, two = (Register(r) for r in SCRATCH)
-    code = []
-    for step, register in enumerate(STEP_NUMBERS):
-        number = Register(register)
-        code += [
-            instruction("cmpeq", Register(vector), step, number),
-            instruction("cmpeq", Register(scalar), step, one),
-            instruction("addl", one, one, two),
-            instruction("addl", number, two, number),
-        ]
-    return code
+    number = Register(_number_register(step))
+    return [
+        instruction("cmpeq", Register(vector), step, number),
+        instruction("cmpeq", Register(scalar), step, one),
+        instruction("addl", one, one, two),
+        instruction("addl", number, two, number),
+    ]
 
 
-def _step_tables() -> list[Instruction]:
+def _number_register(step: int) -> int:
+    """The first step's number is wanted again at the end."""
+    return FIRST_NUMBER if step == 0 else STEP_NUMBERS[step % len(STEP_NUMBERS)]
+
+
+def _step_tables(plan: GemmPlan) -> list[Instruction]:
     """Copies, for each step, the target that fits its role and the next step's into the tables."""
-    code: list[Instruction] = []
-    last = MESH_STEPS - 1
+    code = _step_number(plan, 0)
+    last = plan.shape.mesh - 1
+    first, ending = _number_register(0), _number_register(last)
     for step in range(last):
         places = (FOLLOWED_TABLE + 8 * step, LAST_TABLE + 8 * step)
-        code += _copied(STEP_TARGETS, STEP_NUMBERS[step], STEP_NUMBERS[step + 1], places)
-    code += _copied(
-        BLOCK_TARGETS, STEP_NUMBERS[last], STEP_NUMBERS[0], (FOLLOWED_TABLE + 8 * last,)
-    )
-    code += _copied(DRAIN_TARGETS, STEP_NUMBERS[last], None, (LAST_TABLE + 8 * last,))
-    code += _copied(START_TARGETS, STEP_NUMBERS[0], None, (START,))
+        code += _step_number(plan, step + 1)
+        code += _copied(STEP_TARGETS, _number_register(step), _number_register(step + 1), places)
+    code += _copied(BLOCK_TARGETS, ending, first, (FOLLOWED_TABLE + 8 * last,))
+    code += _copied(DRAIN_TARGETS, ending, None, (LAST_TABLE + 8 * last,))
+    code += _copied(START_TARGETS, first, None, (START,))
     return code
 
 
@@ -251,7 +255,7 @@ def _rows(plan: GemmPlan) -> list[Instruction]:
     opening.append(instruction("ldl", target, (START, TABLE_POINTER)))
     if across == 0:
         opening += advance(TABLE_POINTER, LAST_TABLE)
-    closing = advance(TABLE_POINTER, -2 * LAST_TABLE)
+    closing = advance(TABLE_POINTER, -LAST_TABLE - 8 * plan.shape.mesh)
     closing += [
         instruction("ldl", scratch, (BLOCKS_LEFT, TABLE_POINTER)),
         instruction("subl", scratch, 1, scratch),

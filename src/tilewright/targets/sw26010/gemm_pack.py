@@ -13,9 +13,10 @@ from dataclasses import replace
 from tilewright.isa import Instruction, Label, Register
 from tilewright.isa.dependence import AliasRules
 from tilewright.isa.software_pipeline import TripCount, pipeline_loop
-from tilewright.targets.sw26010.gemm_blocks import PACKED_ADDRESS, advance
 from tilewright.targets.sw26010.gemm_parts import TABLE_POINTER, ZERO, instruction
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES, GemmPlan
+from tilewright.targets.sw26010.gemm_steps import advance
+from tilewright.targets.sw26010.gemm_tables import PACKED_ADDRESS
 
 DESTINATION, SOURCE, COUNT, OUTER = 20, 21, 22, 23
 ROWS, HALVES, COLUMNS = (1, 2, 3, 4), (7, 8, 9, 10), (11, 12, 13, 14)

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Literal
 
 from tilewright.common.errors import CapacityError, ScheduleError
+from tilewright.targets.sw26010.gemm_tables import LARGEST_MESH, TABLE_BYTES
 
 VECTOR_LANES = 4
 VECTOR_BLOCK = 16
@@ -19,7 +20,6 @@ SCALAR_BLOCK = 4
 MESH_STEPS = 8
 LOCAL_MEMORY_BYTES = 64 * 1024
 LARGEST_DISPLACEMENT = (1 << 15) - 1
-TABLE_BYTES = 512
 
 Layout = Literal["row", "column"]
 Dimension = Literal["m", "n"]
@@ -82,7 +82,7 @@ class GemmShape:
     elements.
 
     A leading dimension of 0 stands for the smallest legal one. Operands, tables and workspace must
-    fit `local_memory_bytes`.
+    fit `local_memory_bytes`. The mesh has `mesh` x `mesh` cores, and the product as many steps.
     """
 
     m: int
@@ -92,11 +92,12 @@ class GemmShape:
     ldb: int = 0
     ldc: int = 0
     local_memory_bytes: int = LOCAL_MEMORY_BYTES
+    mesh: int = MESH_STEPS
 
     @property
     def multiply_adds(self) -> int:
-        """Vector multiply-adds of one core, all eight steps: its cycles at peak."""
-        return MESH_STEPS * self.m * self.n * self.k // VECTOR_LANES
+        """Vector multiply-adds of one core, all steps: its cycles at peak."""
+        return self.mesh * self.m * self.n * self.k // VECTOR_LANES
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,11 @@ def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
     (limits).
     """
     by_m = variant.vectorised == "m"
+    if not 1 <= shape.mesh <= LARGEST_MESH:
+        raise ScheduleError(
+            f"{variant.name}: a mesh of {shape.mesh} x {shape.mesh} cores",
+            fix=f"use 1 to {LARGEST_MESH} rows and as many columns",
+        )
     vector, scalar = (shape.m, shape.n) if by_m else (shape.n, shape.m)
     _check_multiples(variant, vector, scalar, shape.k)
     leading_a = _leading("lda", shape.lda, *_extents(variant.a_layout, shape.m, shape.k))
