@@ -15,6 +15,7 @@ from itertools import product
 from support.gemm_mesh import run_gemm
 from tilewright.cost.primitives import CALL_COSTS
 from tilewright.machine import load_machine
+from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 from tilewright.targets.sw26010.gemm_calibrate import (
     GemmSample,
     fit_gemm_model,
@@ -22,7 +23,6 @@ from tilewright.targets.sw26010.gemm_calibrate import (
     term_names,
 )
 from tilewright.targets.sw26010.gemm_shape import SINGLE_VARIANTS, VARIANTS, GemmShape
-from tilewright.tune.exact_gemm import exact_gemm_cost
 
 TRAINING = (*product((16, 48), (4, 16, 32), (2, 5, 16, 24)), *product((32,), (8, 24), (3, 8, 20)))
 HELD_OUT = (*product((32,), (12, 20, 40), (4, 7, 12, 18)), *product((16, 64), (8, 28), (6, 11)))

@@ -56,11 +56,11 @@ def measured(path: str, machine: str) -> dict[str, Any]:
     import numpy as np
 
     from tilewright.cli.output import OutputOptions, progress_bar
-    from tilewright.compiler.network.native import compile_network
     from tilewright.graph.frontends.onnx import load_onnx
-    from tilewright.targets.host.this_computer import machine_named
+    from tilewright.machine import find_machine
+    from tilewright.targets.host.network.native import compile_network
 
-    target = machine_named(machine)
+    target = find_machine(machine)
     before, begun = held_bytes(), now()
     with progress_bar(OutputOptions()) as progress:
         network = load_onnx(path)
@@ -100,9 +100,9 @@ def figures(name: str, machine: str) -> dict[str, Any]:
     """Cold and warm, of one network."""
     import onnx
 
-    from tilewright.compiler.network.native import random_weights
     from tilewright.graph import network
     from tilewright.graph.frontends.onnx_export import export_onnx
+    from tilewright.graph.weights import random_weights
 
     known = network(name, 1, dtype="f32")
     with tempfile.TemporaryDirectory() as folder:

@@ -27,8 +27,8 @@ from host.processes import RemoteContender, Worker, workers
 from shared.output import note, processor, show, text_table
 
 from tilewright.common.errors import ToolError
-from tilewright.compiler.network.measuring import largest_difference
-from tilewright.targets.host.sampling import (
+from tilewright.targets.host.network.measuring import largest_difference
+from tilewright.tune.sampling import (
     Protocol,
     Ratio,
     Timing,

@@ -9,7 +9,7 @@ contender's speed to this one's, round by round, with half the distance of the q
 ratios mean something, for the clock drifts. "of peak" is over a loop of nothing but multiply-adds
 in the same run. "error" is the largest deviation from a double-precision result over its largest
 value. "clock" says whether undisturbed samples were found: "wall", or else "processor": the
-processor time of disturbed ones (`tilewright.targets.host.sampling`).
+processor time of disturbed ones (`tilewright.tune.sampling`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from host.workers import time_remotely, workloads_of
 from shared.output import note, processor, show, text_table
 
 from tilewright.common.errors import ToolError
-from tilewright.targets.host.sampling import protocol_for
+from tilewright.tune.sampling import protocol_for
 
 HEADERS = ("contender", "algorithm", "Gflop/s", "of peak", "first over it", "error", "clock")
 QUICK_ROUNDS = 3

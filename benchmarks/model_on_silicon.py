@@ -27,10 +27,9 @@ from host.contest import NETWORKS, Workload, layers, products
 from host.spaces import TOP, Landscape, explore, timed
 from shared.output import note, processor, show, text_table
 
-from tilewright.machine import Machine
-from tilewright.targets.host.sampling import DEFAULT_PROTOCOL, Protocol
-from tilewright.targets.host.this_computer import machine_named
+from tilewright.machine import Machine, find_machine
 from tilewright.tune.choose import choose
+from tilewright.tune.sampling import DEFAULT_PROTOCOL, Protocol
 
 RECORDS = Path("out/model_on_silicon.jsonl")
 QUICK_ROUNDS, QUICK_WORKLOADS, QUICK_EVERY = 3, 2, 64
@@ -53,7 +52,7 @@ def main() -> None:
     if arguments.quick:
         arguments.every = max(arguments.every, QUICK_EVERY)
         arguments.records = arguments.records.with_suffix(".quick.jsonl")
-    machine, found = machine_named(arguments.machine), []
+    machine, found = find_machine(arguments.machine), []
     known = {key(r): r for r in records(arguments.records)}
     for workload in workloads(arguments.kind, arguments.only, quick=arguments.quick):
         what = (arguments.part, machine.name, workload.name, arguments.every)

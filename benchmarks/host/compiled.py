@@ -8,16 +8,15 @@ from host.contest import Array, Prepared, Workload
 from tilewright import compile
 from tilewright.common.version import tool_version
 from tilewright.compiler.checking import operator_result, program_inputs
-from tilewright.machine import Machine
-from tilewright.targets.host.target import TARGET
-from tilewright.targets.host.this_computer import machine_named
+from tilewright.machine import Machine, find_machine
+from tilewright.targets.host.code import CODE
 
 NAME = "tilewright"
 
 
 def find_compiled(threads: int, machine: str) -> Compiled:
     """Ours on the machine of this name or file."""
-    return Compiled(machine_named(machine, {"threads.count": threads}))
+    return Compiled(find_machine(machine, {"threads.count": threads}))
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Compiled:
         candidate = kernel.option.candidate
         program = kernel.program
         inputs = program_inputs(op, candidate.seed, program, workload.inputs)
-        bound = TARGET.load(kernel.artifact, self.machine).bind(inputs)
+        bound = CODE.load(kernel.artifact, self.machine).bind(inputs)
 
         def result() -> Array:
             return operator_result(op, candidate.seed, program, bound.outputs())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.targets.base import Artifact
+from tilewright.codegen.artifact import Artifact
 from tilewright.targets.host.emit_header import stored_elements
 
 _HUGE_PAGE_BYTES = 1 << 21

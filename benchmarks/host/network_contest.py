@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from host.contest import Missing
+from tilewright.codegen.artifact import Array
 from tilewright.common.version import tool_version
-from tilewright.compiler.network.native import compile_network, random_weights
-from tilewright.compiler.network.rival import onnxruntime_session
 from tilewright.graph import network
 from tilewright.graph.graph import Network
-from tilewright.targets.base import Array
-from tilewright.targets.host.this_computer import machine_named
+from tilewright.graph.weights import random_weights
+from tilewright.machine import find_machine
+from tilewright.targets.host.network.native import compile_network
+from tilewright.targets.host.network.rival import onnxruntime_session
 
 OURS = "tilewright"
 
@@ -80,7 +81,7 @@ def timed(runner: Runner, task: Task) -> tuple[Ready, float]:
 
 
 def _ours(threads: int, machine: str) -> Runner:
-    target = machine_named(machine, {"threads.count": threads})
+    target = find_machine(machine, {"threads.count": threads})
 
     def prepare(task: Task) -> Ready:
         compiled = compile_network(task.network, target)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.targets.host.sampling import Contender, Sample
+from tilewright.tune.sampling import Contender, Sample
 
 FOLDER = Path(__file__).parents[1]
 

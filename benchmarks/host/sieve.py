@@ -22,13 +22,13 @@ from math import prod
 from pathlib import Path
 
 from host.memory import Array, Memory, on_huge_pages
+from tilewright.codegen.artifact import Artifact, TensorInfo
+from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.machine import Machine
-from tilewright.targets.base import Artifact, TensorInfo
-from tilewright.targets.c_compiler import compiler, run_compiler
+from tilewright.targets.host.code import CODE
 from tilewright.targets.host.emit_header import stored_elements
 from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.products import instruction_set_of
-from tilewright.targets.host.target import TARGET
 from tilewright.tune.search import Candidate
 
 TOGETHER = 250
@@ -131,7 +131,7 @@ def sources(candidates: Sequence[Candidate], machine: Machine) -> list[Source]:
     found: dict[tuple[str, ...], Source] = {}
     functions, heads = Functions(), dict[str, tuple[tuple[str, ...], dict[str, str]]]()
     for candidate in candidates:
-        artifact = TARGET.emit(candidate.program(machine), machine)
+        artifact = CODE.emit(candidate.program(machine), machine)
         head, *public = split_source(artifact)
         if head not in heads:
             heads[head] = functions.shared(head)

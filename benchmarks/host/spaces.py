@@ -22,17 +22,17 @@ from tilewright.common.dtypes import F32
 from tilewright.compiler.checking import program_inputs
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm
+from tilewright.targets.host.code import CODE
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.probes import CHAIN_ADDITIONS, load_probes, peak_flops_per_call
 from tilewright.targets.host.run import BoundKernel
-from tilewright.targets.host.sampling import (
+from tilewright.tune.measure import EVERYTHING
+from tilewright.tune.sampling import (
     Contender,
     Protocol,
     Timing,
     interleaved,
 )
-from tilewright.targets.host.target import TARGET
-from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import Candidate, rank
 from tilewright.tune.ways import ways
 
@@ -166,7 +166,7 @@ def bound_kernel(op: Conv2d | Gemm, candidate: Candidate, machine: Machine) -> B
     program = candidate.program(machine)
     operands = [np.ones(shape, np.float32) for shape in op.input_shapes[:2]]
     inputs = program_inputs(op, candidate.seed, program, operands)
-    return TARGET.load(TARGET.emit(program, machine), machine).bind(inputs)
+    return CODE.load(CODE.emit(program, machine), machine).bind(inputs)
 
 
 def moved(bound: BoundKernel, memory: Memory) -> BoundKernel:

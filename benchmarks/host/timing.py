@@ -18,7 +18,7 @@ from host.torch_eager import find_torch
 from tilewright.common.dtypes import F32
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.probes import load_probes, peak_flops_per_call
-from tilewright.targets.host.sampling import (
+from tilewright.tune.sampling import (
     DEFAULT_PROTOCOL,
     Contender,
     Protocol,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from tilewright.codegen.artifact import Array
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import (
     BatchNorm,
@@ -27,7 +28,6 @@ from tilewright.ops import (
     SpaceToDepth,
     Unary,
 )
-from tilewright.targets.base import Array
 
 _UNARY = {
     "abs": torch.abs, "ceil": torch.ceil, "elu": functional.elu, "exp": torch.exp,

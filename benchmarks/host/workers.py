@@ -20,7 +20,7 @@ from host.timing import (
     find_contestants,
     standings,
 )
-from tilewright.targets.host.sampling import Protocol, interleaved
+from tilewright.tune.sampling import Protocol, interleaved
 
 
 def time_remotely(

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from tilewright.common.errors import TilewrightError
     from tilewright.compiler.entry import compile, load
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
-    from tilewright.compiler.network.native import NativeNetwork
     from tilewright.graph.graph import Network
     from tilewright.machine import Machine, list_machines, load_machine
+    from tilewright.network.plans import NativeNetwork
     from tilewright.seeds.space import seed
     from tilewright.tune.records import Records
 
@@ -25,7 +25,7 @@ _HOMES = {
     "CompiledNetwork": "compiler.kernel",
     "Kernel": "compiler.kernel",
     "Machine": "machine",
-    "NativeNetwork": "compiler.network.native",
+    "NativeNetwork": "network.plans",
     "Network": "graph.graph",
     "Records": "tune.records",
     "TilewrightError": "common.errors",

@@ -8,10 +8,9 @@ from typer.testing import CliRunner
 
 from tilewright.cli import calibrate
 from tilewright.cli.main import app
-from tilewright.machine import load_machine
+from tilewright.machine import find_machine, load_machine
 from tilewright.targets.host.calibrate import measure_host
-from tilewright.targets.host.sampling import Protocol
-from tilewright.targets.host.this_computer import machine_named
+from tilewright.tune.sampling import Protocol
 
 HURRIED = Protocol(rounds=1, sample_seconds=2e-5, share=0.0, patience=1)
 
@@ -31,7 +30,7 @@ def test_the_description_is_written_to_the_users_folder(tmp_path):
     path = tmp_path / "tilewright" / "host.toml"
     assert "use it: --machine host" in result.output
     assert "matrix kernels, measured" in result.output
-    assert machine_named("host") == load_machine(str(path))
+    assert find_machine("host") == load_machine(str(path))
 
 
 def test_json(tmp_path):

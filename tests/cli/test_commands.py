@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from support.onnx_models import floats, model, node, saved
 from tilewright.cli.main import app
-from tilewright.targets.c_compiler import processor_flags
+from tilewright.codegen.c.compiler import processor_flags
 
 GEMM = ["gemm", "--m", "256", "--n", "192", "--k", "128", "--machine", "sw26010_cg"]
 LAYER_KEYS = {
@@ -213,8 +213,8 @@ def test_what_runs_here_is_not_simulated(tmp_path):
 
 def test_run_refuses_what_is_not_here_or_does_not_fit(tmp_path):
     assert run("run", *GEMM, code=1).stderr == (
-        "error: machine 'sw26010_cg' is not this computer: its code cannot be timed here\n"
-        "  fix: simulate it\n"
+        "error: machine 'sw26010_cg' has no code for this computer\n"
+        "  fix: simulate it, or take another machine: host, host_avx2, host_portable\n"
     )
     other = tmp_path / "x.npz"
     np.savez(other, x=np.ones(3))

@@ -5,14 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.codegen.folder import ArtifactError, new_folder
 from tilewright.common.errors import MachineError, ProgramError
-from tilewright.compiler.artifact import (
-    ArtifactError,
-    new_folder,
-    read_kernel,
-    read_network,
-    stored_op,
-)
+from tilewright.compiler.artifact import read_kernel, read_network, stored_op
 from tilewright.compiler.entry import compile
 from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings

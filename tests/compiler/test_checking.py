@@ -1,18 +1,17 @@
 """Comparing with the reference: exact, within what rounding allows, or wrong, and where."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import msgspec
 import numpy as np
 import pytest
 
 from tilewright.common.errors import CheckFailed, ToolError
-from tilewright.compiler import checking
 from tilewright.compiler.checking import compare, random_operands
 from tilewright.compiler.entry import compile
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
+from tilewright.targets.sw26010.code import Sw26010Code
 
 OP = gemm(4, 3, 5)
 
@@ -80,19 +79,14 @@ def test_wrong_code_is_found_out(kernel):
         forged.check()
 
 
-def test_a_target_that_cannot_run_here_says_so(kernel, monkeypatch):
-    @dataclass(frozen=True)
-    class Other:
-        name: str = "other"
-
-        def emit(self, program, machine):
-            return kernel.artifact
-
-    monkeypatch.setattr(checking, "find_target", lambda name: Other())
-    elsewhere = replace(kernel, machine=msgspec.structs.replace(kernel.machine, target="other"))
+def test_a_family_whose_code_cannot_run_here_says_so(kernel, monkeypatch):
+    monkeypatch.setattr(Sw26010Code, "run", property())
     with pytest.raises(ToolError) as caught:
-        elsewhere.check()
-    assert str(caught.value) == "the code of target 'other' cannot be run on this computer"
+        kernel.check()
+    assert str(caught.value) == (
+        "machine 'sw26010_cg' has no way to run its code on this computer; take another machine: "
+        "host, host_avx2, host_portable"
+    )
 
 
 def test_a_mesh_that_is_not_emulated_says_so():

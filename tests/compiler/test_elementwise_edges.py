@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from support.native import NATIVE_HOSTS
+from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import dtype
-from tilewright.compiler.network.generate import generated
-from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.network.search import Search
 from tilewright.ops import BINARY_FUNCTIONS, UNARY_FUNCTIONS, Binary, Unary, max_pool2d
-from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.native import FLAGS
+from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.run import LoadedNetwork
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")

@@ -16,16 +16,16 @@ import tilewright
 from support.native import NATIVE_HOSTS
 from tilewright.common.errors import ScheduleError, ToolError
 from tilewright.common.progress import silent
-from tilewright.compiler.network.apart import generated_apart
-from tilewright.compiler.network.generate import generated
-from tilewright.compiler.network.native import compile_network
-from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
+from tilewright.network.search import Search
 from tilewright.ops import Conv2d, conv2d
 from tilewright.seeds import conv2d_direct
 from tilewright.seeds.space import Seed, seed, unregister
+from tilewright.targets.host.network.apart import generated_apart
+from tilewright.targets.host.network.generate import generated
+from tilewright.targets.host.network.native import compile_network
 
 MACHINE = load_machine("host_avx2")
 SOURCES = Path(tilewright.__file__).parents[1]

@@ -5,11 +5,10 @@ import pytest
 
 from tilewright.common.errors import ProgramError, ShapeError, SimulationError, ToolError
 from tilewright.compiler.entry import compile
-from tilewright.machine import load_machine
+from tilewright.machine import find_machine, load_machine
 from tilewright.ops import conv2d, gemm
-from tilewright.targets.host.this_computer import machine_named
 
-HOST = machine_named("host")
+HOST = find_machine("host")
 PRODUCT = gemm(100, 70, 33, transpose_b=True, alpha=2.0, beta=3.0, dtype="f32")
 CONVOLUTION = conv2d(
     batch=2, in_channels=12, out_channels=20, height=9, width=10, kernel=3, padding=1, dtype="f32"
@@ -106,8 +105,9 @@ def test_a_machine_that_is_not_this_computer_does_not_run():
     with pytest.raises(ToolError) as caught:
         kernel.run(a=a, b=b)
     assert str(caught.value) == (
-        "machine 'sw26010_cg' is not this computer: its code cannot run here; "
-        "kernel.simulate computes the result, kernel.check runs the code emulated"
+        "machine 'sw26010_cg' has no code for this computer; "
+        "kernel.simulate computes the result, kernel.check runs the code emulated, "
+        "or take another machine: host, host_avx2, host_portable"
     )
 
 

@@ -10,13 +10,13 @@ from support.candidates import Machines
 from support.examples import examples
 from support.native import NATIVE_HOSTS, THREADED_HOSTS
 from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
-from tilewright.compiler.network.generate import generated
-from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
+from tilewright.network.search import Search
 from tilewright.ops import Bias, Binary, Concat, Unary, conv2d
 from tilewright.ops.op import Shape
+from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.run import NetworkCode
 
 pytestmark = pytest.mark.hypothesis

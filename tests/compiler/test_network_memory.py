@@ -13,11 +13,11 @@ from support.examples import examples
 from support.native import NATIVE_HOSTS
 from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
 from support.sanitized import INPUT_AND_OUTPUT, MAIN, have_sanitizers, run_sanitized
+from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
-from tilewright.compiler.network import memory
 from tilewright.graph.graph import Network
-from tilewright.targets.base import Array
 from tilewright.targets.host.instruction_sets import instruction_set
+from tilewright.targets.host.network import memory
 from tilewright.targets.host.network.arena import ALIGNMENT_BYTES, Life
 from tilewright.targets.host.network.run import NetworkCode
 

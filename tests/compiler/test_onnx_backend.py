@@ -14,10 +14,10 @@ from onnx import numpy_helper
 
 from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
-from tilewright.compiler.network.generate import generated
-from tilewright.compiler.network.search import Search
+from tilewright.codegen.artifact import Array
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.targets.base import Array
+from tilewright.network.search import Search
+from tilewright.targets.host.network.generate import generated
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"

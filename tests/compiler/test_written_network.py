@@ -11,19 +11,17 @@ import numpy as np
 import pytest
 
 from support.native import NATIVE_HOSTS
+from tilewright.codegen.c.compiler import compiler
+from tilewright.codegen.folder import ArtifactError, require_replaceable
 from tilewright.common.errors import GraphError, ShapeError, ToolError
-from tilewright.compiler.artifact import ArtifactError, require_replaceable
-from tilewright.compiler.network.native import (
-    NativeNetwork,
-    compile_network,
-    random_weights,
-)
-from tilewright.compiler.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.graph.weights import random_weights
 from tilewright.machine import load_machine
+from tilewright.network.plans import NETWORKS
+from tilewright.network.search import Search
 from tilewright.ops import Bias, gemm, relu
-from tilewright.targets.c_compiler import compiler
+from tilewright.targets.host.network.native import HostNetwork, compile_network
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 CALLER = """\
@@ -56,11 +54,11 @@ def classifier() -> Network:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> NativeNetwork:
+def compiled() -> HostNetwork:
     return compile_network(classifier(), NATIVE_HOSTS[0], Search(keep=1))
 
 
-def test_it_is_called_from_c(compiled: NativeNetwork, tmp_path: Path) -> None:
+def test_it_is_called_from_c(compiled: HostNetwork, tmp_path: Path) -> None:
     weights = random_weights(classifier())
     folder = compiled.write(tmp_path / "net", weights)
     words = {"name": "exp", "upper": "EXP", "inputs": 36, "outputs": 21}
@@ -77,9 +75,7 @@ def test_it_is_called_from_c(compiled: NativeNetwork, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, *reference.values(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_folder_is_replaced_only_if_it_was_written(
-    compiled: NativeNetwork, tmp_path: Path
-) -> None:
+def test_a_folder_is_replaced_only_if_it_was_written(compiled: HostNetwork, tmp_path: Path) -> None:
     folder = compiled.write(tmp_path / "net", random_weights(classifier()))
     assert json.loads((folder / "network.json").read_text())["inputs"] == [["int", [3, 12]]]
     compiled.write(folder, random_weights(classifier()))
@@ -117,7 +113,8 @@ def test_tensors_are_checked() -> None:
 
 def test_other_machines_run_no_networks() -> None:
     with pytest.raises(ToolError) as caught:
-        compile_network(classifier(), load_machine("sw26010"))
+        NETWORKS.required(load_machine("sw26010"))
     assert str(caught.value) == (
-        "machine 'sw26010' is not this computer: whole networks cannot run on it; --machine host"
+        "machine 'sw26010' has no code for whole networks; take another machine: host, host_avx2, "
+        "host_portable"
     )

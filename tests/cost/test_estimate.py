@@ -21,7 +21,7 @@ from tilewright.passes.pipeline import finish, stage
 from tilewright.schedule.factors import FactorGrid, factor_grid
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.search import blocks_of, rank
 
 BAND = {

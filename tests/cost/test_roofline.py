@@ -15,7 +15,7 @@ from tilewright.ir.nodes import Call, Program
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate, walk
 from tilewright.machine import load_machine
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 
 CG = load_machine("sw26010_cg")
 GIGA = 1e9

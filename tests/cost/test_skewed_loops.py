@@ -15,7 +15,7 @@ from tilewright.ops import conv2d
 from tilewright.passes.pipeline import stage
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.search import Candidate, NestChoice
 
 MACHINE = load_machine("sw26010")

@@ -38,7 +38,7 @@ from tilewright.machine import Machine
 from tilewright.schedule.lower import declare, lower
 from tilewright.schedule.structures import build
 from tilewright.seeds.steps import parse_schedule
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.legal import rules_of, stager_of
 from tilewright.tune.search import Candidate, NestChoice
 

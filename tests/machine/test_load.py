@@ -7,9 +7,9 @@ import pytest
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, list_machines, load_machine
-from tilewright.machine.load import DATA_DIRECTORY
+from tilewright.machine.family import machine_files
 
-SHIPPED = (DATA_DIRECTORY / "sw26010.toml").read_text()
+SHIPPED = machine_files()["sw26010"][1].read_text()
 
 
 def write(folder: Path, name: str, text: str) -> str:

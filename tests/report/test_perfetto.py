@@ -13,7 +13,7 @@ from tilewright.common.errors import SimulationError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.report.perfetto import perfetto_json
-from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.simulate.kernel.level import KernelRun, simulate
 
 MACHINE = load_machine("sw26010_cg")
 

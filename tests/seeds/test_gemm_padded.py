@@ -10,7 +10,7 @@ from tilewright.machine import load_machine
 from tilewright.ops import Gemm, gemm
 from tilewright.seeds.gemm_padded import LIBRARY_BLOCK
 from tilewright.seeds.space import seeds_for
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import choose
 
 MACHINE = load_machine("sw26010")

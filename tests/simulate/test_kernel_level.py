@@ -13,7 +13,7 @@ from tilewright.cost.primitives import CALL_COSTS
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.passes.double_buffer import double_buffer
-from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.simulate.kernel.level import KernelRun, simulate
 
 SW26010 = load_machine("sw26010_cg")
 

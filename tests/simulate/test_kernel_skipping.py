@@ -26,8 +26,8 @@ from tilewright.ir.nodes import (
     at,
 )
 from tilewright.machine import load_machine
-from tilewright.simulate.kernel_level import KernelRun, simulate
-from tilewright.simulate.kernel_signature import Periods, Signatures, Timed
+from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.simulate.kernel.signature import Periods, Signatures, Timed
 
 MACHINE = load_machine("sw26010_cg", {"mesh.rows": "2", "mesh.columns": "2"})
 

@@ -16,7 +16,7 @@ from tilewright.common.errors import ProgramError, SimulationError
 from tilewright.ir.interpret import interpret
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 
 MACHINE = load_machine("sw26010_cg", {"mesh.rows": 1, "mesh.columns": 2})
 HEAD = """\

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tilewright.targets import c_compiler
+from tilewright.codegen.c import compiler as c_compiler
 from tilewright.targets.host import native
 
 HEADER = Path(__file__).with_name("avx512.h")

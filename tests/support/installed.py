@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tilewright.targets.registry import GROUP, target_names
+from tilewright.machine.family import GROUP, family_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,7 +16,7 @@ def ensure_installed(folder: Path) -> None:
     """Put what an installer would leave of tilewright on the path, unless it is there already."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     entries = settings["entry-points"][GROUP]
-    if set(entries) <= set(target_names()):
+    if set(entries) <= set(family_names()):
         return
     metadata = folder / "tilewright-0.1.0.dist-info"
     metadata.mkdir(parents=True)

@@ -11,12 +11,12 @@ import numpy as np
 
 from support.candidates import AVX2, AVX512, HOSTS, LITTLE_ROOM, PORTABLE, Case, Machines
 from support.running import error_in_ulps
+from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.c.compiler import compiled
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.base import Artifact
-from tilewright.targets.c_compiler import compiled
-from tilewright.targets.host import TARGET
+from tilewright.targets.host.code import CODE
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.run import LoadedKernel
@@ -57,7 +57,7 @@ def emitted(cases: Sequence[Case]) -> list[tuple[Program, Artifact]]:
     programs = [
         replace(c.candidate.program(c.machine), name=f"case{i}") for i, c in enumerate(cases)
     ]
-    return [(p, TARGET.emit(p, c.machine)) for p, c in zip(programs, cases, strict=True)]
+    return [(p, CODE.emit(p, c.machine)) for p, c in zip(programs, cases, strict=True)]
 
 
 def flags_for(machines: Sequence[Machine]) -> tuple[str, ...]:

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from support.candidates import Machines, candidate
 from support.native import QUICK
-from tilewright.compiler.network.forms import Forms
-from tilewright.compiler.network.generate import network_code
-from tilewright.compiler.network.kernels import Kernels
-from tilewright.compiler.network.native import random_weights
+from tilewright.codegen.artifact import Array
+from tilewright.codegen.c.compiler import compiled
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.names import safe_name
+from tilewright.graph.weights import random_weights
 from tilewright.ops import (
     BatchNorm,
     Bias,
@@ -34,8 +33,9 @@ from tilewright.ops import (
     max_pool2d,
 )
 from tilewright.seeds.space import seeds_for
-from tilewright.targets.base import Array
-from tilewright.targets.c_compiler import compiled
+from tilewright.targets.host.network.forms import Forms
+from tilewright.targets.host.network.generate import network_code
+from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
 from tilewright.tune.search import Candidate
 

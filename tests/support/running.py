@@ -16,8 +16,8 @@ from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.cost.estimate import estimate
 from tilewright.ir.interpret import interpret
 from tilewright.ops import Gemm, Op
-from tilewright.simulate.kernel_level import simulate
-from tilewright.targets.sw26010 import TARGET
+from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated_many
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -47,7 +47,7 @@ def emulated(cases: Sequence[Case], operands: Sequence[Operands]) -> list[Array]
     programs = [c.candidate.program(c.machine) for c in cases]
     runs = [
         (
-            TARGET.emit(p, c.machine),
+            CODE.emit(p, c.machine),
             program_inputs(c.candidate.op, c.candidate.seed, p, o),
         )
         for c, p, o in zip(cases, programs, operands, strict=True)

@@ -19,11 +19,11 @@ import numpy as np
 from support.candidates import Case
 from support.fences import FENCE
 from support.native import emitted, flags_for
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo
+from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.compiler.checking import operator_result, program_inputs
-from tilewright.targets.base import Array, Artifact, TensorInfo
-from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.emit_header import stored_elements
 
 SANITIZED = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.codegen.artifact import Artifact, write_artifact
 from tilewright.common.errors import ToolError
-from tilewright.targets.base import Artifact, write_artifact
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.codegen.c.elementwise_text import primitives_header
+from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
+from tilewright.codegen.c.writer import CWriter, Names, comment_text, identifier
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Binary, Const, Expr, Var, evaluate
 from tilewright.common.expr_parser import parse_expr
-from tilewright.targets.c_expression import Scope, bounds_of, c_expression
-from tilewright.targets.c_writer import CWriter, Names, comment_text, identifier
-from tilewright.targets.elementwise_text import primitives_header
 
 BOUNDS = {"i": (0, 6), "j": (-3, 4)}
 SCOPE = Scope({"i": "i", "j": "j"}, BOUNDS)

@@ -7,7 +7,7 @@ import pytest
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
 from tilewright.seeds.space import seeds_for
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.brute_force import search_by_simulation
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import Candidate, rank

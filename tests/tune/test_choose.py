@@ -7,7 +7,7 @@ from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
 from tilewright.partition import split
 from tilewright.seeds.space import seeds_for
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import choose, padded_axes
 from tilewright.tune.fit import main_memory_bytes
 from tilewright.tune.search import rank

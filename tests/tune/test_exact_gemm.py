@@ -10,9 +10,9 @@ from tilewright.common.errors import ProgramError
 from tilewright.cost.primitives import CALL_COSTS
 from tilewright.machine import load_machine
 from tilewright.seeds.space import seeds_for
-from tilewright.simulate.kernel_level import simulate
-from tilewright.tune import exact_gemm
-from tilewright.tune.exact_gemm import exact_gemm_cost, open_gemm_records
+from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.sw26010 import exact_gemm
+from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost, open_gemm_records
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")

@@ -15,7 +15,7 @@ from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.seeds.gemm import gemm as gemm_seed
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.measure import EVERYTHING, SimulatedMeasure, measure_all, schedule_text
 from tilewright.tune.records import Records, subject
 from tilewright.tune.search import rank

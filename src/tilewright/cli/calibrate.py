@@ -1,28 +1,25 @@
-"""`tilewright calibrate host`: measure this computer and keep its machine description."""
+"""`tilewright calibrate MACHINE`: measure the computer at hand and keep its description."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from msgspec import Struct
+from rich.table import Table
 
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.report.calibration import calibration_head, calibration_tables
-from tilewright.targets.host.calibrate import Measurements, measure_host
-from tilewright.targets.host.calibration_file import calibration_path, write_calibration
-from tilewright.targets.host.detect import detect_host
-from tilewright.targets.host.sampling import DEFAULT_PROTOCOL
-
-_QUICK_ROUNDS, _QUICK_SECONDS = 3, 2e-3
+from tilewright.machine.calibration import CALIBRATES, Calibrates, CalibrationTable
+from tilewright.machine.family import family_names, find_family
+from tilewright.report.table import plain_table
 
 
 class CalibrationResult(Struct, frozen=True):
     """What was measured, and where the machine description is."""
 
     file: str
-    measured: Measurements
+    measured: Any
 
 
 def calibrate_command(
@@ -34,16 +31,28 @@ def calibrate_command(
     quick: Annotated[bool, typer.Option(help="Fewer and shorter samples.")] = False,
 ) -> None:
     """Measure this computer and write a machine description with its numbers."""
-    if machine != "host":
-        raise UsageProblem(f"only the machine 'host' can be measured, found {machine!r}")
-    protocol = DEFAULT_PROTOCOL
-    if quick:
-        protocol = protocol.hurried(_QUICK_ROUNDS, _QUICK_SECONDS)
-    path = file or calibration_path()
-    with progress_bar(output) as advance:
-        measured = measure_host(detect_host(), protocol, advance)
-    write_calibration(measured, path)
-    output.value(CalibrationResult(str(path), measured))
-    output.show(*calibration_head(measured), *calibration_tables(measured))
-    used = "host" if path == calibration_path() else path
-    output.show(f"written: {path}", f"use it: --machine {used}")
+    calibrates = _calibrates(machine)
+    with progress_bar(output) as progress:
+        found = calibrates.calibrate(file, quick=quick, progress=progress)
+    output.value(CalibrationResult(str(found.file), found.measured))
+    output.show(*found.head, *map(_table, found.tables))
+    output.show(f"written: {found.file}", f"use it: --machine {found.usable_as}")
+
+
+def _calibrates(machine: str) -> Calibrates:
+    """Who measures the machine of that name; UsageProblem where nobody does."""
+    families = [CALIBRATES.of_family(find_family(name)) for name in family_names()]
+    known = {found.machine: found for found in families if found is not None}
+    if machine not in known:
+        names = " or ".join(repr(name) for name in sorted(known))
+        raise UsageProblem(f"only the machine {names} can be measured, found {machine!r}")
+    return known[machine]
+
+
+def _table(found: CalibrationTable) -> Table:
+    table = plain_table(found.title)
+    for column in found.columns:
+        table.add_column(column)
+    for row in found.rows:
+        table.add_row(*row)
+    return table

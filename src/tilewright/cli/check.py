@@ -13,20 +13,14 @@ from msgspec import Struct
 from tilewright.cli.options import AlgorithmName, MachineOptions, OperatorOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.workload import Workload, read_workload
+from tilewright.codegen.artifact import EMITS
+from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, read_text
 from tilewright.common.errors import CheckFailed, TilewrightError
-from tilewright.compiler.artifact import (
-    NETWORK_FILE,
-    PROGRAM_FILE,
-    read_kernel,
-    read_network,
-    read_program,
-    read_text,
-)
+from tilewright.compiler.artifact import read_kernel, read_network, read_program
 from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.targets.registry import find_target
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
 from tilewright.tune.ways import Way, ways
@@ -148,7 +142,7 @@ def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding
     capacity = machine.buffers_bytes
     addressed = machine.memory.caches is not None
     legal = partial(verify, program, "explicit", capacity_bytes=capacity, in_place=addressed)
-    emitted = partial(find_target(machine.target).emit, program, machine)
+    emitted = partial(EMITS.required(machine).emit, program, machine)
     rules = (("stage rules and scratchpad capacity", legal), ("DMA descriptor limits", emitted))
     for rule, act in rules:
         problem = _problem(act)

@@ -12,10 +12,9 @@ from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOption
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import write_network
 from tilewright.cli.workload import read_workload
-from tilewright.compiler.artifact import require_replaceable
+from tilewright.codegen.artifact import LOADS
+from tilewright.codegen.folder import require_replaceable
 from tilewright.compiler.settings import Check
-from tilewright.targets.base import NativeTarget
-from tilewright.targets.registry import find_target
 
 WorkloadName = Annotated[
     str,
@@ -78,7 +77,7 @@ def compile_command(
 ) -> None:
     """Choose the best schedule of every layer; generate, time and report its code."""
     target, check, schedule = machine.load(), options.which, _schedule(network, options)
-    native = isinstance(find_target(target.target), NativeTarget)
+    native = LOADS.of(target) is not None
     if native and network not in _OPERATORS:
         write_network(
             network,

@@ -9,23 +9,17 @@ import typer
 from msgspec import structs
 
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.codegen.folder import KERNEL_FILE, NETWORK_FILE, ArtifactError
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import every_call
 from tilewright.compiler.analysis import changes_that_help
-from tilewright.compiler.artifact import (
-    KERNEL_FILE,
-    NETWORK_FILE,
-    ArtifactError,
-    read_kernel,
-    read_network,
-    stored_op,
-)
+from tilewright.compiler.artifact import read_kernel, read_network, stored_op
 from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.report.explain import explain_text
 from tilewright.report.roofline import roofline_text
 from tilewright.report.table import layer_table, totals
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 
 ArtifactFolder = Annotated[
     Path, typer.Argument(metavar="ARTIFACT", help="A folder of `compile -o`.")

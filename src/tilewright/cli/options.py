@@ -11,8 +11,7 @@ import typer
 
 from tilewright.cli.output import UsageProblem
 from tilewright.ir.nodes import MOST_THREADS
-from tilewright.machine import Machine
-from tilewright.targets.host.this_computer import machine_named
+from tilewright.machine import Machine, find_machine
 
 _MOST = 2**31 - 1
 
@@ -46,12 +45,12 @@ class MachineOptions:
     def load(self) -> Machine:
         """The machine with its changes."""
         changes = overrides(self.set)
-        machine = machine_named(self.machine, changes)
+        machine = find_machine(self.machine, changes)
         if self.threads is None:
             return machine
         if machine.threads is None:
             raise UsageProblem(f"--threads: {machine.name!r} has no threads")
-        return machine_named(self.machine, {**changes, "threads.count": str(self.threads)})
+        return find_machine(self.machine, {**changes, "threads.count": str(self.threads)})
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:

@@ -10,8 +10,8 @@ import typer
 from tilewright.asm import assemble_file, link
 from tilewright.cli.options import MachineOptions
 from tilewright.cli.output import OutputOptions
+from tilewright.codegen.folder import write_text
 from tilewright.common.errors import MachineError
-from tilewright.compiler.artifact import write_text
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.modulo import Effort, modulo_schedule
 from tilewright.isa.operations import operations_of

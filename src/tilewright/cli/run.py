@@ -11,7 +11,7 @@ import typer
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import CompareOptions, run_network
-from tilewright.tune.native import native_target
+from tilewright.codegen.artifact import LOADS
 
 
 def run_command(
@@ -37,7 +37,7 @@ def run_command(
 ) -> None:
     """Run an operator or a network on this computer, compare it, and time it."""
     target = machine.load()
-    native_target(target)
+    LOADS.required(target, "simulate it")
     files = (inputs, out)
     if workload_name not in ("conv2d", "gemm"):
         run_network(workload_name, machine, operator, search, compare, output, files, top)

@@ -14,20 +14,17 @@ from msgspec import structs
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import read_network
+from tilewright.codegen.artifact import Array
+from tilewright.codegen.folder import require_replaceable
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
-from tilewright.compiler.artifact import require_replaceable
-from tilewright.compiler.network.measuring import Other, described, measure_network
-from tilewright.compiler.network.native import (
-    NativeNetwork,
-    compile_network,
-    random_weights,
-)
-from tilewright.compiler.network.search import Search
 from tilewright.graph.graph import Network
+from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
-from tilewright.report.network import NetworkRun, network_table, network_totals
-from tilewright.targets.base import Array
+from tilewright.network.plans import NETWORKS, NativeNetwork, Other
+from tilewright.network.results import NetworkRun
+from tilewright.network.search import Search
+from tilewright.report.network import network_table, network_totals
 
 
 @dataclass(frozen=True)
@@ -67,8 +64,8 @@ def run_network(
     inputs = read_inputs(network, files[0])
     compiled, seconds = _compiled(network, target, search, output, top)
     network, weights = _for_comparison(network, compiled, other)
-    found, outputs = measure_network(
-        compiled, network, weights, inputs, compare=other, compile_seconds=seconds
+    found, outputs = compiled.measured(
+        network, weights, inputs, compare=other, compile_seconds=seconds
     )
     if files[1] is not None:
         arrays: Any = outputs
@@ -98,11 +95,11 @@ def write_network(
         compare: Other | None = "reference" if check else None
         inputs = read_inputs(network, None)
         network, weights = _for_comparison(network, compiled, compare)
-        found, _ = measure_network(
-            compiled, network, weights, inputs, compare=compare, compile_seconds=seconds
+        found, _ = compiled.measured(
+            network, weights, inputs, compare=compare, compile_seconds=seconds
         )
     else:
-        found = described(compiled, seconds)
+        found = compiled.described(seconds)
     if out is not None:
         compiled.write(out)
         found = structs.replace(found, output=str(out))
@@ -116,7 +113,7 @@ def _compiled(
     started = time.perf_counter()
     with progress_bar(output) as progress:
         how = Search(search.algorithm, search.max_error, top=top)
-        compiled = compile_network(network, target, how, progress=progress)
+        compiled = NETWORKS.required(target).compile(network, target, how, progress=progress)
     seconds = time.perf_counter() - started
     compiled.weights.update(random_weights(network))
     return compiled, seconds

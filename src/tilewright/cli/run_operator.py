@@ -12,6 +12,7 @@ from tilewright.cli.layers import searched
 from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.cli.workload import read_workload
+from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
 from tilewright.compiler.checking import compare as judged_by_reference
@@ -19,7 +20,6 @@ from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import Machine
 from tilewright.report.view import CheckResult, LayerResult
-from tilewright.targets.base import Array
 
 
 class RunResult(Struct, frozen=True):

@@ -11,20 +11,15 @@ from msgspec import Struct
 from tilewright.cli.explain import kernel_folder
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.codegen.artifact import LOADS
+from tilewright.codegen.folder import read_text, write_text
 from tilewright.common.errors import SimulationError
-from tilewright.compiler.artifact import (
-    read_kernel,
-    read_program,
-    read_text,
-    write_text,
-)
+from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine, load_machine
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.view import CauseRow, TrafficRow
-from tilewright.simulate.kernel_level import KernelRun, simulate
-from tilewright.targets.base import NativeTarget
-from tilewright.targets.registry import find_target
+from tilewright.simulate.kernel.level import KernelRun, simulate
 
 _DEFAULT_MACHINE = "sw26010"
 
@@ -69,7 +64,7 @@ def simulate_command(
         raise UsageProblem("--set changes the machine that --machine names: give both")
     given = load_machine(machine, overrides(set)) if machine else None
     program, target = _read(source, layer, given, output)
-    if isinstance(find_target(target.target), NativeTarget):
+    if LOADS.of(target) is not None:
         raise SimulationError(
             f"machine {target.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",

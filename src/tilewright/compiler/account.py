@@ -24,7 +24,7 @@ from tilewright.ir.threads import busiest_thread, meetings
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import buffer_bytes
 from tilewright.report.view import CauseRow, TimedBy, TrafficRow
-from tilewright.simulate.kernel_level import KernelRun
+from tilewright.simulate.kernel.level import KernelRun
 from tilewright.targets.host.ahead import split_ahead
 
 Seconds: TypeAlias = float

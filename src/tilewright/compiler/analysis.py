@@ -19,7 +19,7 @@ from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.report.view import Change, Explanation, LayerResult, Rejected
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.accuracy import expected_error
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text

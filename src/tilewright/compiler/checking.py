@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from tilewright.codegen.artifact import RUNS, Array, Artifact
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CheckFailed, ToolError
+from tilewright.common.errors import CheckFailed
 from tilewright.common.expr import Expr, evaluate
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
@@ -21,8 +22,6 @@ from tilewright.ops import Gemm, Op
 from tilewright.report.view import CheckResult
 from tilewright.seeds.nest import TensorSpec
 from tilewright.seeds.space import Seed, family, parameters
-from tilewright.targets.base import Array, Artifact, RunnableTarget
-from tilewright.targets.registry import find_target
 
 Data = Literal["integers", "floats"]
 
@@ -82,10 +81,8 @@ def check_code(
     Raises CheckFailed with the worst element, SimulationError where the code does something
     illegal, ToolError where the target cannot be run on the host.
     """
-    target = find_target(machine.target)
-    if not isinstance(target, RunnableTarget):
-        raise ToolError(f"the code of target {machine.target!r} cannot be run on this computer")
-    outputs = target.run(artifact, machine, program_inputs(op, seed, program, operands))
+    runs = RUNS.required(machine)
+    outputs = runs.run(artifact, machine, program_inputs(op, seed, program, operands))
     return compare(op, operands, operator_result(op, seed, program, outputs), seed.name)
 
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
+from tilewright.codegen.artifact import LOADS
 from tilewright.common.errors import ScheduleError, ShapeError
-from tilewright.compiler.network.native import NativeNetwork, compile_network
-from tilewright.compiler.network.search import Search
 from tilewright.compiler.settings import Options, Settings
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
-from tilewright.machine import Machine
+from tilewright.machine import Machine, find_machine
+from tilewright.network.plans import NETWORKS, NativeNetwork
+from tilewright.network.search import Search
 from tilewright.ops import Op
-from tilewright.targets.base import NativeTarget
-from tilewright.targets.host.this_computer import machine_named
-from tilewright.targets.registry import find_target
 
 if TYPE_CHECKING:
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
@@ -68,9 +66,9 @@ def compile(
     CapacityError where nothing fits the machine, ScheduleError for a schedule that is not of the
     operator's space, CheckFailed where generated code computes something else than the reference.
     """
-    target = machine_named(machine) if isinstance(machine, str) else machine
+    target = find_machine(machine) if isinstance(machine, str) else machine
     settings = Settings(**options)
-    native = isinstance(find_target(target.target), NativeTarget)
+    native = LOADS.of(target) is not None
     if isinstance(workload, str | Path):
         workload = load(workload, batch=batch, dtype=dtype, known_dtype="f32" if native else "f64")
     elif batch is not None:
@@ -81,7 +79,8 @@ def compile(
         raise ScheduleError("a schedule is one operator's, found a network")
     if isinstance(workload, Network) and native:
         search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
-        return compile_network(workload, target, search, progress=settings.progress)
+        networks = NETWORKS.required(target)
+        return networks.compile(workload, target, search, progress=settings.progress)
     from tilewright.compiler.pipeline import compile_layers  # heavy: numba
 
     if isinstance(workload, Network):

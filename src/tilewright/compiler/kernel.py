@@ -13,10 +13,12 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from tilewright.common.errors import GraphError, ShapeError, SimulationError, ToolError
+from tilewright.codegen.artifact import LOADS, Array, Artifact, NativeKernel
+from tilewright.codegen.folder import new_folder
+from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.compiler.account import Account, every_call, model_account, simulated_account
 from tilewright.compiler.analysis import changes_that_help, explanation, layer_result
-from tilewright.compiler.artifact import new_folder, write_kernel, write_network
+from tilewright.compiler.artifact import write_kernel, write_network
 from tilewright.compiler.checking import (
     Data,
     check_code,
@@ -38,9 +40,7 @@ from tilewright.report.view import (
     LayerResult,
     NetworkResult,
 )
-from tilewright.simulate.kernel_level import KernelRun, simulate
-from tilewright.targets.base import Array, Artifact, NativeKernel, NativeTarget
-from tilewright.targets.registry import find_target
+from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.choose import Choice, Option
 
 Seconds: TypeAlias = float
@@ -105,14 +105,10 @@ class Kernel:
         `operands` are given by name. Raises ShapeError for wrong ones, ToolError where the machine
         is not this computer or there is no compiler.
         """
-        target = find_target(self.machine.target)
-        if not isinstance(target, NativeTarget):
-            raise ToolError(
-                f"machine {self.machine.name!r} is not this computer: its code cannot run here",
-                fix="kernel.simulate computes the result, kernel.check runs the code emulated",
-            )
+        instead = "kernel.simulate computes the result, kernel.check runs the code emulated"
+        loads = LOADS.required(self.machine, instead)
         whole = self._operands(operands)
-        code = target.load(self.artifact, self.machine)
+        code = loads.load(self.artifact, self.machine)
         results = [self._executed(piece, code, whole) for piece in self.option.partition.pieces]
         name = self.option.candidate.seed.result
         return {name: self.option.partition.assemble(results)}

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.common.errors import GraphError, ScheduleError
 from tilewright.common.progress import Progress
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
@@ -19,9 +20,7 @@ from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
-from tilewright.simulate.kernel_level import simulate
-from tilewright.targets.base import NativeTarget
-from tilewright.targets.registry import find_target
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import Choice, Option, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -40,8 +39,8 @@ def compile_layers(
     if not layers:
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()
-    target = find_target(machine.target)
-    native = isinstance(target, NativeTarget)
+    emits = EMITS.required(machine)
+    native = LOADS.of(machine) is not None
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 
@@ -57,7 +56,7 @@ def compile_layers(
         option = choice.best
         program = option.candidate.program(machine)
         watch.lap("instantiate")
-        code = target.emit(program, machine)
+        code = emits.emit(program, machine)
         watch.lap("emit")
         kernel = Kernel(firsts[op], op, machine, choice, option, program, code)
         kernels[op] = _timed(kernel, settings)
@@ -101,7 +100,7 @@ def _chosen(
 
 def _timed(kernel: Kernel, settings: Settings) -> Kernel:
     """The kernel with its time: simulated, or measured where the machine is this computer."""
-    if not isinstance(find_target(kernel.machine.target), NativeTarget):
+    if LOADS.of(kernel.machine) is None:
         return replace(kernel, simulated=simulate(kernel.program, kernel.machine))
     if not settings.measure:
         return kernel
@@ -128,7 +127,7 @@ def _confirmed(
     if settings.top < 1:
         return choice
     settings.progress("confirm", index, count)
-    native = isinstance(find_target(machine.target), NativeTarget)
+    native = LOADS.of(machine) is not None
     return confirm_choice(
         choice,
         settings.top,
@@ -202,7 +201,7 @@ def _host_work(kernel: Kernel) -> int:
 def with_option(kernel: Kernel, option: Option) -> Kernel:
     """The kernel as it would be had `option` won."""
     program = option.candidate.program(kernel.machine)
-    code = find_target(kernel.machine.target).emit(program, kernel.machine)
+    code = EMITS.required(kernel.machine).emit(program, kernel.machine)
     other = replace(kernel, option=option, program=program, artifact=code)
     if kernel.simulated is None:
         return replace(other, measured=None)

@@ -1,6 +1,15 @@
 """Machine descriptions: TOML files in, frozen `Machine` values out, each number with its source."""
 
-from tilewright.machine.load import list_machines, load_machine
+from tilewright.machine.family import Capability, Family
+from tilewright.machine.load import find_machine, list_machines, load_machine
 from tilewright.machine.model import Machine, describe
 
-__all__ = ["Machine", "describe", "list_machines", "load_machine"]
+__all__ = [
+    "Capability",
+    "Family",
+    "Machine",
+    "describe",
+    "find_machine",
+    "list_machines",
+    "load_machine",
+]

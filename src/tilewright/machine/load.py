@@ -10,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import msgspec
 
@@ -24,17 +24,39 @@ from tilewright.machine.check import (
     shown,
     unknown_key,
 )
+from tilewright.machine.family import Capability, find_family, machine_files
 from tilewright.machine.model import Leaf, Machine
 
-DATA_DIRECTORY = Path(__file__).parent / "data"
 OVERRIDE_SOURCE = "set by the user"
 
 Table = dict[str, object]
 
 
+class Locates(Protocol):
+    """A family whose machine may be the computer at hand."""
+
+    def locate(self, name: str) -> str:
+        """What `name` means here: the name of a machine, or the path of a description."""
+
+
+LOCATES: Capability[Locates] = Capability("location", ("locate",), "description of this computer")
+
+
 def list_machines() -> list[str]:
-    """The names of the shipped machines, sorted."""
-    return sorted(path.stem for path in DATA_DIRECTORY.glob("*.toml"))
+    """The names of the machines that the registered families bring, sorted."""
+    return list(machine_files())
+
+
+def find_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None) -> Machine:
+    """As `load_machine`, but a name that stands for the computer at hand gives its description:
+    the user's calibration where there is one.
+    """
+    brought = machine_files().get(name_or_path)
+    if brought is not None:
+        location = LOCATES.of_family(find_family(brought[0]))
+        if location is not None:
+            name_or_path = location.locate(name_or_path)
+    return load_machine(name_or_path, overrides)
 
 
 def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None) -> Machine:
@@ -68,8 +90,8 @@ def _build(where: str, tree: Table, sources: Table) -> Machine:
 def _locate(name_or_path: str) -> Path:
     if name_or_path.endswith(".toml") or "/" in name_or_path:
         return Path(name_or_path)
-    if name_or_path in list_machines():
-        return DATA_DIRECTORY / f"{name_or_path}.toml"
+    if name_or_path in machine_files():
+        return machine_files()[name_or_path][1]
     raise MachineError(
         f"unknown machine {shown(name_or_path)}",
         fix=f"known machines: {', '.join(list_machines())}; or give the path of a .toml file",
@@ -118,8 +140,8 @@ def _locate_base(path: Path, name: object) -> Path:
     sibling = path.parent / f"{name}.toml"
     if sibling.exists() and sibling.resolve() != path.resolve():
         return sibling
-    if name in list_machines():
-        return DATA_DIRECTORY / f"{name}.toml"
+    if name in machine_files():
+        return machine_files()[name][1]
     raise MachineError(
         f"base: there is no machine {shown(name)}",
         where=path.name,

@@ -1,4 +1,4 @@
-"""What running a whole network gives: its stages one by one, the whole, how it compares.
+"""What running a whole network gave, as a table: its stages one by one, the whole, how it compares.
 
 layer      what               algorithm  ms (model)  ms (measured)  Gflop/s
 conv1      conv2d 1x3x224...  direct          0.812          0.799    295.4
@@ -6,59 +6,12 @@ conv1      conv2d 1x3x224...  direct          0.812          0.799    295.4
 
 from __future__ import annotations
 
-from typing import Literal
-
-from msgspec import Struct
 from rich.table import Table
 
+from tilewright.network.results import Comparison, NetworkRun
 from tilewright.report.table import plain_table
 
 _SHOWN_LABEL = 48
-
-
-class StageResult(Struct, frozen=True):
-    """One stage: `estimate_milliseconds` where the model chose it, and where it was measured the
-    median of its runs.
-    """
-
-    name: str
-    label: str
-    algorithm: str
-    estimate_milliseconds: float | None
-    measured_milliseconds: float | None = None
-    gflops: float | None = None
-
-
-class Comparison(Struct, frozen=True):
-    """Another computation of the same: the largest difference over the largest magnitude of an
-    output, and where it was timed its time and how many times faster ours is, round by round.
-    """
-
-    other: Literal["reference", "onnxruntime"]
-    version: str
-    largest_difference: float
-    milliseconds: float | None = None
-    speedup: float | None = None
-    spread: float | None = None
-
-
-class NetworkRun(Struct, frozen=True):
-    """The `--json` form of a network on this computer; `milliseconds`, where measured, is the
-    median of whole runs by `clock`.
-    """
-
-    network: str
-    machine: str
-    dtype: str
-    stages: tuple[StageResult, ...]
-    compile_seconds: float
-    constant_bytes: int
-    arena_bytes: int
-    milliseconds: float | None = None
-    gflops: float | None = None
-    clock: Literal["wall", "processor"] = "wall"
-    comparison: Comparison | None = None
-    output: str | None = None
 
 
 def network_table(found: NetworkRun) -> Table:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, assert_never
 
 from tilewright.common.errors import SimulationError
 from tilewright.machine import Machine
-from tilewright.simulate.kernel_level import KernelRun
+from tilewright.simulate.kernel.level import KernelRun
 from tilewright.simulate.trace import (
     Busy,
     CoreEvent,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from tilewright.cost.roofline import Roofline
@@ -138,8 +137,3 @@ class Explanation(Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     roofline: Roofline | None = None
     threads: int = 1
-
-
-def to_json(value: object) -> str:
-    """A value of this module as indented JSON text."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -16,7 +16,7 @@ from tilewright.ir.printer import print_program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import Candidate, NestChoice, Ranking, rank
 

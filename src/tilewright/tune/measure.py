@@ -18,7 +18,7 @@ from tilewright.common.errors import TilewrightError
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import Machine
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.executors import as_done
 from tilewright.tune.records import Records, Subject, subject
 from tilewright.tune.search import Candidate

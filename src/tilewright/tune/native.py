@@ -1,6 +1,6 @@
 """Timing generated code on this computer: programs or kernels in, seconds out.
 
-Contenders take turns and disturbed samples are thrown away (`targets.host.sampling`). All programs
+Contenders take turns and disturbed samples are thrown away (`tune.sampling`). All programs
 that are to be compared are timed in one interleaved run, since clocks drift.
 """
 
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.codegen.artifact import EMITS, LOADS, Artifact, BoundKernel
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import TilewrightError, ToolError
+from tilewright.common.errors import TilewrightError
 from tilewright.ir.parser import parse
 from tilewright.machine import Machine
-from tilewright.targets.base import Artifact, BoundKernel, NativeTarget
-from tilewright.targets.host.sampling import Contender, Protocol, interleaved, protocol_for
-from tilewright.targets.registry import find_target
+from tilewright.tune.sampling import Contender, Protocol, interleaved, protocol_for
 
 
 @dataclass(frozen=True)
@@ -66,20 +65,8 @@ def measured_seconds(
     return seconds
 
 
-def native_target(machine: Machine) -> NativeTarget:
-    """The machine's target; raises ToolError where the machine is not this computer."""
-    target = find_target(machine.target)
-    if not isinstance(target, NativeTarget):
-        raise ToolError(
-            f"machine {machine.name!r} is not this computer: its code cannot be timed here",
-            fix="simulate it",
-        )
-    return target
-
-
 def _bound_program(text: str, machine: Machine) -> BoundKernel:
-    target = find_target(machine.target)
-    return _bound(target.emit(parse(text), machine), machine)
+    return _bound(EMITS.required(machine).emit(parse(text), machine), machine)
 
 
 def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:
@@ -90,7 +77,7 @@ def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:
         for t in artifact.tensors
         if t.is_given
     }
-    return native_target(machine).load(artifact, machine).bind(inputs)
+    return LOADS.required(machine, "simulate it").load(artifact, machine).bind(inputs)
 
 
 def _timed(kernels: Sequence[BoundKernel], protocol: Protocol, threads: int) -> list[float]:

@@ -20,8 +20,8 @@ from tilewright.papers.swdnn.batch_aware import (
 )
 from tilewright.papers.swdnn.measured import MeasuredRow
 from tilewright.passes.allocate_buffers import allocate_buffers
-from tilewright.simulate.kernel_level import simulate
-from tilewright.targets.sw26010 import TARGET
+from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated_many
 
 MACHINE = load_machine("sw26010")
@@ -67,7 +67,7 @@ def test_its_generated_code_computes_the_convolution() -> None:
         program = allocate_buffers(
             batch_aware_program(part), MACHINE.spm_available_bytes, spm.alignment_bytes
         )
-        runs.append((TARGET.emit(program, MACHINE), inputs))
+        runs.append((CODE.emit(program, MACHINE), inputs))
         expected.append(result)
     for found, result in zip(run_emulated_many(runs), expected, strict=True):
         assert isinstance(found, dict), found

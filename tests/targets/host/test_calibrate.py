@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import F32, FLOATS
 from tilewright.common.errors import ScheduleError
-from tilewright.targets.fitting import fit_relative
 from tilewright.targets.host import calibrate
 from tilewright.targets.host.calibrate import KernelSample, measure_host
 from tilewright.targets.host.detect import detect_host
@@ -21,7 +21,7 @@ from tilewright.targets.host.probes import (
     load_probes,
     peak_flops_per_call,
 )
-from tilewright.targets.host.sampling import Protocol
+from tilewright.tune.sampling import Protocol
 
 HURRIED = Protocol(rounds=1, sample_seconds=2e-5, share=0.0, patience=1)
 

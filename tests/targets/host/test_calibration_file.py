@@ -17,7 +17,7 @@ from tilewright.targets.host.calibrate import (
     KernelTiming,
     Measurements,
 )
-from tilewright.targets.host.calibration_file import (
+from tilewright.targets.host.calibration_description import (
     calibration_path,
     calibration_text,
     copy_rule,

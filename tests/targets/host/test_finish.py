@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from support.candidates import Case, cases
 from support.examples import examples
 from support.native import NATIVE_HOSTS, QUICK, flags_for
+from tilewright.codegen.artifact import Array, Artifact
+from tilewright.codegen.c.compiler import compiled
 from tilewright.common.errors import ProgramError
 from tilewright.compiler.checking import program_inputs, random_operands
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.base import Array, Artifact
-from tilewright.targets.c_compiler import compiled
-from tilewright.targets.host import TARGET
+from tilewright.targets.host.code import CODE
 from tilewright.targets.host.epilogue import Bias, Relu, Residual
 from tilewright.targets.host.finish import PLAIN, Border, Finish, can_finish, pays
 from tilewright.targets.host.run import LoadedKernel
@@ -95,7 +95,7 @@ def test_finished_sums_are_those_of_a_pass_over_the_plain_result(algorithm: str)
         for number, one in enumerate(batch):
             program = one.case.candidate.program(one.case.machine)
             pair = [
-                TARGET.emit(replace(program, name=f"{word}{number}"), one.case.machine, finish)
+                CODE.emit(replace(program, name=f"{word}{number}"), one.case.machine, finish)
                 for word, finish in (("plain", PLAIN), ("finished", one.finish))
             ]
             pairs.append((one, program, *pair))
@@ -143,7 +143,7 @@ def product():
 
 def test_sums_are_finished_by_the_last_part_of_k_alone(golden) -> None:
     finish = Finish((Bias(), Residual(), Relu(0.25)))
-    artifact = TARGET.emit(parse(IN_PLACE), load_machine("host_avx2"), finish)
+    artifact = CODE.emit(parse(IN_PLACE), load_machine("host_avx2"), finish)
     text = artifact.files["product.c"]
     golden("finished_entry.c", text[text.index("void product(") :])
     assert [t.name for t in artifact.tensors] == ["a", "bias0", "residual1", "b", "c"]
@@ -151,9 +151,9 @@ def test_sums_are_finished_by_the_last_part_of_k_alone(golden) -> None:
 
 def test_a_kernel_may_take_any_number_of_tensors() -> None:
     machine, finish = load_machine("host_portable"), Finish((Residual(),) * 9)
-    artifact = TARGET.emit(parse(IN_PLACE), machine, finish)
+    artifact = CODE.emit(parse(IN_PLACE), machine, finish)
     given = {t.name: np.ones(t.shape, np.float32) for t in artifact.tensors if t.is_given}
-    assert (TARGET.run(artifact, machine, given)["c"] == 64 + 9).all()
+    assert (CODE.run(artifact, machine, given)["c"] == 64 + 9).all()
 
 
 def test_results_that_go_through_a_buffer_are_not_finished() -> None:
@@ -201,7 +201,7 @@ def pixels():
 
 def test_all_pixels_of_an_image_go_around_a_border_unless_they_are_zeroed_first(golden) -> None:
     finish = Finish((Residual(),), Border(1, 1, 1, 1))
-    artifact = TARGET.emit(parse(PIXELS), load_machine("host_avx2"), finish)
+    artifact = CODE.emit(parse(PIXELS), load_machine("host_avx2"), finish)
     text = artifact.files["pixels.c"]
     golden("bordered_entry.c", text[text.index("void pixels(") :])
     loop = "    for pixel in range(2):\n"
@@ -211,4 +211,4 @@ def test_all_pixels_of_an_image_go_around_a_border_unless_they_are_zeroed_first(
     assert not can_finish(parse(alone), finish)
     assert can_finish(parse(alone), Finish((Residual(),)))
     with pytest.raises(ProgramError, match="nothing can be done to it on the way"):
-        TARGET.emit(parse(alone), load_machine("host_avx2"), finish)
+        CODE.emit(parse(alone), load_machine("host_avx2"), finish)

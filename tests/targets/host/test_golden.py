@@ -8,7 +8,7 @@ from __future__ import annotations
 from support.host_programs import COPIES
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.host import TARGET
+from tilewright.targets.host.code import CODE
 
 CONSTANTS = """\
 def constants():
@@ -35,7 +35,7 @@ def entry(text: str, name: str) -> str:
 
 
 def test_copies_are_packed_on_the_way(golden):
-    artifact = TARGET.emit(parse(COPIES), load_machine("host"))
+    artifact = CODE.emit(parse(COPIES), load_machine("host"))
     golden("copies.h", artifact.files["copies.h"])
     golden("copies_entry.c", entry(artifact.files["copies.c"], "copies"))
     golden("Makefile", artifact.files["Makefile"])
@@ -43,6 +43,6 @@ def test_copies_are_packed_on_the_way(golden):
 
 
 def test_constants_are_packed_once(golden):
-    artifact = TARGET.emit(parse(CONSTANTS), load_machine("host"))
+    artifact = CODE.emit(parse(CONSTANTS), load_machine("host"))
     golden("constants.h", artifact.files["constants.h"])
     golden("constants_entry.c", entry(artifact.files["constants.c"], "constants"))

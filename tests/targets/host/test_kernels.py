@@ -15,9 +15,9 @@ from tilewright.machine import Machine, load_machine
 from tilewright.ops import gemm
 from tilewright.passes.allocate_buffers import buffer_bytes
 from tilewright.seeds.space import seeds_for
+from tilewright.targets.host.code import CODE
 from tilewright.targets.host.instruction_sets import AVX2
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.target import TARGET
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import Candidate, rank
 
@@ -63,8 +63,8 @@ def test_panels_of_b_may_be_larger_than_the_second_cache(threads: int) -> None:
     program = chosen.program(machine)
     operands = random_operands(op, "integers", 0)
     inputs = program_inputs(op, seed, program, operands)
-    artifact = TARGET.emit(program, machine)
-    found = operator_result(op, seed, program, TARGET.run(artifact, machine, inputs))
+    artifact = CODE.emit(program, machine)
+    found = operator_result(op, seed, program, CODE.run(artifact, machine, inputs))
     assert "tw_pack_f32_6(" in artifact.files[f"{artifact.name}.c"]
     np.testing.assert_array_equal(found, operands[0] @ operands[1])
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.common.errors import ToolError
-from tilewright.targets.host import sampling
-from tilewright.targets.host.sampling import (
+from tilewright.tune import sampling
+from tilewright.tune.sampling import (
     Contender,
     Protocol,
     Sample,

@@ -9,9 +9,9 @@ import subprocess
 import pytest
 
 from support.fences import FENCE
+from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import F32, F64
 from tilewright.common.errors import ToolError
-from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.instruction_sets import vector_text
 from tilewright.targets.host.microkernel import Microkernel
 from tilewright.targets.host.microkernel_text import emit_microkernel

@@ -16,7 +16,7 @@ from tilewright.compiler.checking import random_operands
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
-from tilewright.targets.host import TARGET
+from tilewright.targets.host.code import CODE
 
 NEAR, FAR = "33554432", "256"
 """Bytes of the last cache: more than any result here, less than nearly every one."""
@@ -67,14 +67,14 @@ def test_what_a_cache_keeps_is_not_streamed(batch: list[Case]) -> None:
 def test_a_product_in_place_is_streamed_beyond_the_last_cache() -> None:
     for last_cache_bytes, streamed in ((NEAR, False), (FAR, True)):
         machine = hosts(last_cache_bytes)[0]
-        source = TARGET.emit(parse(IN_PLACE), machine).files["in_place.c"]
+        source = CODE.emit(parse(IN_PLACE), machine).files["in_place.c"]
         assert ("tw_stream_f32(z" in source) == (streamed and machine.core.vector_lanes > 2)
         assert ("_mm_sfence();\n}" in source) == (streamed and machine.core.vector_lanes > 2)
 
 
 def test_what_is_added_to_is_not_streamed() -> None:
     program = IN_PLACE.replace("value=0.0", "value=1.0")
-    source = TARGET.emit(parse(program), hosts(FAR)[0]).files["in_place.c"]
+    source = CODE.emit(parse(program), hosts(FAR)[0]).files["in_place.c"]
     assert "tw_stream_f32(z" not in source
 
 
@@ -92,5 +92,5 @@ def test_winograd_streams_whole_tiles_beyond_the_last_cache(
 def test_a_result_beyond_the_last_cache_is_streamed() -> None:
     for last_cache_bytes, streamed in ((NEAR, False), (FAR, True)):
         machine = hosts(last_cache_bytes)[0]
-        source = TARGET.emit(parse(COPIES), machine).files["copies.c"]
+        source = CODE.emit(parse(COPIES), machine).files["copies.c"]
         assert ("tw_stream_rows_f32(" in source) == (streamed and machine.core.vector_lanes > 2)

@@ -21,14 +21,14 @@ from support.native import (
     flags_for,
     native_results,
 )
+from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.compiler.checking import random_operands
 from tilewright.ir.nodes import Barrier, For, If, Stmt, Transfer, Wait
 from tilewright.ir.printer import print_head
 from tilewright.ir.threads import parts_of
-from tilewright.targets.base import Artifact
-from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.emit_header import stored_elements
 from tilewright.targets.host.emit_threads import OPENMP_FLAG
 

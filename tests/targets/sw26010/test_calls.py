@@ -11,7 +11,7 @@ from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, Wait, at
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated
 
 MACHINE = load_machine("sw26010")
@@ -38,7 +38,7 @@ def program(calls: str, parameters: str = "") -> Program:
 
 def statement(calls: str) -> str:
     """What stands between the wait for the input and the put, on one line."""
-    text = TARGET.emit(program(calls), MACHINE).files["calls_slave.c"]
+    text = CODE.emit(program(calls), MACHINE).files["calls_slave.c"]
     behind = text.split("dma_wait(&p_reply[0], p_issued[0]);")[1]
     return " ".join(behind.split("/* put")[0].split())
 
@@ -96,7 +96,7 @@ def test_elementwise(calls, expected):
 def test_elementwise_meaning(calls):
     tested = program(calls)
     inputs = {"x": np.random.default_rng(2).integers(-9, 10, (64, 64)).astype(np.float64)}
-    outputs = run_emulated(TARGET.emit(tested, MACHINE), inputs)
+    outputs = run_emulated(CODE.emit(tested, MACHINE), inputs)
     np.testing.assert_array_equal(outputs["y"], interpret(tested, inputs)["y"])
 
 
@@ -149,13 +149,13 @@ def test_elementwise_meaning(calls):
 )
 def test_refusals(calls, message):
     with pytest.raises(TilewrightError) as caught:
-        TARGET.emit(program(calls), MACHINE)
+        CODE.emit(program(calls), MACHINE)
     assert str(caught.value) == message
 
 
 def test_a_program_with_parameters():
     with pytest.raises(ProgramError) as caught:
-        TARGET.emit(program('fill(q[0](shape=(n,), roles="a"), value=0)', "n"), MACHINE)
+        CODE.emit(program('fill(q[0](shape=(n,), roles="a"), value=0)', "n"), MACHINE)
     assert str(caught.value) == (
         "program 'calls' still has parameters: n; instantiate it before code is generated"
     )
@@ -166,7 +166,7 @@ def test_a_program_of_an_earlier_stage():
         'def seed():\n    y: tensor("f64", "output", n=64)\n    fill(y[at(0, 64)]("a"), value=0)\n'
     )
     with pytest.raises(ProgramError) as caught:
-        TARGET.emit(seed, MACHINE)
+        CODE.emit(seed, MACHINE)
     assert str(caught.value) == (
         "fill works on tensor 'y' in main memory; stage its operands in the scratchpad first"
     )
@@ -175,7 +175,7 @@ def test_a_program_of_an_earlier_stage():
 def test_a_buffer_without_address():
     text = 'def bare():\n    p: buffer("f64", 64)\n    barrier()\n'
     with pytest.raises(ProgramError) as caught:
-        TARGET.emit(parse(text), MACHINE)
+        CODE.emit(parse(text), MACHINE)
     assert str(caught.value) == (
         "buffer 'p' has no address in the scratchpad; run the buffer allocation pass first"
     )
@@ -195,7 +195,7 @@ def test_hostile_names_are_words_in_the_code():
         Wait(buffer.name, Const(0)),
     )
     hostile = Program("../../while", (), (x, y), (buffer,), body)
-    artifact = TARGET.emit(hostile, MACHINE)
+    artifact = CODE.emit(hostile, MACHINE)
     assert artifact.name == "while_"
     assert "system(" not in "".join(artifact.files.values())
     given = np.arange(64.0)

@@ -24,7 +24,7 @@ from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
 
 MACHINE = load_machine("sw26010")
@@ -42,7 +42,7 @@ TRANSFORMS = [
 def assert_meaning(programs: list[Program]) -> None:
     """Every program gives, emulated, exactly what the interpreter gives."""
     inputs = [integer_inputs(p, seed) for seed, p in enumerate(programs)]
-    cases = [(TARGET.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
+    cases = [(CODE.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
     for program, given, result in zip(programs, inputs, run_emulated_many(cases), strict=True):
         assert not isinstance(result, SimulationError), result
         expected = interpret(program, given)
@@ -66,14 +66,14 @@ def test_winograd_transforms():
 def test_gemm_is_numpys_product():
     program = parse(GEMM)
     inputs = integer_inputs(program)
-    outputs = run_emulated(TARGET.emit(program, MACHINE), inputs)
+    outputs = run_emulated(CODE.emit(program, MACHINE), inputs)
     np.testing.assert_array_equal(outputs["c"], inputs["a"] @ inputs["b"])
 
 
 def test_tiles_grow_and_shrink_in_place():
     programs = [parse(REPACK), parse(REPACK_MIXED)]
     inputs = [integer_inputs(p) for p in programs]
-    cases = [(TARGET.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
+    cases = [(CODE.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
     grown, mixed = run_emulated_many(cases)
     assert isinstance(grown, dict)
     assert isinstance(mixed, dict)
@@ -93,7 +93,7 @@ def test_random_floats_are_within_rounding():
         n: generator.standard_normal(a.shape).astype(a.dtype)
         for n, a in integer_inputs(program).items()
     }
-    y = run_emulated(TARGET.emit(program, MACHINE), inputs)["y"]
+    y = run_emulated(CODE.emit(program, MACHINE), inputs)["y"]
     exact = inputs["x"].astype(float) @ inputs["w"].T.astype(float) + 2.0
     bound = 40 * np.finfo(np.float32).eps * (np.abs(inputs["x"]) @ np.abs(inputs["w"].T) + 2.0)
     assert np.all(np.abs(y - exact) <= bound)
@@ -103,7 +103,7 @@ def test_a_failing_case_leaves_the_others_alone():
     program = parse(UNEVEN)
     broken = parse(UNEVEN.replace("x[at(rid * 8,", "x[at(rid * 9,", 1))
     inputs = integer_inputs(program)
-    cases = [(TARGET.emit(p, MACHINE), inputs) for p in (program, broken, program)]
+    cases = [(CODE.emit(p, MACHINE), inputs) for p in (program, broken, program)]
     first, failed, last = run_emulated_many(cases)
     assert isinstance(failed, SimulationError)
     for result in (first, last):
@@ -113,7 +113,7 @@ def test_a_failing_case_leaves_the_others_alone():
 
 def test_the_artifacts_own_primitives_are_run():
     program = parse(REPACK)
-    artifact = TARGET.emit(program, MACHINE)
+    artifact = CODE.emit(program, MACHINE)
     source = artifact.files["tw_primitives.c"]
     assert source.count("tile[source + i] : 0;") == 2
     changed = source.replace("tile[source + i] : 0;", "tile[source + i] : 7;")
@@ -142,5 +142,5 @@ def test_no_cases_no_results():
 )
 def test_inputs_are_checked(inputs, message):
     with pytest.raises(ShapeError) as caught:
-        run_emulated(TARGET.emit(parse(UNEVEN), MACHINE), inputs)
+        run_emulated(CODE.emit(parse(UNEVEN), MACHINE), inputs)
     assert str(caught.value) == message

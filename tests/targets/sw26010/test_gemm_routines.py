@@ -14,7 +14,7 @@ from tilewright.ir.visit import instantiate
 from tilewright.isa import load_table
 from tilewright.machine import load_machine
 from tilewright.seeds.space import seeds_for
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, routine_name
 from tilewright.targets.sw26010.emulate import run_emulated
 from tilewright.targets.sw26010.gemm_instances import gemm_instances
@@ -61,7 +61,7 @@ def test_every_routine_of_the_emitted_text_is_exact_and_keeps_what_c_expects(nam
     routines = distinct_routines(OPERATORS[name])
     assert routines
     for instance, program in list(routines.items())[:2]:
-        text = TARGET.emit(program, MACHINE).files[f"{program.name}_gemm.S"]
+        text = CODE.emit(program, MACHINE).files[f"{program.name}_gemm.S"]
         run = run_routine(text, routine_name(program.name, instance), instance, TABLE)
         assert run.exact, instance.symbol
         assert run.keeps_registers, instance.symbol
@@ -211,7 +211,7 @@ def test_a_product_without_extent_has_its_function_too():
         'w_tile[0](shape=(8, 32), roles="kn"), vector="n"'
     )
     assert gemm_instances(empty, MACHINE) == ()
-    artifact = TARGET.emit(empty, MACHINE)
+    artifact = CODE.emit(empty, MACHINE)
     assert "spm_gemm_f64(" in artifact.files["product_slave.c"]
     assert "void spm_gemm_f64(" in artifact.files["spm_gemm.c"]
     assert "void spm_gemm_f32(" not in artifact.files["spm_gemm.c"]
@@ -224,7 +224,7 @@ def test_a_product_without_extent_has_its_function_too():
 def emulated_report(before, after):
     """What the emulation says about a packing program with one text changed."""
     program = product(PACKING + 'vector="n", workspace="space"')
-    artifact = TARGET.emit(program, MACHINE)
+    artifact = CODE.emit(program, MACHINE)
     text = artifact.files["product_slave.c"]
     assert before in text
     files = {**artifact.files, "product_slave.c": text.replace(before, after)}

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.explicit_programs import GEMM, REGIONS, REPACK, SHARED, UNEVEN
+from tilewright.codegen.artifact import write_artifact
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.base import write_artifact
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulation_build import emulation_sources
 
 MACHINE = load_machine("sw26010")
@@ -21,7 +21,7 @@ PROGRAMS = {p.name: p for p in map(parse, (GEMM, REGIONS, UNEVEN, REPACK, SHARED
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_slave(name, golden):
-    artifact = TARGET.emit(PROGRAMS[name], MACHINE)
+    artifact = CODE.emit(PROGRAMS[name], MACHINE)
     golden(f"{name}_slave.c", artifact.files[f"{name}_slave.c"])
 
 
@@ -29,20 +29,20 @@ def test_slave(name, golden):
     "name", ["gemm.h", "gemm_host.c", "spm_gemm.h", "spm_gemm.c", "gemm_gemm.S", "Makefile"]
 )
 def test_other_files(name, golden):
-    golden(name, TARGET.emit(PROGRAMS["gemm"], MACHINE).files[name])
+    golden(name, CODE.emit(PROGRAMS["gemm"], MACHINE).files[name])
 
 
 def test_scratch_tensors_are_the_hosts(golden):
-    golden("shared_host.c", TARGET.emit(PROGRAMS["shared"], MACHINE).files["shared_host.c"])
+    golden("shared_host.c", CODE.emit(PROGRAMS["shared"], MACHINE).files["shared_host.c"])
 
 
 @pytest.mark.parametrize("name", ["tw_primitives.h", "tw_primitives.c"])
 def test_primitives(name, golden):
-    golden(name, TARGET.emit(PROGRAMS["gemm"], MACHINE).files[name])
+    golden(name, CODE.emit(PROGRAMS["gemm"], MACHINE).files[name])
 
 
 def test_emission_is_reproducible():
-    first, second = (TARGET.emit(PROGRAMS["gemm"], MACHINE) for _ in range(2))
+    first, second = (CODE.emit(PROGRAMS["gemm"], MACHINE) for _ in range(2))
     assert first == second
 
 
@@ -55,7 +55,7 @@ def test_the_code_is_clean_c89(tmp_path: Path):
         (tmp_path / "emulation" / name).write_text(text)
     flags = ["-std=gnu89", "-Wall", "-Wextra", "-Wdeclaration-after-statement", "-Werror"]
     for program in PROGRAMS.values():
-        artifact = TARGET.emit(program, MACHINE)
+        artifact = CODE.emit(program, MACHINE)
         write_artifact(artifact, tmp_path / artifact.name)
         sources = [str(tmp_path / artifact.name / n) for n in artifact.files if n.endswith(".c")]
         command = [compiler, *flags, f"-I{tmp_path / 'emulation'}", "-fsyntax-only", *sources]

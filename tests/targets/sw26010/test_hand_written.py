@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import SimulationError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.base import Artifact
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated
 
 FRAME = """\
@@ -30,7 +30,7 @@ X = np.arange(256.0).reshape(64, 4)
 
 def by_hand(lines: str) -> Artifact:
     """The frame's generated code with `lines` of C between its get and its put."""
-    artifact = TARGET.emit(parse(FRAME), load_machine("sw26010"))
+    artifact = CODE.emit(parse(FRAME), load_machine("sw26010"))
     name = "by_hand_slave.c"
     text = artifact.files[name].replace("    athread_syn(ARRAY_SCOPE, 0xffff);\n", lines)
     text = text.replace("#include <dma.h>", "#include <dma.h>\n#include <simd.h>")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from support.explicit_programs import GEMM, REGIONS, REPACK, UNEVEN, integer_inputs
+from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import SimulationError, ToolError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.base import Artifact
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
 
 MACHINE = load_machine("sw26010")
@@ -33,8 +33,8 @@ class Case:
     def artifact(self) -> Artifact:
         if not self.in_generated:
             assert self.before in self.program
-            return TARGET.emit(parse(self.program.replace(self.before, self.after)), MACHINE)
-        artifact = TARGET.emit(parse(self.program), MACHINE)
+            return CODE.emit(parse(self.program.replace(self.before, self.after)), MACHINE)
+        artifact = CODE.emit(parse(self.program), MACHINE)
         name = f"{artifact.name}_slave.c"
         assert self.before in artifact.files[name]
         changed = artifact.files[name].replace(self.before, self.after, 1)
@@ -251,7 +251,7 @@ def test_buffers_that_do_not_fit_do_not_compile():
 def test_a_missing_compiler(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(ToolError) as caught:
-        run_emulated(TARGET.emit(parse(GEMM), MACHINE), integer_inputs(parse(GEMM)))
+        run_emulated(CODE.emit(parse(GEMM), MACHINE), integer_inputs(parse(GEMM)))
     assert str(caught.value) == (
         "the emulation needs a C compiler, 'no-such-compiler' is not installed; "
         "install gcc or clang, or name one in the environment variable CC"
@@ -262,7 +262,7 @@ def test_a_cache_folder_that_cannot_be_made(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(ToolError) as caught:
-        run_emulated(TARGET.emit(parse(GEMM), MACHINE), integer_inputs(parse(GEMM)))
+        run_emulated(CODE.emit(parse(GEMM), MACHINE), integer_inputs(parse(GEMM)))
     assert str(caught.value) == (
         f"the emulation cannot keep compiled files in {tmp_path / 'file' / 'tilewright'}: "
         "Not a directory; set XDG_CACHE_HOME to a folder that can be written"

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.codegen.c.expression import Scope
+from tilewright.codegen.transfer_plan import plan_transfer
 from tilewright.common.errors import CapacityError, ProgramError, SimulationError
 from tilewright.common.expr import Const
 from tilewright.common.expr_parser import parse_expr
@@ -14,11 +16,9 @@ from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, at
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.targets.c_expression import Scope
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated_many
 from tilewright.targets.sw26010.names import core_scope
-from tilewright.targets.transfer_plan import plan_transfer
 
 MACHINE = load_machine("sw26010")
 SCOPE = core_scope(MACHINE)
@@ -122,7 +122,7 @@ def copying():
 )
 def test_limits_of_the_hardware(overrides, program, message):
     with pytest.raises(CapacityError) as caught:
-        TARGET.emit(program, load_machine("sw26010", overrides))
+        CODE.emit(program, load_machine("sw26010", overrides))
     assert str(caught.value) == message
 
 
@@ -177,7 +177,7 @@ def test_random_regions_and_permutations():
     for p in programs:
         shape = tuple(int(str(e)) for e in p.tensor("x").shape)
         inputs.append({"x": generator.standard_normal(shape).astype(types[p.tensor("x").dtype])})
-    cases = [(TARGET.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
+    cases = [(CODE.emit(p, MACHINE), i) for p, i in zip(programs, inputs, strict=True)]
     for program, given, result in zip(programs, inputs, run_emulated_many(cases), strict=True):
         assert not isinstance(result, SimulationError), result
         np.testing.assert_array_equal(result["y"], interpret(program, given)["y"])

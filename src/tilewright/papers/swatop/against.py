@@ -23,7 +23,7 @@ from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_sche
 from tilewright.papers.swdnn.fixed_plans import best_plan
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 from tilewright.partition import split
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import choose
 
 IMPLICIT, LIBRARY = "implicit", "library"

@@ -29,7 +29,7 @@ from tilewright.papers.model import Result, Row, compare
 from tilewright.papers.swatop.listings import listing2_unaligned
 from tilewright.papers.swatop.schedules import Setting, setting
 from tilewright.seeds.space import seeds_for
-from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.search import Candidate, rank
 
 TITLE = "boundaries of matrix products: lightweight padding against copying whole operands"

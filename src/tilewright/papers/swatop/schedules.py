@@ -20,7 +20,7 @@ from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.papers.lab import Lab
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
-from tilewright.simulate.kernel_level import KernelRun, simulate
+from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.choose import choose, shared_operands
 from tilewright.tune.fit import main_memory_bytes
 from tilewright.tune.search import Candidate, rank

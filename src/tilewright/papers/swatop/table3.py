@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from tilewright.codegen.artifact import EMITS
 from tilewright.graph.zoo import network
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d
@@ -23,8 +24,7 @@ from tilewright.papers.model import Result, Row, compare
 from tilewright.papers.swatop.figure9 import piece_of
 from tilewright.papers.swatop.schedules import Setting, setting
 from tilewright.seeds.space import Seed, seeds_for
-from tilewright.simulate.kernel_level import simulate
-from tilewright.targets.registry import find_target
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import Ranking, rank
 
@@ -105,7 +105,7 @@ def _emit(rankings: Sequence[Ranking], machine: Machine) -> None:
     """The code of the best candidate of each layer."""
     for ranking in rankings:
         if ranking.best:
-            find_target(machine.target).emit(ranking.best[0].program(machine), machine)
+            EMITS.required(machine).emit(ranking.best[0].program(machine), machine)
 
 
 def _simulated(layers: Sequence[Layer], machine: Machine, count: int) -> tuple[int, list[float]]:

@@ -24,7 +24,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Conv2d, conv2d
 from tilewright.seeds.conv2d_swdnn import BATCH_BLOCK, IMAGE_BLOCK, LANES
 from tilewright.seeds.steps import Stage
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import choose
 from tilewright.tune.search import Candidate
 

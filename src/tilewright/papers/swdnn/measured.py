@@ -19,7 +19,7 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Result, Row, compare, deviation_summary
 from tilewright.papers.swdnn.batch_aware import BatchAware, batch_aware_program
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 
 TITLE = "measured swDNN kernels on four core groups"
 MACHINE = "sw26010_measured"

@@ -21,7 +21,7 @@ from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.papers.swdnn.fixed_plans import SEEDS, best_plan, layer
-from tilewright.simulate.kernel_level import simulate
+from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import Option, choose
 from tilewright.tune.search import Candidate
 

@@ -1,5 +1,5 @@
 """The CPU of this computer as a machine: C with vector instructions, compiled and run natively."""
 
-from tilewright.targets.host.target import TARGET
+from tilewright.machine.family import Family
 
-__all__ = ["TARGET"]
+TARGET = Family("host", __name__)

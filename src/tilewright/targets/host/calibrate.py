@@ -16,9 +16,9 @@ from itertools import product
 
 import numpy as np
 
+from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import FLOATS, DType
 from tilewright.common.progress import Progress, silent
-from tilewright.targets.fitting import fit_relative
 from tilewright.targets.host.detect import HostDescription
 from tilewright.targets.host.kernel_speed import (
     Extents,
@@ -35,7 +35,7 @@ from tilewright.targets.host.probes import (
     load_probes,
     peak_flops_per_call,
 )
-from tilewright.targets.host.sampling import (
+from tilewright.tune.sampling import (
     DEFAULT_PROTOCOL,
     Contender,
     Protocol,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.codegen.artifact import Panels
+from tilewright.codegen.c.elementwise_calls import CallContext
+from tilewright.codegen.c.expression import bounds_of
+from tilewright.codegen.transfer_plan import TransferPlan, plan_transfer
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.expr import Const, Expr, Var, evaluate, minimum, product
 from tilewright.ir.nodes import Range, Transfer
-from tilewright.targets.base import Panels
-from tilewright.targets.c_expression import bounds_of
-from tilewright.targets.elementwise_calls import CallContext
 from tilewright.targets.host.links import block_of, outside_of, rounded_depth
-from tilewright.targets.transfer_plan import TransferPlan, plan_transfer
 
 
 def copy_function(kind: DType) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.codegen.artifact import TensorInfo
+from tilewright.codegen.c.names import Naming
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
-from tilewright.targets.base import TensorInfo
-from tilewright.targets.c_names import Naming
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.emit_threads import THREAD, THREADS
 
 PACKED = "packed"

@@ -12,6 +12,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import assert_never
 
+from tilewright.codegen.artifact import BufferInfo, TensorInfo
+from tilewright.codegen.c.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
+from tilewright.codegen.c.elementwise_text import integer_arithmetic, static_primitives
+from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
+from tilewright.codegen.c.names import Naming
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, product
@@ -21,12 +27,6 @@ from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Tr
 from tilewright.ir.threads import meets_inside
 from tilewright.ir.visit import walk
 from tilewright.ir.winograd import points_of
-from tilewright.targets.base import BufferInfo, TensorInfo
-from tilewright.targets.c_expression import Scope, bounds_of, c_expression
-from tilewright.targets.c_names import Naming
-from tilewright.targets.c_writer import CWriter
-from tilewright.targets.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
-from tilewright.targets.elementwise_text import integer_arithmetic, static_primitives
 from tilewright.targets.host.ahead import Ahead
 from tilewright.targets.host.emit_copy import (
     Packing,

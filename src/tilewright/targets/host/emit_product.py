@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.common.expr import Const, substitute
-from tilewright.targets.elementwise_calls import CallContext
 from tilewright.targets.host.products import Product
 
 

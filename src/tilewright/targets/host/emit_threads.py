@@ -8,9 +8,9 @@ barrier unless who compiles the code says otherwise.
 
 from __future__ import annotations
 
+from tilewright.codegen.c.writer import CWriter
 from tilewright.ir.nodes import Call, For, Program, Stmt, Tile, Transfer
 from tilewright.ir.visit import walk
-from tilewright.targets.c_writer import CWriter
 
 PART, THREAD, THREADS, OWN = "tw_part", "tw_thread", "tw_threads", "tw_own"
 TEAM = "TW_TEAM"

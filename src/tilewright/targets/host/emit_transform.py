@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tilewright.codegen.c.elementwise_calls import CallContext
+from tilewright.codegen.c.loop_nest import view_offset
+from tilewright.codegen.c.winograd_text import transform_name
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr, product
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.winograd import points_of
-from tilewright.targets.elementwise_calls import CallContext
 from tilewright.targets.host.finish import NO_BORDER, PLAIN, Finish, arguments_of
 from tilewright.targets.host.instruction_sets import InstructionSet
 from tilewright.targets.host.transform_text import Direction, Transform
-from tilewright.targets.loop_nest import view_offset
-from tilewright.targets.winograd_text import transform_name
 
 _DIRECTIONS: dict[str, Direction] = {"winograd_input": "input", "winograd_output": "output"}
 _PIXELS, _POINTS = "rcqp", "xtqp"

@@ -18,7 +18,7 @@ from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, Microkernel, row_counts
 from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library
-from tilewright.targets.host.sampling import Contender
+from tilewright.tune.sampling import Contender
 
 _REPEAT = """\
 /* Calls the kernel `calls` times; B moves on by `step` elements and begins anew after `sets`. */

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product as combinations
 
+from tilewright.codegen.artifact import Panels
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, product, round_up, substitute
 from tilewright.ir.chains import Chain
 from tilewright.ir.matrix import Matrix
 from tilewright.ir.nodes import View
-from tilewright.targets.base import Panels
 
 
 @dataclass(frozen=True)

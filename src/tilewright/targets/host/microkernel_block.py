@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.targets.c_writer import CWriter
+from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.epilogue import Place, Residual, applied, parameter, parameters
 from tilewright.targets.host.microkernel import LINE_BYTES, Microkernel
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tilewright.targets.c_writer import CWriter
+from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.epilogue import advanced
 from tilewright.targets.host.microkernel import LINE_BYTES, SET_BYTES, Microkernel, row_counts
 from tilewright.targets.host.microkernel_block import (

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from tilewright.targets.c_compiler import compiled, processor_flags
+from tilewright.codegen.c.compiler import compiled, processor_flags
 from tilewright.targets.host.instruction_sets import (
     INSTRUCTION_SETS,
     InstructionSet,

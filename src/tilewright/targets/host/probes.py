@@ -20,7 +20,7 @@ from tilewright.common.errors import ToolError
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import load_library
-from tilewright.targets.host.sampling import Contender
+from tilewright.tune.sampling import Contender
 
 CHAIN_ADDITIONS = 1024
 """Cycles of one call of the clock probe: each addition waits for the one before."""

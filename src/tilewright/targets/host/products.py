@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tilewright.codegen.artifact import Panels
+from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
@@ -18,8 +20,6 @@ from tilewright.ir.chains import Chain, chains_of
 from tilewright.ir.matrix import as_view, product_forms
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
 from tilewright.machine import Machine
-from tilewright.targets.base import Panels
-from tilewright.targets.c_expression import Scope, bounds_of
 from tilewright.targets.host.emit_threads import OPENMP_FLAG
 from tilewright.targets.host.epilogue import Along, Bias
 from tilewright.targets.host.finish import (

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.common.dtypes import F32, dtype
 from tilewright.common.errors import ShapeError, ToolError
 from tilewright.machine import Machine
-from tilewright.targets.base import Array, Artifact, TensorInfo
 from tilewright.targets.host.emit_header import stored_elements
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import load_library, native_instruction_sets

@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.ir.shared_sums import Sum, shared_sums
 from tilewright.ir.winograd import Matrix, transforms
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.epilogue import Bias, Place, Step, applied, parameter
 from tilewright.targets.host.microkernel import LINE_BYTES
 

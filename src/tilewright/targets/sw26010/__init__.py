@@ -1,5 +1,5 @@
 """Sunway SW26010: 64 cores with scratchpads, DMA and register communication; emits athread C."""
 
-from tilewright.targets.sw26010.target import TARGET
+from tilewright.machine.family import Family
 
-__all__ = ["TARGET"]
+TARGET = Family("sw26010", __name__)

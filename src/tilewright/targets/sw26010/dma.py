@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tilewright.codegen.c.expression import Scope, bounds_of
+from tilewright.codegen.transfer_plan import TransferPlan
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError
 from tilewright.ir.nodes import Tensor
 from tilewright.machine import Machine
-from tilewright.targets.c_expression import Scope, bounds_of
-from tilewright.targets.transfer_plan import TransferPlan
 
 
 def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Scope) -> None:

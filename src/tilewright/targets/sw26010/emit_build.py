@@ -7,8 +7,8 @@ artifact's own, so that a program can link several artifacts.
 
 from __future__ import annotations
 
+from tilewright.codegen.artifact import BuildPlan, BuildStep
 from tilewright.common.dtypes import FLOATS
-from tilewright.targets.base import BuildPlan, BuildStep
 from tilewright.targets.sw26010.names import Naming
 
 COMPILER = "sw5cc"

@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
+from tilewright.codegen.c.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
+from tilewright.codegen.c.winograd_text import TILES_OF_CORES
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, product
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
 from tilewright.ir.winograd import TEXTBOOK_POINTS
-from tilewright.targets.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
-from tilewright.targets.winograd_text import TILES_OF_CORES
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
 _ORDERS = {"row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}

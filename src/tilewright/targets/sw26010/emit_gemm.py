@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.gemm_instances import GemmInstance
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
 from tilewright.targets.sw26010.gemm_tables import TABLE_BYTES

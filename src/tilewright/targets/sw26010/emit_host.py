@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from math import prod
 
+from tilewright.codegen.artifact import TensorInfo
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
-from tilewright.targets.base import TensorInfo
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.emit_gemm import gemm_prototype
 from tilewright.targets.sw26010.names import Naming, tensor_infos
 

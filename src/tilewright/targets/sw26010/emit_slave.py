@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from tilewright.codegen.artifact import BufferInfo
+from tilewright.codegen.c.elementwise_calls import CallContext
+from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Expr
 from tilewright.ir.nodes import CORE_SYMBOLS, Barrier, Call, For, If, Program, Stmt, Transfer, Wait
 from tilewright.ir.visit import used_symbols, walk
 from tilewright.machine import Machine
-from tilewright.targets.base import BufferInfo
-from tilewright.targets.c_expression import Scope, bounds_of, c_expression
-from tilewright.targets.c_writer import CWriter
-from tilewright.targets.elementwise_calls import CallContext
 from tilewright.targets.sw26010.emit_call import emit_call
 from tilewright.targets.sw26010.emit_transfer import emit_transfer
 from tilewright.targets.sw26010.names import Naming, buffer_end, buffer_infos, core_scope

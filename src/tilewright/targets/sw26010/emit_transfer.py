@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
+from tilewright.codegen.c.writer import CWriter
+from tilewright.codegen.transfer_plan import TransferPlan, plan_transfer
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr, Var, evaluate
 from tilewright.ir.nodes import Program, Range, Transfer
 from tilewright.machine import Machine
-from tilewright.targets.c_expression import Scope, bounds_of, c_expression
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.dma import check_limits
 from tilewright.targets.sw26010.names import Naming
-from tilewright.targets.transfer_plan import TransferPlan, plan_transfer
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError, SimulationError, ToolError
-from tilewright.targets.base import Array, Artifact, TensorInfo
 from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.emulation_build import build_cases
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
+from tilewright.codegen.artifact import Artifact, TensorInfo, write_artifact
+from tilewright.codegen.c.compiler import compiled, compiler, run_compiler
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
-from tilewright.targets.base import Artifact, TensorInfo, write_artifact
-from tilewright.targets.c_compiler import compiled, compiler, run_compiler
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES
 

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.targets.fitting import fit_relative
+from tilewright.codegen.fitting import fit_relative
 from tilewright.targets.sw26010.gemm_shape import (
     SCALAR_BLOCK,
     VECTOR_BLOCK,

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.dtypes import FLOATS, DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Binary, Const, Expr, Var, evaluate, free_vars, product
 from tilewright.ir.matrix import Matrix, matrix_form
 from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, View
 from tilewright.machine import Machine
-from tilewright.targets.c_expression import Scope, bounds_of
 from tilewright.targets.sw26010.gemm_shape import (
     F32,
     F64,

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.codegen.c import names as c_names
+from tilewright.codegen.c.expression import Scope
+from tilewright.codegen.c.names import buffer_end, buffer_infos, tensor_infos
+from tilewright.codegen.c.writer import identifier
 from tilewright.common.expr import Const
 from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS, Program
 from tilewright.machine import Machine
-from tilewright.targets import c_names
-from tilewright.targets.c_expression import Scope
-from tilewright.targets.c_names import buffer_end, buffer_infos, tensor_infos
-from tilewright.targets.c_writer import identifier
 
 KERNEL_SUFFIX = "_kernel"
 PARAMETERS_SUFFIX = "_parameters"

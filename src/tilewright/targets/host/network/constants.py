@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from msgspec import Struct
 
+from tilewright.codegen.artifact import Array
 from tilewright.ops.op import Floats
-from tilewright.targets.base import Array
 from tilewright.targets.host.network.form import Form
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+from tilewright.codegen.artifact import Artifact
+from tilewright.codegen.c.writer import CWriter, Names
 from tilewright.common.dtypes import DType, dtype
-from tilewright.targets.base import Artifact
-from tilewright.targets.c_writer import CWriter, Names
 from tilewright.targets.host.emit_header import thread_parameters
 from tilewright.targets.host.emit_threads import (
     MEET,

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from tilewright.codegen.artifact import Array
 from tilewright.common.errors import ProgramError
-from tilewright.targets.base import Array
 
 Shape = tuple[int, ...]
 Indices = npt.NDArray[np.integer]

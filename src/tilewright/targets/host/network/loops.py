@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.errors import ProgramError
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.emit_threads import MEET, THREAD, loop_head
 from tilewright.targets.host.network.form import Form, Shape, chain
 

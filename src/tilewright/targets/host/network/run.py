@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
+from tilewright.codegen.artifact import Array
+from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
-from tilewright.targets.base import Array
-from tilewright.targets.c_compiler import compiled
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import USER, native_instruction_sets

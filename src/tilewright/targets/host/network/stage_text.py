@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from math import prod
 
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.ops import LocalResponseNorm, Pool2d, Softmax
-from tilewright.targets.c_writer import CWriter
 from tilewright.targets.host.emit_threads import THREAD, loop_head
 from tilewright.targets.host.network.form import Form
 from tilewright.targets.host.network.functions_text import binary_text, number, unary_text

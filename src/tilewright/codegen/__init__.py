@@ -1,0 +1,1 @@
+"""Generated code as a value, and what families that generate code share."""

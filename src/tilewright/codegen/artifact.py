@@ -1,0 +1,194 @@
+"""What families of machines that have generated code make, and what they do with it.
+
+In: an instantiated program at the explicit stage and a machine. Out: an `Artifact`, a value that
+holds every file as text together with the plan that builds them; nothing touches the disk before
+`write_artifact`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+from tilewright.common.errors import ToolError
+from tilewright.ir.nodes import Program, TensorKind
+from tilewright.machine import Capability, Machine
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_SAFE_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+@dataclass(frozen=True)
+class BuildStep:
+    """One command of the target's own tool chain: makes `output` from `inputs`."""
+
+    output: str
+    inputs: tuple[str, ...]
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """The commands that build an artifact, in order; `requires`: files that the user brings."""
+
+    steps: tuple[BuildStep, ...] = ()
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A tensor as a matrix kernel reads it: in panels of `width` neighbours along `across`, each
+    in blocks of `block` indices of `depth` (0: of all), each of those row after row along `depth`.
+
+    `across` and `depth` number dimensions of a tensor; the others lie inside a block, in their
+    order, so that all that one product or chain of products reads is together. What is beyond the
+    tensor is zero across, and unused along the depth.
+    """
+
+    across: int
+    depth: int
+    width: int
+    block: int = 0
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One tensor of the generated code, in the order of the entry function's arguments.
+
+    `shape` is its shape; with `panels` the code takes it packed in that way. With `made` the code
+    takes that tensor in its place, which is computed from it once.
+    """
+
+    name: str
+    identifier: str
+    dtype: str
+    kind: TensorKind
+    shape: tuple[int, ...]
+    panels: Panels | None = None
+    made: TensorInfo | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the code takes it in another form than it is given in."""
+        return self.panels is not None or self.made is not None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the code reads the tensor and does not make it."""
+        return self.kind in ("input", "constant")
+
+
+@dataclass(frozen=True)
+class BufferInfo:
+    """One scratchpad buffer: its place in the region that the generated code allocates."""
+
+    name: str
+    dtype: str
+    elements: int
+    copies: int
+    offset_bytes: int
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Generated code as a value: `files` maps safe relative names to texts.
+
+    `name` is an identifier of the target's language and the name of the entry point. Raises
+    ToolError for a file name that leaves the artifact's folder.
+    """
+
+    name: str
+    target: str
+    files: Mapping[str, str]
+    build: BuildPlan = BuildPlan()
+    tensors: tuple[TensorInfo, ...] = ()
+    buffers: tuple[BufferInfo, ...] = ()
+    scratchpad_bytes: int = 0
+    scratchpad_alignment_bytes: int = 1
+
+    def __post_init__(self) -> None:
+        for name in self.files:
+            check_file_name(name)
+        object.__setattr__(self, "files", MappingProxyType(dict(self.files)))
+
+
+class Emits(Protocol):
+    """Generates code for a family's machines."""
+
+    def emit(self, program: Program, machine: Machine) -> Artifact:
+        """Generate code; raises CapacityError where a limit of the machine is exceeded."""
+
+
+class Runs(Protocol):
+    """Runs generated code on this computer, natively or by emulation."""
+
+    def run(
+        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """The output tensors, shaped as declared, for inputs in the program's storage order.
+
+        Raises SimulationError where the code does something illegal, ToolError where it cannot run.
+        """
+
+
+class BoundKernel(Protocol):
+    """A kernel of this computer with its arrays."""
+
+    def repeat(self, calls: int) -> None:
+        """Compute the outputs, again and again."""
+
+    def outputs(self) -> dict[str, Array]:
+        """Copies of the output tensors, shaped as declared."""
+
+
+class NativeKernel(Protocol):
+    """Generated code in this process."""
+
+    def bind(self, inputs: Mapping[str, Array]) -> BoundKernel:
+        """Bring inputs to where the kernel runs on them, constants packed; raises ShapeError."""
+
+
+class Loads(Protocol):
+    """Loads generated code into this process: its machine is this computer, so that time is
+    measured and not simulated.
+    """
+
+    def load(self, artifact: Artifact, machine: Machine) -> NativeKernel:
+        """Compile and load; raises ToolError where there is no compiler for it."""
+
+
+EMITS: Capability[Emits] = Capability("code", ("emit",), "code generator")
+RUNS: Capability[Runs] = Capability("code", ("run",), "way to run its code on this computer")
+LOADS: Capability[Loads] = Capability("code", ("load",), "code for this computer")
+
+
+def check_file_name(name: str) -> str:
+    """Return a relative file name of plain parts; raises ToolError for anything else.
+
+    >>> check_file_name("src/conv_slave.c")
+    'src/conv_slave.c'
+    """
+    if not all(_SAFE_PART.fullmatch(part) for part in name.split("/")):
+        raise ToolError(
+            f"{name!r} is not a safe file name for generated code",
+            fix="use relative names of letters, digits, '_', '-' and '.'",
+        )
+    return name
+
+
+def write_artifact(artifact: Artifact, directory: Path) -> tuple[Path, ...]:
+    """Write every file of `artifact` below `directory`; returns their paths, sorted."""
+    paths = []
+    for name, text in sorted(artifact.files.items()):
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return tuple(paths)

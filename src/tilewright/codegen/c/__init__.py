@@ -1,0 +1,1 @@
+"""What families that emit C share: names, expressions, loops, and the compiler."""

@@ -1,0 +1,230 @@
+"""The elementwise primitives in portable C, as `tw_primitives.h` and `.c` or as static functions.
+
+The matrices of Winograd's transforms become straight-line sums over integers (`ir.winograd`);
+elements are widened to double inside a transform, so that single-precision results are rounded
+once.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from tilewright.codegen.c.loop_nest import MAXIMUM_LOOPS
+from tilewright.codegen.c.winograd_text import winograd_functions, winograd_prototypes
+from tilewright.common.dtypes import FLOATS, DType
+
+_STRIDED = "const long *count,\n        const long *y_stride, const long *x_stride"
+
+_LIMITS = f"enum {{ TW_LOOPS = {MAXIMUM_LOOPS}, TW_RANK = 8 }};"
+
+_ARITHMETIC = """\
+static inline long tw_minimum(long a, long b) { return a < b ? a : b; }
+static inline long tw_maximum(long a, long b) { return a < b ? b : a; }
+static inline long tw_floor_divide(long a, long b)
+{
+    return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+}
+static inline long tw_modulo(long a, long b) { return a - tw_floor_divide(a, b) * b; }
+static inline long tw_ceiling_divide(long a, long b) { return -tw_floor_divide(-a, b); }
+"""
+
+_LOOPS = """\
+/* One pass of loop nest `count`: `at` counts like an odometer, the last loop runs inside. */
+static int tw_next(long *at, const long *count)
+{
+    int d;
+    for (d = TW_LOOPS - 2; d >= 0; d--) {
+        if (++at[d] < count[d])
+            return 1;
+        at[d] = 0;
+    }
+    return 0;
+}
+
+static long tw_place(const long *at, const long *stride)
+{
+    long place = 0;
+    int d;
+    for (d = 0; d < TW_LOOPS - 1; d++)
+        place += at[d] * stride[d];
+    return place;
+}
+
+static int tw_empty(const long *count)
+{
+    int d;
+    for (d = 0; d < TW_LOOPS; d++)
+        if (count[d] <= 0)
+            return 1;
+    return 0;
+}
+"""
+
+_ELEMENTWISE = """\
+void tw_fill_SUFFIX(TYPE *y, const long *count, const long *y_stride, double value)
+{
+    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last];
+    long at[TW_LOOPS] = {0}, i;
+    if (tw_empty(count))
+        return;
+    do {
+        TYPE *const to = y + tw_place(at, y_stride);
+        for (i = 0; i < n; i++)
+            to[i * dy] = (TYPE)value;
+    } while (tw_next(at, count));
+}
+
+void tw_copy_SUFFIX(TYPE *y, const TYPE *x, STRIDED)
+{
+    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
+    long at[TW_LOOPS] = {0}, i;
+    if (tw_empty(count))
+        return;
+    do {
+        TYPE *const to = y + tw_place(at, y_stride);
+        const TYPE *const from = x + tw_place(at, x_stride);
+        for (i = 0; i < n; i++)
+            to[i * dy] = from[i * dx];
+    } while (tw_next(at, count));
+}
+
+void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED, double alpha, double beta)
+{
+    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
+    const TYPE a = (TYPE)alpha, b = (TYPE)beta;
+    long at[TW_LOOPS] = {0}, i;
+    if (tw_empty(count))
+        return;
+    do {
+        TYPE *const to = y + tw_place(at, y_stride);
+        const TYPE *const from = x + tw_place(at, x_stride);
+        for (i = 0; i < n; i++)
+            to[i * dy] = a * to[i * dy] + b * from[i * dx];
+    } while (tw_next(at, count));
+}
+
+/* Moves each row of `kept` elements from its place in shape `from` to that in shape `to`; `up`
+ * starts at the end: no row is overwritten before it has moved. New elements become zero. */
+static void tw_move_SUFFIX(TYPE *tile, int rank, const long *kept, const long *to, const long *from,
+        int up)
+{
+    long rows = 1, row, i;
+    int d;
+    for (d = 0; d < rank - 1; d++)
+        rows *= up ? to[d] : kept[d];
+    for (row = 0; row < rows; row++) {
+        long rest = up ? rows - 1 - row : row, target = 0, source = 0;
+        long scale_to = to[rank - 1], scale_from = from[rank - 1];
+        int inside = 1;
+        for (d = rank - 2; d >= 0; d--) {
+            const long extent = up ? to[d] : kept[d], place = rest % extent;
+            rest /= extent;
+            target += place * scale_to;
+            source += place * scale_from;
+            scale_to *= to[d];
+            scale_from *= from[d];
+            inside = inside && place < kept[d];
+        }
+        if (!up) {
+            for (i = 0; i < kept[rank - 1]; i++)
+                tile[target + i] = tile[source + i];
+        } else {
+            for (i = to[rank - 1] - 1; i >= 0; i--)
+                tile[target + i] = inside && i < kept[rank - 1] ? tile[source + i] : 0;
+        }
+    }
+}
+
+/* Gives the packed tile of `old_shape` the `new_shape` in place: zeros where it grows, cropped
+ * where it shrinks. */
+void tw_repack_SUFFIX(TYPE *tile, int rank, const long *new_shape, const long *old_shape)
+{
+    long kept[TW_RANK];
+    int d;
+    for (d = 0; d < rank; d++)
+        kept[d] = tw_minimum(tw_maximum(new_shape[d], 0), tw_maximum(old_shape[d], 0));
+    tw_move_SUFFIX(tile, rank, kept, kept, old_shape, 0);
+    tw_move_SUFFIX(tile, rank, kept, new_shape, kept, 1);
+}
+"""
+
+
+_PROTOTYPES = """\
+/* y = value; y = x; y = alpha y + beta x; another packed shape for a tile in its place. */
+void tw_fill_SUFFIX(TYPE *y, const long *count, const long *y_stride, double value);
+void tw_copy_SUFFIX(TYPE *y, const TYPE *x, STRIDED);
+void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED,
+        double alpha, double beta);
+void tw_repack_SUFFIX(TYPE *tile, int rank, const long *new_shape, const long *old_shape);
+
+"""
+
+_WINOGRAD_COMMENT = """\
+/* Winograd's transforms of one tile of points; _row and _column are the strides of its points. */
+"""
+
+
+@cache
+def primitives_header() -> str:
+    """The text of `tw_primitives.h`."""
+    prototypes = "\n".join(_prototypes(kind) for kind in FLOATS)
+    return f"""\
+/* Elementwise primitives on one core's LDM. Generated.
+ *
+ * `count` holds the extents of TW_LOOPS nested loops, outermost first; `y_stride` and `x_stride`
+ * say how many elements apart the steps of each loop are. The result is always y. */
+#ifndef TW_PRIMITIVES_H
+#define TW_PRIMITIVES_H
+
+{_LIMITS}
+
+/* Integer arithmetic that rounds towards minus infinity; the modulus has the sign of b. */
+{_ARITHMETIC}
+{prototypes}
+#endif
+"""
+
+
+@cache
+def primitives_source() -> str:
+    """The text of `tw_primitives.c`."""
+    parts = [
+        "/* Elementwise primitives on one core's LDM. Generated. */",
+        '#include "tw_primitives.h"',
+    ]
+    parts.append(_LOOPS)
+    for kind in FLOATS:
+        parts.append(_for_type(_ELEMENTWISE, kind))
+        parts.append(winograd_functions(kind))
+    return "\n".join(parts)
+
+
+def integer_arithmetic() -> str:
+    """The functions that `c_expression` calls."""
+    return _ARITHMETIC
+
+
+@cache
+def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = ()) -> str:
+    """The primitives for some element types as static functions, for a file of its own, with
+    Winograd's transforms for some points.
+    """
+    parts = [_LIMITS, _LOOPS]
+    for kind in kinds:
+        functions = [_for_type(_ELEMENTWISE, kind), winograd_functions(kind, winograd)]
+        for text in functions:
+            parts.append(re.sub(r"^void ", "static void ", text, flags=re.MULTILINE))
+    return "\n\n".join(part.rstrip("\n") for part in parts if part)
+
+
+def _for_type(text: str, kind: DType) -> str:
+    names = {"SUFFIX": kind.name, "TYPE": kind.c_name, "STRIDED": _STRIDED}
+    for word, value in names.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _prototypes(kind: DType) -> str:
+    elementwise = _for_type(_PROTOTYPES, kind)
+    return f"{elementwise}{_WINOGRAD_COMMENT}{winograd_prototypes(kind)}\n"

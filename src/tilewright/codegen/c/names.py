@@ -1,0 +1,97 @@
+"""The identifiers of generated C: one place says what each thing of a program is called.
+
+In: a program. Out: a `Naming`, and what is known about its tensors and buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.codegen.artifact import BufferInfo, TensorInfo
+from tilewright.codegen.c.writer import Names
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, ProgramError
+from tilewright.common.expr import evaluate
+from tilewright.ir.nodes import For, Program
+from tilewright.ir.visit import walk
+
+
+@dataclass(frozen=True)
+class Naming:
+    """A program's names in C: the artifact's, and those of tensors, buffers and loop variables."""
+
+    artifact: str
+    tensors: dict[str, str]
+    buffers: dict[str, str]
+    variables: dict[str, str]
+
+    @property
+    def guard(self) -> str:
+        """The include guard of the artifact's header."""
+        return f"TW_{self.artifact.upper()}_H"
+
+
+def name_program(
+    program: Program, suffixes: Sequence[str] = ("",), buffer_suffixes: Sequence[str] = ("",)
+) -> Naming:
+    """Choose all identifiers; equal programs get equal ones.
+
+    The artifact's name and those of buffers stay free with each of their suffixes.
+    """
+    names = Names()
+    artifact = names.of("program", program.name, tuple(suffixes))
+    tensors = {t.name: names.of("tensor", t.name) for t in program.tensors}
+    buffers = {b.name: names.of("buffer", b.name, tuple(buffer_suffixes)) for b in program.buffers}
+    loops = dict.fromkeys(s.var for s in walk(program.body) if isinstance(s, For))
+    variables = {v: names.of("variable", v) for v in loops}
+    return Naming(artifact, tensors, buffers, variables)
+
+
+def tensor_infos(program: Program, naming: Naming) -> tuple[TensorInfo, ...]:
+    """The tensors that own memory: inputs, then constants, outputs and scratch, each in program
+    order.
+    """
+    order = ("input", "constant", "output", "scratch")
+    owners = sorted(
+        (t for t in program.tensors if not t.storage), key=lambda t: order.index(t.kind)
+    )
+    return tuple(
+        TensorInfo(
+            t.name,
+            naming.tensors[t.name],
+            dtype(t.dtype).name,
+            t.kind,
+            tuple(int(evaluate(e, {})) for e in t.shape),
+        )
+        for t in owners
+    )
+
+
+def buffer_infos(program: Program, available_bytes: int) -> tuple[BufferInfo, ...]:
+    """The buffers with their addresses; raises ProgramError for one without, CapacityError where
+    they do not fit `available_bytes` of scratchpad.
+    """
+    infos = []
+    for b in program.buffers:
+        if b.offset_bytes is None:
+            raise ProgramError(
+                f"buffer {b.name!r} has no address in the scratchpad",
+                fix="run the buffer allocation pass first",
+            )
+        elements, copies = int(evaluate(b.elements, {})), int(evaluate(b.copies, {}))
+        infos.append(BufferInfo(b.name, dtype(b.dtype).name, elements, copies, b.offset_bytes))
+    for info in infos:
+        if buffer_end(info) > available_bytes:
+            raise CapacityError(
+                f"buffer {info.name!r} ends at byte {buffer_end(info)} of the scratchpad, "
+                f"{available_bytes} are available to buffers",
+                fix="choose smaller tiles or fewer copies",
+            )
+    return tuple(infos)
+
+
+def buffer_end(info: BufferInfo) -> int:
+    """The first scratchpad byte after the buffer's last slot."""
+    size = dtype(info.dtype).size_bytes
+    return info.offset_bytes + info.elements * info.copies * size

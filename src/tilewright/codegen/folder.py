@@ -1,0 +1,116 @@
+"""Folders of generated code: written whole or not at all, replaced where tilewright wrote them.
+
+A folder appears under its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tilewright.common.errors import TilewrightError
+
+KERNEL_FILE, NETWORK_FILE = "kernel.json", "network.json"
+PROGRAM_FILE, SCHEDULE_FILE = "program.ir", "schedule.txt"
+
+
+class ArtifactError(TilewrightError):
+    """A folder that cannot be written, or is not one that tilewright wrote."""
+
+    code = "artifact"
+
+
+def require_replaceable(directory: Path) -> None:
+    """Raise ArtifactError unless `directory` is absent, empty, or one that tilewright wrote."""
+    try:
+        if not directory.exists():
+            return
+        if not directory.is_dir():
+            raise ArtifactError("is a file, not a folder", where=str(directory))
+        others = sorted(os.listdir(directory))
+    except OSError as error:
+        raise ArtifactError(f"cannot be read: {error.strerror}", where=str(directory)) from None
+    fix = "give a new folder, or empty this one"
+    if others and not {KERNEL_FILE, NETWORK_FILE} & set(others):
+        raise ArtifactError(
+            f"holds {others[0]!r} and is not a folder that tilewright wrote",
+            where=str(directory),
+            fix=fix,
+        )
+    for name in sorted(set(others) - _written_names(directory, set(others))):
+        raise ArtifactError(
+            f"holds {name!r}, which tilewright did not write and would remove",
+            where=str(directory),
+            fix=fix,
+        )
+
+
+def _written_names(directory: Path, present: set[str]) -> set[str]:
+    """What of a folder's content was written by tilewright, or built from that."""
+    built = {name for name in present if name.endswith((".o", ".a", ".so"))}
+    fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE}
+    listed: set[str] = set()
+    for file in (KERNEL_FILE, NETWORK_FILE):
+        if file in present:
+            try:
+                stored = msgspec.json.decode((directory / file).read_bytes(), type=dict[str, Any])
+                names = stored.get("files", stored.get("folders", present))
+                listed |= set(names.values() if isinstance(names, dict) else names)
+            except (OSError, msgspec.MsgspecError, TypeError):
+                return present  # damaged: its list is lost
+    return built | fixed | listed
+
+
+@contextmanager
+def new_folder(directory: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of `directory` when the block ends well."""
+    require_replaceable(directory)
+    target = directory.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        filling = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(directory)) from None
+    try:
+        yield filling
+        filling.chmod(0o755)
+        _take_place(filling, target)
+    except OSError as error:
+        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(directory)) from None
+    finally:
+        shutil.rmtree(filling, ignore_errors=True)
+
+
+def _take_place(filling: Path, target: Path) -> None:
+    if not target.exists():
+        filling.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    target.rename(old / "old")
+    filling.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def read_text(path: Path) -> str:
+    """A file's text; raises ArtifactError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except UnicodeDecodeError:
+        raise ArtifactError("is not UTF-8 text", where=str(path)) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write one file; raises ArtifactError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(path)) from None

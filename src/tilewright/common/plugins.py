@@ -1,0 +1,66 @@
+"""Packages that bring something under an entry-point group: their names, folders and files.
+
+What only reads data files never imports a package's code: its folder is found by its module's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from tilewright.common.errors import ToolError
+
+
+def registered(group: str, noun: str) -> dict[str, EntryPoint]:
+    """The entry points of a group by name; `noun` is what each is, such as "target".
+
+    Raises ToolError where two packages register different objects under one name.
+    """
+    return _unique(entry_points(group=group), noun)
+
+
+def _unique(found: Iterable[EntryPoint], noun: str) -> dict[str, EntryPoint]:
+    """One entry point per name: the same line seen twice (twice installed) is no clash."""
+    unique: dict[str, EntryPoint] = {}
+    for entry in found:
+        other = unique.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise ToolError(
+                f"two {noun}s are called {entry.name!r}: {other.value} and {entry.value}",
+                fix="uninstall one of the two packages",
+            )
+    return dict(sorted(unique.items()))
+
+
+@cache
+def package_folder(entry: EntryPoint) -> Path | None:
+    """The folder of the package that an entry point names; None where it is not there."""
+    try:
+        spec = find_spec(entry.module)
+    except ImportError:
+        return None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def brought_files(group: str, noun: str, folder: str, what: str) -> dict[str, tuple[str, Path]]:
+    """Each TOML file in `folder` of a registered package, by stem: (name of the package, path).
+
+    `what` is what a file describes, such as "machine". Raises ToolError where two packages bring
+    files of one name.
+    """
+    found: dict[str, tuple[str, Path]] = {}
+    for name, entry in registered(group, noun).items():
+        place = package_folder(entry)
+        for path in sorted((place / folder).glob("*.toml")) if place else ():
+            other, _ = found.setdefault(path.stem, (name, path))
+            if other != name:
+                raise ToolError(
+                    f"two {noun}s bring the {what} {path.stem!r}: {other} and {name}",
+                    fix="uninstall one of the two packages",
+                )
+    return dict(sorted(found.items()))

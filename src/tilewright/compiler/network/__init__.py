@@ -1,1 +1,0 @@
-"""Networks for this computer: a graph of operators in, one C function out."""

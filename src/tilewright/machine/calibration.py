@@ -1,0 +1,51 @@
+"""Measuring a machine that is at hand: what its family has to bring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tilewright.common.progress import Progress
+from tilewright.machine.family import Capability
+
+
+@dataclass(frozen=True)
+class CalibrationTable:
+    """Part of what was measured, as text; a heading for each column."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A machine description that was measured: its file, the name or path to use it by, and the
+    measurements as a value and as text.
+    """
+
+    file: Path
+    usable_as: str
+    measured: object
+    head: tuple[str, ...]
+    tables: tuple[CalibrationTable, ...]
+
+
+class Calibrates(Protocol):
+    """A family whose machine can be measured where tilewright runs."""
+
+    @property
+    def machine(self) -> str:
+        """The name of the machine that is measured."""
+
+    def calibrate(self, file: Path | None, *, quick: bool, progress: Progress) -> Calibration:
+        """Measure and write the description, to its usual place without `file`.
+
+        Raises ToolError where there is no compiler, or the file cannot be written.
+        """
+
+
+CALIBRATES: Capability[Calibrates] = Capability(
+    "calibration", ("calibrate",), "way to be measured here"
+)

@@ -1,0 +1,126 @@
+"""Families of machines: the entry-point group `tilewright.targets` in, `Family` values out.
+
+A family is one package and one line of package metadata. Its folders `machines` and `isa` hold
+descriptions; what else it can is said by its modules: each `Capability` names a module of the
+package and the methods of the object in it. Shipped families register exactly as a stranger's do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from tilewright.common.errors import ToolError
+from tilewright.common.plugins import brought_files, registered
+from tilewright.machine.model import Machine
+
+GROUP = "tilewright.targets"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of machines: its name, and the package whose modules hold its capabilities."""
+
+    name: str
+    package: str
+
+
+@dataclass(frozen=True)
+class Capability(Generic[T]):
+    """Something that some families can do and others cannot.
+
+    A family that can has a module `module`, whose object of the same name in upper case has all
+    `methods`. `what` completes the refusal "machine M has no ...".
+    """
+
+    module: str
+    methods: tuple[str, ...]
+    what: str
+
+    def of_family(self, family: Family) -> T | None:
+        """The family's object, None where it cannot."""
+        found = _part(family.package, self.module)
+        return cast("T | None", found if all(hasattr(found, m) for m in self.methods) else None)
+
+    def of(self, machine: Machine) -> T | None:
+        """What the machine's family brings, None where it cannot."""
+        return self.of_family(find_family(machine.target))
+
+    def required(self, machine: Machine, instead: str = "") -> T:
+        """What the machine's family brings; raises ToolError that says who can, and what to do
+        `instead`.
+        """
+        found = self.of(machine)
+        if found is None:
+            others = self.families()
+            machines = [name for name, (f, _) in machine_files().items() if f in others]
+            offer = f"take another machine: {', '.join(machines)}" if machines else ""
+            raise ToolError(
+                f"machine {machine.name!r} has no {self.what}",
+                fix=", or ".join(part for part in (instead, offer) if part),
+            )
+        return found
+
+    def families(self) -> tuple[str, ...]:
+        """The names of all registered families that can."""
+        return tuple(n for n in family_names() if self.of_family(find_family(n)) is not None)
+
+
+def family_names() -> tuple[str, ...]:
+    """The names of all registered families, sorted."""
+    return tuple(registered(GROUP, "target"))
+
+
+def find_family(name: str) -> Family:
+    """The family registered as `name`.
+
+    Raises ToolError when no package registers it, when two packages register different families
+    under one name, or when what is registered is not a family.
+    """
+    found = registered(GROUP, "target")
+    if name not in found:
+        known = ", ".join(found) or "none; install the package, `pip install -e .` in a checkout"
+        raise ToolError(f"unknown target {name!r}", fix=f"known targets: {known}")
+    return _load(found[name])
+
+
+def machine_files() -> dict[str, tuple[str, Path]]:
+    """Each machine that a family brings, by name: (the family's name, its TOML file)."""
+    return brought_files(GROUP, "target", "machines", "machine")
+
+
+@cache
+def _load(entry: EntryPoint) -> Family:
+    try:
+        family = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise ToolError(
+            f"target {entry.name!r} cannot be loaded from {entry.value}: {error}",
+            fix="reinstall the package that registers it",
+        ) from error
+    if not isinstance(family, Family):
+        raise ToolError(
+            f"target {entry.name!r}: {entry.value} is not a family of machines",
+            fix="register a tilewright.machine.Family",
+        )
+    if family.name != entry.name:
+        raise ToolError(
+            f"target {entry.name!r}: {entry.value} calls itself {family.name!r}",
+            fix="register it under its own name",
+        )
+    return family
+
+
+@cache
+def _part(package: str, module: str) -> Any:
+    """The object of one module of a family; None where the family has no such module."""
+    name = f"{package}.{module}"
+    if find_spec(name) is None:
+        return None
+    return getattr(import_module(name), module.upper(), None)

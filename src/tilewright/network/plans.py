@@ -1,0 +1,82 @@
+"""Whole networks compiled for this computer: what a family has to bring for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+from tilewright.common.progress import Progress
+from tilewright.graph.graph import Network
+from tilewright.machine import Capability, Machine
+from tilewright.network.results import NetworkRun
+from tilewright.network.search import Search
+
+Array: TypeAlias = npt.NDArray[Any]
+Other: TypeAlias = Literal["reference", "onnxruntime"]
+"""What a network may be compared with."""
+
+
+class NativeNetwork(Protocol):
+    """A whole network as one function on this computer.
+
+    `weights` are the numbers that are known, until the constants have been made of them; others are
+    given to `run`.
+    """
+
+    @property
+    def machine(self) -> Machine:
+        """The machine it was compiled for."""
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """The known numbers of weights that no constant was made of yet."""
+
+    def run(
+        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+    ) -> dict[str, Array]:
+        """The outputs by name. Inputs are given in order or by name. Not for several threads.
+
+        `weights` are needed once where the network came without numbers, as those of the zoo do.
+        Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
+        """
+
+    def write(self, directory: str | Path, weights: Mapping[str, Array] | None = None) -> Path:
+        """Write code and constants; the folder appears when it is complete."""
+
+    def described(self, compile_seconds: float = 0.0) -> NetworkRun:
+        """What is known of the network without running it."""
+
+    def measured(
+        self,
+        network: Network,
+        weights: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        *,
+        compare: Other | None = None,
+        compile_seconds: float = 0.0,
+    ) -> tuple[NetworkRun, dict[str, Array]]:
+        """(figures, outputs by name), of these inputs by name, compared with another computation
+        from `network` and `weights`.
+
+        Raises ToolError where that is onnxruntime and it is not installed.
+        """
+
+
+class CompilesNetworks(Protocol):
+    """A family whose machines run whole networks as one function."""
+
+    def compile(
+        self, network: Network, machine: Machine, search: Search, *, progress: Progress
+    ) -> NativeNetwork:
+        """Choose kernels and layouts, generate and load the code of a network.
+
+        Raises GraphError for operators that cannot be run, CapacityError where nothing fits.
+        """
+
+
+NETWORKS: Capability[CompilesNetworks] = Capability(
+    "networks", ("compile",), "code for whole networks"
+)

@@ -1,0 +1,1 @@
+"""Programs on cores, engines and memory spaces: outputs, cycles and the cause of every wait."""

@@ -1,0 +1,116 @@
+"""Where every cycle and every byte of a simulated kernel is booked: one vector of counters, then a
+report.
+
+In: the plan of a program. Out: `Ledger`, which says which counter is whose, and from final counters
+the causes (they sum to the run's cycles) and the traffic per tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.ir.nodes import Direction
+from tilewright.simulate.kernel.program import Plan
+
+STATEMENTS, FLOPS, BARRIER, FIXED = 0, 1, 2, 3
+"""Counters of every run: statements executed, useful flops of all cores, cycles in barriers."""
+
+USEFUL, PADDING, OVERHEAD = 0, 1, 2
+"""Counters of a primitive, from its first: a primitive other than gemm is all overhead."""
+
+ISSUE, LATENCY, BANDWIDTH, ENGINE, ASKED, MOVED, REQUESTS, TRANSFERS = range(8)
+"""Counters of a tensor's transfers in one direction, from its first."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Cycles charged to one cause; `subject` is the primitive or tensor, empty for barriers.
+
+    Kinds: compute useful (flops at the cores' peak), compute padding (flops on elements beyond the
+    tensors at peak), compute overhead (the rest of the matrix primitive), primitive (any other),
+    dma issue (the core builds descriptors), wait latency (the engine is idle), wait bandwidth (the
+    engine serves requests), barrier.
+    """
+
+    kind: str
+    subject: str
+    cycles: int
+
+
+@dataclass(frozen=True)
+class TensorTraffic:
+    """The transfers of one tensor in one direction, all cores together.
+
+    `moved_bytes` counts whole memory transactions; `engine_cycles` is how long the engine served
+    them; the core's own cycles are those of issuing and of waiting for them.
+    """
+
+    tensor: str
+    direction: Direction
+    transfers: int
+    requests: int
+    asked_bytes: int
+    moved_bytes: int
+    engine_cycles: int
+    issue_cycles: int
+    wait_latency_cycles: int
+    wait_bandwidth_cycles: int
+
+
+class Ledger:
+    """Which counter is whose: `work_columns` and `move_columns` give the first one of each
+    statement."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._primitives: dict[str, int] = {}
+        self._tensors: dict[tuple[str, Direction], int] = {}
+        self.columns = FIXED
+        self.work_columns = [self._primitive(w.call.primitive) for w in plan.works]
+        self.move_columns = [self._tensor(m.stmt.tensor, m.stmt.direction) for m in plan.moves]
+
+    def _primitive(self, name: str) -> int:
+        if name not in self._primitives:
+            self._primitives[name] = self.columns
+            self.columns += OVERHEAD + 1
+        return self._primitives[name]
+
+    def _tensor(self, name: str, direction: Direction) -> int:
+        if (name, direction) not in self._tensors:
+            self._tensors[name, direction] = self.columns
+            self.columns += TRANSFERS + 1
+        return self._tensors[name, direction]
+
+    def causes(self, counts: Sequence[int]) -> tuple[Cause, ...]:
+        """Every cause with cycles, the largest first."""
+        found = [Cause("barrier", "", counts[BARRIER])]
+        for name, column in self._primitives.items():
+            useful, padding, rest = counts[column : column + OVERHEAD + 1]
+            overhead = "compute overhead" if name == "gemm" else "primitive"
+            kinds = (("compute useful", useful), ("compute padding", padding), (overhead, rest))
+            found += [Cause(kind, name, cycles) for kind, cycles in kinds]
+        for row in self.traffic(counts):
+            subject = f"{row.tensor} {row.direction}"
+            found.append(Cause("dma issue", subject, row.issue_cycles))
+            found.append(Cause("wait latency", subject, row.wait_latency_cycles))
+            found.append(Cause("wait bandwidth", subject, row.wait_bandwidth_cycles))
+        present = [cause for cause in found if cause.cycles]
+        return tuple(sorted(present, key=lambda cause: -cause.cycles))
+
+    def traffic(self, counts: Sequence[int]) -> tuple[TensorTraffic, ...]:
+        """One row per tensor and direction, in the order of the program."""
+        return tuple(
+            TensorTraffic(
+                tensor,
+                direction,
+                transfers=counts[column + TRANSFERS],
+                requests=counts[column + REQUESTS],
+                asked_bytes=counts[column + ASKED],
+                moved_bytes=counts[column + MOVED],
+                engine_cycles=counts[column + ENGINE],
+                issue_cycles=counts[column + ISSUE],
+                wait_latency_cycles=counts[column + LATENCY],
+                wait_bandwidth_cycles=counts[column + BANDWIDTH],
+            )
+            for (tensor, direction), column in self._tensors.items()
+        )

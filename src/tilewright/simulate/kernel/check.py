@@ -1,0 +1,102 @@
+"""What a kernel must not do with a scratchpad slot, and how it is told.
+
+In: a slot, the statement that touches it and the outstanding transfers. Out: nothing, or
+SimulationError with the buffer, the slot, the statement and the values of the loop variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.common.errors import SimulationError
+from tilewright.simulate.kernel.program import Move, Plan, Work
+from tilewright.simulate.kernel.state import Pending, Slot
+
+Env = Mapping[str, int]
+
+
+def check_slot(plan: Plan, slot: Slot, text: str, env: Env) -> None:
+    """Raise unless the buffer has this slot."""
+    name, number = slot
+    copies = plan.buffers[name].copies
+    if not 0 <= number < copies:
+        raise SimulationError(
+            f"slot {number} of {name} does not exist: it has {copies}", where=_where(text, env)
+        )
+
+
+def check_size(plan: Plan, slot: Slot, elements: int, text: str, env: Env) -> None:
+    """Raise unless a tile fits its slot."""
+    room = plan.buffers[slot[0]].elements
+    if elements > room:
+        raise SimulationError(
+            f"a tile of {elements} elements does not fit {_shown(slot)} of {room}",
+            where=_where(text, env),
+        )
+
+
+def check_move(
+    plan: Plan, move: Move, slot: Slot, pending: Mapping[Slot, Pending], env: Env
+) -> None:
+    """Raise where a transfer starts on a slot that another one still needs.
+
+    Several puts may read one slot together.
+    """
+    if slot not in pending:
+        return
+    other = plan.moves[pending[slot].move].stmt.direction
+    if move.stmt.direction == "get":
+        _refuse(plan, slot, pending, "a get writes", _where(move.text, env))
+    if other == "get":
+        _refuse(plan, slot, pending, "a put reads", _where(move.text, env))
+
+
+def check_work(
+    plan: Plan, work: Work, slots: list[Slot], pending: Mapping[Slot, Pending], env: Env
+) -> None:
+    """Raise where a call reads what has not arrived, or writes what has not left."""
+    for i, slot in enumerate(slots):
+        if slot not in pending:
+            continue
+        direction = plan.moves[pending[slot].move].stmt.direction
+        if i == 0:
+            _refuse(plan, slot, pending, f"{work.call.primitive} writes", _where(work.text, env))
+        if direction == "get":
+            _refuse(plan, slot, pending, f"{work.call.primitive} reads", _where(work.text, env))
+
+
+def check_end(plan: Plan, pending: Mapping[Slot, Pending]) -> None:
+    """Raise where the program ends before a transfer is waited for."""
+    for slot, transfer in sorted(pending.items()):
+        move = plan.moves[transfer.move]
+        raise SimulationError(
+            f"{_transfer(move, slot)} is never waited for",
+            where=move.text,
+            fix=f"wait for {_shown(slot)} before the end",
+        )
+
+
+def _refuse(
+    plan: Plan, slot: Slot, pending: Mapping[Slot, Pending], action: str, where: str
+) -> None:
+    move = plan.moves[pending[slot].move]
+    raise SimulationError(
+        f"{action} {_shown(slot)} while {_transfer(move, slot)} is outstanding",
+        where=where,
+        fix=f"wait for {_shown(slot)} first",
+    )
+
+
+def _transfer(move: Move, slot: Slot) -> str:
+    stmt = move.stmt
+    way = "into" if stmt.direction == "get" else "from"
+    return f"a {stmt.direction} of {stmt.tensor} {way} {_shown(slot)}"
+
+
+def _shown(slot: Slot) -> str:
+    return f"{slot[0]}[{slot[1]}]"
+
+
+def _where(text: str, env: Env) -> str:
+    values = ", ".join(f"{name} = {value}" for name, value in env.items())
+    return f"{text} at {values}" if values else text

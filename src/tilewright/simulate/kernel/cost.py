@@ -1,0 +1,183 @@
+"""What one execution of a transfer or call costs, computed once per set of extents.
+
+In: statements of a plan with the values of their expressions. Out: integer cycles (rounded up once
+per statement) and what they are made of. It also keeps what part of each tile is data: a matrix
+product on a tile that reaches beyond its tensor spends cycles on padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.errors import SimulationError
+from tilewright.common.expr import evaluate
+from tilewright.cost.primitives import CallCost
+from tilewright.cost.timing import (
+    call_cycles,
+    issue_cycles,
+    matrix_flops,
+    moved_bytes,
+    shape_of,
+    transfer_cycles,
+)
+from tilewright.machine import Machine
+from tilewright.simulate.kernel.program import Move, Region, Work
+
+Values: TypeAlias = tuple[int, ...]
+Extents: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MoveCost:
+    """One transfer of all cores; `elements` are those of core (0, 0)."""
+
+    elements: int
+    requests: int
+    issue_cycles: int
+    service_cycles: int
+    asked_bytes: int
+    moved_bytes: int
+
+
+@dataclass(frozen=True)
+class WorkCost:
+    """One call: its cycles, of which useful and padding at the cores' peak, and the useful flops of
+    all cores."""
+
+    cycles: int
+    useful_cycles: int
+    padding_cycles: int
+    useful_flops: int
+
+
+class KernelCosts:
+    """The costs of a plan's statements on a machine, each computed once."""
+
+    def __init__(self, machine: Machine, call_costs: Mapping[str, CallCost]) -> None:
+        self._machine = machine
+        self._call_costs = call_costs
+        self._moves: dict[tuple[int, Values], MoveCost] = {}
+        self._calls: dict[tuple[int, Values], int] = {}
+        self._works: dict[tuple[int, Values, Values], WorkCost] = {}
+        self._regions: dict[tuple[int, Values], int] = {}
+        self._numbers: dict[tuple[int, bytes], int] = {}
+        self._contents: list[Extents | None] = [None]
+
+    def move(self, move: Move, numbers: Values) -> MoveCost:
+        """Cost of a transfer whose extents and steps on core (0, 0) are `numbers`."""
+        key = (move.number, numbers)
+        if key not in self._moves:
+            self._moves[key] = self._move(move, numbers)
+        return self._moves[key]
+
+    def _move(self, move: Move, numbers: Values) -> MoveCost:
+        rank, machine = len(move.tensor_shape), self._machine
+        extents = [max(e, 0) for e in numbers[:rank]]
+        shape = shape_of(move.element_bytes, move.tensor_shape, [*extents, *numbers[rank:]])
+        asked, direction = int(shape.asked_bytes), move.stmt.direction
+        service = transfer_cycles(machine, direction, shape, shared=move.shared)
+        return MoveCost(
+            elements=asked // move.element_bytes,
+            requests=int(shape.requests),
+            issue_cycles=ceil(issue_cycles(machine, shape)),
+            service_cycles=ceil(service),
+            asked_bytes=asked * machine.cores,
+            moved_bytes=round(moved_bytes(machine, shape) * machine.cores),
+        )
+
+    def content(self, region: Region, env: Mapping[str, int]) -> int:
+        """Number for a part of a tile: equal numbers mean equal extents on every core."""
+        key = (region.number, tuple(env[s] for s in region.symbols))
+        if key not in self._regions:
+            self._regions[key] = self._content(region, env)
+        return self._regions[key]
+
+    def _content(self, region: Region, env: Mapping[str, int]) -> int:
+        mesh = (self._machine.mesh.rows, self._machine.mesh.columns)
+        rid, cid = np.ogrid[: mesh[0], : mesh[1]]
+        bound: dict[str, Any] = {**env, "rid": rid, "cid": cid}
+        values = [np.asarray(evaluate(e, bound), np.int64) for e in region.extents]
+        extents: Extents = np.zeros((len(values), *mesh), np.int64)
+        for dim, value in enumerate(values):
+            extents[dim] = value
+        if (extents > extents[:, :1, :1]).any():
+            raise SimulationError(
+                "another core moves more than core (0, 0), whose transfers decide the time",
+                where=region.text,
+                fix="give core (0, 0) the largest region",
+            )
+        known = (len(values), extents.tobytes())
+        number = self._numbers.setdefault(known, len(self._contents))
+        if number == len(self._contents):
+            self._contents.append(extents)
+        return number
+
+    def work(self, work: Work, values: Values, contents: Values) -> WorkCost:
+        """Cost of a call whose expressions have `values`, on slots with these contents."""
+        if not work.places:
+            return WorkCost(self._call_cycles(work, values), 0, 0, 0)
+        key = (work.number, values, contents)
+        if key not in self._works:
+            self._works[key] = self._product(work, values, contents)
+        return self._works[key]
+
+    def _call_cycles(self, work: Work, values: Values) -> int:
+        key = (work.number, values)
+        if key not in self._calls:
+            call, dims = work.call, self._dims(work, values)
+            cycles = call_cycles(
+                self._machine, call.primitive, dims, dict(call.attributes), self._call_costs
+            )
+            self._calls[key] = ceil(cycles)
+        return self._calls[key]
+
+    def _dims(self, work: Work, values: Values) -> dict[str, int]:
+        first = 2 * len(work.buffers)
+        return dict(zip(work.dims, values[first : first + len(work.dims)], strict=True))
+
+    def _product(self, work: Work, values: Values, contents: Values) -> WorkCost:
+        machine = self._machine
+        cycles = self._call_cycles(work, values)
+        dims = self._dims(work, values)
+        peak = machine.cores * machine.core.flops_per_cycle
+        flops = machine.cores * int(matrix_flops(work.call.primitive, dims, machine))
+        m, n, k = self._useful_extents(work, values, contents)
+        useful_flops = min(2 * m * n * k, flops)
+        useful = min(useful_flops // peak, cycles)
+        padding = min(flops // peak, cycles) - useful
+        return WorkCost(cycles, useful, padding, useful_flops)
+
+    def _useful_extents(self, work: Work, values: Values, contents: Values) -> tuple[int, int, int]:
+        """m, n and k of the product over the whole mesh, counting what is data.
+
+        Core (r, c) holds block (r, c) of each matrix, so rows count down the first column of the
+        mesh and columns along its first row. m and n lie in a factor and in the result.
+        """
+        result, first, second = (self._axes(work, values, contents, i) for i in range(3))
+        m = np.minimum(result["m"], first["m"])[:, 0].sum()
+        n = np.minimum(result["n"], second["n"])[0, :].sum()
+        return int(m), int(n), min(int(first["k"][0, :].sum()), int(second["k"][:, 0].sum()))
+
+    def _axes(
+        self, work: Work, values: Values, contents: Values, operand: int
+    ) -> dict[str, Extents]:
+        """Data extents of one factor's axes on every core."""
+        mesh = (self._machine.mesh.rows, self._machine.mesh.columns)
+        content = self._contents[contents[operand]]
+        axes: dict[str, Extents] = {}
+        numbers = values[len(values) - 3 * len(work.places) :]
+        for i, place in enumerate(work.places):
+            if place.operand != operand:
+                continue
+            start, extent, step = numbers[3 * i : 3 * i + 3]
+            count = np.full(mesh, extent, np.int64)
+            if content is not None and len(content) == place.rank:
+                count = np.clip(-((start - content[place.dim]) // step), 0, extent)
+            axes[place.axis] = axes.get(place.axis, np.ones(mesh, np.int64)) * count
+        return axes

@@ -1,0 +1,251 @@
+"""Timing of a kernel, statement by statement, with steady states skipped exactly.
+
+In: a `Plan` and a machine. Out: the final clock and counters. The rules: a transfer costs the core
+`issue_cycles` per request; the engine may start it `latency_cycles` later and serves one transfer
+after the other; a wait blocks until the transfers of the slot are done; a call takes what its cost
+function says. A loop iteration is executed once per (values that its timing depends on, state
+relative to the clock); when a state comes back and the values go on repeating, the remaining
+repetitions are multiplied.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.expr import Const, Expr, evaluate
+from tilewright.machine import Machine
+from tilewright.simulate.kernel.account import (
+    ASKED,
+    BANDWIDTH,
+    BARRIER,
+    ENGINE,
+    FLOPS,
+    ISSUE,
+    LATENCY,
+    MOVED,
+    OVERHEAD,
+    PADDING,
+    REQUESTS,
+    STATEMENTS,
+    TRANSFERS,
+    USEFUL,
+    Ledger,
+)
+from tilewright.simulate.kernel.check import (
+    check_end,
+    check_move,
+    check_size,
+    check_slot,
+    check_work,
+)
+from tilewright.simulate.kernel.cost import KernelCosts, MoveCost
+from tilewright.simulate.kernel.program import Branch, Loop, Move, Pause, Plan, Step, Sync, Work
+from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
+from tilewright.simulate.kernel.state import WHOLE, Pending, Slot, Snapshot, State
+from tilewright.simulate.kernel.timeline import Timeline
+
+Counts: TypeAlias = npt.NDArray[np.int64]
+Env: TypeAlias = dict[str, int]
+
+
+class Executor:
+    """One run of a plan; `state`, `counts` and `peak_bytes` are its results."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        machine: Machine,
+        costs: KernelCosts,
+        timeline: Timeline,
+        *,
+        skip: bool,
+        barrier_cycles: int,
+    ) -> None:
+        self._plan, self._machine, self._costs = plan, machine, costs
+        self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
+        self.ledger = Ledger(plan)
+        self.state = State()
+        self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
+        self.simulated_statements = 0
+        self.peak_bytes = 0
+        self._alike: dict[int, Signatures] = {}
+        self._done: dict[tuple[int, int, Snapshot], tuple[int, Counts, Snapshot]] = {}
+
+    def run(self) -> None:
+        """Execute the whole program; raises SimulationError where a slot is misused."""
+        self._body(self._plan.body, {})
+        check_end(self._plan, self.state.pending)
+
+    def _body(self, body: tuple[Step, ...], env: Env) -> None:
+        for step in body:
+            match step:
+                case Loop():
+                    self._loop(step, env)
+                case Branch(condition, then, orelse):
+                    self._body(then if evaluate(condition, env) else orelse, env)
+                case Move():
+                    self._move(step, env)
+                case Pause():
+                    self._pause(step, env)
+                case Work():
+                    self._work(step, env)
+                case Sync():
+                    self._sync()
+                case _:
+                    assert_never(step)
+
+    def _loop(self, loop: Loop, env: Env) -> None:
+        iterations = int(evaluate(loop.extent, env))
+        if self._skip and iterations > 0:
+            self._skipping(loop, self._signatures(loop)(iterations, env), env)
+        else:
+            for i in range(iterations):
+                self._body(loop.body, {**env, loop.var: i})
+
+    def _signatures(self, loop: Loop) -> Signatures:
+        if loop.number not in self._alike:
+            self._alike[loop.number] = Signatures(loop.timed, loop.var)
+        return self._alike[loop.number]
+
+    def _skipping(self, loop: Loop, numbers: Numbers, env: Env) -> None:
+        """Run a loop; where a state comes back, multiply the cycle of iterations that led back."""
+        periods, i = Periods(numbers), 0
+        seen: dict[Snapshot, tuple[int, int, Counts]] = {}
+        while i < len(numbers):
+            snapshot = self.state.snapshot()
+            if snapshot in seen:
+                first, cycle, counts = seen[snapshot]
+                times = periods.repeats(first, i - first)
+                if times:
+                    cycles = (self.state.now - cycle) * times
+                    self._jump(loop, (i - first) * times, cycles, snapshot)
+                    self.counts += (self.counts - counts) * times
+                    i += (i - first) * times
+                    seen.clear()
+                    continue
+            seen[snapshot] = (i, self.state.now, self.counts.copy())
+            self._iteration(loop, int(numbers[i]), snapshot, {**env, loop.var: i})
+            i += 1
+
+    def _jump(self, loop: Loop, iterations: int, cycles: int, snapshot: Snapshot) -> None:
+        self._timeline.repeated(loop.text, self.state.now, cycles, iterations)
+        self.state.restore(snapshot, self.state.now + cycles)
+        self._timeline.level(self.state, self._used_bytes)
+
+    def _iteration(self, loop: Loop, number: int, snapshot: Snapshot, env: Env) -> None:
+        key = (loop.number, number, snapshot)
+        if key in self._done:
+            cycles, counts, after = self._done[key]
+            self._jump(loop, 1, cycles, after)
+            self.counts += counts
+            return
+        start, before = self.state.now, self.counts.copy()
+        self._body(loop.body, env)
+        self._done[key] = (self.state.now - start, self.counts - before, self.state.snapshot())
+
+    def _count_statement(self) -> None:
+        self.counts[STATEMENTS] += 1
+        self.simulated_statements += 1
+
+    def _used_bytes(self) -> int:
+        return sum(self._plan.buffers[buffer].bytes for buffer, _ in self.state.contents)
+
+    def _hold(self, slot: Slot, content: int) -> None:
+        """Fill a slot; what other buffers kept at its addresses is gone."""
+        contents, sharing = self.state.contents, self._plan.buffers[slot[0]].sharing
+        if sharing:
+            for other in [o for o in contents if o[0] in sharing]:
+                del contents[other]
+        contents[slot] = content
+        self.peak_bytes = max(self.peak_bytes, self._used_bytes())
+
+    def _move(self, move: Move, env: Env) -> None:
+        self._count_statement()
+        stmt, state = move.stmt, self.state
+        slot = (stmt.buffer, int(evaluate(move.slot, env)))
+        cost = self._costs.move(move, _values(move.numbers, env))
+        check_slot(self._plan, slot, move.text, env)
+        check_size(self._plan, slot, cost.elements, move.text, env)
+        check_move(self._plan, move, slot, state.pending, env)
+        content = self._costs.content(move.region, env)
+        if stmt.direction == "get":
+            self._hold(slot, content)
+        if not cost.requests:
+            return
+        issued = state.now
+        state.now += cost.issue_cycles
+        start = state.serve(state.now + self._machine.dma.latency_cycles, cost.service_cycles)
+        state.pending[slot] = Pending(start + cost.service_cycles, move.number)
+        self._book_move(self.ledger.move_columns[move.number], cost)
+        self._timeline.issued(move, slot, cost, issued, start)
+        self._timeline.level(state, self._used_bytes)
+
+    def _book_move(self, column: int, cost: MoveCost) -> None:
+        for place, amount in (
+            (ISSUE, cost.issue_cycles),
+            (ENGINE, cost.service_cycles),
+            (ASKED, cost.asked_bytes),
+            (MOVED, cost.moved_bytes),
+            (REQUESTS, cost.requests),
+            (TRANSFERS, 1),
+        ):
+            self.counts[column + place] += amount
+
+    def _pause(self, pause: Pause, env: Env) -> None:
+        self._count_statement()
+        slot = (pause.buffer, int(evaluate(pause.slot, env)))
+        check_slot(self._plan, slot, pause.text, env)
+        pending = self.state.pending.pop(slot, None)
+        if pending is None:
+            return
+        move = self._plan.moves[pending.move]
+        column = self.ledger.move_columns[pending.move]
+        for cause, start, cycles in self.state.advance(pending.ready_cycle):
+            self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
+            self._timeline.stalled(move, slot, cause, start, cycles)
+        if move.stmt.direction == "put":
+            self.state.contents.pop(slot, None)
+        self._timeline.waited(slot, self.state.now)
+        self._timeline.level(self.state, self._used_bytes)
+
+    def _work(self, work: Work, env: Env) -> None:
+        self._count_statement()
+        values = _values(work.numbers, env)
+        operands = len(work.buffers)
+        slots = list(zip(work.buffers, values[:operands], strict=True))
+        for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
+            check_slot(self._plan, slot, work.text, env)
+            check_size(self._plan, slot, elements, work.text, env)
+        check_work(self._plan, work, slots, self.state.pending, env)
+        result = self._costs.content(work.result, env) if work.result else WHOLE
+        factors = (self.state.contents.get(slot, WHOLE) for slot in slots[1:])
+        cost = self._costs.work(work, values, (result, *factors))
+        if work.call.primitive in _OVERWRITES or slots[0] not in self.state.contents:
+            self._hold(slots[0], WHOLE)
+        self._timeline.busy(work.call.primitive, work.text, self.state.now, cost.cycles)
+        self.state.now += cost.cycles
+        column = self.ledger.work_columns[work.number]
+        self.counts[FLOPS] += cost.useful_flops
+        self.counts[column + USEFUL] += cost.useful_cycles
+        self.counts[column + PADDING] += cost.padding_cycles
+        rest = cost.cycles - cost.useful_cycles - cost.padding_cycles
+        self.counts[column + OVERHEAD] += rest
+        self._timeline.level(self.state, self._used_bytes)
+
+    def _sync(self) -> None:
+        self._count_statement()
+        self._timeline.busy("barrier", "barrier()", self.state.now, self._barrier_cycles)
+        self.state.now += self._barrier_cycles
+        self.counts[BARRIER] += self._barrier_cycles
+
+
+_OVERWRITES = ("copy", "winograd_input", "winograd_filter", "winograd_output")
+"""Primitives whose result owes nothing to what a get had delivered."""
+
+
+def _values(expressions: tuple[Expr, ...], env: Env) -> tuple[int, ...]:
+    """Values of a statement's expressions, most of which are constants."""
+    return tuple([e.value if isinstance(e, Const) else int(evaluate(e, env)) for e in expressions])

@@ -1,0 +1,125 @@
+"""The kernel-level simulator: a program's numbers and its cycles, every cycle with its cause.
+
+In: an instantiated explicit-stage program, a machine, optionally the input tensors. Out: a
+`KernelRun`. One core group, its cores in lockstep; calls take their calibrated time, transfers
+share one DMA engine (swATOP 4.6 without its "maximum of two sums"). Loops in a steady state are
+multiplied instead of repeated, with the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.cost.primitives import CALL_COSTS, CallCost
+from tilewright.ir.interpret import interpret
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.simulate.kernel.account import FLOPS, STATEMENTS, Cause, TensorTraffic
+from tilewright.simulate.kernel.cost import KernelCosts
+from tilewright.simulate.kernel.execute import Executor
+from tilewright.simulate.kernel.prepare import prepare
+from tilewright.simulate.kernel.timeline import Timeline
+from tilewright.simulate.trace import Trace
+
+Array = npt.NDArray[Any]
+
+_BOUNDS = {
+    "compute useful": "compute",
+    "compute padding": "compute",
+    "compute overhead": "compute",
+    "primitive": "primitives",
+    "dma issue": "dma issue",
+    "wait latency": "dma latency",
+    "wait bandwidth": "dma bandwidth",
+    "barrier": "barriers",
+}
+"""What the kinds of causes are called where they are what bounds a run."""
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """One simulated run on one core group.
+
+    `causes` sum to `cycles`. `useful_flops` are those of matrix products on elements of tensors,
+    all cores together. `allocated_bytes` is what the buffers take of one scratchpad, `peak_bytes`
+    the most that was in use at one time: a slot is in use from its first get or write until its put
+    is done. `statements` were executed (transfers, waits, barriers, calls), of which
+    `simulated_statements` one by one, the rest by multiplication.
+    """
+
+    cycles: int
+    seconds: float
+    causes: tuple[Cause, ...]
+    tensors: tuple[TensorTraffic, ...]
+    useful_flops: int
+    allocated_bytes: int
+    peak_bytes: int
+    statements: int
+    simulated_statements: int
+    outputs: Mapping[str, Array] | None = None
+    trace: Trace | None = None
+
+    def by_kind(self) -> dict[str, int]:
+        """Cycles of each kind of cause, the largest first; they sum to `cycles`."""
+        kinds: dict[str, int] = {}
+        for cause in self.causes:
+            kinds[cause.kind] = kinds.get(cause.kind, 0) + cause.cycles
+        return dict(sorted(kinds.items(), key=lambda item: -item[1]))
+
+    def bound(self) -> str:
+        """What takes the largest part of the time."""
+        parts: dict[str, int] = {}
+        for kind, cycles in self.by_kind().items():
+            parts[_BOUNDS[kind]] = parts.get(_BOUNDS[kind], 0) + cycles
+        return max(parts, key=lambda part: parts[part]) if parts else "compute"
+
+
+def simulate(
+    program: Program,
+    machine: Machine,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    trace_limit: int = 0,
+    skip: bool = True,
+    costs: Mapping[str, CallCost] = CALL_COSTS,
+    barrier_cycles: int = 0,
+) -> KernelRun:
+    """Run `program` on one core group of `machine`; with `inputs` also compute its output tensors.
+
+    `trace_limit` is how many events are recorded in detail (0: no trace); `skip=False` executes
+    every iteration; `costs` replaces the cycles of primitives; a barrier takes `barrier_cycles`.
+    Raises SimulationError where a slot is misused, with buffer, slot and statement, CapacityError
+    where the buffers do not fit the scratchpad, ProgramError where the numbers cannot be computed.
+    """
+    plan = prepare(program, machine)
+    timeline = Timeline(trace_limit)
+    executor = Executor(
+        plan,
+        machine,
+        KernelCosts(machine, costs),
+        timeline,
+        skip=skip,
+        barrier_cycles=barrier_cycles,
+    )
+    executor.run()
+    mesh = (machine.mesh.rows, machine.mesh.columns)
+    counts = [int(count) for count in np.asarray(executor.counts)]
+    cycles = executor.state.now
+    return KernelRun(
+        cycles=cycles,
+        seconds=cycles / machine.clock_hz,
+        causes=executor.ledger.causes(counts),
+        tensors=executor.ledger.traffic(counts),
+        useful_flops=counts[FLOPS],
+        allocated_bytes=plan.allocated_bytes,
+        peak_bytes=executor.peak_bytes,
+        statements=counts[STATEMENTS],
+        simulated_statements=executor.simulated_statements,
+        outputs=None if inputs is None else interpret(program, inputs, mesh),
+        trace=timeline.finish(cycles),
+    )

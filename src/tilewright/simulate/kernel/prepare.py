@@ -1,0 +1,265 @@
+"""From a program to a plan: number statements, collect what their time depends on.
+
+In: an instantiated explicit-stage program and a machine. Out: a `Plan`, or an error for a program
+that this machine cannot run at all.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, SimulationError
+from tilewright.common.expr import Const, Expr, evaluate, free_vars, product, substitute
+from tilewright.cost.timing import call_dims, transfer_numbers
+from tilewright.ir.nodes import (
+    CORE_SYMBOLS,
+    Barrier,
+    Buffer,
+    Call,
+    For,
+    If,
+    Program,
+    Stmt,
+    Tile,
+    Transfer,
+    View,
+    Wait,
+)
+from tilewright.ir.printer import print_head
+from tilewright.ir.visit import map_stmt, walk
+from tilewright.machine import Machine
+from tilewright.simulate.kernel.program import (
+    Branch,
+    Loop,
+    Move,
+    Pause,
+    Place,
+    Plan,
+    Region,
+    SlotSize,
+    Step,
+    Sync,
+    Work,
+)
+from tilewright.simulate.kernel.signature import Timed
+
+
+def prepare(program: Program, machine: Machine) -> Plan:
+    """Check that the program can run on the machine and number its statements.
+
+    Raises SimulationError for free parameters and operands in main memory, CapacityError where the
+    buffers do not fit the scratchpad.
+    """
+    if program.parameters:
+        raise SimulationError(
+            f"program {program.name!r} has parameters without a value: "
+            f"{', '.join(program.parameters)}",
+            fix="instantiate it first",
+        )
+    builder = _Builder(program, machine)
+    body = builder.body(program.body)
+    for timed in _timed(body, builder.mesh):
+        for name in sorted(timed.outer_symbols):
+            raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
+    buffers = {b.name: builder.slots(b.name) for b in program.buffers}
+    allocated = _allocated_bytes(program, machine, buffers)
+    return Plan(body, tuple(builder.moves), tuple(builder.works), buffers, allocated)
+
+
+def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
+    """Bytes up to the end of the last buffer: as placed, or one after the other."""
+    unit = machine.memory.spm.alignment_bytes
+    end = 0
+    for b in program.buffers:
+        size = -(-buffers[b.name].bytes * buffers[b.name].copies // unit) * unit
+        end = end + size if b.offset_bytes is None else max(end, b.offset_bytes + size)
+    if end > machine.spm_available_bytes:
+        raise CapacityError(
+            f"the buffers of {program.name!r} take {end} bytes of a scratchpad that offers "
+            f"{machine.spm_available_bytes}",
+            fix="use smaller tiles or fewer buffer copies",
+        )
+    return end
+
+
+class _Builder:
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self._program = program
+        self.mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
+        self._core: dict[str, int] = {**self.mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
+        self._loops = 0
+        self._scope: tuple[str, ...] = ()
+        self._regions = 0
+        self.moves: list[Move] = []
+        self.works: list[Work] = []
+
+    def slots(self, name: str) -> SlotSize:
+        buffer = self._program.buffer(name)
+        elements = int(evaluate(buffer.elements, self.mesh))
+        copies = int(evaluate(buffer.copies, self.mesh))
+        size = elements * dtype(buffer.dtype).size_bytes
+        return SlotSize(copies, elements, size, self._sharing(buffer))
+
+    def _sharing(self, buffer: Buffer) -> frozenset[str]:
+        start, end = self._addresses(buffer)
+        others = ((b.name, *self._addresses(b)) for b in self._program.buffers if b != buffer)
+        return frozenset(name for name, low, high in others if low < end and start < high)
+
+    def _addresses(self, buffer: Buffer) -> tuple[int, int]:
+        """First byte and end; an empty range before the allocation pass."""
+        if buffer.offset_bytes is None:
+            return 0, 0
+        size = int(evaluate(buffer.elements * buffer.copies, self.mesh))
+        return buffer.offset_bytes, buffer.offset_bytes + size * dtype(buffer.dtype).size_bytes
+
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Step, ...]:
+        return tuple(self._step(stmt) for stmt in body)
+
+    def _on_first_core(self, e: Expr) -> Expr:
+        return substitute(e, self._core)
+
+    def _step(self, stmt: Stmt) -> Step:
+        match stmt:
+            case For():
+                return self._loop(stmt)
+            case If(condition, then, orelse):
+                return Branch(self._on_first_core(condition), self.body(then), self.body(orelse))
+            case Transfer():
+                return self._move(stmt)
+            case Wait(buffer, slot):
+                return Pause(buffer, self._on_first_core(slot), print_head(stmt))
+            case Call():
+                return self._work(stmt)
+            case Barrier():
+                return Sync()
+            case _:
+                assert_never(stmt)
+
+    def _loop(self, stmt: For) -> Loop:
+        self._scope = (*self._scope, stmt.var)
+        body = self.body(stmt.body)
+        self._scope = self._scope[:-1]
+        timed = tuple(dict.fromkeys(_timed(body, self.mesh)))
+        self._loops += 1
+        extent = self._on_first_core(stmt.extent)
+        number, text = self._loops, print_head(stmt)
+        return Loop(number, stmt.var, extent, body, timed, text)
+
+    def _move(self, stmt: Transfer) -> Move:
+        tensor = self._program.tensor(stmt.tensor)
+        extents = tuple(r.extent for r in stmt.ranges)
+        move = Move(
+            len(self.moves),
+            stmt,
+            dtype(tensor.dtype).size_bytes,
+            tuple(int(evaluate(e, self.mesh)) for e in tensor.shape),
+            tensor.shared,
+            self._on_first_core(stmt.slot),
+            tuple(self._on_first_core(e) for e in transfer_numbers(stmt.ranges)),
+            self._region(extents, print_head(stmt)),
+            print_head(stmt),
+        )
+        self.moves.append(move)
+        return move
+
+    def _region(self, extents: tuple[Expr, ...], text: str) -> Region:
+        bound = tuple(substitute(e, self.mesh) for e in extents)
+        symbols = frozenset().union(*(free_vars(e) for e in bound)) - set(CORE_SYMBOLS)
+        self._regions += 1
+        return Region(self._regions, text, bound, tuple(sorted(symbols)))
+
+    def _result(self, call: Call) -> Region | None:
+        """What the put of the result keeps, if there is one put and it stands around the call."""
+        if call.primitive != "gemm" or not isinstance(call.operands[0], View):
+            return None
+        buffer = call.operands[0].buffer
+        kept = {
+            tuple(r.extent for r in s.ranges): print_head(s)
+            for s in walk(self._program.body)
+            if isinstance(s, Transfer) and s.direction == "put" and s.buffer == buffer
+        }
+        regions = [self._region(extents, text) for extents, text in kept.items()]
+        return (
+            regions[0]
+            if len(regions) == 1 and set(regions[0].symbols) <= set(self._scope)
+            else None
+        )
+
+    def _work(self, stmt: Call) -> Work:
+        local = map_stmt(stmt, self._on_first_core)
+        assert isinstance(local, Call)
+        views: list[View] = []
+        for operand in local.operands:
+            if isinstance(operand, Tile):
+                raise SimulationError(
+                    f"{stmt.primitive} works on {operand.tensor!r} in main memory",
+                    where=print_head(stmt),
+                    fix="infer the transfers of the program first",
+                )
+            views.append(operand)
+        dims, places = call_dims(local), _places(local.primitive, views)
+        numbers = (
+            *(v.slot for v in views),
+            *(product(v.shape) for v in views),
+            *dims.values(),
+            *(e for p in places for e in (p.start, p.extent, p.step)),
+        )
+        buffers, number = tuple(v.buffer for v in views), len(self.works)
+        work = Work(
+            number,
+            local,
+            buffers,
+            tuple(dims),
+            places,
+            self._result(stmt),
+            numbers,
+            print_head(stmt),
+        )
+        self.works.append(work)
+        return work
+
+
+def _places(primitive: str, views: list[View]) -> tuple[Place, ...]:
+    """The places that decide which part of a matrix product is padding."""
+    if primitive != "gemm":
+        return ()
+    return tuple(
+        Place(operand, len(views[operand].shape), dim, role, r.start, r.extent, r.step)
+        for operand in range(3)
+        for dim, (role, r) in enumerate(
+            zip(views[operand].roles, views[operand].ranges, strict=True)
+        )
+        if role != "."
+    )
+
+
+def _timed(body: tuple[Step, ...], mesh: dict[str, int]) -> list[Timed]:
+    """The expressions of `body` that decide what happens and what it costs, constants left out."""
+    found: list[Timed] = []
+    for step in body:
+        match step:
+            case Loop():
+                inside = [t.inside(step.var, step.extent) for t in step.timed]
+                found += [Timed(step.extent), *inside]
+            case Branch(condition, then, orelse):
+                found += [Timed(condition), *_timed(then, mesh), *_timed(orelse, mesh)]
+            case Move():
+                found += [Timed(e) for e in (step.slot, *step.numbers)]
+                found += [_on_mesh(e, mesh) for e in step.region.extents]
+            case Pause():
+                found.append(Timed(step.slot))
+            case Work():
+                found += [Timed(e) for e in step.numbers]
+                found += [_on_mesh(e, mesh) for e in (step.result.extents if step.result else ())]
+            case Sync():
+                pass
+            case _:
+                assert_never(step)
+    return [t for t in found if free_vars(t.expr)]
+
+
+def _on_mesh(e: Expr, mesh: dict[str, int]) -> Timed:
+    """An expression over the cores: its core symbols are like loops inside."""
+    timed = Timed(e).inside("rid", Const(mesh["mesh_rows"]))
+    return timed.inside("cid", Const(mesh["mesh_columns"]))

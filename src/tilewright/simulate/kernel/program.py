@@ -1,0 +1,131 @@
+"""A program made ready for timing: numbered statements, with what their time depends on.
+
+The cores run in lockstep and core (0, 0) has the largest extents, so its extents decide every cost;
+which part of a tile is data is kept for all cores. `kernel_prepare` makes these values from a
+program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tilewright.common.expr import Expr
+from tilewright.ir.nodes import Call, Transfer
+from tilewright.simulate.kernel.signature import Timed
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop, and every expression that the time of one iteration depends on."""
+
+    number: int
+    var: str
+    extent: Expr
+    body: tuple[Step, ...]
+    timed: tuple[Timed, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A condition."""
+
+    condition: Expr
+    then: tuple[Step, ...]
+    orelse: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The part of a tile that lies inside its tensor, as extents over core and loop symbols."""
+
+    number: int
+    text: str
+    extents: tuple[Expr, ...]
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A transfer: slot, then extents and steps of core (0, 0) as `numbers`; the region of every
+    core."""
+
+    number: int
+    stmt: Transfer
+    element_bytes: int
+    tensor_shape: tuple[int, ...]
+    shared: bool
+    slot: Expr
+    numbers: tuple[Expr, ...]
+    region: Region
+    text: str
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A wait."""
+
+    buffer: str
+    slot: Expr
+    text: str
+
+
+@dataclass(frozen=True)
+class Sync:
+    """A barrier."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a matrix axis (m, n or k) lies in dimension `dim` of the tile that an operand views."""
+
+    operand: int
+    rank: int
+    dim: int
+    axis: str
+    start: Expr
+    extent: Expr
+    step: Expr
+
+
+@dataclass(frozen=True)
+class Work:
+    """A primitive call.
+
+    `numbers` are, one after the other: the slots of the operands, the elements of their tiles, the
+    `dims` that its cost depends on, and start, extent and step of each of `places`.
+    """
+
+    number: int
+    call: Call
+    buffers: tuple[str, ...]
+    dims: tuple[str, ...]
+    places: tuple[Place, ...]
+    result: Region | None
+    numbers: tuple[Expr, ...]
+    text: str
+
+
+Step: TypeAlias = Loop | Branch | Move | Pause | Sync | Work
+
+
+@dataclass(frozen=True)
+class SlotSize:
+    """The slots of one buffer; `sharing` names the buffers that lie at the same addresses."""
+
+    copies: int
+    elements: int
+    bytes: int
+    sharing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program ready to be timed; `moves` and `works` are found by their numbers."""
+
+    body: tuple[Step, ...]
+    moves: tuple[Move, ...]
+    works: tuple[Work, ...]
+    buffers: dict[str, SlotSize]
+    allocated_bytes: int

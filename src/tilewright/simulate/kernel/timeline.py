@@ -1,0 +1,90 @@
+"""Recording of a kernel run: what the executor does, turned into trace events.
+
+In: calls from the executor, in order of time. Out: a `Trace`, or None where nothing was to be
+recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tilewright.simulate.kernel.cost import MoveCost
+from tilewright.simulate.kernel.program import Move
+from tilewright.simulate.kernel.state import Slot, State
+from tilewright.simulate.trace import (
+    Busy,
+    Flight,
+    Level,
+    Recorder,
+    Repeated,
+    Stall,
+    StallCause,
+    Trace,
+)
+
+
+class Timeline:
+    """Turns what happens into events; without room (`limit` 0) it records nothing."""
+
+    def __init__(self, limit: int) -> None:
+        self._recorder = Recorder(limit) if limit else None
+        self._flights: dict[Slot, list[Flight]] = {}
+        self._level = (-1, -1)
+
+    def busy(self, activity: str, statement: str, start: int, cycles: int) -> None:
+        """The core does something for `cycles`."""
+        if self._recorder and cycles:
+            self._recorder.add(Busy(start, cycles, activity, statement))
+
+    def stalled(self, move: Move, slot: Slot, cause: StallCause, start: int, cycles: int) -> None:
+        """The core waits for the transfer that `move` started."""
+        if self._recorder:
+            self._recorder.add(Stall(start, cycles, cause, move.stmt.tensor, *slot))
+
+    def issued(self, move: Move, slot: Slot, cost: MoveCost, issued: int, start: int) -> None:
+        """A transfer was issued; the engine serves it from `start`."""
+        if self._recorder:
+            self.busy("dma issue", move.text, issued, cost.issue_cycles)
+            flight = Flight(
+                issued,
+                start,
+                cost.service_cycles,
+                move.stmt.direction,
+                move.stmt.tensor,
+                *slot,
+                cost.asked_bytes,
+            )
+            self._flights.setdefault(slot, []).append(flight)
+
+    def waited(self, slot: Slot, cycle: int) -> None:
+        """The core went on after a wait for `slot`."""
+        if self._recorder:
+            for flight in self._flights.pop(slot, []):
+                self._recorder.add(replace(flight, waited_cycle=cycle))
+
+    def repeated(self, loop: str, start: int, cycles: int, iterations: int) -> None:
+        """Iterations were skipped: their transfers are not followed further."""
+        if self._recorder:
+            self._land()
+            self._recorder.add(Repeated(start, cycles, loop, iterations))
+
+    def level(self, state: State, used_bytes: Callable[[], int]) -> None:
+        """Note how much is in use, where that changed."""
+        if self._recorder and self._recorder.open:
+            level = (used_bytes(), len(state.pending))
+            if level != self._level:
+                self._level = level
+                self._recorder.add(Level(state.now, *level))
+
+    def finish(self, end_cycle: int) -> Trace | None:
+        """The trace of the run."""
+        self._land()
+        return self._recorder.finish(end_cycle) if self._recorder else None
+
+    def _land(self) -> None:
+        for flights in self._flights.values():
+            for flight in flights:
+                if self._recorder:
+                    self._recorder.add(flight)
+        self._flights.clear()

@@ -1,0 +1,157 @@
+"""Measurements as a machine description: the shipped machine `host` with this computer's numbers.
+
+In: `Measurements`. Out: TOML text that names `host` as its base, gives only what was measured or
+detected, and says for each number when, on what and under which load. Copies are fitted to the
+two-parameter rule of the machine reference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tilewright.codegen.fitting import fit_relative
+from tilewright.common.errors import ToolError
+from tilewright.targets.host.calibrate import CopyRate, KernelTiming, Measurements
+from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, LINE_BYTES
+
+_LEVELS = ("l1", "l2", "l3")
+_SIZE_OF = {"f64": "core", "f32": "core.f32"}
+
+Setting = tuple[str, float, str]
+"""Dotted key, value, where it comes from."""
+
+
+def calibration_path() -> Path:
+    """Where the calibration of this computer is kept: below $XDG_CONFIG_HOME, or ~/.config."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "tilewright" / "host.toml"
+
+
+def write_calibration(measured: Measurements, path: Path) -> None:
+    """Write the machine description; raises ToolError where the folder cannot be made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(
+            f"the calibration cannot be kept in {path.parent}: {error.strerror}",
+            fix="name another file with --output",
+        ) from error
+    path.write_text(calibration_text(measured), encoding="utf-8")
+
+
+def calibration_text(measured: Measurements) -> str:
+    """The machine description as TOML."""
+    found = list(settings(measured))
+    about = f"{measured.host.cpu_name}, calibrated on {measured.date}, one thread"
+    lines = [
+        "# Written by `tilewright calibrate host`; everything else is as in the shipped machine.",
+        'base = "host"',
+        'name = "host"',
+        f"description = {_quoted(about)}",
+        *(f"{key} = {_number(value)}" for key, value, _ in found),
+        "",
+        "[sources]",
+        *(f"{_quoted(key)} = {_quoted(source)}" for key, _, source in found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def settings(measured: Measurements) -> Iterator[Setting]:
+    """Every number that a calibration gives, with its source."""
+    host = measured.host
+    here = f"{measured.date} on {host.cpu_name}, load {measured.load:.1f}"
+    yield "clock_hz", round(measured.clock_hz), f"chain of dependent additions, {here}"
+    yield "core.registers", host.instruction_set.registers, f"{host.instruction_set.name}, {here}"
+    vectors, scalars = DEFAULT_BLOCKS[host.instruction_set.name]
+    why = f"the register block for {host.instruction_set.name}"
+    yield "primitives.gemm.register_block_vectors", vectors, why
+    yield "primitives.gemm.register_block_scalars", scalars, why
+    lanes = host.instruction_set.vector_bytes // 8
+    yield "primitives.gemm.lanes", lanes, f"doubles in a vector of {host.instruction_set.name}"
+    yield from _memory(measured, here)
+    meet = measured.barrier_seconds * measured.clock_hz
+    yield "threads.meet_cycles", meet, f"{measured.threads} threads at a barrier, {here}"
+    source = f"{measured.threads} threads and one reading, {here}"
+    yield "threads.saturating", measured.saturating, source
+    for direction, rates in (("get", measured.gets), ("put", measured.puts)):
+        yield from _copies(direction, rates, measured.clock_hz, here)
+    for name, timing in sorted(measured.kernels.items()):
+        yield from _kernel(name, timing, measured, here)
+
+
+def _memory(measured: Measurements, here: str) -> Iterator[Setting]:
+    """Capacities, and what bytes cost that come from behind each cache. The last one stands for
+    those that are missing, behind which nothing costs more.
+    """
+    host, kernels = measured.host, list(measured.kernels.values())
+    yield "memory.main.capacity_bytes", host.memory_bytes, f"/proc/meminfo, {here}"
+    packed = host.cache(2).size_bytes * 3 // 4
+    yield "memory.spm.capacity_bytes", packed, f"three quarters of the level 2 cache, {here}"
+    far = measured.reads[-1]
+    yield (
+        "memory.main.direct_bytes_per_second",
+        far.bytes_per_cycle * measured.clock_hz,
+        f"reading {far.size_bytes} bytes, {here}",
+    )
+    for number, level in enumerate(_LEVELS):
+        i = min(number, len(host.caches) - 1)
+        cache = host.caches[i]
+        yield f"memory.caches.{level}.capacity_bytes", cache.size_bytes, f"/sys, {here}"
+        exposed = sum(k.exposed_cycles_per_byte[i] for k in kernels) / len(kernels)
+        exposed = exposed if i == number else 0.0
+        source = f"matrix kernel with an operand from behind this cache, {here}"
+        yield f"memory.caches.{level}.exposed_cycles_per_byte", exposed, source
+        behind = measured.reads[i + 1]
+        source = f"reading {behind.size_bytes} bytes, {here}"
+        yield f"memory.caches.{level}.fill_bytes_per_cycle", behind.bytes_per_cycle, source
+        yield f"memory.caches.{level}.ways", cache.ways, f"/sys, {here}"
+
+
+def copy_rule(rates: Sequence[CopyRate]) -> tuple[float, float]:
+    """Bytes per cycle and overhead in lines of the rule: a run of s bytes costs s / 64 lines and
+    the overhead.
+    """
+    terms = [(rate.run_bytes / LINE_BYTES, 1.0) for rate in rates]
+    cycles = [rate.run_bytes / rate.bytes_per_cycle for rate in rates]
+    line, run = fit_relative(terms, cycles, ["lines", "1"], "copy")
+    if run < 0:
+        (line,) = fit_relative([t[:1] for t in terms], cycles, ["lines"], "copy")
+        return LINE_BYTES / float(line), 0.0
+    return LINE_BYTES / float(line), float(run / line)
+
+
+def _copies(
+    direction: str, rates: Sequence[CopyRate], clock_hz: float, here: str
+) -> Iterator[Setting]:
+    peak, overhead = copy_rule(rates)
+    runs = f"runs of {rates[0].run_bytes} to {rates[-1].run_bytes} bytes from the last cache"
+    source = f"fit of copies of {runs}, {here}"
+    yield f"dma.{direction}.peak_bytes_per_second", peak * clock_hz, source
+    yield f"dma.{direction}.block_overhead_transactions", overhead, source
+
+
+def _kernel(
+    name: str, timing: KernelTiming, measured: Measurements, here: str
+) -> Iterator[Setting]:
+    isa, part = measured.host.instruction_set, _SIZE_OF[name]
+    lanes = isa.vector_bytes // (8 if name == "f64" else 4)
+    yield f"{part}.vector_lanes", lanes, f"vectors of {isa.name}"
+    measure = f"independent multiply-adds, {timing.peak_flops_per_cycle:.2f} measured, {here}"
+    units = max(1, round(timing.peak_flops_per_cycle / (2 * lanes)))
+    yield f"{part}.flops_per_cycle", units * 2 * lanes, measure
+    error = f"mean error {timing.mean_error:.1%}, worst {timing.worst_error:.1%}"
+    source = f"fit over {len(timing.samples)} products, {error}, {here}"
+    for key in ("call_cycles", "row_cycles", "block_cycles", "cycles_per_k"):
+        yield f"primitives.gemm.{name}.{key}", getattr(timing, key), source
+
+
+def _quoted(text: str) -> str:
+    """A TOML string of printable ASCII."""
+    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "?" for c in text)
+    return f'"{plain}"'
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"

@@ -1,0 +1,222 @@
+"""The host target: an explicit program in, one C function with its micro-kernels out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.codegen.artifact import (
+    Array,
+    Artifact,
+    BufferInfo,
+    BuildPlan,
+    BuildStep,
+    TensorInfo,
+)
+from tilewright.codegen.c.names import Naming, buffer_end, buffer_infos, name_program, tensor_infos
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const
+from tilewright.cost.stores import is_far
+from tilewright.ir.nodes import Program
+from tilewright.ir.visit import instantiate
+from tilewright.machine import Machine
+from tilewright.passes.allocate_buffers import allocate_buffers
+from tilewright.targets.host.ahead import Ahead, split_ahead
+from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
+from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
+from tilewright.targets.host.emit_threads import private_tensors
+from tilewright.targets.host.finish import PLAIN, Finish, with_finish
+from tilewright.targets.host.native import FLAGS
+from tilewright.targets.host.products import (
+    Products,
+    compiler_flags,
+    instruction_set_of,
+    plan_products,
+)
+from tilewright.targets.host.run import LoadedKernel, load_kernel
+
+_SUFFIXES = ("", "_pack")
+_NO_LIMIT = 2**62
+_ONE_CORE = {"mesh_rows": 1, "mesh_columns": 1, "rid": 0, "cid": 0}
+
+
+@dataclass(frozen=True)
+class HostCode:
+    """Generates C for the computer that tilewright runs on."""
+
+    name: str = "host"
+
+    def emit(self, program: Program, machine: Machine, finish: Finish = PLAIN) -> Artifact:
+        """Generate the sources of an explicit program without parameters; what `finish` takes are
+        further inputs.
+
+        Raises ProgramError for a program of another stage, a mesh of several cores, vectors that no
+        instruction set of the host has, a product of operands that cannot be walked, or sums that
+        cannot be finished so (`can_finish`).
+        """
+        if program.parameters:
+            unbound = ", ".join(program.parameters)
+            raise ProgramError(
+                f"program {program.name!r} still has parameters: {unbound}",
+                fix="instantiate it before code is generated",
+            )
+        if machine.cores > 1:
+            raise ProgramError(
+                f"machine {machine.name!r} has a mesh of {machine.cores} cores, a thread is one",
+                fix="--set mesh.rows=1 --set mesh.columns=1",
+            )
+        if machine.groups.count > 1:
+            raise ProgramError(
+                f"machine {machine.name!r} has {machine.groups.count} groups, this computer is "
+                "one: its threads share a memory",
+                fix="--set groups.count=1 --threads N",
+            )
+        ahead, program = split_ahead(instantiate(program, _ONE_CORE))
+        program = with_finish(program, finish)
+        products = plan_products(program, machine, finish)
+        program = _with_packed_buffers(program, products, machine)
+        return _artifact(self.name, program, products, machine, ahead, finish)
+
+    def load(self, artifact: Artifact, machine: Machine) -> LoadedKernel:
+        """Compile and load a kernel.
+
+        Raises ToolError where there is no compiler, or this processor lacks the instructions.
+        """
+        return load_kernel(artifact, machine)
+
+    def run(
+        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run a kernel once; raises as `load` does, and ShapeError for inputs that do not fit."""
+        bound = self.load(artifact, machine).bind(inputs)
+        bound.repeat(1)
+        return bound.outputs()
+
+
+def _with_packed_buffers(program: Program, products: Products, machine: Machine) -> Program:
+    """The buffers with room for the panels' padding, placed anew."""
+    buffers = tuple(
+        replace(b, elements=Const(products.buffer_elements[b.name]))
+        if b.name in products.buffer_elements
+        else b
+        for b in program.buffers
+    )
+    alignment = machine.memory.spm.alignment_bytes
+    return allocate_buffers(replace(program, buffers=buffers), _NO_LIMIT, alignment)
+
+
+def _artifact(
+    target: str,
+    program: Program,
+    products: Products,
+    machine: Machine,
+    ahead: Ahead | None,
+    finish: Finish,
+) -> Artifact:
+    naming = name_program(_with_constants(program, ahead), _SUFFIXES)
+    tensors = tuple(
+        _given(replace(info, panels=products.packed.get(info.name)), naming, ahead)
+        for info in tensor_infos(program, naming)
+    )
+    buffers = buffer_infos(program, _NO_LIMIT)
+    own = private_tensors(program) if machine.thread_count > 1 else None
+    workspace = _workspace(tensors, buffers, machine, own)
+    isa = instruction_set_of(machine)
+    far = frozenset(t.name for t in program.tensors if is_far(t, machine, {}))
+    text = KernelText(
+        program, naming, products, tensors, buffers, workspace, isa, ahead, finish, far
+    )
+    plan = _build_plan(naming, compiler_flags(machine))
+    command = " ".join(plan.steps[0].command)
+    files = {
+        f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),
+        f"{naming.artifact}.c": emit_kernel(text),
+        "Makefile": _makefile(plan),
+    }
+    return Artifact(
+        naming.artifact,
+        target,
+        files,
+        plan,
+        tensors,
+        buffers,
+        workspace.size_bytes,
+        workspace.alignment_bytes,
+    )
+
+
+def _with_constants(program: Program, ahead: Ahead | None) -> Program:
+    """All that needs a name."""
+    if ahead is None:
+        return program
+    return replace(
+        program, tensors=(*program.tensors, ahead.given), body=(*ahead.body, *program.body)
+    )
+
+
+def _given(info: TensorInfo, naming: Naming, ahead: Ahead | None) -> TensorInfo:
+    """The tensor that is given: in the place of one that is made ahead, what it is made of."""
+    if ahead is None or info.name != ahead.made.name:
+        return info
+    (given,) = tensor_infos(Program("", (), (ahead.given,), (), ()), naming)
+    return replace(given, made=info)
+
+
+def _workspace(
+    tensors: tuple[TensorInfo, ...],
+    buffers: tuple[BufferInfo, ...],
+    machine: Machine,
+    private: Collection[str] | None,
+) -> Workspace:
+    """Buffers first, then the tensors between nests: those that are `private`, or all, once for
+    each thread.
+    """
+    alignment, threads = machine.memory.spm.alignment_bytes, machine.thread_count
+    scratch = [info for info in tensors if info.kind == "scratch"]
+    own = [info for info in scratch if private is None or info.name in private]
+    end = max((buffer_end(info) for info in buffers), default=0)
+    of_each, end = _in_turn(own, end, alignment)
+    of_all, size = _in_turn([x for x in scratch if x not in own], threads * end, alignment)
+    return Workspace(size + alignment if size else 0, alignment, of_each, of_all, end, threads)
+
+
+def _in_turn(
+    tensors: Sequence[TensorInfo], first: int, alignment: int
+) -> tuple[tuple[tuple[str, int], ...], int]:
+    """(tensors with their offsets, the end), aligned."""
+    found, end = [], -(-first // alignment) * alignment
+    for info in tensors:
+        found.append((info.name, end))
+        size = stored_elements(info) * dtype(info.dtype).size_bytes
+        end += -(-size // alignment) * alignment
+    return tuple(found), end
+
+
+def _build_plan(naming: Naming, flags_of_machine: Sequence[str]) -> BuildPlan:
+    """A shared library `lib<name>.so`, by the system's C compiler."""
+    source, library = f"{naming.artifact}.c", f"lib{naming.artifact}.so"
+    flags = [flag for flag in FLAGS if flag not in ("-o", "library.so")]
+    command = ("cc", *flags, *flags_of_machine, source, "-o", library)
+    return BuildPlan((BuildStep(library, (source, f"{naming.artifact}.h"), command),))
+
+
+def _makefile(plan: BuildPlan) -> str:
+    (step,) = plan.steps
+    lines = [
+        "# Generated.",
+        f"CC ?= {step.command[0]}",
+        "",
+        f"{step.output}: {' '.join(step.inputs)}",
+        f"\t$(CC) {' '.join(step.command[1:])}",
+        "",
+        "clean:",
+        f"\trm -f {step.output}",
+        "",
+        ".PHONY: clean",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+CODE = HostCode()

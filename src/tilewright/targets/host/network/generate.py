@@ -1,0 +1,119 @@
+"""The code of a network: choose kernels and layouts, plan, emit.
+
+In: a network, whose weights need no numbers, and a machine. Out: `NetworkCode`, not compiled yet.
+What this needs stays in memory (Numba and its compiler, priced spaces), so that `apart` runs it in
+a process of its own.
+"""
+
+from __future__ import annotations
+
+from tilewright.common.progress import Progress, silent
+from tilewright.graph.graph import Network
+from tilewright.graph.names import safe_name
+from tilewright.machine import Machine
+from tilewright.network.search import Search
+from tilewright.ops import Gemm, Op
+from tilewright.targets.host.network.build import build_plan
+from tilewright.targets.host.network.emit import emit_network
+from tilewright.targets.host.network.form import Form
+from tilewright.targets.host.network.forms import Forms
+from tilewright.targets.host.network.fuse import grouped
+from tilewright.targets.host.network.kernels import Kernels
+from tilewright.targets.host.network.layouts import Layouts, Way
+from tilewright.targets.host.network.run import NetworkCode, StageInfo
+from tilewright.targets.host.products import compiler_flags, instruction_set_of
+from tilewright.tune.choose import Choice, choose, confirm_choice
+from tilewright.tune.native import NativeMeasure
+
+
+def generated(
+    network: Network, machine: Machine, search: Search, progress: Progress = silent
+) -> NetworkCode:
+    """The code of a network, not compiled yet."""
+    choices, forms = _choices(network, machine, search, progress), Forms()
+    layouts = Layouts(grouped(network), machine, {t.name for t in network.weights})
+    measured = bool(search.top)
+    ways = {c.op: _ways(c, forms, machine, measured=measured) for c in choices.values()}
+    chosen = layouts.chosen(ways)
+    candidates = {op: way.candidate for op, way in chosen.items()}
+    kernels = Kernels(
+        safe_name(network.name),
+        candidates,
+        machine,
+        forms,
+        lambda done: progress("generate", done, max(done, len(candidates))),
+    )
+    return network_code(network, machine, kernels)
+
+
+def _ways(choice: Choice, forms: Forms, machine: Machine, *, measured: bool) -> list[Way]:
+    """The best candidate under each form of what is read and written, best first; the winner alone
+    where it was found by measuring.
+    """
+    found: dict[tuple[Form, ...], Way] = {}
+    for option in choice.options[: 1 if measured else None]:
+        candidate = option.candidate
+        own = forms.of(candidate, constants=False)
+        way = Way(candidate, own, candidate.cycles / machine.clock_hz)
+        found.setdefault(tuple(own.values()), way)
+    return list(found.values())
+
+
+def network_code(network: Network, machine: Machine, kernels: Kernels) -> NetworkCode:
+    """The code of a network whose products are computed by these kernels."""
+    plan, memory = build_plan(network, kernels, machine.thread_count)
+    flags = compiler_flags(machine)
+    shapes = {t.name: t.shape for t in network.tensors.values()}
+    return NetworkCode(
+        plan.name,
+        plan.dtype,
+        instruction_set_of(machine).name,
+        flags,
+        plan.threads,
+        emit_network(plan, kernels.artifacts, flags),
+        tuple((t.name, t.shape) for t in network.inputs),
+        tuple((name, shapes[name]) for name, _ in plan.outputs),
+        tuple((t.name, t.shape) for t in network.weights),
+        tuple(memory.constants),
+        plan.constant_bytes,
+        plan.arena_bytes,
+        tuple(
+            StageInfo(s.name, s.label, s.algorithm, s.flops, s.estimate_seconds)
+            for s in plan.stages
+        ),
+    )
+
+
+def _choices(
+    network: Network, machine: Machine, search: Search, progress: Progress
+) -> dict[str, Choice]:
+    """What was chosen for each distinct product, by the name of the first layer that is one."""
+    firsts: dict[Op, str] = {op: layer for layer, op in reversed(list(network.layers()))}
+    if not firsts:
+        return {}
+    progress("choose", 0, len(firsts))
+    by_weights = [op for op in firsts if _takes_weights(op, network)]
+    others = [op for op in firsts if op not in by_weights]
+    choices: list[Choice] = []
+    for ops, algorithm in ((others, search.algorithm), (by_weights, "prepacked")):
+        choices += choose(
+            ops,
+            machine,
+            algorithm=algorithm,
+            max_error=search.max_error,
+            strict=False,
+            keep=max(search.keep, search.top),
+            names=[firsts[op] for op in ops],
+        )
+    progress("choose", len(firsts), len(firsts))
+    if search.top:
+        measure = NativeMeasure()
+        choices = [confirm_choice(c, search.top, machine, measure) for c in choices]
+    return {firsts[choice.op]: choice for choice in choices}
+
+
+def _takes_weights(op: Op, network: Network) -> bool:
+    """Whether the second operand of each such matrix product is known before the network runs."""
+    weights = {tensor.name for tensor in network.weights}
+    seconds = [node.inputs[1] for node in network.nodes if node.op == op]
+    return isinstance(op, Gemm) and all(name in weights for name in seconds)

@@ -1,0 +1,92 @@
+"""The kernels of a network's products: a candidate for each operator in, code for each use out.
+
+What follows a product decides what its kernel does to finished sums, so one candidate may be the
+code of several kernels; each is generated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.codegen.artifact import Artifact
+from tilewright.graph.names import safe_name
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.ops import Op
+from tilewright.targets.host.code import CODE
+from tilewright.targets.host.finish import PLAIN, Finish, can_finish, pays
+from tilewright.targets.host.network.form import Form
+from tilewright.targets.host.network.forms import Forms
+from tilewright.tune.search import Candidate
+
+
+@dataclass(frozen=True)
+class ProductKernel:
+    """The code chosen for a product, and the forms of its tensors by name."""
+
+    artifact: Artifact
+    algorithm: str
+    estimate_seconds: float
+    operands: tuple[str, ...]
+    result: str
+    forms: Mapping[str, Form]
+
+
+class Kernels:
+    """Generates kernels when they are first asked for, named after the layer that asks."""
+
+    def __init__(
+        self,
+        network: str,
+        candidates: Mapping[Op, Candidate],
+        machine: Machine,
+        forms: Forms,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._network, self._candidates, self._machine = network, candidates, machine
+        self._progress = progress
+        self._forms = {op: forms.of(candidate) for op, candidate in candidates.items()}
+        self._taken = {network, f"{network}_run", f"{network}_profile"}
+        self._programs: dict[Op, Program] = {}
+        self._found: dict[tuple[Op, Finish], ProductKernel] = {}
+
+    @property
+    def artifacts(self) -> list[Artifact]:
+        """The code of all kernels that were asked for."""
+        return [kernel.artifact for kernel in self._found.values()]
+
+    def operand_forms(self, op: Op) -> list[Form]:
+        """The forms of an operator's operands, in order."""
+        return [self._forms[op][name] for name in self._candidates[op].seed.operands]
+
+    def result_form(self, op: Op) -> Form:
+        """The form of an operator's plain result."""
+        return self._forms[op][self._candidates[op].seed.result]
+
+    def finishes(self, op: Op, finish: Finish) -> bool:
+        """Whether the operator's kernel can finish its sums so, and gains by it."""
+        program = self._program(op)
+        return can_finish(program, finish) and pays(program, finish)
+
+    def of(self, op: Op, layer: str, finish: Finish = PLAIN) -> ProductKernel:
+        """The kernel of an operator that finishes its sums so."""
+        if (op, finish) not in self._found:
+            candidate = self._candidates[op]
+            name = safe_name(f"{self._network}_{layer}", self._taken)
+            self._taken.add(name)
+            self._found[op, finish] = ProductKernel(
+                CODE.emit(replace(self._program(op), name=name), self._machine, finish),
+                candidate.seed.name,
+                candidate.cycles / self._machine.clock_hz,
+                candidate.seed.operands,
+                candidate.seed.result,
+                self._forms[op],
+            )
+            self._progress(len(self._found))
+        return self._found[op, finish]
+
+    def _program(self, op: Op) -> Program:
+        if op not in self._programs:
+            self._programs[op] = self._candidates[op].program(self._machine)
+        return self._programs[op]

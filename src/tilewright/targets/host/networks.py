@@ -1,0 +1,28 @@
+"""Whole networks on this computer, as one function each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.common.progress import Progress
+from tilewright.graph.graph import Network
+from tilewright.machine import Machine
+from tilewright.network.search import Search
+from tilewright.targets.host.network.native import HostNetwork, compile_network
+
+
+@dataclass(frozen=True)
+class HostNetworks:
+    """Compiles networks for the computer that tilewright runs on."""
+
+    def compile(
+        self, network: Network, machine: Machine, search: Search, *, progress: Progress
+    ) -> HostNetwork:
+        """Choose kernels and layouts, generate and load the code of a network.
+
+        Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
+        """
+        return compile_network(network, machine, search, progress=progress)
+
+
+NETWORKS = HostNetworks()

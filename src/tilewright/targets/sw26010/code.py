@@ -1,0 +1,95 @@
+"""The SW26010 target: explicit program in, C for managing core and computing cores out (swATOP
+4.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.codegen.artifact import Array, Artifact
+from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
+from tilewright.common.errors import ProgramError, ToolError
+from tilewright.ir.nodes import Program
+from tilewright.ir.visit import instantiate
+from tilewright.machine import Machine
+from tilewright.targets.sw26010.emit_build import build_plan, emit_makefile
+from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
+from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_header
+from tilewright.targets.sw26010.emit_slave import emit_slave
+from tilewright.targets.sw26010.emulate import EMULATED_MESH, run_emulated
+from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
+from tilewright.targets.sw26010.names import (
+    buffer_infos,
+    mesh_bindings,
+    name_program,
+    tensor_infos,
+)
+
+
+@dataclass(frozen=True)
+class Sw26010Code:
+    """Generates athread C for machines like the Sunway SW26010."""
+
+    name: str = "sw26010"
+
+    def emit(self, program: Program, machine: Machine) -> Artifact:
+        """Generate the sources of an explicit program without parameters.
+
+        Raises ProgramError for a program of another stage, CapacityError where buffers do not fit
+        the scratchpad or a transfer exceeds the DMA descriptor, ScheduleError for a matrix product
+        that the primitive cannot do.
+        """
+        if program.parameters:
+            unbound = ", ".join(program.parameters)
+            raise ProgramError(
+                f"program {program.name!r} still has parameters: {unbound}",
+                fix="instantiate it before code is generated",
+            )
+        program = instantiate(program, mesh_bindings(machine))
+        naming = name_program(program)
+        instances, kinds = gemm_instances(program, machine), gemm_types(program, machine)
+        plan = build_plan(naming, has_gemm=bool(kinds))
+        files = {
+            f"{naming.artifact}.h": emit_header(program, naming),
+            f"{naming.artifact}_host.c": emit_host(program, machine, naming),
+            f"{naming.artifact}_slave.c": emit_slave(program, machine, naming),
+            "spm_gemm.h": gemm_header(),
+            "tw_primitives.h": primitives_header(),
+            "tw_primitives.c": primitives_source(),
+            "Makefile": emit_makefile(plan),
+        }
+        if kinds:
+            files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)
+            files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances, kinds)
+        spm, available = machine.memory.spm, machine.spm_available_bytes
+        tensors, buffers = tensor_infos(program, naming), buffer_infos(program, available)
+        return Artifact(
+            naming.artifact,
+            self.name,
+            files,
+            plan,
+            tensors,
+            buffers,
+            spm.capacity_bytes,
+            spm.alignment_bytes,
+        )
+
+    def run(
+        self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Run the code on the emulated cores.
+
+        Raises SimulationError where it does something illegal, ToolError where it cannot be built.
+        """
+        mesh = (machine.mesh.rows, machine.mesh.columns)
+        if mesh != EMULATED_MESH:
+            raise ToolError(
+                f"the code of a {mesh[0]} x {mesh[1]} mesh cannot be run on the host, the "
+                f"emulation has {EMULATED_MESH[0]} x {EMULATED_MESH[1]} cores",
+                fix="simulate it, or leave --set mesh",
+            )
+        return run_emulated(artifact, inputs)
+
+
+CODE = Sw26010Code()
