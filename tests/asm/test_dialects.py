@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.dialects import BRACKETED, TABLES
 from tilewright.asm import (
     SourceErrors,
     assemble,
@@ -27,13 +26,11 @@ from tilewright.isa import (
     Register,
     load_table,
     make_instruction,
-    read_table,
 )
 from tilewright.isa.load import check_table
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
 
-BRACKETED = read_table(Path(__file__).parent / "tables" / "bracketed.toml")
 SOURCE = """\
         .fast                   ; two vectors
 x:      .double 1, 2, 3, 4
@@ -123,34 +120,6 @@ def test_messages_use_the_marks(line: str, message: str, fix: str) -> None:
         assemble(line + end, BRACKETED)
     found = raised.value.diagnostics[0]
     assert (found.message, found.fix) == (message, fix)
-
-
-# comments, immediate, memory, prefixes of the two register files
-SPELLINGS = (
-    (("#", "//"), "", "{displacement}({base})", ("$", "$v")),
-    (("//", ";"), "#", "{displacement}[{base}]", ("r", "v")),
-    (("--",), "$", "[{base}+{displacement}]", ("%r", "%v")),
-    ((";",), "", "[{base}+{displacement}]", ("R", "Rv")),
-    (("@@",), "#", "[{base}, #{displacement}]", ("x", "v")),
-    (("|#",), "", "({base},{displacement})", ("%", "%v")),
-)
-
-
-def spelled(
-    comments: tuple[str, ...], mark: str, memory: str, names: tuple[str, str]
-) -> InstructionTable:
-    """The made-up table in another dialect and with other names of its registers."""
-    files = tuple(
-        msgspec.structs.replace(file, prefix=prefix)
-        for file, prefix in zip(BRACKETED.register_files, names, strict=True)
-    )
-    dialect = Dialect(comments=comments, immediate=mark, memory=memory)
-    table = msgspec.structs.replace(BRACKETED, dialect=dialect, register_files=files)
-    check_table(table, where="drawn")
-    return table
-
-
-TABLES = [spelled(*spelling) for spelling in SPELLINGS]
 
 
 @st.composite

@@ -15,7 +15,8 @@ from tilewright.asm.expand import EXPANSION_WORDS, Expander
 from tilewright.asm.layout import Layout
 from tilewright.asm.limits import DEFAULT_LIMITS, Limits
 from tilewright.asm.object import Object
-from tilewright.asm.parse import ParsedLine, line_parser
+from tilewright.asm.parse import line_parser
+from tilewright.asm.parsed import ParsedLine
 from tilewright.asm.sections import SectionSet
 from tilewright.asm.source import IncludeFolder, decode_source
 from tilewright.asm.suggest import did_you_mean

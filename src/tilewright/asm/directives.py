@@ -13,7 +13,7 @@ from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.encode import no_operation_word
 from tilewright.asm.expression import Integer, Name
 from tilewright.asm.layout import Layout, expression_of
-from tilewright.asm.parse import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
+from tilewright.asm.parsed import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
 from tilewright.asm.sections import ByteItem, NumberItem
 from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable

@@ -13,7 +13,7 @@ from tilewright.asm.expression import Name, Unary, Value, evaluate, signed64
 from tilewright.asm.layout import Layout, expression_of
 from tilewright.asm.object import Object, PlacedInstruction, Relocation, Section, Symbol
 from tilewright.asm.operands import bind_instruction, operand_span
-from tilewright.asm.parse import ParsedOperand, ParsedReal, span_of
+from tilewright.asm.parsed import ParsedOperand, ParsedReal, span_of
 from tilewright.asm.relocate import (
     DATA_KINDS,
     label_of,

@@ -29,9 +29,9 @@ from tilewright.asm.macros import (
     substitute,
     without_comment,
 )
-from tilewright.asm.parse import (
+from tilewright.asm.parse import LineParser
+from tilewright.asm.parsed import (
     EMPTY_LINE,
-    LineParser,
     ParsedLine,
     ParsedOperand,
     ParsedString,

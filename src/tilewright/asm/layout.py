@@ -13,7 +13,7 @@ from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
 from tilewright.asm.expression import Expression, Value, evaluate
 from tilewright.asm.limits import Limits
 from tilewright.asm.object import LineEntry
-from tilewright.asm.parse import ParsedLabel, ParsedLine, ParsedOperand, span_of
+from tilewright.asm.parsed import ParsedLabel, ParsedLine, ParsedOperand, span_of
 from tilewright.asm.sections import CodeItem, SectionSet
 from tilewright.asm.symbols import Definition, Label, NotYetKnown, Scope, SymbolTable
 from tilewright.isa import InstructionTable

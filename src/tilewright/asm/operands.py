@@ -10,7 +10,7 @@ from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.expression import Context, Expression, Value, evaluate
-from tilewright.asm.parse import (
+from tilewright.asm.parsed import (
     ParsedImmediate,
     ParsedLine,
     ParsedMemory,

@@ -1,18 +1,14 @@
-"""Parsing of one line of assembly text with a Lark grammar (LALR, contextual lexer).
+"""Parsing of one line of assembly text: a scanner for plain lines, a Lark grammar (LALR, contextual
+lexer) for all.
 
-In: a line, already free of macros. Out: a `ParsedLine`: labels, a word (mnemonic or directive) and
-operands. The grammar is a file beside this one, to which the instruction table adds the marks of
-its dialect and the spelling of its registers. Lines are parsed one by one and remembered, so that
-an error costs one line and a repeated line costs nothing.
+In: a line, already free of macros. Out: a `ParsedLine`. Lines are parsed one by one and remembered,
+so that an error costs one line and a repeated line costs nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
+from functools import cached_property, lru_cache
 from typing import Any
 
 from lark import Lark, Token, Transformer, v_args
@@ -30,91 +26,25 @@ from tilewright.asm.expression import (
     Unary,
     depth_of,
 )
+from tilewright.asm.grammar import Syntax, line_grammar, syntax_of
 from tilewright.asm.limits import DEFAULT_LIMITS
-from tilewright.isa import Dialect, InstructionTable
+from tilewright.asm.parsed import (
+    EMPTY_LINE,
+    ParsedImmediate,
+    ParsedLabel,
+    ParsedLine,
+    ParsedMemory,
+    ParsedOperand,
+    ParsedReal,
+    ParsedRegister,
+    ParsedString,
+    ParsedType,
+)
+from tilewright.asm.scan import line_scanner
+from tilewright.isa import InstructionTable
 
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "b": 8, "f": 12, "0": 0, "\\": 92, '"': 34, "'": 39}
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedRegister:
-    """A register as written."""
-
-    name: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedMemory:
-    """A memory operand; without displacement None."""
-
-    displacement: Expression | None
-    base: ParsedRegister
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedImmediate:
-    """A number with the dialect's mark of immediates."""
-
-    value: Expression
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedString:
-    """A string's bytes."""
-
-    value: bytes
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedReal:
-    """A number with a fraction or an exponent."""
-
-    value: float
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedType:
-    """`@nobits`, `@progbits`, `@function`, `@object`, without the mark."""
-
-    name: str
-    span: Span
-
-
-ParsedOperand = (
-    Integer | Name | LocalReference | Here | Unary | Binary | Part
-    | ParsedRegister | ParsedMemory | ParsedImmediate | ParsedString | ParsedReal | ParsedType
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedLabel:
-    """`name:`, or `1:` with the digits as name."""
-
-    name: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedLine:
-    """A line: labels, and a statement unless `word` is empty; an assignment has the word "="."""
-
-    labels: tuple[ParsedLabel, ...] = ()
-    word: str = ""
-    span: Span = Span(1)  # noqa: RUF009 (a frozen value)
-    operands: tuple[ParsedOperand, ...] = ()
-
-
-EMPTY_LINE = ParsedLine()
-
-
-def span_of(operand: ParsedOperand) -> Span:
-    """Where an operand stands; for an expression its most telling part."""
-    return operand.base.span if isinstance(operand, ParsedMemory) else operand.span
 
 
 def _span(token: Token) -> Span:
@@ -248,16 +178,15 @@ def _integer(token: Token) -> int:
 
 
 class LineParser:
-    """The parser of one dialect's lines."""
+    """The parser of the lines of one syntax.
 
-    def __init__(self, grammar: str) -> None:
-        self._lark = Lark(
-            grammar,
-            parser="lalr",
-            lexer="contextual",
-            transformer=_LineBuilder(),
-            maybe_placeholders=True,
-        )
+    Plain lines, most of a program, are read by a scanner; the grammar reads all others and is what
+    the scanner has to agree with.
+    """
+
+    def __init__(self, syntax: Syntax) -> None:
+        self._syntax = syntax
+        self.scan = line_scanner(syntax)
         self._cached = lru_cache(maxsize=1 << 14)(self._parsed)
 
     def parse(self, text: str) -> ParsedLine:
@@ -268,6 +197,20 @@ class LineParser:
         return result
 
     def _parsed(self, text: str) -> ParsedLine | Fault:
+        return self.scan(text) or self.by_grammar(text)
+
+    @cached_property
+    def _lark(self) -> Lark:
+        return Lark(
+            line_grammar(self._syntax),
+            parser="lalr",
+            lexer="contextual",
+            transformer=_LineBuilder(),
+            maybe_placeholders=True,
+        )
+
+    def by_grammar(self, text: str) -> ParsedLine | Fault:
+        """The line as the grammar reads it, or why it cannot."""
         try:
             line: Any = self._lark.parse(text)
         except Fault as fault:
@@ -278,60 +221,11 @@ class LineParser:
 
 
 def line_parser(table: InstructionTable) -> LineParser:
-    """The parser of the lines of a table's dialect."""
-    files = tuple((file.prefix, tuple(file.aliases)) for file in table.register_files)
-    return _line_parser(table.dialect, files)
+    """The parser of the lines of a table."""
+    return _line_parser(syntax_of(table))
 
 
-@lru_cache(maxsize=16)
-def _line_parser(dialect: Dialect, files: tuple[tuple[str, tuple[str, ...]], ...]) -> LineParser:
-    text = (resources.files("tilewright.asm") / "line.lark").read_text(encoding="utf-8")
-    return LineParser(text + "\n" + dialect_grammar(dialect, register_pattern(files)))
-
-
-def register_pattern(files: Iterable[tuple[str, tuple[str, ...]]]) -> str:
-    """A regular expression for what is meant as a register, by each file's prefix and aliases.
-
-    After a mark such as $ any word is meant as one; a bare word only with digits behind a prefix,
-    or as an alias.
-    """
-    choices: dict[str, None] = {}
-    for prefix, aliases in files:
-        if prefix[0].isalpha() or prefix[0] == "_":
-            names = (re.escape(f"{prefix}{alias}") for alias in sorted(aliases, reverse=True))
-            choices[f"(?:{'|'.join((f'{prefix}[0-9]+', *names))})(?![A-Za-z0-9_.])"] = None
-        else:
-            choices[f"{re.escape(prefix[0])}[A-Za-z0-9_]+"] = None
-    return "|".join(choices)
-
-
-def dialect_grammar(dialect: Dialect, registers: str) -> str:
-    """The rules and terminals in which dialects differ, for the grammar in `line.lark`."""
-    comments = "|".join(re.escape(mark).replace("/", "\\/") for mark in dialect.comments)
-    rules = [f"REGISTER.2: /{registers}/", f"COMMENT.9: /(?:{comments}).*/", "%ignore COMMENT"]
-    if dialect.immediate:
-        rules += [
-            f'IMMEDIATE.3: "{dialect.immediate}"',
-            "immediate: IMMEDIATE expression",
-            "%extend _operand: immediate",
-        ]
-    style = dialect.memory_style
-    opening, closing, mark = (
-        f'"{style.opening}"',
-        f'"{style.closing}"',
-        "IMMEDIATE" * bool(style.mark),
-    )
-    match style.separator:
-        case "":
-            rules.append(f"memory: [expression] {opening} register {closing}")
-        case "+":
-            rules.append(f"memory: {opening} register [signed] {closing}")
-            rules.append(
-                f"?signed: (PLUS | MINUS) {mark} product | signed (PLUS | MINUS) product -> binary"
-            )
-        case separator:
-            rules.append(f'memory: {opening} register ["{separator}" {mark} expression] {closing}')
-    return "\n".join(rules) + "\n"
+_line_parser = lru_cache(maxsize=16)(LineParser)
 
 
 _OPERANDS = {"REGISTER", "INTEGER", "NAME", "STRING", "REAL", "CHARACTER", "HERE", "PART"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
 from tilewright.asm.limits import Limits
-from tilewright.asm.parse import ParsedLine, ParsedOperand
+from tilewright.asm.parsed import ParsedLine, ParsedOperand
 from tilewright.isa import Dialect
 
 

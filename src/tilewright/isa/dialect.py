@@ -23,7 +23,7 @@ _TAKEN = ("!", "%", "&", "*", "+", "-", "/", "<", "=", ">", "^", "|", "~", "@", 
           ">>", "==", "!=", "<=", ">=")  # fmt: skip
 _BASE_LAST = re.compile(r"\{displacement\}(?P<open>[(\[])\{base\}(?P<close>[)\]])")
 _BASE_FIRST = re.compile(
-    r"(?P<open>[(\[])\{base\}(?P<separator>[+,] ?)(?P<mark>[^ {]*)\{displacement\}(?P<close>[)\]])"
+    r"(?P<open>[(\[])\{base\}(?P<separator>\+|, ?(?P<mark>[^ {]*))\{displacement\}(?P<close>[)\]])"
 )
 
 
@@ -93,18 +93,19 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
                 fix='write it as "{displacement}({base})", "[{base}+{displacement}]" or '
                 '"[{base}, {displacement}]"',
             )
-        if first and first["mark"] not in ("", self.immediate):
+        mark = (first["mark"] or "") if first else ""
+        if mark not in ("", self.immediate):
             raise MachineError(
                 f"dialect: memory operand '{self.memory}' marks its displacement with "
-                f"'{first['mark']}', which is not the mark of immediates",
+                f"'{mark}', which is not the mark of immediates",
                 fix=f"write {self.immediate} there" if self.immediate else "remove it",
             )
         return MemoryStyle(
             base_first=first is not None,
             opening=match["open"],
             closing=match["close"],
-            separator=first["separator"].strip() if first else "",
-            mark=first["mark"] if first else "",
+            separator=first["separator"][0] if first else "",
+            mark=mark,
         )
 
     @property

@@ -1,0 +1,97 @@
+"""A parsed line as a value: labels, a word and operands, each with the columns where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.asm.diagnostics import Span
+from tilewright.asm.expression import (
+    Binary,
+    Expression,
+    Here,
+    Integer,
+    LocalReference,
+    Name,
+    Part,
+    Unary,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRegister:
+    """A register as written."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedMemory:
+    """A memory operand; without displacement None."""
+
+    displacement: Expression | None
+    base: ParsedRegister
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedImmediate:
+    """A number with the dialect's mark of immediates."""
+
+    value: Expression
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedString:
+    """A string's bytes."""
+
+    value: bytes
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReal:
+    """A number with a fraction or an exponent."""
+
+    value: float
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedType:
+    """`@nobits`, `@progbits`, `@function`, `@object`, without the mark."""
+
+    name: str
+    span: Span
+
+
+ParsedOperand = (
+    Integer | Name | LocalReference | Here | Unary | Binary | Part
+    | ParsedRegister | ParsedMemory | ParsedImmediate | ParsedString | ParsedReal | ParsedType
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedLabel:
+    """`name:`, or `1:` with the digits as name."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedLine:
+    """A line: labels, and a statement unless `word` is empty; an assignment has the word "="."""
+
+    labels: tuple[ParsedLabel, ...] = ()
+    word: str = ""
+    span: Span = Span(1)  # noqa: RUF009 (a frozen value)
+    operands: tuple[ParsedOperand, ...] = ()
+
+
+EMPTY_LINE = ParsedLine()
+
+
+def span_of(operand: ParsedOperand) -> Span:
+    """Where an operand stands; for an expression its most telling part."""
+    return operand.base.span if isinstance(operand, ParsedMemory) else operand.span
