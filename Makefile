@@ -9,7 +9,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-avx512 check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick replay reference clean
+.PHONY: help setup demo test test-avx512 check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick replay reference onnx-node-tests clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ replay: $(VENV)/installed ## BASE=REV compare picks, prices, cycles, code and JS
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	$(BIN)/python tools/onnx_reference.py
+
+onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package: passed, refused or wrong
+	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) out build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

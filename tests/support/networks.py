@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from support.native import QUICK
 from tilewright.codegen.artifact import Array
 from tilewright.codegen.c.compiler import compiled
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.graph import Network
+from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import safe_name
 from tilewright.graph.weights import random_weights
 from tilewright.ops import (
@@ -161,6 +162,22 @@ def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Net
         chosen[op] = candidate(draw, op, algorithm, machine)
     kernels = Kernels(safe_name(network.name), chosen, machine, Forms())
     return network, network_code(network, machine, kernels)
+
+
+def merged(parts: Sequence[Network]) -> Network:
+    """Networks side by side as one; the tensors of number `i` are called `i/...`."""
+    inputs, weights, nodes, outputs = [], [], [], []
+    values: dict[str, Array] = {}
+    for number, part in enumerate(parts):
+        inputs += [replace(t, name=f"{number}/{t.name}") for t in part.inputs]
+        weights += [replace(t, name=f"{number}/{t.name}") for t in part.weights]
+        for node in part.nodes:
+            name = f"n{number}_{node.name}"[:40]
+            read = tuple(f"{number}/{name}" for name in node.inputs)
+            nodes.append(Node(name, node.op, read, f"{number}/{node.output}"))
+        outputs += [f"{number}/{name}" for name in part.outputs]
+        values |= {f"{number}/{name}": array for name, array in part.values.items()}
+    return Network("merged", *map(tuple, (inputs, weights, nodes, outputs)), values)
 
 
 def quickly_loaded(code: NetworkCode) -> LoadedNetwork:

@@ -31,7 +31,7 @@ CONV = node("Conv", "xw", "y", name="c")
         ),
         (
             model([node("Relu", "x", "y")], IMAGE, outputs=("z",)),
-            "the model's outputs reads 'z', which nothing before it produces",
+            "the model's output list reads 'z', which nothing before it produces",
         ),
         (
             model([CONV], IMAGE, {"w": floats(6, 3, 3, 3)}),

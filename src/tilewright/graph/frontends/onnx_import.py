@@ -45,7 +45,7 @@ def import_model(
     for node in model.nodes:
         _import_node(importer, node)
     for output in model.outputs:
-        importer.use(output, "the model's outputs")
+        importer.use(output, "the model's output list")
     return builder.finish(tuple(model.outputs), importer.values)
 
 

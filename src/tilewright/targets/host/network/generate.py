@@ -7,12 +7,13 @@ a process of its own.
 
 from __future__ import annotations
 
+from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
-from tilewright.graph.names import safe_name
+from tilewright.graph.names import quoted, safe_name
 from tilewright.machine import Machine
 from tilewright.network.search import Search
-from tilewright.ops import Gemm, Op
+from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.targets.host.network.build import build_plan
 from tilewright.targets.host.network.emit import emit_network
 from tilewright.targets.host.network.form import Form
@@ -29,7 +30,8 @@ from tilewright.tune.native import NativeMeasure
 def generated(
     network: Network, machine: Machine, search: Search, progress: Progress = silent
 ) -> NetworkCode:
-    """The code of a network, not compiled yet."""
+    """The code of a network, not compiled yet; GraphError where a node cannot be run."""
+    _require_known_weights(network)
     choices, forms = _choices(network, machine, search, progress), Forms()
     layouts = Layouts(grouped(network), machine, {t.name for t in network.weights})
     measured = bool(search.top)
@@ -44,6 +46,18 @@ def generated(
         lambda done: progress("generate", done, max(done, len(candidates))),
     )
     return network_code(network, machine, kernels)
+
+
+def _require_known_weights(network: Network) -> None:
+    """Kernels of convolutions take weights that were packed before the network runs."""
+    weights = {tensor.name for tensor in network.weights}
+    for node in network.nodes:
+        if isinstance(node.op, Conv2d) and node.inputs[1] not in weights:
+            raise GraphError(
+                f"node {node.name}: {node.op.describe()} cannot be run on this computer, since its "
+                f"weights {quoted(node.inputs[1])} are not known before the network runs",
+                fix="store them in the model",
+            )
 
 
 def _ways(choice: Choice, forms: Forms, machine: Machine, *, measured: bool) -> list[Way]:

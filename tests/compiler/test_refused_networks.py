@@ -1,0 +1,42 @@
+"""Networks that this computer cannot run: each refusal is one message, tested whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.native import NATIVE_HOSTS
+from tilewright.common.errors import GraphError
+from tilewright.targets.host.network.generate import generated
+from tilewright.network.search import Search
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.ops import BatchNorm, conv2d
+
+pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
+
+
+def refusal(net: NetworkBuilder, output: str) -> str:
+    with pytest.raises(GraphError) as caught:
+        generated(net.finish((output,)), NATIVE_HOSTS[0], Search(keep=1))
+    return str(caught.value)
+
+
+def test_a_convolution_by_weights_that_are_an_input() -> None:
+    net = NetworkBuilder("net", "f32")
+    op = conv2d(
+        batch=2, in_channels=4, out_channels=6, height=9, width=8, kernel=3, dtype="f32"
+    )  # fmt: skip
+    inputs = [net.input(n, shape) for n, shape in zip("xw", op.input_shapes, strict=True)]
+    assert refusal(net, net.apply(op, *inputs, name="c")) == (
+        "node c: conv2d 2x4x9x8 -> 6, 3x3 s1 p0 cannot be run on this computer, since its weights "
+        "'w' are not known before the network runs; store them in the model"
+    )
+
+
+def test_a_normalisation_by_statistics_that_are_inputs() -> None:
+    net = NetworkBuilder("net", "f32")
+    op = BatchNorm((2, 4, 9, 8), dtype="f32")
+    inputs = [net.input(n, shape) for n, shape in zip("xsbmv", op.input_shapes, strict=True)]
+    assert refusal(net, net.apply(op, *inputs, name="n")) == (
+        "node n: batch_norm 2x4x9x8 cannot be run on this computer, since what it takes are not "
+        "weights per channel"
+    )

@@ -1,0 +1,138 @@
+"""The node tests of the onnx package: what becomes of each on the reference and on this computer.
+
+Each is one model of one operator with inputs and the outputs that the standard says it has. A test
+is passed, refused in words, or wrong; whatever else happens goes through to the caller.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from onnx.backend.test.loader import load_model_tests
+
+from support.native import NATIVE_HOSTS
+from support.networks import merged, quickly_loaded
+from tilewright.common.errors import TilewrightError
+from tilewright.targets.host.network.generate import generated
+from tilewright.network.search import Search
+from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.graph import Network
+
+Arrays = dict[str, Any]
+_TOGETHER = 32
+"""Networks that are compiled as one."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a test: `detail` is the refusal, or how the result is wrong."""
+
+    name: str
+    status: Literal["passed", "refused", "wrong"]
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """A test whose model was read, with its inputs and expected outputs, data set by data set."""
+
+    case: Any
+    network: Network
+    data: tuple[tuple[Arrays, Arrays], ...]
+
+    def judged(self, results: Sequence[Arrays]) -> Outcome:
+        """The outcome for the outputs of each data set."""
+        try:
+            for found, (_, expected) in zip(results, self.data, strict=True):
+                for name, array in expected.items():
+                    tolerance = {"rtol": self.case.rtol, "atol": self.case.atol}
+                    np.testing.assert_allclose(found[name], array, **tolerance)
+                    assert found[name].dtype == array.dtype
+                    assert found[name].shape == array.shape
+        except AssertionError as error:
+            return Outcome(self.case.name, "wrong", str(error))
+        return Outcome(self.case.name, "passed")
+
+
+@cache
+def node_tests() -> tuple[Any, ...]:
+    """All of them; their making computes with infinities and says so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(load_model_tests(kind="node"))
+
+
+def read(case: Any, folder: Path) -> Runnable | Outcome:
+    """The network of a test, or its refusal."""
+    path = folder / "model.onnx"
+    path.write_bytes(case.model.SerializeToString())
+    try:
+        network = load_onnx(path)
+    except TilewrightError as error:
+        return Outcome(case.name, "refused", str(error).removeprefix(f"{path}: "))
+    graph = case.model.graph
+    names = [value.name for value in graph.input], [value.name for value in graph.output]
+    data = tuple(
+        (dict(zip(names[0], inputs, strict=True)), dict(zip(names[1], outputs, strict=True)))
+        for inputs, outputs in case.data_sets
+    )
+    return Runnable(case, network, data)
+
+
+def on_reference(runnable: Runnable) -> Outcome:
+    """By the operators' references."""
+    return runnable.judged([runnable.network.evaluate(inputs) for inputs, _ in runnable.data])
+
+
+def on_host(
+    runnables: Sequence[Runnable], done: Callable[[int], None] = lambda _: None
+) -> Iterator[Outcome]:
+    """By generated code, many networks compiled together."""
+    for dtype in ("f32", "f64"):
+        own = [r for r in runnables if r.network.inputs[0].dtype == dtype]
+        for start in range(0, len(own), _TOGETHER):
+            part = own[start : start + _TOGETHER]
+            yield from _together(part)
+            done(len(part))
+
+
+def _together(part: Sequence[Runnable]) -> Iterator[Outcome]:
+    """Half of them at a time where one is refused."""
+    try:
+        results = host_results([r.network for r in part], [[i for i, _ in r.data] for r in part])
+    except TilewrightError as error:
+        if len(part) == 1:
+            yield Outcome(part[0].case.name, "refused", str(error))
+            return
+        middle = len(part) // 2
+        yield from _together(part[:middle])
+        yield from _together(part[middle:])
+        return
+    for runnable, found in zip(part, results, strict=True):
+        yield runnable.judged(found)
+
+
+def host_results(
+    networks: Sequence[Network], inputs: Sequence[Sequence[Arrays]]
+) -> list[list[Arrays]]:
+    """The outputs of each network for each of its data sets."""
+    whole = merged(networks)
+    loaded = quickly_loaded(generated(whole, NATIVE_HOSTS[0], Search(keep=1)))
+    bound = loaded.bind(loaded.constants(whole.values))
+    results: list[list[Arrays]] = [[] for _ in networks]
+    for turn in range(max(map(len, inputs))):
+        given = [sets[min(turn, len(sets) - 1)] for sets in inputs]
+        bound.give({f"{i}/{n}": a for i, sets in enumerate(given) for n, a in sets.items()})
+        bound.repeat(1)
+        outputs = bound.outputs()
+        for number, network in enumerate(networks):
+            if turn < len(inputs[number]):
+                found = {name: outputs[f"{number}/{name}"].copy() for name in network.outputs}
+                results[number].append(found)
+    return results
