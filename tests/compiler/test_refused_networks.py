@@ -6,10 +6,10 @@ import pytest
 
 from support.native import NATIVE_HOSTS
 from tilewright.common.errors import GraphError
-from tilewright.targets.host.network.generate import generated
-from tilewright.network.search import Search
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.network.search import Search
 from tilewright.ops import BatchNorm, conv2d
+from tilewright.targets.host.network.generate import generated
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 

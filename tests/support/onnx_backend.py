@@ -19,10 +19,10 @@ from onnx.backend.test.loader import load_model_tests
 from support.native import NATIVE_HOSTS
 from support.networks import merged, quickly_loaded
 from tilewright.common.errors import TilewrightError
-from tilewright.targets.host.network.generate import generated
-from tilewright.network.search import Search
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
+from tilewright.network.search import Search
+from tilewright.targets.host.network.generate import generated
 
 Arrays = dict[str, Any]
 _TOGETHER = 32
