@@ -121,7 +121,7 @@ def test_values_that_the_type_has_not():
 )
 def test_one_rounding(value, divisor, rounding, saturate):
     """Against rational numbers."""
-    (found,) = requantised(np.array([value]), divisor, rounding, saturate=saturate, kind=I16)
+    (found,) = requantised(np.array([value]), divisor, rounding, saturate=saturate, to=I16.numpy)
     exact = ROUNDED[rounding](Fraction(value, divisor))
     low, high = I16.limits
     expected = min(max(exact, low), high) if saturate else (exact - low) % 2**16 + low

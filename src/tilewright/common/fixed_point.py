@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import DType
+from tilewright.common.errors import ShapeError
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -40,26 +40,29 @@ def _magnitude(a: Array) -> int:
     return max(-int(np.iinfo(a.dtype).min), int(np.iinfo(a.dtype).max))
 
 
-def wrapped(values: Integers, kind: DType) -> Array:
-    """The low bits of `values`, as an element of type `kind` keeps them.
-
-    >>> from tilewright.common.dtypes import I8
-    >>> wrapped(np.array([127, 128, -129]), I8).tolist()
-    [127, -128, 127]
-    """
-    return values.astype(kind.numpy)
+def rounding_called(name: str) -> Rounding:
+    """The rounding of that name; raises ShapeError where there is none."""
+    for known in ROUNDINGS:
+        if known == name:
+            return known
+    raise ShapeError(f"unknown rounding {name!r}", fix=f"use one of {', '.join(ROUNDINGS)}")
 
 
 def requantised(
-    values: Integers, divisor: int | Integers, rounding: Rounding, *, saturate: bool, kind: DType
+    values: Integers,
+    divisor: int | Integers,
+    rounding: Rounding,
+    *,
+    saturate: bool,
+    to: np.dtype[Any],
 ) -> Array:
-    """`values` over the positive `divisor`, rounded once, in the element type `kind`.
+    """`values` over the positive `divisor`, rounded once, as the integers of the NumPy type `to`.
 
-    What `kind` does not hold becomes its nearest limit where it is to `saturate`, and wraps
+    What that does not hold becomes its nearest limit where it is to `saturate`, and wraps
     otherwise.
 
-    >>> from tilewright.common.dtypes import I8
-    >>> requantised(np.array([3, 5, -3, 999]), 2, "even", saturate=True, kind=I8).tolist()
+    >>> to = np.dtype(np.int8)
+    >>> requantised(np.array([3, 5, -3, 999]), 2, "even", saturate=True, to=to).tolist()
     [2, 2, -2, 127]
     """
     down, rest = np.divmod(values, divisor)
@@ -73,4 +76,6 @@ def requantised(
         case "even":
             up = (rest > divisor - rest) | ((rest == divisor - rest) & (down % 2 != 0))
     rounded = down + up
-    return wrapped(np.clip(rounded, *kind.limits) if saturate else rounded, kind)
+    limits = np.iinfo(to)
+    kept: Array = np.clip(rounded, limits.min, limits.max) if saturate else rounded
+    return kept.astype(to)

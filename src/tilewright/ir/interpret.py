@@ -2,9 +2,9 @@
 
 In: an instantiated program of any stage and its input tensors (in the program's storage order).
 Out: its output tensors. A transfer takes effect at its wait, never earlier; until then a slot that
-is fetched to must not be touched, and one that is stored from must not be written. Scratchpads and
-results start as NaN, so an uninitialised read shows in the numbers. Generated code and both
-simulators are judged against this module.
+is fetched to must not be touched, and one that is stored from must not be written. What
+depends on an element that nothing has written is known and shows (`ir.memory`). Generated code and
+both simulators are judged against this module.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, evaluate
+from tilewright.ir.memory import Memory, Part, computed
 from tilewright.ir.nodes import (
     Barrier,
-    Buffer,
     Call,
     Direction,
     For,
@@ -39,7 +40,9 @@ from tilewright.ir.primitives import PRIMITIVES
 
 Array = npt.NDArray[Any]
 Env = dict[str, Any]
-DTYPES: dict[str, Any] = {"f64": np.float64, "f32": np.float32}
+Cores = slice | npt.NDArray[np.bool_]
+"""Those of the mesh, row by row, as an index."""
+EVERY_CORE = slice(None)
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,10 @@ class _Pending:
 @dataclass
 class _State:
     mesh: tuple[int, int]
-    tensors: dict[str, Array]
+    tensors: dict[str, Memory]
     shapes: dict[str, tuple[int, ...]]
     owners: dict[str, str]
-    scratchpads: dict[str, Array]
+    scratchpads: dict[str, Memory]
     slots: dict[str, tuple[int, int]]
     pending: dict[tuple[str, int], list[_Pending]] = field(default_factory=dict)
 
@@ -67,8 +70,7 @@ def interpret(
     """Run `program` and return its output tensors, shaped as declared.
 
     Raises ProgramError for a missing input, a slot touched while a transfer on it is outstanding,
-    or a tile larger
-    than its slot.
+    a tile larger than its slot, or an integer result that nothing has written.
     """
     state = _initial_state(program, inputs, mesh)
     rows, columns = mesh
@@ -83,31 +85,27 @@ def interpret(
         name, slot = next(iter(state.pending))
         raise ProgramError(f"a transfer on {name}[{slot}] is never waited for")
     outputs = (t.name for t in program.tensors if t.kind == "output" and not t.storage)
-    return {name: state.tensors[name].reshape(state.shapes[name]) for name in outputs}
+    return {name: state.tensors[name].result(name, state.shapes[name]) for name in outputs}
 
 
 def _initial_state(program: Program, inputs: Mapping[str, Array], mesh: tuple[int, int]) -> _State:
     known = {"mesh_rows": mesh[0], "mesh_columns": mesh[1]}
     shapes = {t.name: tuple(int(evaluate(e, known)) for e in t.shape) for t in program.tensors}
-    tensors = {
-        t.name: _tensor_data(t, shapes[t.name], inputs) for t in program.tensors if not t.storage
-    }
+    tensors = {t.name: _memory(t, shapes[t.name], inputs) for t in program.tensors if not t.storage}
     owners = {t.name: t.memory for t in program.tensors}
     slots = {
         b.name: (int(evaluate(b.elements, known)), int(evaluate(b.copies, known)))
         for b in program.buffers
     }
-    scratchpads = {b.name: _poisoned(b, mesh, slots[b.name]) for b in program.buffers}
+    scratchpads = {
+        b.name: Memory.fresh((prod(mesh), prod(slots[b.name])), b.dtype) for b in program.buffers
+    }
     return _State(mesh, tensors, shapes, owners, scratchpads, slots)
 
 
-def _poisoned(buffer: Buffer, mesh: tuple[int, int], slot: tuple[int, int]) -> Array:
-    return np.full((*mesh, slot[0] * slot[1]), np.nan, DTYPES[buffer.dtype])
-
-
-def _tensor_data(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> Array:
+def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> Memory:
     if not tensor.is_given:
-        return np.full(int(np.prod(shape)), np.nan, DTYPES[tensor.dtype])
+        return Memory.fresh(prod(shape), tensor.dtype)
     if tensor.name not in inputs:
         raise ProgramError(f"input tensor {tensor.name!r} is missing")
     given = inputs[tensor.name]
@@ -115,7 +113,7 @@ def _tensor_data(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Ar
         raise ProgramError(
             f"input tensor {tensor.name!r} has shape {given.shape}, expected {shape}"
         )
-    return np.ascontiguousarray(given, DTYPES[tensor.dtype]).reshape(-1)
+    return Memory.given(np.ascontiguousarray(given, dtype(tensor.dtype).numpy).reshape(-1))
 
 
 def _run(body: tuple[Stmt, ...], env: Env, state: _State) -> None:
@@ -168,15 +166,16 @@ def _deliver(stmt: Transfer, slot: int, env: Env, state: _State) -> None:
 
 def _alike(
     numbers: Sequence[Expr], env: Env, mesh: tuple[int, int]
-) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """The distinct values of `numbers`, each with a mask of the cores that have them."""
+) -> Iterator[tuple[tuple[int, ...], Cores]]:
+    """The distinct values of `numbers`, each with the cores that have them."""
     values = [evaluate(e, env) for e in numbers]
     if not any(isinstance(v, np.ndarray) for v in values):
-        yield tuple(int(v) for v in values), np.ones(mesh, bool)
+        yield tuple(int(v) for v in values), EVERY_CORE
         return
-    table = np.stack([np.broadcast_to(v, mesh) for v in values], axis=-1)
-    for row in sorted(set(map(tuple, table.reshape(-1, len(values)).tolist()))):
-        yield row, (table == row).all(axis=-1)
+    table = np.stack([np.broadcast_to(v, mesh).reshape(-1) for v in values], axis=-1)
+    rows = sorted(set(map(tuple, table.tolist())))
+    for row in rows:
+        yield row, EVERY_CORE if len(rows) == 1 else (table == row).all(axis=-1)
 
 
 def _scalar(value: Any) -> int:
@@ -184,20 +183,37 @@ def _scalar(value: Any) -> int:
 
 
 def _move(
-    stmt: Transfer, slot: int, extents: tuple[int, ...], env: Env, state: _State, cores: Array
+    stmt: Transfer, slot: int, extents: tuple[int, ...], env: Env, state: _State, cores: Cores
 ) -> None:
     elements, _ = state.slots[stmt.buffer]
     count = prod(extents)
     if count > elements:
         raise ProgramError(f"a tile of {count} elements does not fit {stmt.buffer} of {elements}")
-    index, inside = _region(state.shapes[stmt.tensor], stmt.ranges, extents, env, cores)
+    shape = state.shapes[stmt.tensor]
+    index, inside = _region(shape, stmt.ranges, extents, env, state.mesh, cores)
     place = slice(slot * elements, slot * elements + count)
-    memory = state.tensors[state.owners[stmt.tensor]]
+    memory, pads = state.tensors[state.owners[stmt.tensor]], state.scratchpads[stmt.buffer]
     if stmt.direction == "get":
-        values = np.where(inside, memory[np.where(inside, index, 0)], 0.0)
-        state.scratchpads[stmt.buffer][cores, place] = values
+        pads.write((cores, place), _gathered(memory, index, inside))
     else:
-        memory[index[inside]] = state.scratchpads[stmt.buffer][cores, place][inside]
+        _scattered(memory, index, inside, pads.read((cores, place)))
+
+
+def _gathered(memory: Memory, index: Array, inside: Array | None) -> Part:
+    """The elements at `index`, zeros where that is outside the tensor."""
+    if inside is None:
+        return memory.read(index)
+    part = memory.read(np.where(inside, index, 0))
+    written = None if part.written is None else part.written | ~inside
+    return Part(np.where(inside, part.values, memory.values.dtype.type(0)), written)
+
+
+def _scattered(memory: Memory, index: Array, inside: Array | None, part: Part) -> None:
+    """Write a part; what is outside the tensor is dropped."""
+    if inside is None:
+        memory.write(index, part)
+    else:
+        memory.write(index[inside], part.changed(lambda values: values[inside]))
 
 
 def _region(
@@ -205,19 +221,26 @@ def _region(
     ranges: tuple[Range, ...],
     extents: tuple[int, ...],
     env: Env,
-    cores: Array,
-) -> tuple[Array, Array]:
-    """Flat tensor indices (cores, elements) and whether each lies inside the tensor."""
-    rank, count = len(shape), int(cores.sum())
+    mesh: tuple[int, int],
+    cores: Cores = EVERY_CORE,
+) -> tuple[Array, Array | None]:
+    """Flat tensor indices (cores, elements), and whether each lies inside the tensor: None where
+    all do.
+    """
+    rank, count = len(shape), prod(mesh) if isinstance(cores, slice) else int(cores.sum())
     index: Any = np.zeros((count, *([1] * rank)), np.int64)
-    inside: Any = np.ones((count, *([1] * rank)), bool)
+    inside: Any = None
     for d, r in enumerate(ranges):
-        start = np.broadcast_to(np.asarray(evaluate(r.start, env)), cores.shape)[cores]
+        start = np.broadcast_to(np.asarray(evaluate(r.start, env)), mesh).reshape(-1)[cores]
         place = start[:, None] + _scalar(evaluate(r.step, env)) * np.arange(extents[d])
         place = place.reshape(count, *(extents[d] if i == d else 1 for i in range(rank)))
         index = index * shape[d] + place
-        inside = inside & ((place >= 0) & (place < shape[d]))
-    return index.reshape(count, -1), inside.reshape(count, -1)
+        within = (place >= 0) & (place < shape[d])
+        if not within.all():
+            inside = within if inside is None else inside & within
+    if inside is not None:
+        inside = np.broadcast_to(inside, index.shape).reshape(count, -1)
+    return index.reshape(count, -1), inside
 
 
 def _call(call: Call, env: Env, state: _State) -> None:
@@ -231,8 +254,11 @@ def _call(call: Call, env: Env, state: _State) -> None:
     primitive = PRIMITIVES[call.primitive]
     letters = _axis_letters(call)
     operands = [_load(o, axes, env, state) for o, axes in zip(call.operands, letters, strict=True)]
-    arrays = tuple(a for a, _ in operands)
-    result = primitive.meaning(dict(call.attributes), arrays)
+    parts = [part for part, _ in operands]
+    if not primitive.reads_first:
+        parts[0] = Part(parts[0].values)
+    attributes = dict(call.attributes)
+    result = computed(lambda arrays: primitive.meaning(attributes, arrays), tuple(parts))
     _store(call.operands[0], result, operands[0][1], env, state)
 
 
@@ -249,62 +275,68 @@ def _axis_letters(call: Call) -> list[str]:
 Placement = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Array, Placement]:
+def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Part, Placement]:
     """The operand's values with one dimension per letter of `axes`, and (order, shape) to undo the
     change.
     """
-    local = (
-        _tile_values(operand, env, state)
+    part = (
+        _tile_part(operand, env, state)
         if isinstance(operand, Tile)
-        else _view(operand, env, state)
+        else _view(operand, env, state).read(...)
     )
+    extents = part.values.shape[2:]
     order = tuple(d for letter in axes for d, role in enumerate(operand.roles) if role == letter)
     order += tuple(d for d, role in enumerate(operand.roles) if role == ".")
-    moved = local.transpose(0, 1, *(d + 2 for d in order))
+    moved = part.changed(lambda local: local.transpose(0, 1, *(d + 2 for d in order)))
     sizes = dict.fromkeys(axes, 1)
     for d, role in enumerate(operand.roles):
         if role != ".":
-            sizes[role] *= local.shape[d + 2]
-    return moved.reshape(*moved.shape[:2], *(sizes[a] for a in axes)), (order, moved.shape)
+            sizes[role] *= extents[d]
+    shape = (*state.mesh, *(sizes[a] for a in axes))
+    return moved.changed(lambda local: local.reshape(shape)), (order, moved.values.shape)
 
 
-def _store(
-    operand: Tile | View, values: Array, placement: Placement, env: Env, state: _State
-) -> None:
+def _store(operand: Tile | View, part: Part, placement: Placement, env: Env, state: _State) -> None:
     order, shape = placement
-    back = np.argsort(order)
-    local = values.reshape(shape).transpose(0, 1, *(d + 2 for d in back))
+    back = (0, 1, *(int(d) + 2 for d in np.argsort(order)))
+    local = part.changed(lambda values: values.reshape(shape).transpose(back))
     if isinstance(operand, Tile):
         index, inside, _extents = _tile_region(operand, env, state)
-        flat = local.reshape(index.shape)
-        state.tensors[state.owners[operand.tensor]][index[inside]] = flat[inside]
+        flat = local.changed(lambda values: values.reshape(index.shape))
+        _scattered(state.tensors[state.owners[operand.tensor]], index, inside, flat)
     else:
-        _view(operand, env, state)[...] = local
+        _view(operand, env, state).write(..., local)
 
 
-def _tile_region(tile: Tile, env: Env, state: _State) -> tuple[Array, Array, tuple[int, ...]]:
+def _tile_region(
+    tile: Tile, env: Env, state: _State
+) -> tuple[Array, Array | None, tuple[int, ...]]:
     extents = tuple(_scalar(evaluate(r.extent, env)) for r in tile.ranges)
-    everyone = np.ones(state.mesh, bool)
-    index, inside = _region(state.shapes[tile.tensor], tile.ranges, extents, env, everyone)
+    index, inside = _region(state.shapes[tile.tensor], tile.ranges, extents, env, state.mesh)
     return index, inside, extents
 
 
-def _tile_values(tile: Tile, env: Env, state: _State) -> Array:
+def _tile_part(tile: Tile, env: Env, state: _State) -> Part:
     index, inside, extents = _tile_region(tile, env, state)
-    memory = state.tensors[state.owners[tile.tensor]]
-    return np.where(inside, memory[np.where(inside, index, 0)], 0.0).reshape(*state.mesh, *extents)
+    part = _gathered(state.tensors[state.owners[tile.tensor]], index, inside)
+    return part.changed(lambda values: values.reshape(*state.mesh, *extents))
 
 
-def _view(view: View, env: Env, state: _State) -> Array:
+def _view(view: View, env: Env, state: _State) -> Memory:
     """The view's elements in the scratchpads, writable: (mesh rows, mesh columns, extents)."""
     elements, _ = state.slots[view.buffer]
     shape = _shape(view.shape, env)
     slot, count = int(evaluate(view.slot, env)), int(np.prod(shape))
     if count > elements:
         raise ProgramError(f"a tile of {count} elements does not fit {view.buffer} of {elements}")
-    pads = state.scratchpads[view.buffer][:, :, slot * elements : slot * elements + count]
-    box = tuple(_slice(r, env) for r in view.ranges)
-    return pads.reshape(*pads.shape[:2], *shape)[(slice(None), slice(None), *box)]
+    place = slice(slot * elements, slot * elements + count)
+    box = (slice(None), slice(None), *(_slice(r, env) for r in view.ranges))
+
+    def of(pads: Array) -> Array:
+        whole: Array = pads[:, place].reshape(*state.mesh, *shape)
+        return whole[box]
+
+    return state.scratchpads[view.buffer].view(of)
 
 
 def _shape(shape: tuple[Expr, ...], env: Env) -> tuple[int, ...]:
@@ -328,8 +360,19 @@ def _repack(call: Call, env: Env, state: _State) -> None:
     pads, rank = state.scratchpads[target.buffer], len(target.shape)
     for shapes, cores in _alike((*target.shape, *source.shape), env, state.mesh):
         new, old = shapes[:rank], shapes[rank:]
-        count = int(cores.sum())
-        kept = (slice(None), *(slice(0, min(a, b)) for a, b in zip(new, old, strict=True)))
-        packed = np.zeros((count, *new), pads.dtype)
-        packed[kept] = pads[cores, base : base + prod(old)].reshape(count, *old)[kept]
-        pads[cores, base : base + prod(new)] = packed.reshape(count, -1)
+        tile = pads.read((cores, slice(base, base + prod(old))))
+        pads.write((cores, slice(base, base + prod(new))), _repacked(tile, old, new))
+
+
+def _repacked(tile: Part, old: tuple[int, ...], new: tuple[int, ...]) -> Part:
+    count = len(tile.values)
+    kept = (slice(None), *(slice(0, min(a, b)) for a, b in zip(new, old, strict=True)))
+
+    def on(values: Array, ground: Array) -> Array:
+        ground[kept] = values.reshape(count, *old)[kept]
+        return ground.reshape(count, -1)
+
+    written = tile.written
+    if written is not None:
+        written = on(written, np.ones((count, *new), bool))
+    return Part(on(tile.values, np.zeros((count, *new), tile.values.dtype)), written)

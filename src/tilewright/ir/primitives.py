@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.fixed_point import exact_product, requantised, rounding_called
 from tilewright.ir.nodes import Attribute
 from tilewright.ir.winograd import transforms_of
 
@@ -48,20 +49,38 @@ def _gemm(_: Attributes, operands: tuple[Array, ...]) -> Array:
     n = b.shape[3]
     whole_a = a.transpose(0, 2, 1, 3).reshape(rows * m, columns * k)
     whole_b = b.transpose(0, 2, 1, 3).reshape(rows * b.shape[2], columns * n)
-    whole = (whole_a @ whole_b).reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
-    total: Array = c + whole
+    product = whole_a @ whole_b if c.dtype.kind == "f" else exact_product(whole_a, whole_b)
+    whole = product.reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
+    total: Array = c + whole.astype(c.dtype, copy=False)
     return total
 
 
 def _fill(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
-    return np.full_like(operands[0], float(attributes.get("value", 0.0)))
+    return np.full_like(operands[0], _number(attributes, "value", 0.0, operands[0]))
+
+
+def _number(attributes: Attributes, name: str, default: float, array: Array) -> float | int:
+    """An attribute as a number of the array's kind."""
+    value = float(attributes.get(name, default))
+    return value if array.dtype.kind == "f" else int(value)
 
 
 def _scale_add(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
-    result: Array = float(attributes.get("alpha", 1.0)) * operands[0]
+    result: Array = _number(attributes, "alpha", 1.0, operands[0]) * operands[0]
     for other in operands[1:]:
-        result = result + float(attributes.get("beta", 1.0)) * other
+        result = result + _number(attributes, "beta", 1.0, other) * other
     return result
+
+
+def _requantise(attributes: Attributes, operands: tuple[Array, ...]) -> Array:
+    """x over 2 ** `shift`, rounded once, then saturated or wrapped to the type of the result."""
+    out, x = operands
+    if out.dtype.kind == "f":
+        return x.reshape(out.shape)
+    rounding = rounding_called(str(attributes.get("rounding", "even")))
+    divisor, saturate = 1 << int(attributes.get("shift", 0)), bool(attributes.get("saturate", 1))
+    wide = x.astype(np.int64).reshape(out.shape)
+    return requantised(wide, divisor, rounding, saturate=saturate, to=out.dtype)
 
 
 def _copy(_: Attributes, operands: tuple[Array, ...]) -> Array:
@@ -109,6 +128,7 @@ PRIMITIVES: dict[str, Primitive] = {
         Primitive("gemm", ("mn", "mk", "kn"), _gemm, reads_first=True, collective=True),
         Primitive("fill", ("",), _fill),
         Primitive("copy", ("", ""), _copy),
+        Primitive("requantise", ("", ""), _requantise),
         Primitive("scale_add", ("", ""), _scale_add, reads_first=True),
         Primitive("winograd_input", ("xt", "rc"), _winograd_input),
         Primitive("winograd_filter", ("x", "rc"), _winograd_filter),

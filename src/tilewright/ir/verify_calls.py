@@ -15,6 +15,7 @@ from tilewright.ir.nodes import Call, Operand, Range, Tensor, Tile, View
 from tilewright.ir.place import Place
 from tilewright.ir.primitives import PRIMITIVES, Primitive
 from tilewright.ir.printer import print_operand, print_range
+from tilewright.ir.verify_types import check_types
 
 _BROADCASTING = "scale_add"
 """Takes one or more operands; an operand that lacks an axis of the first is repeated along it."""
@@ -37,6 +38,7 @@ def check_call(call: Call, place: Place) -> None:
         )
     _check_count(call, len(primitive.axes), place)
     _check_axes(call, primitive, place)
+    check_types(call, place)
     _check_extents(call, place)
     if primitive.name == "gemm" and place.stage != "seed":
         _check_matrices(call, place)

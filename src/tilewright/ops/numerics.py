@@ -17,12 +17,11 @@ import numpy as np
 from tilewright.common.dtypes import FLOATS, DType, dtype
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import (
-    ROUNDINGS,
     Array,
     Integers,
     Rounding,
     requantised,
-    wrapped,
+    rounding_called,
 )
 
 _FORM = "operands:sums:result:rounding:overflow, such as i16:i32 or q8.8:q16.16:q8.8:even:saturate"
@@ -101,9 +100,9 @@ class Numerics:
         """The result of exact integer `sums`, which their type keeps modulo its bits, over
         `divisor` and 2 ** `shift`.
         """
-        kept = wrapped(sums, self.sums).astype(np.int64)
-        whole = divisor << self.shift
-        return requantised(kept, whole, self.rounding, saturate=self.saturate, kind=self.result)
+        kept = sums.astype(self.sums.numpy).astype(np.int64)
+        whole, to = divisor << self.shift, self.result.numpy
+        return requantised(kept, whole, self.rounding, saturate=self.saturate, to=to)
 
 
 def require_products(kind: str, numerics: Numerics) -> None:
@@ -189,12 +188,10 @@ def _parse(text: str, operands: int) -> Numerics:
     while len(parts) < 5:
         parts.append(_default(parts))
     rounding, overflow = parts[3:]
-    if rounding not in ROUNDINGS:
-        raise ShapeError(f"unknown rounding {rounding!r}", fix=f"use one of {', '.join(ROUNDINGS)}")
     if overflow not in _OVERFLOWS:
         raise ShapeError(
             f"unknown treatment of overflow {overflow!r}", fix=f"use one of {', '.join(_OVERFLOWS)}"
         )
     types = tuple(dtype(name) for name in names)
-    named = ROUNDINGS[ROUNDINGS.index(rounding)]
-    return Numerics(types, dtype(parts[1]), dtype(parts[2]), named, overflow == "saturate")
+    sums, result = dtype(parts[1]), dtype(parts[2])
+    return Numerics(types, sums, result, rounding_called(rounding), overflow == "saturate")

@@ -1,0 +1,105 @@
+"""What the interpreter keeps in a memory: elements, and a bitmap of those that have been written.
+
+An element that nothing has written may be moved and computed with; what depends on it is unwritten,
+too. So it shows in a result of any element type: floats that are unwritten come out as NaN, for
+integers, which have none, the program is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+
+Array = npt.NDArray[Any]
+Written = npt.NDArray[np.bool_]
+Index = Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """Elements that were read, and which of them are written: all where `written` is None."""
+
+    values: Array
+    written: Written | None = None
+
+    def changed(self, change: Callable[[Array], Array]) -> Part:
+        """The same elements in another order or shape."""
+        written = None if self.written is None else change(self.written)
+        return Part(change(self.values), written)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The elements of a tensor or of a buffer in every core; a given tensor is written whole."""
+
+    values: Array
+    written: Written | None
+
+    @classmethod
+    def given(cls, values: Array) -> Memory:
+        """What is read and never written."""
+        return cls(values, None)
+
+    @classmethod
+    def fresh(cls, shape: int | tuple[int, ...], kind: str) -> Memory:
+        """Elements of the type called `kind` that nothing has written yet."""
+        return cls(np.zeros(shape, dtype(kind).numpy), np.zeros(shape, bool))
+
+    def view(self, change: Callable[[Array], Array]) -> Memory:
+        """Some of the elements, to be read and written through `change`, which copies nothing."""
+        return Memory(change(self.values), None if self.written is None else change(self.written))
+
+    def read(self, index: Index) -> Part:
+        """The elements at `index`, in any form that NumPy takes, or all as `...`."""
+        if self.written is None:
+            return Part(self.values[index])
+        return _part(self.values[index], self.written[index])
+
+    def write(self, index: Index, part: Part) -> None:
+        """Put a part of its own shape at `index`."""
+        self.values[index] = part.values
+        if self.written is not None:
+            self.written[index] = True if part.written is None else part.written
+
+    def result(self, name: str, shape: tuple[int, ...]) -> Array:
+        """The whole tensor; raises ProgramError for an integer that nothing has written."""
+        values = self.values.reshape(shape)
+        if self.written is None or self.written.all():
+            return values
+        missing = ~self.written.reshape(shape)
+        if values.dtype.kind != "f":
+            place = ", ".join(str(int(i)) for i in np.argwhere(missing)[0])
+            raise ProgramError(
+                f"{name}[{place}] depends on an element that nothing has written; "
+                f"{int(missing.sum())} of {missing.size} elements do",
+                fix="fill or fetch what is read first",
+            )
+        values[missing] = np.nan
+        return values
+
+
+def _part(values: Array, written: Written) -> Part:
+    return Part(values, None if written.all() else written)
+
+
+def computed(meaning: Callable[[tuple[Array, ...]], Array], operands: tuple[Part, ...]) -> Part:
+    """What a function gives for its operands; unwritten where it depends on unwritten elements.
+
+    Which do, the function itself tells: it is applied to NaN in their places.
+    """
+    result = meaning(tuple(part.values for part in operands))
+    if all(part.written is None for part in operands):
+        return Part(result)
+    marks = (np.zeros(part.values.shape) for part in operands)
+    marked = tuple(
+        mark if part.written is None else np.where(part.written, mark, np.nan)
+        for mark, part in zip(marks, operands, strict=True)
+    )
+    return _part(result, ~np.isnan(meaning(marked)))
