@@ -130,8 +130,8 @@ from support.ir_stages import SEED, changed, refusal
             'fill(c[at(m * 64 + rid * 8, 8), at(cid * 8, 8)]("ab")',
             'zero(c[m, 0]("ab")',
             'gemm > for m > if depth == 0 > zero(c[m, 0]("ab"), value=0.0): '
-            "there is no primitive 'zero'; the primitives are gemm, fill, copy, scale_add, "
-            "winograd_input, winograd_filter, winograd_output, repack",
+            "there is no primitive 'zero'; the primitives are gemm, fill, copy, requantise, "
+            "scale_add, winograd_input, winograd_filter, winograd_output, repack",
         ),
         (
             'fill(c[at(m * 64 + rid * 8, 8), at(cid * 8, 8)]("ab")',
