@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tilewright.tune.exact_gemm import exact_gemm_cost
 
 from support.gemm_mesh import run_gemm
 from tilewright.asm import assemble
@@ -29,7 +30,6 @@ from tilewright.targets.sw26010.gemm_shape import (
 )
 from tilewright.targets.sw26010.gemm_steps import Unrolling, unrolling
 from tilewright.targets.sw26010.gemm_template import gemm_template
-from tilewright.tune.exact_gemm import exact_gemm_cost
 
 NAMED = {variant.name: variant for variant in VARIANTS}
 
