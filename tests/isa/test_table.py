@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 import msgspec
@@ -11,11 +10,11 @@ import pytest
 from tilewright.asm import assemble, link, read_object, write_object
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa import Label, Memory, Operand, Register, load_table, make_instruction
-from tilewright.isa.load import parse_table, read_table, table_names
+from tilewright.isa.load import parse_table, read_table, table_files, table_names
 from tilewright.isa.table import fixed_bits
 
 CPE = load_table("sw26010_cpe")
-TEXT = (resources.files("tilewright.isa") / "data" / "sw26010_cpe.toml").read_text()
+TEXT = table_files()["sw26010_cpe"][1].read_text()
 
 
 def _r(number: int) -> Register:

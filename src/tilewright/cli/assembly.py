@@ -85,14 +85,14 @@ def objdump_command(
 
 
 def find_table(name: str) -> InstructionTable:
-    """A shipped table, or one from a file."""
+    """A family's table, or one from a file."""
     if name.endswith(".toml") or "/" in name:
         return read_table(Path(name))
     return load_table(name)
 
 
 def stored_table(file: Path) -> InstructionTable:
-    """The shipped table whose name the object holds. Errors: AssemblyError for another name."""
+    """The table of a family whose name the object holds. Errors: AssemblyError for another name."""
     name = stored_table_name(file)
     if name not in table_names():
         raise AssemblyError(

@@ -1,7 +1,8 @@
 """Reading instruction tables: TOML in, a checked `InstructionTable` out.
 
-Shipped tables lie in `data/*.toml` and are found by name; a user's own is read from its path. A
-file may say `base = "NAME"` and give only the timing that differs (`variant`).
+The tables of registered families lie in the folder `isa` of each and are found by name; a user's
+own is read from its path. A file may say `base = "NAME"` and give only the timing that differs
+(`variant`).
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import re
 import tomllib
 from collections.abc import Callable
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 import msgspec
 
 from tilewright.common.errors import MachineError
+from tilewright.common.plugins import brought_files
 from tilewright.isa.dialect import check_dialect
 from tilewright.isa.table import (
     Form,
@@ -25,29 +26,34 @@ from tilewright.isa.table import (
     fixed_bits,
 )
 from tilewright.isa.variant import built_on
+from tilewright.machine.family import GROUP
 
 _REGISTER_PREFIX = re.compile(r"[$%][A-Za-z_]*|[A-Za-z_]+")
 FindTable = Callable[[str], InstructionTable]
 
 
+def table_files() -> dict[str, tuple[str, Path]]:
+    """Each table that a family brings, by name: (the family's name, its TOML file)."""
+    return brought_files(GROUP, "target", "isa", "instruction table")
+
+
 def table_names() -> tuple[str, ...]:
-    """Names of the shipped tables."""
-    folder = resources.files("tilewright.isa") / "data"
-    return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+    """Names of the tables that the registered families bring, sorted."""
+    return tuple(table_files())
 
 
 @cache
 def load_table(name: str) -> InstructionTable:
-    """A shipped table by name, for instance "sw26010_cpe". Errors: MachineError."""
-    if name not in table_names():
-        known = ", ".join(table_names())
+    """A family's table by name, for instance "sw26010_cpe". Errors: MachineError."""
+    files = table_files()
+    if name not in files:
+        known = ", ".join(files)
         raise MachineError(f"no instruction table '{name}'", fix=f"use one of: {known}")
-    text = (resources.files("tilewright.isa") / "data" / f"{name}.toml").read_bytes()
-    return parse_table(text, where=f"{name}.toml")
+    return parse_table(files[name][1].read_bytes(), where=f"{name}.toml")
 
 
 def read_table(path: Path) -> InstructionTable:
-    """A table from a user's own file; its base is a file of the same folder, or a shipped table.
+    """A table from a user's own file; its base is a file of the same folder, or a family's table.
 
     Errors: MachineError naming file and key.
     """
