@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ROUNDS ?= 20
+KILLS ?= 300
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-avx512 check fuzz fuzz-host bench bench-tuning bench-host bench-model reproduce reproduce-quick replay reference onnx-node-tests clean
+.PHONY: help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay reference onnx-node-tests clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +40,9 @@ fuzz: $(VENV)/installed-dev ## ROUNDS=20 rounds of five times more examples, oth
 fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 155 kernels and 15 networks under sanitizers
 	set -e; for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; \
 	  $(BIN)/pytest -q -n 2 --hypothesis-profile=fuzz $(SANITIZED); done
+
+fuzz-cache: $(VENV)/installed-dev ## KILLS=300 compilations killed, the cache damaged; goes on where it was
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_cache.py $(KILLS)
 
 bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where it has --quick
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; \

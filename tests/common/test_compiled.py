@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
+import pickle
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tilewright.common.cache import Cache
 
 BOX = """
 from typing import NamedTuple
@@ -52,3 +57,38 @@ def test_the_cache_follows_the_sources(folder: Path, monkeypatch: pytest.MonkeyP
     (folder / f"{first}.py").write_text("")
     assert run(folder, monkeypatch, second, 10) == (60.0, 0)
     assert run(folder, monkeypatch, second, 10) == (60.0, 1)
+
+
+def test_a_damaged_function_is_compiled_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = "tilewright_damaged_home"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    assert run(folder, monkeypatch, home, 1) == (6.0, 0)
+    (kept,) = folder.glob("cache/tilewright/functions/*/value")
+    os.truncate(kept, 100)
+    assert run(folder, monkeypatch, home, 1) == (6.0, 0)
+    assert run(folder, monkeypatch, home, 1) == (6.0, 1)
+
+
+class Planted:
+    """What a pickle of others does when it is loaded."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("foreign code ran",))
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_planted_function_is_not_loaded(
+    mode: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, cache = "tilewright_planted_home", folder / "cache" / "tilewright"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    assert run(folder, monkeypatch, home, 1) == (6.0, 0)
+    (kept,) = cache.glob("functions/*")
+    key, planted = kept.name, pickle.dumps(Planted())
+    shutil.rmtree(kept)
+    Cache("functions").remember(key, planted)
+    cache.chmod(mode)
+    assert run(folder, monkeypatch, home, 1) == (6.0, 0)
+    assert run(folder, monkeypatch, home, 1) == (6.0, 1)

@@ -127,7 +127,7 @@ def test_the_digest_follows_imports_within_papers(tmp_path, monkeypatch):
     for name, text in files.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
-    monkeypatch.setattr(lab_module, "_PACKAGE", package)
+    monkeypatch.setattr(lab_module, "PACKAGE", package)
 
     def changed_by(name):
         sources_digest.cache_clear()

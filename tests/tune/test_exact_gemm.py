@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from tilewright import ops
+from tilewright.common.cache import contents
 from tilewright.common.errors import ProgramError
 from tilewright.cost.primitives import CALL_COSTS
 from tilewright.machine import load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010 import exact_gemm
-from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost, open_gemm_records
+from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
@@ -50,22 +51,24 @@ def test_a_program_is_simulated_with_exact_products():
     assert exact.cycles == pytest.approx(calibrated.cycles, rel=0.03)
 
 
-def test_a_shape_is_simulated_once(tmp_path, monkeypatch):
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return GEMM_CYCLES
+
+
+def test_a_shape_is_simulated_once(cache, monkeypatch):
     case = MACHINE, extents("n", (16, 4, 2)), attributes("n", "f64", False)
-    with open_gemm_records(tmp_path) as records:
-        first = exact_gemm_cost(records)(*case)
-        assert len(records) == 1
+    first = exact_gemm_cost(cache)(*case)
     monkeypatch.setattr(exact_gemm, "routine_cycles", None)
-    with open_gemm_records(tmp_path) as records:
-        assert exact_gemm_cost(records)(*case) == first
+    assert exact_gemm_cost(cache)(*case) == first
 
 
-def test_a_machine_is_timed_by_its_own_table(tmp_path):
+def test_a_machine_is_timed_by_its_own_table(cache):
     shape, kind = extents("n", (16, 8, 9)), attributes("n", "f64", False)
-    with open_gemm_records(tmp_path) as records:
-        cost = exact_gemm_cost(records)
-        default, measured = cost(MACHINE, shape, kind), cost(MEASURED, shape, kind)
-        assert len(records) == 2
+    cost = exact_gemm_cost(cache)
+    default, measured = cost(MACHINE, shape, kind), cost(MEASURED, shape, kind)
+    assert [(kept.kind, kept.entries) for kept in contents()] == [("gemm-cycles", 2)]
     switches = 2 * 8 * MEASURED.primitives.gemm.switch_cycles
     steps = 2 * 8
     assert measured - switches >= default + 6 * steps

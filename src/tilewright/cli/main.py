@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from tilewright.cli.interrupts import interruptible
 from tilewright.common.version import tool_version
 
 COMMANDS = {
@@ -57,6 +58,16 @@ class Commands(TyperGroup):
         """(name, command, other arguments), as click has it; UsageError suggests the nearest."""
         name, stub, rest = super().resolve_command(ctx, args)
         return name, stub if name is None else command(name), rest
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """The parsed command line."""
+        with interruptible():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Import the command and run it."""
+        with interruptible():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(

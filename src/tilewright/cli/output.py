@@ -84,9 +84,6 @@ def guarded(command: Callable[..., None], **options: Any) -> None:
     except (MemoryError, OverflowError, RecursionError) as error:
         _report(TilewrightError(f"too large for this computer: {error}"), as_json)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        raise typer.Exit(130) from None
 
 
 def _report(error: TilewrightError, as_json: bool) -> None:

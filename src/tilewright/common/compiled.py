@@ -1,13 +1,13 @@
 """Typed decorators for compiled functions, and a disk cache that follows their sources.
 
-Numba's cache knows the source file of the cached function and the types of its arguments, by the
-module that they lived in when it was written. An entry point here therefore keeps its cache in
-files that carry a digest of every source that it is compiled from: any change starts a new file.
+Numba's own cache lies beside the sources, knows the source file of the cached function alone, and
+is a pickle that whoever can write the folder can plant. An entry point here is kept in the cache of
+everything else, under a digest of every source that it is compiled from.
 """
 
 from __future__ import annotations
 
-import hashlib
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +16,18 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import types
+from numba.core import serialize
+from numba.core.compiler import CompileResult
 from numba.extending import intrinsic
+
+from tilewright.common.cache import Cache, cache_folder
+from tilewright.common.digest import digest, digest_of_file
 
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_KEPT = Cache("functions")
+_pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 
 def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
@@ -30,11 +38,41 @@ def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
 
     def compiled(function: Function) -> Function:
         own = (sys.modules[__name__], sys.modules[function.__module__])
-        # The name of the cache files is made from the qualified name.
-        function.__qualname__ += f"-{fingerprint(*own, *modules)}"
-        return cast(Function, numba.njit(cache=True, error_model="numpy")(function))
+        found: Any = numba.njit(error_model="numpy")(function)
+        found._cache = _FunctionCache(function, (*own, *modules))
+        return cast(Function, found)
 
     return compiled
+
+
+class _FunctionCache:
+    """What Numba asks of the cache of one function (`numba.core.caching`)."""
+
+    def __init__(self, function: Callable[..., Any], modules: tuple[ModuleType, ...]) -> None:
+        name = f"{function.__module__}.{function.__qualname__}"
+        sources = (digest_of_file(Path(str(module.__file__))) for module in modules)
+        self._decides = (name, *sources, numba.__version__, sys.version)
+
+    @property
+    def cache_path(self) -> str:
+        """Where it lies, for `stats` of the function."""
+        return str(cache_folder())
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The function compiled for these types of arguments; None where it is not there."""
+        context.refresh()
+        content = _KEPT.recall(self._key(signature, context.codegen()))
+        if content is None:
+            return None
+        return cast(Any, CompileResult)._rebuild(context, *pickle.loads(content))
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep what was compiled, unless it holds addresses of this process."""
+        if not result.library.has_dynamic_globals:
+            _KEPT.remember(self._key(signature, result.codegen), _pickled(result._reduce()))
+
+    def _key(self, signature: Any, codegen: Any) -> str:
+        return digest(*self._decides, repr(signature), repr(codegen.magic_tuple()))
 
 
 _INTERNAL: dict[str, Any] = {
@@ -69,11 +107,3 @@ def _at(_typing: Any, record: Any, _index: Any) -> Any:
 
 at: Callable[[Record, int], Record] = cast(Any, intrinsic(_at))
 """The record `index` places after `record` in their array; unchecked."""
-
-
-def fingerprint(*modules: ModuleType) -> str:
-    """A short name that changes with the source of the modules."""
-    digest = hashlib.blake2b(digest_size=6)
-    for module in modules:
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return digest.hexdigest()

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
+"""The folder of tilewright itself."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -34,9 +35,9 @@ def digest_of_files(paths: Iterable[Path], root: Path) -> str:
 @cache
 def own_sources() -> str:
     """A digest of all files of tilewright: what one version generates is not what another does."""
-    return digest_of_files(package_files(), _PACKAGE)
+    return digest_of_files(files_below(PACKAGE), PACKAGE)
 
 
-def package_files() -> set[Path]:
-    """The files that tilewright consists of: modules and data."""
-    return {path for path in _PACKAGE.rglob("*.*") if "__pycache__" not in path.parts}
+def files_below(folder: Path) -> set[Path]:
+    """Modules and data in a folder of sources, without what Python keeps of them."""
+    return {path for path in folder.rglob("*.*") if "__pycache__" not in path.parts}

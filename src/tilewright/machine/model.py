@@ -7,12 +7,13 @@ Every leaf carries its unit in its name; `Machine.sources` says where each numbe
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
+
+from tilewright.common.digest import digest
 
 PositiveInt = Annotated[int, Meta(gt=0)]
 MeshExtent = Annotated[int, Meta(gt=0, le=1024)]
@@ -290,7 +291,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
         lines = [
             f"{path}={value!r}" for path, value in leaves(self) if path.split(".")[0] not in prose
         ]
-        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+        return digest("\n".join(sorted(lines)))[:16]
 
 
 def leaves(value: Struct, prefix: str = "") -> Iterator[tuple[str, Leaf]]:

@@ -9,7 +9,6 @@ change the result, so a result of other code is never used.
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -21,13 +20,13 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from tilewright.common.digest import PACKAGE, digest, digest_of_files, files_below
 from tilewright.common.errors import TilewrightError
 from tilewright.papers.model import ExperimentError
 from tilewright.papers.published import Published, read_published, read_table
 from tilewright.tune.executors import as_done
 from tilewright.tune.store import Store, StoreKind
 
-_PACKAGE = Path(__file__).parents[1]
 _VIEWS = ("cli", "report")
 """Packages that show results and do not change them."""
 _TOGETHER = 16
@@ -192,8 +191,7 @@ def _values(result: Callable[[], list[str]], name: str, cases: Sequence[str]) ->
 
 
 def _key(name: str, case: str) -> str:
-    parts = (name, case, sources_digest(name.rsplit(".", 1)[0]))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return digest(name, case, sources_digest(name.rsplit(".", 1)[0]))
 
 
 @cache
@@ -203,16 +201,9 @@ def sources_digest(module: str) -> str:
     All packages but those that only show results; of `papers` the modules that `module` reaches by
     imports, so that a change of one experiment leaves the results of the others.
     """
-    below = (
-        path
-        for path in _PACKAGE.rglob("*.*")
-        if path.relative_to(_PACKAGE).parts[0] not in (*_VIEWS, "papers")
-        and "__pycache__" not in path.parts
-    )
-    digest = hashlib.sha256()
-    for path in sorted({*below, *_reached(module)}):
-        digest.update(f"{path.relative_to(_PACKAGE.parent)}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
+    apart = (*_VIEWS, "papers")
+    below = (p for p in files_below(PACKAGE) if p.relative_to(PACKAGE).parts[0] not in apart)
+    return digest_of_files({*below, *_reached(module)}, PACKAGE)
 
 
 def _reached(module: str) -> set[Path]:
@@ -235,6 +226,6 @@ def _reached(module: str) -> set[Path]:
 def _module_file(name: str) -> Path | None:
     if not name.startswith("tilewright.papers."):
         return None
-    path = _PACKAGE.parent.joinpath(*name.split("."))
+    path = PACKAGE.parent.joinpath(*name.split("."))
     candidates = (path.with_suffix(".py"), path / "__init__.py")
     return next((candidate for candidate in candidates if candidate.is_file()), None)

@@ -7,10 +7,10 @@ everything that can change the result, tilewright's version included.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.common.digest import digest
 from tilewright.common.version import tool_version
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -48,8 +48,7 @@ class Subject:
     @property
     def key(self) -> str:
         """Digest of all fields."""
-        fields = (self.operator, self.machine, self.schedule, self.kind, self.version)
-        return hashlib.sha256("\0".join(fields).encode()).hexdigest()
+        return digest(self.operator, self.machine, self.schedule, self.kind, self.version)
 
 
 def subject(op: Op, machine: Machine, schedule: str, kind: str) -> Subject:

@@ -256,14 +256,3 @@ def test_a_missing_compiler(monkeypatch):
         "the emulation needs a C compiler, 'no-such-compiler' is not installed; "
         "install gcc or clang, or name one in the environment variable CC"
     )
-
-
-def test_a_cache_folder_that_cannot_be_made(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(ToolError) as caught:
-        run_emulated(CODE.emit(parse(GEMM), MACHINE), integer_inputs(parse(GEMM)))
-    assert str(caught.value) == (
-        f"the emulation cannot keep compiled files in {tmp_path / 'file' / 'tilewright'}: "
-        "Not a directory; set XDG_CACHE_HOME to a folder that can be written"
-    )

@@ -6,19 +6,25 @@ processor. Sources are compiled in a folder of their own, never where the user w
 
 from __future__ import annotations
 
-import hashlib
+import ctypes
+import errno
 import os
 import platform
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
+from tilewright.common.cache import Cache, Make
+from tilewright.common.digest import digest
 from tilewright.common.errors import ToolError
 
 _SHOWN_CHARACTERS = 2000
+_FULL_BYTES = 1 << 24
+"""A disk with less than this left is taken for full where a compiler failed on it."""
+_NAME_ONE = "name a working C compiler in the environment variable CC"
 
 
 def compiler(user: str) -> tuple[str, ...]:
@@ -26,7 +32,14 @@ def compiler(user: str) -> tuple[str, ...]:
 
     `user` is what needs it, for the message.
     """
-    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    given = os.environ.get("CC", "")
+    try:
+        words = shlex.split(given) or ["cc"]
+    except ValueError as error:
+        raise ToolError(
+            f"the environment variable CC is no command, {given!r}: {str(error).lower()}",
+            fix=_NAME_ONE,
+        ) from None
     if shutil.which(words[0]) is None:
         raise ToolError(
             f"{user} needs a C compiler, {words[0]!r} is not installed",
@@ -36,11 +49,23 @@ def compiler(user: str) -> tuple[str, ...]:
 
 
 def run_compiler(command: Sequence[str], directory: Path) -> None:
-    """Run one compiler command in `directory`; ToolError with its words where it fails."""
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    if done.returncode:
-        shown = done.stderr.strip()[:_SHOWN_CHARACTERS]
+    """Run one compiler command in `directory`; ToolError with its words where it fails.
+
+    OSError where the disk is full.
+    """
+    done = _run(command, directory)
+    if not done.returncode:
+        return
+    if _is_full(done.stderr, directory):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
+    status = done.returncode
+    ended = f"signal {-status}" if status < 0 else f"exit status {status}"
+    shown = done.stderr.strip()[:_SHOWN_CHARACTERS]
+    if shown:
         raise ToolError(f"{command[0]} failed on generated code:\n{shown}")
+    raise ToolError(
+        f"{command[0]} failed on generated code with {ended} and no message", fix=_NAME_ONE
+    )
 
 
 def compiled(
@@ -48,21 +73,52 @@ def compiled(
 ) -> tuple[Path, ...]:
     """The files that `cc flags *.c` makes of `sources` (name -> text), from the cache or anew.
 
-    `kind` is the first part of the folder's name in the cache. Raises ToolError where there is no
-    compiler, the sources do not compile, or the cache folder cannot be made.
+    `kind` is the kind of the entry in the cache. Raises ToolError where there is no compiler or the
+    sources do not compile, CacheError where the files can be kept nowhere.
     """
-    folder = cache_folder() / f"{kind}-{_key(user, sources, flags)}"
-    if not folder.is_dir():
-        _make_cache_folder(user, folder.parent)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            _compile(user, sources, flags, Path(temporary), folder)
-    return tuple(sorted(folder.iterdir()))
+
+    def make(folder: Path) -> None:
+        compile_into(folder, user, sources, flags)
+
+    return Cache(kind).files(compile_key(user, sources, flags), make)
 
 
-def cache_folder() -> Path:
-    """Where compiled files are kept: below $XDG_CACHE_HOME, or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
+def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Sequence[str]) -> None:
+    """Compile `sources` as `compiled` does; `folder` gets what the compiler made and no more."""
+    build = folder / "build"
+    build.mkdir()
+    for name, text in sources.items():
+        (build / name).write_text(text, encoding="utf-8")
+    units = [name for name in sources if name.endswith(".c")]
+    command = [*compiler(user), *flags, *units]
+    run_compiler(command, build)
+    made = [path for path in build.iterdir() if path.is_file() and path.name not in sources]
+    if not made or not all(path.stat().st_size for path in made):
+        raise ToolError(f"{command[0]} reports success and has written nothing", fix=_NAME_ONE)
+    for path in made:
+        path.rename(folder / path.name)
+    shutil.rmtree(build)
+
+
+def compile_key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> str:
+    """A digest of everything that decides what the compiled files are."""
+    words = compiler(user)
+    texts = [part for named in sorted(sources.items()) for part in named]
+    features = " ".join(sorted(processor_flags()))
+    return digest(_version(words), *words, *flags, platform.machine(), features, *texts)
+
+
+def loaded_library(user: str, kind: str, key: str, make: Make) -> ctypes.CDLL:
+    """The one shared library of a cache entry; raises ToolError where it cannot be loaded."""
+    kept = Cache(kind)
+    (path,) = kept.files(key, make)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        kept.forget(key)
+        raise ToolError(
+            f"{user} cannot load what {compiler(user)[0]} made: {error}", fix=_NAME_ONE
+        ) from error
 
 
 def processor_flags() -> frozenset[str]:
@@ -75,42 +131,22 @@ def processor_flags() -> frozenset[str]:
     return frozenset(next(found, "").partition(":")[2].split())
 
 
-def _make_cache_folder(user: str, folder: Path) -> None:
+def _run(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, errors="replace", check=False
+        )
     except OSError as error:
-        raise ToolError(
-            f"{user} cannot keep compiled files in {folder}: {error.strerror}",
-            fix="set XDG_CACHE_HOME to a folder that can be written",
-        ) from error
+        raise ToolError(f"{command[0]} cannot be run: {error.strerror}", fix=_NAME_ONE) from error
 
 
-def _compile(
-    user: str, sources: Mapping[str, str], flags: Sequence[str], temporary: Path, folder: Path
-) -> None:
-    for name, text in sources.items():
-        (temporary / name).write_text(text, encoding="utf-8")
-    units = [name for name in sources if name.endswith(".c")]
-    run_compiler([*compiler(user), *flags, *units], temporary)
-    done = temporary / "done"
-    done.mkdir()
-    for path in temporary.iterdir():
-        if path.is_file() and path.name not in sources:
-            path.rename(done / path.name)
-    try:
-        done.rename(folder)
-    except OSError:
-        # Another process was faster; its files are the same.
-        if not folder.is_dir():
-            raise
+def _is_full(words: str, directory: Path) -> bool:
+    """Whether a compiler failed for want of space: its words are in the user's language."""
+    full = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+    return any(text in words for text in full) or shutil.disk_usage(directory).free < _FULL_BYTES
 
 
-def _key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> str:
-    """Everything that decides what the compiled files are."""
-    words = compiler(user)
-    command = [*words, "--version"]
-    version = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    parts = [version, " ".join((*words, *flags)), platform.machine()]
-    parts += [" ".join(sorted(processor_flags()))]
-    parts += [f"{name}\n{text}" for name, text in sorted(sources.items())]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+@cache
+def _version(words: tuple[str, ...]) -> str:
+    """What the compiler says of itself."""
+    return _run((*words, "--version"), Path("/")).stdout

@@ -5,8 +5,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
-from tilewright.codegen.c.compiler import compiled, processor_flags
+from tilewright.codegen.c.compiler import (
+    compile_into,
+    compile_key,
+    loaded_library,
+    processor_flags,
+)
 from tilewright.targets.host.instruction_sets import (
     INSTRUCTION_SETS,
     InstructionSet,
@@ -14,6 +20,8 @@ from tilewright.targets.host.instruction_sets import (
 )
 
 USER = "the host target"
+KIND = "host"
+"""The kind of the libraries in the cache."""
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")
 
 
@@ -31,5 +39,9 @@ def load_library(sources: Mapping[str, str], flags: Sequence[str] = ()) -> ctype
     `flags` are added to those for all generated code: an instruction set's, `-fopenmp`. Raises
     ToolError where there is no compiler or the sources do not compile.
     """
-    (path,) = compiled(USER, "host", sources, (*FLAGS, *flags))
-    return ctypes.CDLL(str(path))
+    every = (*FLAGS, *flags)
+
+    def make(folder: Path) -> None:
+        compile_into(folder, USER, sources, every)
+
+    return loaded_library(USER, KIND, compile_key(USER, sources, every), make)

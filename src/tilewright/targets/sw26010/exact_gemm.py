@@ -6,25 +6,22 @@ It takes the place of the calibrated form of swATOP Eq. 2. The machine's instruc
 the timing; its `switch_cycles`, which no simulation shows, are added. Cycles do not depend on the
 data, and on leading dimensions only where a pointer step needs several instructions (beyond 32 KB);
 the smallest legal ones are simulated. Each shape is simulated once per process, and once at all
-with `records`.
+with a cache.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 from functools import cache
-from importlib import resources
 from itertools import accumulate
-from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from tilewright.asm import assemble, link
-from tilewright.common.errors import ProgramError, RecordError
+from tilewright.common.cache import Cache
+from tilewright.common.digest import digest, own_sources
+from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
-from tilewright.common.version import tool_version
 from tilewright.cost.primitives import Attributes, CallCost, Dims
 from tilewright.isa import InstructionTable, load_table, table_names
 from tilewright.machine import Machine
@@ -41,18 +38,15 @@ from tilewright.targets.sw26010.gemm_shape import (
     GemmVariant,
     Layout,
 )
-from tilewright.tune.records import Records, Subject
 
-KIND = "gemm routine, instruction level"
 _ARTIFACT = "measured"
 _VECTOR_BYTES = 32
-_SOURCES = tuple(
-    f"tilewright.{name}" for name in ("targets.sw26010", "isa", "simulate", "simulate.units")
-)
+GEMM_CYCLES = Cache("gemm-cycles")
+"""The simulated cycles of this user."""
 
 
-def exact_gemm_cost(records: Records | None = None) -> CallCost:
-    """A cost function for `gemm` calls; `records` keeps cycles for other processes.
+def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
+    """A cost function for `gemm` calls; `cache` keeps cycles for other processes.
 
     The function takes one shape at a time. It raises ProgramError for a machine with other cores
     than the routines are written for, ScheduleError and CapacityError for shapes that they refuse.
@@ -68,20 +62,9 @@ def exact_gemm_cost(records: Records | None = None) -> CallCost:
         instance = _instance([int(dims[axis]) for axis in "mnk"], attributes)
         blocks = instance.plan.vector_blocks * instance.plan.scalar_blocks
         switches = blocks * MESH_STEPS * machine.primitives.gemm.switch_cycles
-        return _known_cycles(instance, table, records) + switches
+        return _known_cycles(instance, table, cache) + switches
 
     return cost
-
-
-def open_gemm_records(folder: Path | None = None) -> Records:
-    """The store of simulated cycles in `folder`, or the user's cache. Errors: RecordError."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    place = folder or (Path(base) if base else Path.home() / ".cache") / "tilewright"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordError(f"cannot make the folder {place}: {error.strerror}") from error
-    return Records(place / "gemm_cycles.sqlite")
 
 
 def _table_of(machine: Machine) -> str:
@@ -116,29 +99,18 @@ def _whole_vectors(extent: int) -> int:
     return -(-extent // VECTOR_LANES) * VECTOR_LANES
 
 
-def _known_cycles(instance: GemmInstance, table: str, records: Records | None) -> int:
-    if records is None:
+def _known_cycles(instance: GemmInstance, table: str, kept: Cache | None) -> int:
+    if kept is None:
         return routine_cycles(instance, table)
-    subject = Subject(instance.symbol, _sources_digest(table), "", KIND, tool_version())
-    found = records.get(subject)
-    if found is None:
-        found = routine_cycles(instance, table)
-        records.put(subject, found)
-    return found
+    key = digest(instance.symbol, _sources_digest(table))
+    return kept.value(key, int, lambda: routine_cycles(instance, table))
 
 
 @cache
 def _sources_digest(table: str) -> str:
     """Everything that decides the cycles: instruction tables, code generator and simulator."""
-    digest = hashlib.sha256()
-    for name in (TABLE_NAME, table):
-        digest.update(msgspec.json.encode(load_table(name)))
-    for package in _SOURCES:
-        files = resources.files(package)
-        for entry in sorted(files.iterdir(), key=lambda e: e.name):
-            if entry.name.endswith(".py"):
-                digest.update(entry.name.encode() + entry.read_bytes())
-    return digest.hexdigest()
+    tables = (msgspec.json.encode(load_table(name)) for name in (TABLE_NAME, table))
+    return digest(*tables, own_sources())
 
 
 @cache

@@ -7,7 +7,6 @@ dependence and issue rule, and its times satisfy all of them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -15,6 +14,7 @@ from itertools import starmap
 
 import msgspec
 
+from tilewright.common.digest import digest
 from tilewright.isa import load_table
 from tilewright.isa.dependence import DependenceGraph
 from tilewright.isa.modulo import pipelined_schedule
@@ -100,4 +100,4 @@ def _question(graph: DependenceGraph) -> str:
     versions = [sorted(version) for version in graph.versions]
     parts = (graph.operations, graph.edges, graph.address_uses, versions)
     text = repr((*parts, load_table(TABLE_NAME).issue, limits))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(text)[:16]

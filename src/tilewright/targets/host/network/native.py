@@ -14,8 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 
+import msgspec
+
 from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import new_folder
+from tilewright.common.cache import Cache
+from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
@@ -28,7 +32,6 @@ from tilewright.network.stored import write_native
 from tilewright.seeds.space import users_own
 from tilewright.targets.host.network import measuring
 from tilewright.targets.host.network.apart import generated_apart
-from tilewright.targets.host.network.cache import cached_code
 from tilewright.targets.host.network.run import (
     BoundNetwork,
     LoadedNetwork,
@@ -170,6 +173,8 @@ def _code(network: Network, machine: Machine, search: Search, progress: Progress
         generate = import_module("tilewright.targets.host.network.generate")
         code: NetworkCode = generate.generated(network, machine, search, progress)
         return code
-    return cached_code(
-        network, machine, repr(search), lambda: generated_apart(network, machine, search, progress)
+    structure = (network.name, network.inputs, network.weights, network.nodes, network.outputs)
+    key = digest(repr(structure), msgspec.json.encode(machine), repr(search), own_sources())
+    return Cache("network").value(
+        key, NetworkCode, lambda: generated_apart(network, machine, search, progress)
     )

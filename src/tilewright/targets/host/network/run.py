@@ -20,7 +20,12 @@ import numpy as np
 from msgspec import Struct
 
 from tilewright.codegen.artifact import Array
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import (
+    compile_into,
+    compile_key,
+    compiled,
+    loaded_library,
+)
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
@@ -28,7 +33,7 @@ from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.native import USER, native_instruction_sets
+from tilewright.targets.host.native import KIND, USER, native_instruction_sets
 from tilewright.targets.host.network.constants import (
     Channels,
     Constant,
@@ -175,10 +180,15 @@ def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwor
             f"the code of {code.name!r} needs {isa.name}, this processor has {native[0].name}",
             fix=f"a machine with core.vector_lanes = {native[0].vector_bytes // 8}",
         )
-    objects = _objects(code.files, (*COMPILE_FLAGS, *code.flags), progress)
-    link = ("-shared", *code.flags, "-o", "library.so", *map(str, objects), "-lm")
-    (path,) = compiled(USER, "host", {"objects.txt": "\n".join(map(str, objects))}, link)
-    return LoadedNetwork(code, ctypes.CDLL(str(path)))
+    flags = (*COMPILE_FLAGS, *code.flags)
+
+    def make(folder: Path) -> None:
+        objects = _objects(code.files, flags, progress)
+        link = ("-shared", *code.flags, "-o", "library.so", *map(str, objects), "-lm")
+        compile_into(folder, USER, {}, link)
+
+    key = compile_key(USER, code.files, (*flags, "-shared", "-lm"))
+    return LoadedNetwork(code, loaded_library(USER, KIND, key, make))
 
 
 def _objects(files: Mapping[str, str], flags: Sequence[str], progress: Progress) -> list[Path]:

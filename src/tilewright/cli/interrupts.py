@@ -1,0 +1,21 @@
+"""^C at any moment ends with a word and the exit code that a shell expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+INTERRUPTED = 130
+"""128 and the number of the signal."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn an interrupt into a message and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None
