@@ -35,6 +35,7 @@ def area(box):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -63,7 +64,6 @@ def test_a_damaged_function_is_compiled_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = "tilewright_damaged_home"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     assert run(folder, monkeypatch, home, 1) == (6.0, 0)
     (kept,) = folder.glob("cache/tilewright/functions/*/value")
     os.truncate(kept, 100)
@@ -83,7 +83,6 @@ def test_a_planted_function_is_not_loaded(
     mode: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, cache = "tilewright_planted_home", folder / "cache" / "tilewright"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     assert run(folder, monkeypatch, home, 1) == (6.0, 0)
     (kept,) = cache.glob("functions/*")
     key, planted = kept.name, pickle.dumps(Planted())
