@@ -121,7 +121,7 @@ class TestCompilingANetwork:
             check=True,
         )
         assert run.stdout == "\n"
-        assert list((tmp_path / "tilewright").glob("network-*.json"))
+        assert list((tmp_path / "tilewright").glob("network/*/value"))
 
     def test_the_seeds_of_this_process_take_part(self) -> None:
         @seed("conv2d", name="mine", addressed=True)
