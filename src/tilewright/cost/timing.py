@@ -9,7 +9,7 @@ machine data give.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 import numpy as np
@@ -28,6 +28,7 @@ from tilewright.common.expr import (
 from tilewright.cost.primitives import CALL_COSTS, Attributes, CallCost, Dims
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import Call, Direction, Operand, Range, Tile, View
+from tilewright.ir.regions import Repeat, split
 from tilewright.machine import Machine
 
 _LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
@@ -37,17 +38,15 @@ _LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
 class TransferShape:
     """How one core's transfer looks to the memory.
 
-    `blocks` contiguous runs of `block_bytes` in all, `pitch_bytes` from the start of one to the
-    start of the next within a request (0 where a request has one block), in `requests` DMA
-    descriptors. `alignment_bytes` divides the distance between any two block starts (0 where there
-    is one block). The blocks of `adjoining` cores lie side by side.
+    `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
+    `alignment_bytes` divides the distance between any two block starts (0 where there is one
+    block). The blocks of `adjoining` cores lie side by side.
     """
 
     block_bytes: Value
-    blocks: Value
-    pitch_bytes: Value
-    requests: Value
-    alignment_bytes: Value
+    blocks: Value = 1
+    requests: Value = 1
+    alignment_bytes: Value = 0
     adjoining: Value = 1
 
     @property
@@ -64,65 +63,40 @@ def transfer_shape(
     distances: Sequence[Value] = (),
     cores: Sequence[Value] = (),
 ) -> TransferShape:
-    """Split a region of a row-major tensor into contiguous blocks, a stride and requests.
+    """What moving a region of a row-major tensor asks of the memory.
 
-    A DMA descriptor has one block size and one stride, and the scratchpad side is packed in storage
-    order (the SW26010 descriptor), so the innermost dimension that does not continue the block
-    takes the stride and dimensions further out that do not continue it become requests of their
-    own. A region without elements has no blocks and no requests. `distances` and `cores` say for
+    `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
+    stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
     each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not).
 
     >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
     16384
-    >>> transfer_shape(8, [64, 16, 32], [4, 2, 8], [1, 1, 1])  # doctest: +NORMALIZE_WHITESPACE
-    TransferShape(block_bytes=64, blocks=8, pitch_bytes=256, requests=4, alignment_bytes=256,
-                  adjoining=1)
+    >>> transfer_shape(8, [64, 16, 32], [4, 2, 8], [1, 1, 1])
+    TransferShape(block_bytes=64, blocks=8, requests=4, alignment_bytes=256, adjoining=1)
     >>> transfer_shape(8, [64, 64], [8, 8], [1, 1], [0, 8], [1, 8]).adjoining
     8
     """
-    shape = TransferShape(element_bytes, 1, 0, 1, 0)
+    repeats: list[Repeat] = []
     stride: Value = element_bytes
     some: Value = True
-    apart = distances or [0] * len(extents), cores or [1] * len(extents)
-    dimensions = list(zip(tensor_shape, extents, steps, *apart, strict=True))
-    for size, extent, step, away, count_apart in reversed(dimensions):
-        if not (isinstance(extent, int) and extent == 1):
-            beside = np.where(np.equal(away, extent), count_apart, 1)
-            shape = _extended(shape, extent, stride * step, beside)
-            some = some & np.greater(extent, 0)
+    for size, extent, step in zip(*map(reversed, (tensor_shape, extents, steps)), strict=True):
+        repeats.insert(0, Repeat(extent, stride * step))
+        some = some & np.greater(extent, 0)
         stride = stride * size
-    return replace(
-        shape,
-        blocks=_plain(np.where(some, shape.blocks * shape.requests, 0)),
-        requests=_plain(np.where(some, shape.requests, 0)),
-    )
-
-
-def _extended(shape: TransferShape, extent: Value, distance: Value, beside: Value) -> TransferShape:
-    """A request's shape with one more dimension outside, `distance` bytes from index to index.
-
-    `blocks` counts those of one request; `beside` cores continue the dimension.
-    """
-    block, count, pitch, requests = (
-        shape.block_bytes,
-        shape.blocks,
-        shape.pitch_bytes,
-        shape.requests,
-    )
-    several = np.greater(extent, 1)
-    single = np.equal(count, 1)
-    grows = several & single & np.equal(distance, block)
-    begins = several & single & ~grows
-    continues = several & ~single & np.equal(requests, 1) & np.equal(distance, pitch * count)
-    repeats = several & ~grows & ~begins & ~continues
-    alignment = np.gcd(shape.alignment_bytes, distance)
+    beside = [
+        np.where(np.equal(away, extent), count, 1)
+        for away, extent, count in zip(distances, extents, cores, strict=False)
+    ]
+    blocks = split(repeats, element_bytes, beside)
+    alignment: Value = 0
+    for repeat in (Repeat(blocks.count, blocks.stride), *blocks.outer):
+        alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
     found = (
-        block * np.where(grows, extent, 1),
-        count * np.where(begins | continues, extent, 1),
-        np.where(begins, distance, pitch),
-        requests * np.where(repeats, extent, 1),
-        np.where(begins | repeats, alignment, shape.alignment_bytes),
-        np.where(grows, beside, shape.adjoining),
+        blocks.length,
+        np.where(some, blocks.count * blocks.requests, 0),
+        np.where(some, blocks.requests, 0),
+        alignment,
+        blocks.adjoining,
     )
     return TransferShape(*map(_plain, found))
 

@@ -18,6 +18,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, product
 from tilewright.ir.nodes import Call, Operand, Program, Range, Tile, View
 from tilewright.ir.printer import print_operand, print_range
+from tilewright.ir.regions import strides_of
 
 Order = Literal["row", "column"]
 _BEGIN = Const(0)
@@ -108,7 +109,7 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
     ('k * m', 'm', 'column')
     """
     _check_ranks(view)
-    strides = tuple(product(view.shape[d + 1 :]) for d in range(len(view.shape)))
+    strides = strides_of(view.shape)
     wide = tuple(d for d, r in enumerate(view.ranges) if r.extent != Const(1))
     dimensions = _Dimensions(view, strides, wide)
     for d in wide:

@@ -1,8 +1,7 @@
 """Fold what the ranges of the loop variables decide.
 
 In: an instantiated program. A `min`, `max` or condition whose sides never change order is replaced
-by its value, so
-a schedule whose tiles divide its extents carries no trace of boundary handling.
+by its value, so a schedule whose tiles divide its extents carries no trace of boundary handling.
 
 before:  for i in range(4): get(a[at(i * 16, min(16, 64 - i * 16))] ...)
 after:   for i in range(4): get(a[at(i * 16, 16)] ...)
@@ -12,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import assert_never
 
-from tilewright.common.expr import Binary, Const, Expr, Var, binary
+from tilewright.common.expr import Binary, Const, Expr, binary
+from tilewright.common.intervals import Interval, interval
 from tilewright.ir.nodes import For, If, Program, Stmt
 from tilewright.ir.visit import map_stmt, simplify_body
 
-Interval = tuple[int, int]
 Bounds = Mapping[str, Interval]
 
 
@@ -81,60 +79,3 @@ def _never_beyond(end: Expr, limit: Expr) -> bool:
             return binary("-", limit, start) in _parts("min", size)
         case _:
             return False
-
-
-_WIDE = (-(2**62), 2**62)
-
-
-def interval(e: Expr, bounds: Bounds) -> Interval:
-    """Smallest and largest value that `e` may take."""
-    match e:
-        case Const(value):
-            return value, value
-        case Var(name):
-            return bounds.get(name, _WIDE)
-        case Binary(op, a, b):
-            return _combine(op, interval(a, bounds), interval(b, bounds))
-        case _:
-            assert_never(e)
-
-
-def _combine(op: str, a: Interval, b: Interval) -> Interval:
-    match op:
-        case "+":
-            return a[0] + b[0], a[1] + b[1]
-        case "-":
-            return a[0] - b[1], a[1] - b[0]
-        case "*":
-            corners = [x * y for x in a for y in b]
-            return min(corners), max(corners)
-        case "//" | "ceil_div" if b[0] > 0:
-            up = op == "ceil_div"
-            corners = [-(-x // y) if up else x // y for x in a for y in b]
-            return min(corners), max(corners)
-        case "%" if b[0] == b[1] > 0:
-            same = a[0] // b[0] == a[1] // b[0]
-            return (a[0] % b[0], a[1] % b[0]) if same else (0, b[0] - 1)
-        case "min":
-            return min(a[0], b[0]), min(a[1], b[1])
-        case "max":
-            return max(a[0], b[0]), max(a[1], b[1])
-        case "<" | "<=" | "==" | "!=" | "and":
-            return _decide(op, a, b)
-        case _:
-            return _WIDE
-
-
-def _decide(op: str, a: Interval, b: Interval) -> Interval:
-    match op:
-        case "<":
-            always, never = a[1] < b[0], a[0] >= b[1]
-        case "<=":
-            always, never = a[1] <= b[0], a[0] > b[1]
-        case "and":
-            always, never = a[0] > 0 and b[0] > 0, a == (0, 0) or b == (0, 0)
-        case _:
-            equal = a[0] == a[1] == b[0] == b[1]
-            apart = a[1] < b[0] or b[1] < a[0]
-            always, never = (equal, apart) if op == "==" else (apart, equal)
-    return (1, 1) if always else (0, 0) if never else (0, 1)

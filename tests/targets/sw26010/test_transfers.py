@@ -32,8 +32,8 @@ def plan(shape: tuple[int, ...], region: Region, scope: Scope = SCOPE, slot: int
     ranges = tuple(at(*(parse_expr(str(v)) for v in r)) for r in region)
     transfer = Transfer("get", "x", ranges, "tile", Const(0))
     p = plan_transfer(transfer, tensor, Buffer("tile", "f64", Const(slot)), scope)
-    outer = "".join(f"{level.count} x {level.stride}: " for level in p.outer)
-    return f"{outer}{p.count} of {p.block} every {p.stride} from {p.offset}"
+    outer = "".join(f"{repeat.count} x {repeat.stride}: " for repeat in p.blocks.outer)
+    return f"{outer}{p.blocks.count} of {p.blocks.length} every {p.blocks.stride} from {p.offset}"
 
 
 @pytest.mark.parametrize(

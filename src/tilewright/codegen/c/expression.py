@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var
+from tilewright.common.expr import Binary, Const, Expr, Var, free_vars
+from tilewright.common.intervals import Interval, interval
 
-Bounds = tuple[int, int]
-_FAR = 2**62
 _PRECEDENCE = {"&&": 1, "==": 2, "!=": 2, "<": 3, "<=": 3, "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
 _ATOM = 9
 
@@ -25,9 +24,9 @@ class Scope:
     """The symbols in sight: their C identifiers and the smallest and largest value each takes."""
 
     identifiers: Mapping[str, str] = field(default_factory=dict)
-    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    bounds: Mapping[str, Interval] = field(default_factory=dict)
 
-    def with_symbol(self, name: str, identifier: str, bounds: Bounds) -> Scope:
+    def with_symbol(self, name: str, identifier: str, bounds: Interval) -> Scope:
         """This scope and one more symbol, which hides an outer one of its name."""
         return replace(
             self,
@@ -36,21 +35,15 @@ class Scope:
         )
 
 
-def bounds_of(e: Expr, scope: Scope) -> Bounds:
+def bounds_of(e: Expr, scope: Scope) -> Interval:
     """The interval that holds every value of `e`; raises ProgramError for a symbol not in sight.
 
     >>> bounds_of(Var("i") * 8 + 3, Scope({"i": "i"}, {"i": (0, 4)}))
     (3, 35)
     """
-    match e:
-        case Const(value):
-            return (value, value)
-        case Var(name):
-            return scope.bounds[_known(name, scope)]
-        case Binary(op, a, b):
-            return _combined(op, bounds_of(a, scope), bounds_of(b, scope))
-        case _:
-            assert_never(e)
+    for name in sorted(free_vars(e) - scope.bounds.keys()):
+        _known(name, scope)
+    return interval(e, scope.bounds)
 
 
 def _known(name: str, scope: Scope) -> str:
@@ -60,35 +53,6 @@ def _known(name: str, scope: Scope) -> str:
             fix="instantiate the program's parameters first",
         )
     return name
-
-
-def _combined(op: str, a: Bounds, b: Bounds) -> Bounds:
-    match op:
-        case "+":
-            return (a[0] + b[0], a[1] + b[1])
-        case "-":
-            return (a[0] - b[1], a[1] - b[0])
-        case "*":
-            corners = [x * y for x in a for y in b]
-            return (min(corners), max(corners))
-        case "min":
-            return (min(a[0], b[0]), min(a[1], b[1]))
-        case "max":
-            return (max(a[0], b[0]), max(a[1], b[1]))
-        case "//" | "ceil_div" | "%":
-            return _divided(op, a, b)
-        case _:
-            return (0, 1)
-
-
-def _divided(op: str, a: Bounds, b: Bounds) -> Bounds:
-    if b[0] <= 0:
-        return (-_FAR, _FAR)
-    if op == "%":
-        return a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
-    sign = -1 if op == "ceil_div" else 1
-    corners = [sign * (sign * x // y) for x in a for y in b]
-    return (min(corners), max(corners))
 
 
 def c_expression(e: Expr, scope: Scope) -> str:

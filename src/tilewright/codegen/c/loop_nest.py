@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, product
+from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import View
+from tilewright.ir.regions import strides_of
 
 MAXIMUM_LOOPS = 6
 """Loops that the primitives of `tw_primitives.h` take (TW_LOOPS there)."""
@@ -39,14 +40,15 @@ Axes = dict[str, list[Axis]]
 def view_offset(view: View) -> Expr:
     """Elements from the start of the slot to the view's first element."""
     offset: Expr = Const(0)
-    for d, r in enumerate(view.ranges):
-        offset = offset + r.start * product(view.shape[d + 1 :])
+    for r, stride in zip(view.ranges, strides_of(view.shape), strict=True):
+        offset = offset + r.start * stride
     return offset
 
 
 def view_axes(view: View) -> Axes:
     """The view's dimensions by role letter, outermost first; dimensions of one index vanish."""
     axes: Axes = {}
+    strides = strides_of(view.shape)
     for d, (role, r) in enumerate(zip(view.roles, view.ranges, strict=True)):
         if role == "." and r.extent != Const(1):
             raise ProgramError(
@@ -55,7 +57,7 @@ def view_axes(view: View) -> Axes:
             )
         mine = axes.setdefault(role, [])
         if r.extent != Const(1):
-            mine.append(Axis(r.extent, r.step * product(view.shape[d + 1 :])))
+            mine.append(Axis(r.extent, r.step * strides[d]))
     axes.pop(".", None)
     return axes
 

@@ -147,7 +147,7 @@ def _available(candidate: Candidate, machine: Machine) -> float:
     pixels = LANES * factors["out_col_tile"]
     if candidate.seed.name == SEEDS["batch"]:
         pixels = factors["image_tile"] // machine.mesh.columns
-    block = TransferShape(pixels * _DOUBLE, 1, 0, 1, 0)
+    block = TransferShape(pixels * _DOUBLE)
     return machine.groups.count * float(stream_bytes_per_second(machine, "get", block))
 
 

@@ -73,7 +73,7 @@ def draw(result: Result) -> Figure:
 
 def _row(machine: Machine, direction: Direction, measured: Bandwidth) -> Row:
     size = measured.size_bytes
-    ours = stream_bytes_per_second(machine, direction, TransferShape(size, 1, 0, 1, 0))
+    ours = stream_bytes_per_second(machine, direction, TransferShape(size))
     note = ""
     if size < _SMALLEST_FITTED_BYTES:
         note = "not fitted" + _READ_MODIFY_WRITE * (direction == "put")

@@ -16,6 +16,7 @@ from tilewright.codegen.transfer_plan import TransferPlan, plan_transfer
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.expr import Const, Expr, Var, evaluate, minimum, product
 from tilewright.ir.nodes import Range, Transfer
+from tilewright.ir.regions import strides_of
 from tilewright.targets.host.links import block_of, outside_of, rounded_depth
 
 
@@ -40,11 +41,11 @@ def emit_copy_call(
     """Write one transfer, `streamed` past the caches if asked for."""
     if panels is not None:
         tensor = context.program.tensor(stmt.tensor)
-        strides = [product(tensor.shape[d + 1 :]) for d in range(len(tensor.shape))]
+        strides = strides_of(tensor.shape)
         names = context.naming.tensors[stmt.tensor], context.naming.buffers[stmt.buffer]
         start = stmt.slot * int(evaluate(context.program.buffer(stmt.buffer).elements, {}))
         shape, kind = tuple(r.extent for r in stmt.ranges), dtype(tensor.dtype)
-        packing = Packing(stmt.ranges, tuple(strides), shape, panels, kind, *names, start)
+        packing = Packing(stmt.ranges, strides, shape, panels, kind, *names, start)
         emit_packing(packing, context)
         return
     tensor, buffer = context.program.tensor(stmt.tensor), context.program.buffer(stmt.buffer)
@@ -60,17 +61,18 @@ def _nested(
     stmt: Transfer, plan: TransferPlan, start: Expr, function: str, context: CallContext
 ) -> None:
     """Loops over what one stride cannot say, around a copy of `count` rows."""
-    counts = [level.count for level in plan.outer]
+    blocks = plan.blocks
+    counts = [repeat.count for repeat in blocks.outer]
     inner = _with_counters(context, counts)
     at: Expr = plan.offset
     packed: Expr = Const(0)
-    for number, level in enumerate(plan.outer):
-        at = at + Var(_counter(number)) * level.stride
-        packed = packed * level.count + Var(_counter(number))
-    local = start + packed * (plan.count * plan.block)
+    for number, repeat in enumerate(blocks.outer):
+        at = at + Var(_counter(number)) * repeat.stride
+        packed = packed * repeat.count + Var(_counter(number))
+    local = start + packed * (blocks.count * blocks.length)
     memory = _plus(context.naming.tensors[stmt.tensor], at, inner)
     buffer = _plus(context.naming.buffers[stmt.buffer], local, inner)
-    block, count, stride = (inner.c(e) for e in (plan.block, plan.count, plan.stride))
+    block, count, stride = (inner.c(e) for e in (blocks.length, blocks.count, blocks.stride))
     rows = [count, block, block]
     if stmt.direction == "get":
         arguments = [*rows, memory, stride, buffer, block]

@@ -20,10 +20,11 @@ from tilewright.codegen.c.names import Naming
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, product
+from tilewright.common.expr import Const
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
+from tilewright.ir.regions import strides_of
 from tilewright.ir.threads import meets_inside
 from tilewright.ir.visit import walk
 from tilewright.ir.winograd import points_of
@@ -253,7 +254,7 @@ def _pack_panels(info: TensorInfo, target: str, text: KernelText, writer: CWrite
     assert info.panels is not None
     shape = text.program.tensor(info.name).shape
     ranges = tuple(Range(Const(0), e) for e in shape)
-    strides = tuple(product(shape[d + 1 :]) for d in range(len(shape)))
+    strides = strides_of(shape)
     kind, source = dtype(info.dtype), info.identifier
     packing = Packing(ranges, strides, shape, info.panels, kind, source, target, Const(0))
     emit_packing(packing, CallContext(text.program, text.naming, Scope(), writer))

@@ -15,10 +15,10 @@ def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Sc
     limits, size = machine.dma.limits, dtype(tensor.dtype).size_bytes
     if limits is None:
         return
-    most_elements = plan.largest_elements
-    block = min(bounds_of(plan.block, scope)[1], most_elements) * size
-    total = min(bounds_of(plan.block * plan.count, scope)[1], most_elements) * size
-    gap = bounds_of(plan.stride - plan.block, scope)[1] * size
+    blocks, most_elements = plan.blocks, plan.largest_elements
+    block = min(bounds_of(blocks.length, scope)[1], most_elements) * size
+    total = min(bounds_of(blocks.length * blocks.count, scope)[1], most_elements) * size
+    gap = bounds_of(blocks.stride - blocks.length, scope)[1] * size
     smaller = "choose a smaller tile"
     _check("size", total, limits.size_bytes, tensor, smaller)
     _check("block", block, limits.block_bytes, tensor, smaller)

@@ -60,7 +60,7 @@ def _named(
 ) -> _Request:
     """Declare what is not a number: `slot`, `block` and `blocks`, in elements."""
     values = []
-    for name, value in (("block", plan.block), ("blocks", plan.count)):
+    for name, value in (("block", plan.blocks.length), ("blocks", plan.blocks.count)):
         if not isinstance(value, Const):
             writer.line(f"const long {name} = {c_expression(value, scope)};")
             scope = scope.with_symbol(f"{name} of a transfer", name, bounds_of(value, scope))
@@ -77,8 +77,8 @@ def _start(request: _Request, elements: int, naming: Naming, writer: CWriter) ->
         writer.line(f"const long slot = {slot};")
         slot, start = "slot", f"slot * {elements}"
     writer.line(f"const long offset = {request.c(plan.offset)};")
-    if plan.outer:
-        writer.line(f"long {', '.join(f'block{d}' for d in range(len(plan.outer)))};")
+    if plan.blocks.outer:
+        writer.line(f"long {', '.join(f'block{d}' for d in range(len(plan.blocks.outer)))};")
     memory = f"{tensor} + offset{_outer_offset(request)}"
     local = buffer if start == "0" else f"{buffer} + {start}"
     heads = _guards(request) + _loops(request)
@@ -99,22 +99,22 @@ def _guards(request: _Request) -> list[str]:
 
 def _loops(request: _Request) -> list[str]:
     return [
-        f"for (block{d} = 0; block{d} < {request.c(level.count)}; block{d}++)"
-        for d, level in enumerate(request.plan.outer)
+        f"for (block{d} = 0; block{d} < {request.c(repeat.count)}; block{d}++)"
+        for d, repeat in enumerate(request.plan.blocks.outer)
     ]
 
 
 def _outer_offset(request: _Request) -> str:
     """Where the blocks of one request start in main memory, in elements."""
-    strides = (_factor(request.c(level.stride)) for level in request.plan.outer)
+    strides = (_factor(request.c(repeat.stride)) for repeat in request.plan.blocks.outer)
     return "".join(f" + block{d} * {stride}" for d, stride in enumerate(strides))
 
 
 def _packed_offset(request: _Request) -> str:
     """Where they go in the slot: packed, in the order of the loops."""
     place = ""
-    for d, level in enumerate(request.plan.outer):
-        count = _factor(request.c(level.count))
+    for d, repeat in enumerate(request.plan.blocks.outer):
+        count = _factor(request.c(repeat.count))
         place = f"({place} * {count} + block{d})" if place else f"block{d}"
     packed = _factor(request.c(request.block * request.count))
     return f" + {place} * {packed}" if place else ""
@@ -127,8 +127,8 @@ def _factor(text: str) -> str:
 def _issue(request: _Request, memory: str, local: str, reply: str, writer: CWriter) -> None:
     nbytes = request.c(request.block * request.count * request.size)
     strided = ["0", "0"]
-    if request.plan.count != Const(1):
-        gap = request.plan.stride - request.block
+    if request.plan.blocks.count != Const(1):
+        gap = request.plan.blocks.stride - request.block
         strided = [request.c(gap * request.size), request.c(request.block * request.size)]
     reply = f"(void *)&{reply}"
     if request.stmt.direction == "get":
@@ -145,14 +145,14 @@ def _description(
     tensor = f"{naming.tensors[stmt.tensor]}[{region}]"
     slot = f"{naming.buffers[stmt.buffer]}[{c_expression(stmt.slot, scope)}]"
     ends = f"get {tensor} to {slot}" if stmt.direction == "get" else f"put {slot} to {tensor}"
-    total = plan.block * plan.count
-    for level in plan.outer:
-        total = total * level.count
+    total = plan.blocks.length * plan.blocks.count
+    for repeat in plan.blocks.outer:
+        total = total * repeat.count
     amount = f"{_amount(total, scope, size, plan.largest_elements)} bytes"
-    if plan.count == Const(1) and not plan.outer:
+    if plan.blocks.count == Const(1) and not plan.blocks.outer:
         layout = "contiguous"
     else:
-        layout = f"in blocks of {_amount(plan.block, scope, size, plan.largest_elements)}"
+        layout = f"in blocks of {_amount(plan.blocks.length, scope, size, plan.largest_elements)}"
     text = f"{ends}: {amount} {layout}"
     return text.replace("tw_minimum", "min").replace("tw_maximum", "max")
 

@@ -1,0 +1,116 @@
+"""A strided region of a row-major tensor as contiguous blocks, for the cost model and for code.
+
+In: the tensor's shape, the region's extents and steps. Out: `Blocks` (swATOP 4.5.1: block, stride
+and size). Every number may be an integer, an array (each element a region of its own) or an
+expression. Expressions are compared as they are written: where only a value at run time makes an
+extent 1 or a row whole, a split by expressions has more requests than one by values, and never
+fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.common.expr import Const, Expr, product
+
+Size: TypeAlias = Any  # int, an integer ndarray or Expr; NumPy's stubs make a union unusable here
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """`count` repetitions, `stride` from the start of one to the start of the next."""
+
+    count: Size
+    stride: Size
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A region as requests of `count` blocks, each `length` long, with starts `stride` apart.
+
+    A request is what one block size and one stride describe; `outer`, outermost first, are the
+    repetitions around it. With one block in a request the stride is its length. The blocks of
+    `adjoining` neighbouring cores lie side by side.
+    """
+
+    length: Size
+    count: Size
+    stride: Size
+    outer: tuple[Repeat, ...] = ()
+    adjoining: Size = 1
+
+    @property
+    def requests(self) -> Size:
+        """How many requests there are."""
+        found: Size = 1
+        for repeat in self.outer:
+            found = repeat.count * found
+        return found
+
+
+def strides_of(shape: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Elements from one index to the next in each dimension of a row-major tensor.
+
+    >>> [str(stride) for stride in strides_of((Const(4), Const(16), Const(32)))]
+    ['512', '32', '1']
+    """
+    return tuple(product(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def split(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = ()) -> Blocks:
+    """Split a region that counts through `repeats`, outermost first, from elements `unit` long.
+
+    The innermost dimensions that follow each other without a gap are the block, the next ones that
+    continue one stride its count; the scratchpad's side is packed. `cores` says for each dimension
+    how many neighbouring cores continue it.
+
+    >>> split([Repeat(4, 512), Repeat(2, 32), Repeat(8, 1)], 1)
+    Blocks(length=8, count=2, stride=32, outer=(Repeat(count=4, stride=512),), adjoining=1)
+    >>> split([Repeat(4, 64), Repeat(2, 32), Repeat(8, 1)], 1)
+    Blocks(length=8, count=8, stride=32, outer=(), adjoining=1)
+    """
+    one: Size = Const(1) if isinstance(unit, Expr) else 1
+    blocks, beside = Blocks(unit, one, unit), cores or [1] * len(repeats)
+    whole: Size = True
+    for repeat, adjoining in zip(reversed(repeats), reversed(beside), strict=True):
+        several, single = repeat.count != one, blocks.count == one
+        if several is False:
+            continue
+        first, later = several & single, several & (blocks.count != one)
+        grows = first & (repeat.stride == blocks.length)
+        begins = first ^ grows
+        continues = later & whole & (repeat.stride == blocks.count * blocks.stride)
+        repeated = later ^ continues
+        whole = whole & (repeated ^ True)
+        length = _where(grows, repeat.count * blocks.length, blocks.length)
+        blocks = Blocks(
+            length,
+            _where(begins | continues, repeat.count * blocks.count, blocks.count),
+            _where(begins, repeat.stride, _where(grows, length, blocks.stride)),
+            _around(blocks.outer, repeat, repeated, one),
+            _where(grows, adjoining, blocks.adjoining),
+        )
+    return blocks
+
+
+def _around(
+    outer: tuple[Repeat, ...], repeat: Repeat, repeated: Size, one: Size
+) -> tuple[Repeat, ...]:
+    """The repetitions with one more outside where it is `repeated`, joined if both count as one."""
+    if not np.any(repeated):
+        return outer
+    added = Repeat(_where(repeated, repeat.count, one), repeat.stride)
+    if outer and np.all(added.stride == outer[0].count * outer[0].stride):
+        return (Repeat(added.count * outer[0].count, outer[0].stride), *outer[1:])
+    return (added, *outer)
+
+
+def _where(condition: Size, a: Size, b: Size) -> Size:
+    """`a` where the condition holds, else `b`: one of them, or element by element."""
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, a, b)
+    return a if condition else b

@@ -1,0 +1,35 @@
+"""Intervals of expressions: as tight as the operations allow, and open where nothing is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.common.expr_parser import parse_expr
+from tilewright.common.intervals import UNBOUNDED, interval
+
+BOUNDS = {"i": (0, 6), "j": (-3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("i * 8 + 3", (3, 51)),
+        ("i - j", (-4, 9)),
+        ("j * j", (-12, 16)),
+        ("min(i, 3)", (0, 3)),
+        ("ceil_div(j, 2)", (-1, 2)),
+        ("j // 2", (-2, 2)),
+        ("(i + 8) % 32", (8, 14)),
+        ("j % 4", (0, 3)),
+        ("i % (i + 7)", (0, 6)),
+        ("i % (i + 2)", (0, 7)),
+        ("i % j", UNBOUNDED),
+        ("i < 7", (1, 1)),
+        ("i == j", (0, 1)),
+        ("i == 9", (0, 0)),
+        ("i < 3 and j == 2", (0, 1)),
+        ("tile", UNBOUNDED),
+    ],
+)
+def test_interval(text, expected):
+    assert interval(parse_expr(text), BOUNDS) == expected
