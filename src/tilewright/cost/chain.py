@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
@@ -26,12 +25,12 @@ from tilewright.common.expr import (
     evaluate,
     free_vars,
 )
+from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.timing import call_dims, chain_dims
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.nodes import Call, For, If, Program, Stmt, Transfer
 from tilewright.ir.threads import loop_chain, parts_of
 
-Ints = npt.NDArray[np.int64]
 Edges = tuple[int, int]
 
 
@@ -57,19 +56,6 @@ class Item:
                 return found.union(*(free_vars(r.extent) for r in ranges))
             case Call():
                 return found.union(*(free_vars(e) for _, e in self.dims))
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a table with one row per kind of iteration that a value depends on.
-
-    Value i stands, for kinds of iterations k, in row `base[i] + sum(strides[i, d] * k[d])`;
-    `relevant` are the loops it depends on.
-    """
-
-    relevant: tuple[tuple[int, ...], ...]
-    base: Ints
-    strides: Ints
 
 
 @dataclass(frozen=True)
@@ -292,20 +278,19 @@ def _rows(
     values: Sequence[tuple[frozenset[str], int]], loops: Sequence[For], kinds: Sequence[int]
 ) -> Rows:
     """Rows for values of which the symbols and the level are given."""
-    relevant, base, strides, row = [], [], [], 0
+    base, strides, row = [], [], 0
     for symbols, level in values:
         used = _with_extents(symbols, loops)
-        own = tuple(d for d in range(level) if loops[d].var in used and kinds[d] > 1)
+        own = [d for d in range(level) if loops[d].var in used and kinds[d] > 1]
         steps, step = [0] * max(1, len(kinds)), 1
         for d in reversed(own):
             steps[d] = step
             step *= kinds[d]
-        relevant.append(own)
         base.append(row)
         strides.append(steps)
         row += step
     table = np.array(strides, np.int64).reshape(len(values), max(1, len(kinds)))
-    return Rows(tuple(relevant), np.array(base, np.int64), table)
+    return Rows(np.array(base, np.int64), table, np.asarray(table.any(axis=1)))
 
 
 def _with_extents(symbols: frozenset[str], loops: Sequence[For]) -> frozenset[str]:

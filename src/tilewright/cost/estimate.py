@@ -2,14 +2,11 @@
 at once.
 
 In: a staged-stage program (after boundary handling), a machine and the values of its parameters:
-integers, or arrays
-with one element per candidate. Out: an `Estimate` of the same form. The walk prices each transfer
-and call once per
-kind of iteration it depends on (first, middle, last: only a last tile is smaller, only a first step
-initialises), as
-arrays over the tiles; `cost.pipeline` composes them loop by loop (swATOP 4.6, with the loop's real
-pipeline in place
-of its "maximum of two sums").
+integers, or arrays with one element per candidate. Out: an `Estimate` of the same form. The walk
+prices each transfer and call once per kind of iteration it depends on (first, middle, last: only a
+last tile is smaller, only a first step initialises), as arrays over the tiles; `cost.pipeline`
+composes them loop by loop (swATOP 4.6, with the loop's real pipeline in place of its "maximum of
+two sums").
 """
 
 from __future__ import annotations
@@ -21,15 +18,26 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import call_attributes, scratchpad_bytes
 from tilewright.cost.caches import exposed_cycles
-from tilewright.cost.chain import Item, Prepared, Rows, Values, prepare
+from tilewright.cost.chain import Item, Prepared, Values, prepare
 from tilewright.cost.pipeline import play
-from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Chain
+from tilewright.cost.pipeline_types import (
+    CALL,
+    COPY,
+    GET,
+    PUT,
+    Flags,
+    Floats,
+    Ints,
+    Items,
+    Loops,
+    Nest,
+    Rows,
+)
 from tilewright.cost.streams import streamed_cycles
 from tilewright.cost.threads import meeting_cycles, memory_cycles
 from tilewright.cost.timing import (
@@ -43,8 +51,6 @@ from tilewright.ir.nodes import Call, Program, Transfer
 from tilewright.machine import Machine
 
 Env = dict[str, Any]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,7 @@ class Estimate:
     bytes per core.
 
     Each is an array (copies, tiles): the front axis varies the numbers of buffer copies, the other
-    everything else.
-    A single candidate has one element.
+    everything else. A single candidate has one element.
     """
 
     cycles: Floats
@@ -72,9 +77,8 @@ def estimate(
     """Price `program` with its parameters bound to `values`.
 
     Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
-    (tiles,). Candidates
-    that are not `wanted` (copies, tiles) are left at infinity. A program that is priced often is
-    `prepare`d once.
+    (tiles,). Candidates that are not `wanted` (copies, tiles) are left at infinity. A program that
+    is priced often is `prepare`d once.
     """
     chains = machine.primitives.gemm.chains
     prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
@@ -83,11 +87,11 @@ def estimate(
     if prepared.division is not None:
         env |= prepared.division.values(env, machine.thread_count)
     doubles = _doubles(prepared.program, env)
-    chain = _arrays(prepared, env, machine)
-    shape = (len(doubles), chain.counts.shape[1])
+    nest = _arrays(prepared, env, machine)
+    shape = (len(doubles), nest.loops.counts.shape[1])
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
-    play(chain, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
+    play(nest, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
     cycles += exposed_cycles(prepared, machine, env, bytes_used, cycles)
     cycles += streamed_cycles(prepared, machine, env)
@@ -109,44 +113,42 @@ def _doubles(program: Program, env: Env) -> Flags:
     return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
-def _arrays(prepared: Prepared, env: Env, machine: Machine) -> Chain:
+def _arrays(prepared: Prepared, env: Env, machine: Machine) -> Nest:
     width = _width(env)
     values = Values(prepared, env)
     layout, kinds = prepared.layout, prepared.kinds
     costs: list[tuple[Value, Value]] = []
-    for item, relevant in zip(prepared.items, layout.costs.relevant, strict=True):
-        for _ in _places(values, relevant):
+    for item, strides in zip(prepared.items, layout.costs.strides, strict=True):
+        for _ in _places(values, strides):
             costs.append(_cost(item, prepared.program, values, machine))
     counts: list[Value] = []
-    for loop, relevant in zip(prepared.loops, layout.counts.relevant, strict=True):
-        for _ in _places(values, relevant):
+    for loop, strides in zip(prepared.loops, layout.counts.strides, strict=True):
+        for _ in _places(values, strides):
             counts.append(values(loop.extent))
     service, issue = _stacked([c[0] for c in costs], width), _stacked([c[1] for c in costs], width)
     iterations = _stacked(counts, width)
     alike = _uniform(layout.costs, kinds, service) & _uniform(layout.counts, kinds, iterations)
-    return Chain(
-        layout.before,
-        layout.after,
-        np.array([_kind(i.stmt, machine) for i in prepared.items], np.int64),
-        np.array([i.level for i in prepared.items], np.int64),
-        np.array([i.buffer for i in prepared.items], np.int64),
-        layout.costs.base,
-        layout.costs.strides,
-        np.asarray(layout.costs.strides.any(axis=1)),
-        np.array(kinds, np.int64),
-        np.array(prepared.edges, np.int64).reshape(-1, 2),
-        layout.counts.base,
-        layout.counts.strides,
-        np.asarray(layout.counts.strides.any(axis=1)),
-        iterations,
-        alike,
-        service,
-        issue,
+    items = Items(
+        kind=np.array([_kind(i.stmt, machine) for i in prepared.items], np.int64),
+        level=np.array([i.level for i in prepared.items], np.int64),
+        buffer=np.array([i.buffer for i in prepared.items], np.int64),
+        rows=layout.costs,
+        service=service,
+        issue=issue,
     )
+    loops = Loops(
+        kinds=np.array(kinds, np.int64),
+        edges=np.array(prepared.edges, np.int64).reshape(-1, 2),
+        rows=layout.counts,
+        counts=iterations,
+        uniform=alike,
+    )
+    return Nest(layout.before, layout.after, items, loops)
 
 
-def _places(values: Values, relevant: tuple[int, ...]) -> Iterator[None]:
-    """Put `values` at every combination of kinds of iterations of the loops."""
+def _places(values: Values, strides: Ints) -> Iterator[None]:
+    """Put `values` at every combination of kinds of iterations of the loops with a stride."""
+    relevant = np.flatnonzero(strides).tolist()
     for chosen in combinations(*(range(values.prepared.kinds[d]) for d in relevant)):
         values.place = dict(zip(relevant, chosen, strict=True))
         yield

@@ -17,11 +17,11 @@ import numpy as np
 from tilewright.common.compiled import entry_point, piece
 from tilewright.cost import pipeline_rows, pipeline_types
 from tilewright.cost.pipeline_rows import (
-    cost_row,
     happens,
     iterations_of,
     kind_after,
     last_kinds,
+    row_of,
     times_of,
     totals,
 )
@@ -38,7 +38,7 @@ def _mark_looped(case: Any, kinds: Any, looped: Any) -> None:
     overlap.
     """
     looped[0] = False
-    for d in range(len(case.chain.kinds)):
+    for d in range(len(case.nest.loops.kinds)):
         looped[d + 1] = looped[d] or iterations_of(case, kinds, d) > 1.0
 
 
@@ -47,43 +47,44 @@ def _fetch_next(case: Any, clock: Any, item: int) -> None:
     """Fetch the tile of the next iteration, if there is one: the innermost loop that goes on has
     its next kind of iteration, the loops inside it start again.
     """
-    chain, time = case.chain, clock.time
-    last = chain.level[item] - 1
+    items, time = case.nest.items, clock.time
+    last = items.level[item] - 1
     while last >= 0 and clock.following[last] < 0:
         last -= 1
     if last < 0:
         return
-    row = chain.base[item]
-    if chain.varies[item]:
+    rows = items.rows
+    row = rows.base[item]
+    if rows.varies[item]:
         for d in range(last):
-            row += chain.strides[item, d] * clock.kinds[d]
-        row += chain.strides[item, last] * clock.following[last]
-    cost = chain.service[row, case.tile]
-    time[0] += chain.issue[row, case.tile]
+            row += rows.strides[item, d] * clock.kinds[d]
+        row += rows.strides[item, last] * clock.following[last]
+    cost = items.service[row, case.tile]
+    time[0] += items.issue[row, case.tile]
     time[1] = max(time[1], time[0] + case.latency) + cost
     time[2] += cost
-    clock.arrived[chain.buffer[item]] = time[1]
+    clock.arrived[items.buffer[item]] = time[1]
 
 
 @piece
 def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
     """Play the items of a span."""
-    chain, time = case.chain, clock.time
+    items, time = case.nest.items, clock.time
     for item in range(span[0], span[1]):
-        row = cost_row(chain, item, clock.kinds)
-        cost = chain.service[row, case.tile]
-        if chain.kind[item] == CALL or chain.kind[item] == COPY:
+        row = row_of(items.rows, item, clock.kinds)
+        cost = items.service[row, case.tile]
+        if items.kind[item] == CALL or items.kind[item] == COPY:
             time[0] += cost
         elif cost > 0.0:
-            b = chain.buffer[item]
-            if chain.kind[item] == GET and case.double[b] and looped:
+            b = items.buffer[item]
+            if items.kind[item] == GET and case.double[b] and looped:
                 time[0] = max(time[0], clock.arrived[b])
                 _fetch_next(case, clock, item)
                 continue
-            time[0] += chain.issue[row, case.tile]
+            time[0] += items.issue[row, case.tile]
             time[1] = max(time[1], time[0] + case.latency) + cost
             time[2] += cost
-            if chain.kind[item] == GET or not looped:
+            if items.kind[item] == GET or not looped:
                 time[0] = time[1]
             else:
                 clock.stored[b, 0] = clock.stored[b, 1]
@@ -94,8 +95,8 @@ def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
 def _reuse(case: Any, clock: Any, span: Any) -> None:
     """Wait until the slots that the span's stores leave from may be written again."""
     for item in range(span[0], span[1]):
-        if case.chain.kind[item] == PUT:
-            b = case.chain.buffer[item]
+        if case.nest.items.kind[item] == PUT:
+            b = case.nest.items.buffer[item]
             due = clock.stored[b, 0] if case.double[b] else clock.stored[b, 1]
             clock.time[0] = max(clock.time[0], due)
 
@@ -105,21 +106,21 @@ def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
     """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
     inside is opaque.
     """
-    chain, loops, deep = case.chain, len(case.chain.kinds), level
+    nest, loops, deep = case.nest, len(case.nest.loops.kinds), level
     while deep < loops and iterations_of(case, clock.kinds, deep) == 1.0:
         deep += 1
     if clock.looped[level]:
         for d in range(level, deep + 1):
-            _reuse(case, clock, chain.before[d])
-            _reuse(case, clock, chain.after[d])
+            _reuse(case, clock, nest.before[d])
+            _reuse(case, clock, nest.after[d])
     for d in range(level, deep + 1):
-        _items(case, clock, chain.before[d], clock.looped[d])
+        _items(case, clock, nest.before[d], clock.looped[d])
     if deep < loops:
         goes_on = _goes_on(clock, deep)
-        place = _place(chain, clock.kinds, deep) if goes_on else summaries.shape[1] - 1
+        place = _place(nest, clock.kinds, deep) if goes_on else summaries.shape[1] - 1
         _opaque(clock, deep, summaries[deep, place])
     for d in range(deep, level - 1, -1):
-        _items(case, clock, chain.after[d], clock.looped[d])
+        _items(case, clock, nest.after[d], clock.looped[d])
 
 
 @piece
@@ -149,11 +150,11 @@ def _opaque(clock: Any, loop: int, inner: Any) -> None:
 
 
 @piece
-def _place(chain: Any, kinds: Any, loops: int) -> int:
+def _place(nest: Any, kinds: Any, loops: int) -> int:
     """The number of a combination of kinds of the outermost `loops` loops."""
     place = 0
     for d in range(loops):
-        place = place * chain.kinds[d] + kinds[d]
+        place = place * nest.loops.kinds[d] + kinds[d]
     return place
 
 
@@ -164,7 +165,7 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
     The last one of a kind is played apart: what it fetches is of the next kind, or the end. Returns
     when the second iteration of the first kind ended, negative where there is but one.
     """
-    kinds, time, second = case.chain.kinds[loop], clock.time, -1.0
+    kinds, time, second = case.nest.loops.kinds[loop], clock.time, -1.0
     for kind in range(kinds):
         times = times_of(case, clock.kinds, loop, kind)
         if times == 0.0:
@@ -210,14 +211,14 @@ def _stores_twice(case: Any, kinds: Any, level: int) -> bool:
     """Whether the body at `level` stores from two slots: its steady state takes two iterations,
     from the third on, when both have been stored from.
     """
-    chain = case.chain
-    for item in range(chain.after[level, 0], chain.after[level, 1]):
-        if chain.kind[item] == PUT and case.double[chain.buffer[item]]:
+    nest, items = case.nest, case.nest.items
+    for item in range(nest.after[level, 0], nest.after[level, 1]):
+        if items.kind[item] == PUT and case.double[items.buffer[item]]:
             return True
-    for item in range(chain.before[level, 0], chain.before[level, 1]):
-        if chain.kind[item] == PUT and case.double[chain.buffer[item]]:
+    for item in range(nest.before[level, 0], nest.before[level, 1]):
+        if items.kind[item] == PUT and case.double[items.buffer[item]]:
             return True
-    if level < len(chain.kinds) and iterations_of(case, kinds, level) == 1.0:
+    if level < len(nest.loops.kinds) and iterations_of(case, kinds, level) == 1.0:
         return _stores_twice(case, kinds, level + 1)
     return False
 
@@ -298,12 +299,12 @@ def _second(case: Any, clock: Any, loop: int, summaries: Any, backlog: float) ->
 @piece
 def _fill(case: Any, clock: Any) -> None:
     """Fetch what is fetched before the loops, and wait for all of it."""
-    chain, time = case.chain, clock.time
-    for level in range(1, len(chain.kinds) + 1):
-        span = chain.before[level]
+    nest, items, time = case.nest, case.nest.items, clock.time
+    for level in range(1, len(nest.loops.kinds) + 1):
+        span = nest.before[level]
         for item in range(span[0], span[1] if clock.looped[level] else span[0]):
-            if chain.kind[item] == GET and case.double[chain.buffer[item]]:
-                time[2] += chain.service[cost_row(chain, item, clock.kinds), case.tile]
+            if items.kind[item] == GET and case.double[items.buffer[item]]:
+                time[2] += items.service[row_of(items.rows, item, clock.kinds), case.tile]
     if time[2] > 0.0:
         time[0] = time[1] = time[2] + case.latency
 
@@ -313,17 +314,17 @@ def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
     """Summaries of every loop, innermost first, for every combination of kinds of the loops around
     it, and for its very last run.
     """
-    chain = case.chain
-    for loop in range(len(chain.kinds) - 1, -1, -1):
+    nest = case.nest
+    for loop in range(len(nest.loops.kinds) - 1, -1, -1):
         combinations = 1
         for d in range(loop):
-            combinations *= chain.kinds[d]
+            combinations *= nest.loops.kinds[d]
         for place in range(combinations if clock.looped[loop] else 0):
             rest = place
             clock.kinds[:] = 0
             for d in range(loop - 1, -1, -1):
-                clock.kinds[d] = rest % chain.kinds[d]
-                rest //= chain.kinds[d]
+                clock.kinds[d] = rest % nest.loops.kinds[d]
+                rest //= nest.loops.kinds[d]
             if happens(case, clock.kinds, loop) and iterations_of(case, clock.kinds, loop) > 1.0:
                 _summarise(case, clock, loop, False, summaries, summaries[loop, place])
         last_kinds(case, clock.kinds, loop)
@@ -334,14 +335,14 @@ def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
 
 @entry_point(pipeline_types, pipeline_rows)
 def play(
-    chain: Any, doubles: Any, wanted: Any, latency: float, cycles: Any, compute: Any, busy: Any
+    nest: Any, doubles: Any, wanted: Any, latency: float, cycles: Any, compute: Any, busy: Any
 ) -> None:
     """Fill `cycles[c, j]`, and the cycles of all calls and of all transfers, for the wanted copies
     c and tiles j.
     """
-    loops, combinations = len(chain.kinds), 1
+    loops, combinations = len(nest.loops.kinds), 1
     for d in range(loops):
-        combinations *= chain.kinds[d]
+        combinations *= nest.loops.kinds[d]
     summaries = np.zeros((loops + 1, combinations + 1, _SUMMARY))
     buffers = doubles.shape[1]
     clock = Clock(
@@ -354,10 +355,10 @@ def play(
         np.zeros(loops + 1),
     )
     for c in range(doubles.shape[0]):
-        for j in range(chain.counts.shape[1]):
+        for j in range(nest.loops.counts.shape[1]):
             if not wanted[c, j]:
                 continue
-            case = Case(chain, doubles[c], j, latency)
+            case = Case(nest, doubles[c], j, latency)
             _mark_looped(case, clock.kinds, clock.looped)
             _all_loops(case, clock, summaries)
             _reset(clock)

@@ -13,32 +13,30 @@ from tilewright.cost.pipeline_types import CALL, COPY
 
 
 @piece
-def cost_row(chain: Any, item: int, kinds: Any) -> Any:
-    row = chain.base[item]
-    if chain.varies[item]:
+def row_of(rows: Any, value: int, kinds: Any) -> Any:
+    """The row of a value for these kinds of iterations."""
+    row = rows.base[value]
+    if rows.varies[value]:
         for d in range(len(kinds)):
-            row += chain.strides[item, d] * kinds[d]
+            row += rows.strides[value, d] * kinds[d]
     return row
 
 
 @piece
 def iterations_of(case: Any, kinds: Any, loop: int) -> Any:
     """How often a loop runs in iterations of these kinds of the loops around it."""
-    chain = case.chain
-    row = chain.count_base[loop]
-    if chain.count_varies[loop]:
-        for d in range(loop):
-            row += chain.count_strides[loop, d] * kinds[d]
-    return chain.counts[row, case.tile]
+    loops = case.nest.loops
+    return loops.counts[row_of(loops.rows, loop, kinds), case.tile]
 
 
 @piece
 def times_of(case: Any, kinds: Any, loop: int, kind: int) -> Any:
     """How many iterations of one kind a loop has."""
     count = iterations_of(case, kinds, loop)
-    if case.chain.kinds[loop] == 1 or case.chain.uniform[loop, case.tile]:
+    loops = case.nest.loops
+    if loops.kinds[loop] == 1 or loops.uniform[loop, case.tile]:
         return count if kind == 0 else 0.0
-    front, back = case.chain.edges[loop, 0], case.chain.edges[loop, 1]
+    front, back = loops.edges[loop, 0], loops.edges[loop, 1]
     if kind < front:
         return 1.0 if kind < count else 0.0
     if kind == front:
@@ -49,7 +47,7 @@ def times_of(case: Any, kinds: Any, loop: int, kind: int) -> Any:
 @piece
 def kind_after(case: Any, kinds: Any, loop: int, kind: int) -> int:
     """The kind of the iteration after the last one of a kind, -1 where it is the loop's last."""
-    for other in range(kind + 1, case.chain.kinds[loop]):
+    for other in range(kind + 1, case.nest.loops.kinds[loop]):
         if times_of(case, kinds, loop, other) > 0.0:
             return other
     return -1
@@ -81,30 +79,30 @@ def happens(case: Any, kinds: Any, loops: int) -> bool:
 @piece
 def totals(case: Any, kinds: Any) -> Any:
     """(cycles of all calls, cycles of the engine for all transfers), whatever overlaps."""
-    chain, compute, busy = case.chain, 0.0, 0.0
-    for level in range(len(chain.kinds) + 1):
-        before, after = chain.before[level], chain.after[level]
+    items, loops, compute, busy = case.nest.items, case.nest.loops, 0.0, 0.0
+    for level in range(len(loops.kinds) + 1):
+        before, after = case.nest.before[level], case.nest.after[level]
         if before[0] == before[1] and after[0] == after[1]:
             continue
         places = 1
         for d in range(level):
-            places *= chain.kinds[d]
+            places *= loops.kinds[d]
         for place in range(places):
             kinds[:] = 0
             rest, times = place, 1.0
             for d in range(level - 1, -1, -1):
-                kinds[d] = rest % chain.kinds[d]
-                rest //= chain.kinds[d]
+                kinds[d] = rest % loops.kinds[d]
+                rest //= loops.kinds[d]
             for d in range(level):
                 times *= _share(case, kinds, d)
             if times == 0.0:
                 continue
             for span in (before, after):
                 for item in range(span[0], span[1]):
-                    cost = times * chain.service[cost_row(chain, item, kinds), case.tile]
-                    if chain.kind[item] == CALL:
+                    cost = times * items.service[row_of(items.rows, item, kinds), case.tile]
+                    if items.kind[item] == CALL:
                         compute += cost
-                    elif chain.kind[item] != COPY:
+                    elif items.kind[item] != COPY:
                         busy += cost
     kinds[:] = 0
     return compute, busy
