@@ -1,18 +1,14 @@
-"""What buffers take: near a core, and what may wait in the last cache."""
+"""What the time of a call depends on besides its extents."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from tilewright.cost.buffers import call_attributes, has_room, scratchpad_bytes, waiting_bytes
+from tilewright.cost.buffers import call_attributes
 from tilewright.ir.nodes import Call
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import walk
-from tilewright.machine import load_machine
 
-HOST, SCRATCHPADS = load_machine("host_avx2"), load_machine("sw26010")
 PRODUCT = """\
 def product(n):
     c: tensor("f32", "output", rows=64, cols=n)
@@ -30,21 +26,6 @@ def product(n):
         dtype="f32",
     )
 """
-A, PANEL = 64 * 256 * 4, 16 * 256 * 4
-
-
-def test_all_panels_but_one_may_wait_where_there_are_caches() -> None:
-    program = parse(PRODUCT)
-    assert scratchpad_bytes(program, {"n": 1024}) == A + 64 * PANEL
-    assert waiting_bytes(program, HOST, {"n": 1024}) == 63 * PANEL
-    assert waiting_bytes(program, SCRATCHPADS, {"n": 1024}) == 0
-
-
-@pytest.mark.parametrize(("n", "fits"), [(256, True), (4096, True), (2**15, False)])
-def test_panels_that_wait_have_room_in_half_of_the_last_cache(n: int, fits: bool) -> None:
-    program = parse(PRODUCT)
-    assert bool(has_room(program, HOST, {"n": n})) == fits
-    assert not has_room(program, SCRATCHPADS, {"n": n})
 
 
 def test_a_product_of_two_buffers_is_packed_unless_one_holds_a_constant() -> None:

@@ -17,7 +17,8 @@ from tilewright.cost.estimate import Estimate, estimate
 from tilewright.graph.zoo import network
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
-from tilewright.passes.pipeline import finish, stage
+from tilewright.passes.pipeline import finish
+from tilewright.passes.staging import stage
 from tilewright.schedule.factors import FactorGrid, factor_grid
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for

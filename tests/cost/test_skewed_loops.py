@@ -12,7 +12,7 @@ from tilewright.cost.chain import kind_index, prepare
 from tilewright.cost.estimate import estimate
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
-from tilewright.passes.pipeline import stage
+from tilewright.passes.staging import stage
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.simulate.kernel.level import simulate

@@ -35,11 +35,12 @@ from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.lower import declare, lower
 from tilewright.schedule.structures import build
 from tilewright.seeds.steps import parse_schedule
 from tilewright.simulate.kernel.level import simulate
-from tilewright.tune.legal import rules_of, stager_of
+from tilewright.tune.legal import rules_of
 from tilewright.tune.search import Candidate, NestChoice
 
 BATCH = 25
@@ -192,7 +193,7 @@ def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
     Square meshes only: a primitive's axis has one extent per core in the verifier's eyes.
     """
     case = data.draw(cases(algorithm, Machines((*SQUARE_MESHES, *HOSTS))))
-    rules, stager = rules_of(case.machine), stager_of(case.machine)
+    rules, stager = rules_of(case.machine), lowering_of(case.machine).stager
     seen: set[str] = set()
 
     def observe(name: str, program: Program) -> None:
@@ -240,7 +241,11 @@ def replayed(candidate: Candidate, texts: list[str], machine: Machine) -> Candid
     for space, text in zip(candidate.seed.spaces, texts, strict=True):
         schedule = parse_schedule(text)
         structure = build(
-            space, schedule.steps, candidate.op.dtype, stager_of(machine), rules_of(machine)
+            space,
+            schedule.steps,
+            candidate.op.dtype,
+            lowering_of(machine).stager,
+            rules_of(machine),
         )
         assert structure is not None
         nests.append(NestChoice(structure, dict(schedule.factors), 0.0))

@@ -9,7 +9,8 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
-from tilewright.passes.pipeline import finish, join, stage
+from tilewright.passes.pipeline import finish, join
+from tilewright.passes.staging import stage
 
 MACHINE = load_machine("sw26010", {"mesh.rows": "2", "mesh.columns": "2"})
 

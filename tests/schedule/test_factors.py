@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.nests import PRODUCT, WINDOWS
 from tilewright.ops import conv2d
-from tilewright.passes.pipeline import stage
+from tilewright.passes.staging import stage
 from tilewright.schedule.factors import (
     Blocks,
     FactorGrid,

@@ -9,7 +9,7 @@ import pytest
 from support.nests import COL, DEPTH, PRODUCT, ROW, WINDOWS, A, B, C
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.ops import conv2d
-from tilewright.passes.pipeline import stage
+from tilewright.passes.staging import stage
 from tilewright.schedule.structures import build, legal, structures
 from tilewright.seeds.space import Seed, Space, layout, seeds_for
 from tilewright.seeds.steps import Layout, parse_schedule

@@ -21,17 +21,18 @@ from hypothesis import strategies as st
 from tilewright import ops
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import evaluate
-from tilewright.cost.buffers import has_room
+from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine, load_machine
 from tilewright.partition import Partition, split
+from tilewright.passes.lowering import Stager, lowering_of
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.plan import Rules
-from tilewright.schedule.structures import Stager, Structure, build
+from tilewright.schedule.structures import Structure, build
 from tilewright.seeds.space import Space, parameters, seeds_for
 from tilewright.seeds.steps import Layout, Step
-from tilewright.tune.legal import rules_of, stager_of
+from tilewright.tune.legal import rules_of
 from tilewright.tune.search import Candidate, NestChoice
 
 Conv2d, Gemm = ops.Conv2d, ops.Gemm
@@ -264,7 +265,7 @@ def _choice(
     combinations = step_lists(space, joint, machine)
     first = draw(st.integers(0, len(combinations) - 1))
     for steps in (*combinations[first:], *combinations[:first]):
-        structure = _built(space, steps, op.dtype, stager_of(machine), rules_of(machine))
+        structure = _built(space, steps, op.dtype, lowering_of(machine).stager, rules_of(machine))
         if structure is None:
             continue
         grid = factor_grid(structure, values, blocks_of(machine, op.dtype))
@@ -303,7 +304,7 @@ def sizes(
     """(iterations of all loops together, whether it fits the scratchpad), each (copies, tiles)."""
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     env = {**values, **grid.tiles, **grid.copies, **mesh, "rid": 0, "cid": 0}
-    room = has_room(structure.staged, machine, env)
+    room = prices_of(machine).has_room(structure.staged, machine, env)
     loops = [s for s in walk(structure.staged.body) if isinstance(s, For)]
     first = {**env, **dict.fromkeys((f.var for f in loops), 0)}
     iterations = prod((evaluate(f.extent, first) for f in loops), start=np.int64(1))

@@ -21,6 +21,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.ops import Op
+from tilewright.passes.lowering import lowering_of
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
 from tilewright.tune.ways import Way, ways
@@ -139,9 +140,14 @@ def _notes(name: str, op: Op, own: list[Way], machine: Machine) -> Iterator[Find
 
 def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding]:
     """Stage rules and capacity, then what code generation refuses: descriptor limits."""
-    capacity = machine.buffers_bytes
-    addressed = machine.memory.caches is not None
-    legal = partial(verify, program, "explicit", capacity_bytes=capacity, in_place=addressed)
+    lowering = lowering_of(machine)
+    legal = partial(
+        verify,
+        program,
+        "explicit",
+        capacity_bytes=lowering.buffer_bytes,
+        in_place=lowering.in_place,
+    )
     emitted = partial(EMITS.required(machine).emit, program, machine)
     rules = (("stage rules and scratchpad capacity", legal), ("DMA descriptor limits", emitted))
     for rule, act in rules:

@@ -18,6 +18,7 @@ from tilewright.compiler.account import Account
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
+from tilewright.passes.lowering import lowering_of
 from tilewright.report.view import Change, Explanation, LayerResult, Rejected
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.accuracy import expected_error
@@ -90,7 +91,7 @@ def explanation(
         causes=account.causes,
         traffic=account.traffic,
         scratchpad_bytes=account.scratchpad_bytes,
-        scratchpad_limit_bytes=machine.buffers_bytes,
+        scratchpad_limit_bytes=lowering_of(machine).buffer_bytes,
         lower_bound_compute_cycles=compute,
         lower_bound_transfer_cycles=transfer,
         rejected=rejected_options(choice, option),

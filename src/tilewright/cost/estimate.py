@@ -22,14 +22,11 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import call_attributes, scratchpad_bytes
-from tilewright.cost.caches import exposed_cycles
 from tilewright.cost.chain import Item, Prepared, Values, prepare
 from tilewright.cost.pipeline import play
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
-    GET,
-    PUT,
     Flags,
     Floats,
     Ints,
@@ -38,17 +35,16 @@ from tilewright.cost.pipeline_types import (
     Nest,
     Rows,
 )
-from tilewright.cost.streams import streamed_cycles
-from tilewright.cost.threads import meeting_cycles, memory_cycles
+from tilewright.cost.prices import prices_of
 from tilewright.cost.timing import (
     call_cycles,
     issue_cycles,
     shape_of,
-    transfer_cycles,
     transfer_numbers,
 )
 from tilewright.ir.nodes import Call, Program, Transfer
 from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
 
 Env = dict[str, Any]
 
@@ -80,7 +76,7 @@ def estimate(
     (tiles,). Candidates that are not `wanted` (copies, tiles) are left at infinity. A program that
     is priced often is `prepare`d once.
     """
-    chains = machine.primitives.gemm.chains
+    chains = lowering_of(machine).chains
     prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     env: Env = {**values, "rid": 0, "cid": 0, **mesh}
@@ -93,10 +89,9 @@ def estimate(
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
     play(nest, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
-    cycles += exposed_cycles(prepared, machine, env, bytes_used, cycles)
-    cycles += streamed_cycles(prepared, machine, env)
-    cycles += meeting_cycles(prepared, machine, env)
-    cycles = np.maximum(cycles, memory_cycles(prepared, machine, env))
+    cycles = np.asarray(
+        prices_of(machine).elapsed_cycles(prepared, machine, env, bytes_used, cycles)
+    )
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 
@@ -173,22 +168,10 @@ def _stacked(rows: Sequence[Value], width: int) -> Floats:
     return result
 
 
-def _distance(machine: Machine, shape: Sequence[Value], kind: str) -> Value:
-    """How much longer a copy takes whose tensor the last cache cannot keep."""
-    caches = machine.memory.caches
-    if caches is None:
-        return 1.0
-    slower = machine.dma.get.peak_bytes_per_second / machine.memory.main.direct_bytes_per_second
-    far = np.greater(prod(shape) * dtype(kind).size_bytes, caches.l3.capacity_bytes)
-    return np.where(far, max(1.0, slower), 1.0)
-
-
 def _kind(stmt: Call | Transfer, machine: Machine) -> int:
     if isinstance(stmt, Call):
         return CALL
-    if machine.dma.synchronous:
-        return COPY
-    return GET if stmt.direction == "get" else PUT
+    return prices_of(machine).transfer_kind(stmt.direction)
 
 
 def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tuple[Value, Value]:
@@ -205,9 +188,10 @@ def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tupl
         [value(e) for e in tensor.shape],
         [value(e) for e in transfer_numbers(item.stmt.ranges)],
     )
-    service = transfer_cycles(machine, item.stmt.direction, shape, shared=tensor.shared)
-    if item.stmt.direction == "get":
-        service = service * _distance(machine, [value(e) for e in tensor.shape], tensor.dtype)
-    if machine.dma.synchronous:
+    prices = prices_of(machine)
+    size = prod(value(e) for e in tensor.shape) * dtype(tensor.dtype).size_bytes
+    direction = item.stmt.direction
+    service = prices.service_cycles(machine, direction, shape, size, shared=tensor.shared)
+    if prices.transfer_kind(direction) == COPY:
         return (service + issue_cycles(machine, shape)) * holds, 0.0
     return service * holds, issue_cycles(machine, shape) * holds

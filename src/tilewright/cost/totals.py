@@ -30,6 +30,7 @@ from tilewright.cost.timing import (
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, Transfer
 from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
 
 _LARGEST_GRID = 1 << 21
 """Iterations that are counted at once; a larger space is counted in slices of its first loop."""
@@ -78,7 +79,7 @@ def executed(
     env = {**mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
     transfers: list[TransferGroup] = []
     calls: list[CallGroup] = []
-    for place in _places(program.body, (), (), machine.primitives.gemm.chains):
+    for place in _places(program.body, (), (), lowering_of(machine).chains):
         match place.stmt:
             case Call() as call:
                 calls += _calls(call, call_dims(call), place, env)

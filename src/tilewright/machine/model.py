@@ -277,14 +277,6 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
         """Bytes of one core's scratchpad that buffers may take."""
         return self.memory.spm.capacity_bytes - self.memory.spm.reserved_bytes
 
-    @property
-    def buffers_bytes(self) -> int:
-        """Bytes that all buffers of a core may take: those of its scratchpad; where caches hold
-        them, half of its part of the last one.
-        """
-        near, caches = self.spm_available_bytes, self.memory.caches
-        return max(near, caches.l3.capacity_bytes // 2 // self.thread_count) if caches else near
-
     def content_hash(self) -> str:
         """A stable digest of everything that can change a result: all but name and prose."""
         prose = ("name", "description", "sources")

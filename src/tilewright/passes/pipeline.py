@@ -1,15 +1,12 @@
-"""The passes in order: a seed-stage nest to a program that can be run, simulated and emitted.
+"""The passes behind staging, in order: staged nests to one program that can be run and emitted.
 
-`stage` works on the parametric nest, once per set of discrete choices; `finish` binds the factors
-of the chosen
-candidate and makes the overlap and the addresses explicit. `observer` sees the program between
-passes: printing,
-verifying and timing hang on it.
+`finish` binds the factors of the chosen candidate and makes the overlap and the addresses explicit.
+`observer` sees the program between passes: printing, verifying and timing hang on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -31,47 +28,11 @@ from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import allocate_buffers
 from tilewright.passes.divide_threads import divide_threads
 from tilewright.passes.double_buffer import double_buffer
-from tilewright.passes.first_product import first_product
-from tilewright.passes.handle_boundary import handle_boundary
-from tilewright.passes.infer_dma import infer_dma
+from tilewright.passes.lowering import lowering_of
 from tilewright.passes.simplify import simplify
+from tilewright.passes.staging import Observer, nothing
 
-Observer = Callable[[str, Program], None]
 Body = tuple[Stmt, ...]
-
-
-def _nothing(_: str, __: Program) -> None:
-    return None
-
-
-def stage(
-    seed: Program,
-    stages: Mapping[str, str],
-    observer: Observer = _nothing,
-    *,
-    workspace: bool = True,
-) -> Program:
-    """Seed stage to staged: transfers inferred, boundaries explicit, all still parametric.
-
-    A strided operand of a matrix product that is read by vectors gets a `workspace` to be packed
-    into.
-    """
-    staged = infer_dma(seed, stages, workspace=workspace)
-    observer("infer_dma", staged)
-    bounded = handle_boundary(staged)
-    observer("handle_boundary", bounded)
-    return bounded
-
-
-def stage_packing(
-    seed: Program, stages: Mapping[str, str], observer: Observer = _nothing
-) -> Program:
-    """The same for machines whose copies bring tiles into any layout, and whose matrix primitive
-    can overwrite its result.
-    """
-    staged = first_product(stage(seed, stages, observer, workspace=False))
-    observer("first_product", staged)
-    return staged
 
 
 def finish(
@@ -80,7 +41,7 @@ def finish(
     bindings: Sequence[Mapping[str, int]],
     machine: Machine,
     tensors: Sequence[Tensor] = (),
-    observer: Observer = _nothing,
+    observer: Observer = nothing,
     *,
     together: Sequence[str] = (),
 ) -> Program:
@@ -102,7 +63,7 @@ def finish(
     joined = join(name, parts, bare.tensors, together)
     joined = divide_threads(joined, together, machine.thread_count)
     spm = machine.memory.spm
-    placed = allocate_buffers(joined, machine.buffers_bytes, spm.alignment_bytes)
+    placed = allocate_buffers(joined, lowering_of(machine).buffer_bytes, spm.alignment_bytes)
     observer("allocate_buffers", placed)
     return placed
 

@@ -21,6 +21,7 @@ from tilewright.common.expr import Const, Value, evaluate
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.plan import Plan
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Limits
@@ -50,14 +51,15 @@ class Blocks:
 def blocks_of(machine: Machine, dtype: str) -> Blocks:
     """What the machine's matrix primitive asks of extents."""
     gemm, lanes = machine.primitives.gemm, machine.core.lanes(dtype)
+    lowering = lowering_of(machine)
     return Blocks(
         machine.mesh.rows,
         machine.mesh.columns,
         lanes * gemm.register_block_vectors,
         gemm.register_block_scalars,
-        1 if gemm.partial_blocks else lanes,
-        partial=gemm.partial_blocks,
-        overlap=not machine.dma.synchronous,
+        1 if lowering.partial_blocks else lanes,
+        partial=lowering.partial_blocks,
+        overlap=lowering.overlap,
     )
 
 

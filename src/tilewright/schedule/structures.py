@@ -8,7 +8,7 @@ Results are kept: layers of a network share them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,12 +17,11 @@ from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitu
 from tilewright.ir.matrix import Matrix, as_view, product_forms
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.visit import walk
+from tilewright.passes.lowering import Stager
 from tilewright.schedule.lower import lower
 from tilewright.schedule.plan import STRICT, Plan, Rules, plan
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Step
-
-Stager = Callable[[Program, dict[str, str]], Program]
 
 
 @dataclass(frozen=True, eq=False)

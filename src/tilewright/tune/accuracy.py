@@ -17,10 +17,8 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.machine import Machine
 from tilewright.ops import Op
+from tilewright.passes.lowering import lowering_of
 from tilewright.seeds.space import Seed, parameters
-
-DEFAULT_MAX_ERROR = 1e-5
-"""On this computer: what F(4x4, 3x3) keeps up to a thousand channels, and F(6x6, 3x3) does not."""
 
 _LARGEST = 1.7
 """The largest deviation over the largest result is at most so much larger than its model."""
@@ -48,17 +46,18 @@ def accurate(
     max_error: float | None = None,
     algorithm: str | None = None,
 ) -> list[Seed]:
-    """The seeds whose expected error is within the limit: `max_error`, or on this computer the
-    default, or the least there is where that is more.
+    """The seeds whose expected error is within the limit: `max_error`, or that of the machine's
+    rules, or the least there is where that is more.
 
-    Without a `max_error` an `algorithm` that is asked for by name has no limit, nor have those of
-    other machines. Raises ScheduleError where none is within `max_error`.
+    Without a `max_error` an `algorithm` that is asked for by name has no limit. Raises
+    ScheduleError where none is within `max_error`.
     """
-    if not seeds or (max_error is None and (algorithm or machine.memory.caches is None)):
+    default = lowering_of(machine).max_error
+    if not seeds or (max_error is None and (algorithm or default is None)):
         return seeds
     errors = {seed.name: expected_error(op, seed) for seed in seeds}
     least = min(errors, key=lambda name: errors[name])
-    limit = max(DEFAULT_MAX_ERROR, errors[least]) if max_error is None else max_error
+    limit = max(default or 0.0, errors[least]) if max_error is None else max_error
     if errors[least] <= limit:
         return [seed for seed in seeds if errors[seed.name] <= limit]
     raise ScheduleError(

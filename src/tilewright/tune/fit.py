@@ -15,7 +15,8 @@ import numpy.typing as npt
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ScheduleError, TilewrightError
 from tilewright.common.expr import evaluate, product
-from tilewright.cost.buffers import has_room, scratchpad_bytes
+from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -68,7 +69,7 @@ def fitting_tiles(
 ) -> npt.NDArray[np.bool_]:
     """The tiles that fit the scratchpad with one copy of each buffer."""
     env = {**tiles, **dict.fromkeys(copies, 1), **mesh_values(machine)}
-    found = has_room(structure.staged, machine, env)
+    found = prices_of(machine).has_room(structure.staged, machine, env)
     return np.broadcast_to(found, (len(next(iter(tiles.values()))),))
 
 

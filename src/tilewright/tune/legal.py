@@ -9,21 +9,16 @@ from __future__ import annotations
 from tilewright.common.errors import CapacityError
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.passes.pipeline import stage, stage_packing
+from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.plan import Rules
-from tilewright.schedule.structures import Stager, Structure, structures
+from tilewright.schedule.structures import Structure, structures
 from tilewright.seeds.space import Seed, Space
 
 
 def rules_of(machine: Machine) -> Rules:
-    """What the machine allows."""
-    addressed = machine.memory.caches is not None
-    return Rules(machine.primitives.gemm.partial_blocks, in_place=addressed)
-
-
-def stager_of(machine: Machine) -> Stager:
-    """The passes to the staged stage: where the core makes the copies, they pack."""
-    return stage_packing if machine.dma.synchronous else stage
+    """What the machine allows of schedules."""
+    lowering = lowering_of(machine)
+    return Rules(lowering.partial_blocks, in_place=lowering.in_place)
 
 
 def require_types(op: Op, machine: Machine) -> None:
@@ -39,4 +34,4 @@ def require_types(op: Op, machine: Machine) -> None:
 
 def structures_on(machine: Machine, seed: Seed, space: Space, dtype: str) -> tuple[Structure, ...]:
     """The structures of one nest that are legal on the machine."""
-    return structures(seed, space, dtype, stager_of(machine), rules_of(machine))
+    return structures(seed, space, dtype, lowering_of(machine).stager, rules_of(machine))

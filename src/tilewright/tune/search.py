@@ -18,13 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import ScheduleError
-from tilewright.cost.buffers import has_room
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate
+from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.passes.pipeline import Observer, finish
+from tilewright.passes.lowering import lowering_of
+from tilewright.passes.pipeline import finish
+from tilewright.passes.staging import Observer
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.lower import declare
 from tilewright.schedule.structures import Structure
@@ -305,14 +307,14 @@ def _cycles(
     """The kinds of cycles; what the seed makes ahead of all calls is packed as constants are."""
     if shape[1] == 0:
         return np.empty((3, *shape))
-    room = has_room(structure.staged, machine, {**env, **mesh_values(machine)})
+    room = prices_of(machine).has_room(structure.staged, machine, {**env, **mesh_values(machine)})
     fits = np.broadcast_to(room, shape)
     columns = [v for v in env.values() if v.ndim == 2]
     copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
     made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
     divided = seed.together if machine.thread_count > 1 else None
     found = estimate(
-        _prepared(structure, machine.primitives.gemm.chains, divided, made),
+        _prepared(structure, lowering_of(machine).chains, divided, made),
         machine,
         env,
         _undominated(copies, fits),

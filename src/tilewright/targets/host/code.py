@@ -17,12 +17,12 @@ from tilewright.codegen.c.names import Naming, buffer_end, buffer_infos, name_pr
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
-from tilewright.cost.stores import is_far
 from tilewright.ir.nodes import Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import allocate_buffers
 from tilewright.targets.host.ahead import Ahead, split_ahead
+from tilewright.targets.host.cost.stores import is_far
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
 from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
 from tilewright.targets.host.emit_threads import private_tensors

@@ -15,11 +15,11 @@ from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
-from tilewright.cost.stores import passes_caches
 from tilewright.ir.chains import Chain, chains_of
 from tilewright.ir.matrix import as_view, product_forms
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
 from tilewright.machine import Machine
+from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.emit_threads import OPENMP_FLAG
 from tilewright.targets.host.epilogue import Along, Bias
 from tilewright.targets.host.finish import (

@@ -21,15 +21,15 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Value, coefficient, evaluate, free_vars, product
-from tilewright.cost.buffers import loaded_buffers, waiting_bytes
 from tilewright.cost.chain import Prepared
-from tilewright.cost.stores import passes_caches
-from tilewright.cost.threads import crowding, has_own
 from tilewright.ir.chains import chains_of
 from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, View
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.model import Cache, Caches
+from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
+from tilewright.targets.host.cost.stores import passes_caches
+from tilewright.targets.host.cost.threads import crowding, has_own
 
 _L1_SHARE = 0.5
 """Of the first cache, for one factor: the other one is streamed through it."""

@@ -6,9 +6,9 @@ import pytest
 
 from tilewright.cost.chain import prepare
 from tilewright.cost.primitives import CALL_COSTS
-from tilewright.cost.streams import streamed_cycles
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
+from tilewright.targets.host.cost.streams import streamed_cycles
 
 BLOCKS = """\
 def input(blocks):

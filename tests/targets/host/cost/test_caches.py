@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.cost.caches import Region, exposed_cycles
 from tilewright.cost.chain import prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.timing import call_cycles
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
+from tilewright.targets.host.cost.caches import Region, exposed_cycles
 
 PRODUCT = """\
 def product(m, n, k, m_tile, n_tile):

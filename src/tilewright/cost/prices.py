@@ -1,0 +1,66 @@
+"""What a family's machines pay for transfers and waits: one object that a family may refine.
+
+In: shapes, prepared nests and the values of their parameters, one candidate or arrays of them. Out:
+cycles and truth values of the same form. `Prices` itself is that of scratchpads which an engine
+fills while the cores compute; a family with other machines brings a subclass in its module
+`prices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.common.expr import Value
+from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.cost.chain import Prepared
+from tilewright.cost.pipeline_types import GET, PUT
+from tilewright.cost.timing import TransferShape, transfer_cycles
+from tilewright.ir.nodes import Direction, Program
+from tilewright.machine import Capability, Machine
+from tilewright.passes.lowering import lowering_of
+
+
+class Prices:
+    """Prices of machines whose engines transfer while the cores compute."""
+
+    def transfer_kind(self, direction: Direction) -> int:
+        """How the pipeline plays a transfer (`cost.pipeline_types`)."""
+        return GET if direction == "get" else PUT
+
+    def service_cycles(
+        self,
+        machine: Machine,
+        direction: Direction,
+        shape: TransferShape,
+        tensor_bytes: Value,
+        *,
+        shared: bool,
+    ) -> Value:
+        """Cycles that a transfer of this shape, of a tensor of so many bytes, is served."""
+        return transfer_cycles(machine, direction, shape, shared=shared)
+
+    def elapsed_cycles(
+        self,
+        prepared: Prepared,
+        machine: Machine,
+        env: Mapping[str, Value],
+        buffer_bytes: Value,
+        cycles: Value,
+    ) -> Value:
+        """The cycles of a nest, of which `cycles` are those of its calls and transfers."""
+        return cycles
+
+    def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
+        """Whether the buffers fit."""
+        return scratchpad_bytes(program, env) <= lowering_of(machine).buffer_bytes
+
+
+PRICES: Capability[Prices] = Capability(
+    "prices", ("transfer_kind", "service_cycles", "elapsed_cycles", "has_room"), "prices of its own"
+)
+_ENGINES = Prices()
+
+
+def prices_of(machine: Machine) -> Prices:
+    """What the machine's family brings, or the prices of engines and scratchpads."""
+    return PRICES.of(machine) or _ENGINES

@@ -1,0 +1,54 @@
+"""How programs are lowered for a machine: what its family says of its primitives and transfers.
+
+In: a machine. Out: a `Lowering`, which the schedule, the passes, the cost walker and the search
+ask. A family without a module `rules` has machines with scratchpads that an engine fills while the
+cores compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.ir.nodes import Program
+from tilewright.machine import Capability, Machine
+from tilewright.passes.staging import stage
+
+Stager = Callable[[Program, dict[str, str]], Program]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """The rules of a machine for programs.
+
+    `buffer_bytes` are all that the buffers of a core may take; `stager` takes a nest to the staged
+    stage. `partial_blocks`: register blocks need not be full. `in_place`: primitives take operands
+    where they lie in main memory. `chains`: one call takes a chain of products (`ir.chains`).
+    `overlap`: transfers pass while the core computes, so that a second copy of a buffer is of use.
+    Algorithms may be expected to have a largest deviation of `max_error` unless users say so.
+    """
+
+    buffer_bytes: int
+    stager: Stager = stage
+    partial_blocks: bool = False
+    in_place: bool = False
+    chains: bool = False
+    overlap: bool = True
+    max_error: float | None = None
+
+
+class Lowers(Protocol):
+    """A family that lowers programs in a way of its own."""
+
+    def lowering(self, machine: Machine) -> Lowering:
+        """The rules of one of its machines."""
+
+
+LOWERS: Capability[Lowers] = Capability("rules", ("lowering",), "rules of its own")
+
+
+def lowering_of(machine: Machine) -> Lowering:
+    """What the machine's family says, or the rules of scratchpads."""
+    rules = LOWERS.of(machine)
+    return rules.lowering(machine) if rules else Lowering(machine.spm_available_bytes)

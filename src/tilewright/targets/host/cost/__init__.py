@@ -1,0 +1,1 @@
+"""What time costs on this computer beyond the calls themselves: caches, streams, threads."""

@@ -1,0 +1,63 @@
+"""What buffers take of the caches that stand in for a scratchpad.
+
+In: a program, a machine and the values of its parameters. Out: bytes, of the values' form. The
+operand that products load by vectors is read panel by panel: one panel is near, the others may wait
+in the last cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tilewright.common.expr import Expr, Value, evaluate, product
+from tilewright.cost.buffers import buffer_bytes, is_whole_view, scratchpad_bytes
+from tilewright.ir.nodes import Call, For, Program, View
+from tilewright.ir.visit import walk
+from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
+
+_LASTING = 2 / 3
+"""Of the room near a core, where buffers are larger than that."""
+
+
+def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Bytes of them that may wait in the last cache: all panels but one."""
+    waiting: Value = 0
+    if machine.memory.caches is None:
+        return waiting
+    at_start = {
+        **dict.fromkeys((s.var for s in walk(program.body) if isinstance(s, For)), 0),
+        **env,
+    }
+    for view, columns in loaded_buffers(program):
+        buffer = program.buffer(view.buffer)
+        width = machine.core.lanes(buffer.dtype) * machine.primitives.gemm.register_block_vectors
+        part = np.minimum(1.0, width / np.maximum(1, evaluate(columns, at_start)))
+        waiting = waiting + (1 - part) * buffer_bytes(buffer, env)
+    return waiting
+
+
+def loaded_buffers(program: Program) -> Iterator[tuple[View, Expr]]:
+    """The buffers that products read whole and by vectors, with their extents along the vectors."""
+    found: dict[str, tuple[View, Expr]] = {}
+    for stmt in walk(program.body):
+        if isinstance(stmt, Call) and stmt.primitive == "gemm":
+            letter = str(stmt.attribute("vector", "m"))
+            loaded = stmt.operands[2 if letter == "n" else 1]
+            if isinstance(loaded, View) and is_whole_view(loaded):
+                pairs = zip(loaded.roles, loaded.shape, strict=True)
+                found[loaded.buffer] = loaded, product(e for role, e in pairs if role == letter)
+    yield from found.values()
+
+
+def has_room(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Whether the buffers fit. Panels that come from the last cache pass through the nearer one,
+    and so does C: a third of the room is theirs (of a product of 1000 with 168, 252 and 336 rows
+    of A, the larger ones take 0.5 to 1 % longer).
+    """
+    total, room = scratchpad_bytes(program, env), machine.spm_available_bytes
+    near = total - waiting_bytes(program, machine, env)
+    most = lowering_of(machine).buffer_bytes
+    return (total <= room) | ((total <= most) & (near <= room * _LASTING))

@@ -1,0 +1,54 @@
+"""How programs are lowered for this computer.
+
+Cores address main memory themselves, so operands are used where they lie; what is copied is packed
+by the core itself into buffers that caches hold, in any layout. The matrix primitive takes blocks
+that are not full and whole chains of products, and can overwrite its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.passes.first_product import first_product
+from tilewright.passes.lowering import Lowering
+from tilewright.passes.staging import Observer, nothing, stage
+
+_MAX_ERROR = 1e-5
+"""What F(4x4, 3x3) keeps up to a thousand channels, and F(6x6, 3x3) does not."""
+
+
+def stage_packing(
+    seed: Program, stages: Mapping[str, str], observer: Observer = nothing
+) -> Program:
+    """The same for machines whose copies bring tiles into any layout, and whose matrix primitive
+    can overwrite its result.
+    """
+    staged = first_product(stage(seed, stages, observer, workspace=False))
+    observer("first_product", staged)
+    return staged
+
+
+@dataclass(frozen=True)
+class HostRules:
+    """Packed buffers in caches, operands in place, partial blocks, chains."""
+
+    def lowering(self, machine: Machine) -> Lowering:
+        """The rules of one machine; its buffers take half of a thread's part of the last cache."""
+        gemm, caches = machine.primitives.gemm, machine.memory.caches
+        near = machine.spm_available_bytes
+        cached = caches.l3.capacity_bytes // 2 // machine.thread_count if caches else 0
+        return Lowering(
+            max(near, cached),
+            stage_packing,
+            partial_blocks=gemm.partial_blocks,
+            in_place=caches is not None,
+            chains=gemm.chains,
+            overlap=not machine.dma.synchronous,
+            max_error=_MAX_ERROR,
+        )
+
+
+RULES = HostRules()
