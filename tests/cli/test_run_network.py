@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from typer.testing import CliRunner
 
 from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from support.onnx_models import floats, model, node, saved
+from tilewright.cli import run_network
 from tilewright.cli.main import app
+from tilewright.targets.host.network import measuring
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 HOST = [
@@ -67,13 +69,90 @@ def test_inputs_and_outputs_are_files(network, tmp_path):
     )
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="it is optional")
-def test_it_compares_with_onnxruntime(network):
+def test_it_compares_with_onnxruntime_on_the_file(network):
     text = run("run", network, *HOST, "--compare", "onnxruntime", "--json").stdout
     found = json.loads(text)["comparison"]
-    assert found["other"] == "onnxruntime"
+    assert (found["other"], found["model"], found["bound"]) == ("onnxruntime", str(network), 1e-4)
     assert found["largest_difference"] < 1e-6
     assert found["speedup"] > 0
+
+
+def test_another_result_of_the_file_ends_with_code_3(network, tmp_path, monkeypatch):
+    """The file holds other numbers by the time of the comparison."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(network.read_bytes())
+    read = run_network.read_inputs
+
+    def changed(loaded, given):
+        proto = onnx.load(path)
+        proto.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(WEIGHTS["b"] + 2, "b"))
+        path.write_bytes(proto.SerializeToString())
+        return read(loaded, given)
+
+    monkeypatch.setattr(run_network, "read_inputs", changed)
+    done = run("run", path, *HOST, "--compare", "onnxruntime", code=3)
+    assert re.fullmatch(
+        r"error: outputs differ from onnxruntime's by \d\.\d\de[-+]\d\d of the largest magnitude, "
+        r"beyond 0\.0001\n  fix: --compare reference shows which of both is right\n",
+        done.stderr,
+    )
+
+
+def test_a_difference_beyond_the_bound_ends_with_code_3(network, monkeypatch):
+    monkeypatch.setitem(measuring.BOUNDS, np.dtype(np.float32), -1.0)
+    done = run("run", network, *HOST, "--compare", "reference", code=3)
+    assert re.fullmatch(
+        r"error: outputs differ from those of the reference by \S+ of the largest magnitude, "
+        r"beyond -1\n",
+        done.stderr,
+    )
+    done = run("run", network, *HOST, "--compare", "reference", "--json", code=3)
+    assert json.loads(done.stdout)["comparison"]["bound"] == -1
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "difference"),
+    [
+        ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], 0.0),
+        ([1.0, 2.0], [1.0, 4.0], 0.5),
+        ([1.0, np.nan], [1.0, 4.0], np.inf),
+        ([np.inf], [-np.inf], np.inf),
+        ([0.0], [-0.0], 0.0),
+        ([3.0], [0.0], 3.0),
+    ],
+)
+def test_how_far_outputs_are_apart(found, expected, difference):
+    arrays = {"y": np.array(found)}, {"y": np.array(expected)}
+    assert measuring.largest_difference(*arrays) == difference
+
+
+def test_open_shapes_are_given(tmp_path):
+    nodes = [node("MaxPool", "x", "y", kernel_shape=[2, 2])]
+    path = saved(tmp_path, model(nodes, {"x": ("N", 4, "H", None)}))
+    assert run("run", path, *HOST, code=1).stderr == (
+        f"error: {path}: input 'x' leaves dimension 0 'N' open\n  fix: give --shape x=?x4x?x?\n"
+    )
+    text = run("run", path, *HOST, "--shape", "x=2x4x8x6", "--compare", "onnxruntime").stdout
+    assert "2x4x8x6" in text
+    assert "within 0.0001" in text
+
+
+@pytest.mark.parametrize("option", ["x", "x=", "=1x2", "x=0x2", "x=1,2", "x=1x2x"])
+def test_a_shape_that_cannot_be_read(network, option):
+    assert run("run", network, *HOST, "--shape", option, code=2).stderr == (
+        f"error: --shape takes NAME=EXTENTS such as x=1x3x224x224, found '{option}'\n"
+    )
+
+
+def test_shapes_are_for_files():
+    assert run("run", "lenet5", *HOST, "--shape", "x=1x2", code=1).stderr == (
+        "error: the shapes of 'lenet5' are known\n  fix: give a batch, or an .onnx file\n"
+    )
+
+
+def test_networks_run_on_this_computer_unless_another_machine_is_named(network):
+    settings = HOST[2:]
+    assert " on host, f32" in run("run", network, *settings).stdout
 
 
 def test_without_onnxruntime_it_says_what_to_install(network, monkeypatch):

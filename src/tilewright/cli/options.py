@@ -53,6 +53,15 @@ class MachineOptions:
         return find_machine(self.machine, {**changes, "threads.count": str(self.threads)})
 
 
+@dataclass(frozen=True)
+class HostMachineOptions(MachineOptions):
+    """The same for commands that run something."""
+
+    machine: Annotated[
+        str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
+    ] = "host"
+
+
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
     """`["a.b=1"]` -> `{"a.b": "1"}`; UsageProblem for anything else."""
     found = {}
@@ -66,10 +75,16 @@ def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, st
 
 @dataclass(frozen=True)
 class OperatorOptions:
-    """The extents of an operator; networks take `batch` and `dtype`."""
+    """The extents of an operator; networks take `batch`, `dtype` and `shape`."""
 
     batch: Annotated[int | None, typer.Option(min=1, max=_MOST, help="Images.")] = None
     dtype: Annotated[str | None, typer.Option(help="Element type: f32 or f64.")] = None
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
+        ),
+    ] = None
     in_channels: Extent = None
     out_channels: Extent = None
     height: Extent = None
@@ -116,6 +131,19 @@ class SearchOptions:
     executor: Annotated[
         str, typer.Option(help="Who simulates: inline, local[:N] or dask://HOST:PORT.")
     ] = "inline"
+
+
+def shapes_of(settings: list[str] | None) -> dict[str, tuple[int, ...]]:
+    """`["x=1x3"]` -> `{"x": (1, 3)}`; UsageProblem for anything else."""
+    found = {}
+    for setting in settings or []:
+        name, _, extents = setting.rpartition("=")
+        if not name or not re.fullmatch(r"[1-9][0-9]{0,8}(x[1-9][0-9]{0,8})*", extents):
+            raise UsageProblem(
+                f"--shape takes NAME=EXTENTS such as x=1x3x224x224, found {setting!r}"
+            )
+        found[name] = tuple(map(int, extents.split("x")))
+    return found
 
 
 def numbers(option: str, text: str, counts: tuple[int, ...]) -> tuple[int, ...]:

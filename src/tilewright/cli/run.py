@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.options import HostMachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import CompareOptions, run_network
 from tilewright.codegen.artifact import LOADS
@@ -19,7 +19,7 @@ def run_command(
         str,
         typer.Argument(metavar="WORKLOAD", help="conv2d, gemm, a known network or FILE.onnx."),
     ],
-    machine: MachineOptions,
+    machine: HostMachineOptions,
     operator: OperatorOptions,
     search: SearchOptions,
     compare: CompareOptions,

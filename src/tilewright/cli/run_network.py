@@ -17,7 +17,7 @@ from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import require_replaceable
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import ShapeError
+from tilewright.common.errors import CheckFailed, ShapeError
 from tilewright.graph.graph import Network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
@@ -26,6 +26,9 @@ from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 from tilewright.report.network import network_table, network_totals
 
+_DEFAULT_ERROR = 1e-5
+"""What algorithms may deviate on this computer where nothing is said."""
+
 
 @dataclass(frozen=True)
 class CompareOptions:
@@ -33,7 +36,10 @@ class CompareOptions:
 
     compare: Annotated[
         str | None,
-        typer.Option(help="Compare a network with onnxruntime, or with the NumPy reference."),
+        typer.Option(
+            help="Compare a network with onnxruntime, which reads the file itself, or with the "
+            "NumPy reference; exit code 3 where they differ."
+        ),
     ] = None
 
     @property
@@ -65,7 +71,7 @@ def run_network(
     compiled, seconds = _compiled(network, target, search, output, top)
     network, weights = _for_comparison(network, compiled, other)
     found, outputs = compiled.measured(
-        network, weights, inputs, compare=other, compile_seconds=seconds
+        network, weights, inputs, compare=other, compile_seconds=seconds, bound=_bound(search)
     )
     if files[1] is not None:
         arrays: Any = outputs
@@ -96,7 +102,12 @@ def write_network(
         inputs = read_inputs(network, None)
         network, weights = _for_comparison(network, compiled, compare)
         found, _ = compiled.measured(
-            network, weights, inputs, compare=compare, compile_seconds=seconds
+            network,
+            weights,
+            inputs,
+            compare=compare,
+            compile_seconds=seconds,
+            bound=_bound(search),
         )
     else:
         found = compiled.described(seconds)
@@ -130,11 +141,38 @@ def _for_comparison(
     return network, dict(compiled.weights)
 
 
+def _of(other: Other) -> str:
+    """Whose outputs they are."""
+    return "those of the reference" if other == "reference" else "onnxruntime's"
+
+
+def _bound(search: SearchOptions) -> float | None:
+    """The largest difference in a comparison, None for what the element type allows: algorithms
+    that are chosen for their deviation may have ten times that of one layer.
+    """
+    if search.max_error is None or search.max_error <= _DEFAULT_ERROR:
+        return None
+    return 10 * search.max_error
+
+
 def _show(found: NetworkRun, output: OutputOptions) -> None:
+    """Print the run; CheckFailed where a comparison finds it wrong."""
     output.value(found)
     output.show(network_table(found), network_totals(found))
     if found.output:
         output.show(f"written to {found.output}")
+    other = found.comparison
+    if other is None or other.is_within_bound:
+        return
+    if output.json:
+        raise typer.Exit(CheckFailed.exit_code)
+    raise CheckFailed(
+        f"outputs differ from {_of(other.other)} by {other.largest_difference:.2e} of the largest "
+        f"magnitude, beyond {other.bound:g}",
+        fix="--compare reference shows which of both is right"
+        if other.other == "onnxruntime"
+        else "",
+    )
 
 
 def read_inputs(network: Network, path: Path | None) -> dict[str, Array]:

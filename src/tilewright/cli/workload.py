@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.options import OperatorOptions, numbers
+from tilewright.cli.options import OperatorOptions, numbers, shapes_of
 from tilewright.cli.output import UsageProblem
 from tilewright.common.errors import GraphError
 from tilewright.compiler.entry import load
@@ -17,7 +17,7 @@ from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
 from tilewright.ops import Op, conv2d, gemm
 
-_NETWORK_OPTIONS = ("batch", "dtype")
+_NETWORK_OPTIONS = ("batch", "dtype", "shape")
 _CONV2D = ("batch", "in_channels", "out_channels", "height", "width", "kernel")
 _CONV2D_MORE = ("stride", "padding", "dilation", "groups", "dtype")
 _GEMM = ("m", "n", "k")
@@ -56,7 +56,9 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
         meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
         raise GraphError(f"unknown network {quoted(name)}", fix=f"{meant} or give an .onnx file")
     path = Path(name) if name.endswith(".onnx") else name
-    return load(path, known_dtype=known_dtype, **_given(options))
+    given = _given(options)
+    shapes = shapes_of(given.pop("shape", None))
+    return load(path, known_dtype=known_dtype, shapes=shapes, **given)
 
 
 def _operator(name: str, op: Op) -> Workload:

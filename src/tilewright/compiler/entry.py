@@ -6,18 +6,20 @@ elsewhere (`network.apart`), so that `pipeline` is imported where it is needed a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from tilewright.codegen.artifact import LOADS
-from tilewright.common.errors import ScheduleError, ShapeError
+from tilewright.common.errors import GraphError, ScheduleError, ShapeError
 from tilewright.compiler.settings import Options, Settings
 from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import Machine, find_machine
 from tilewright.network.plans import NETWORKS, NativeNetwork
 from tilewright.network.search import Search
-from tilewright.ops import Op
+from tilewright.ops import Op, Shape
 
 if TYPE_CHECKING:
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
@@ -38,6 +40,7 @@ def compile(  # type: ignore[overload-overlap]  # the name of a machine decides 
     *,
     batch: int | None = ...,
     dtype: str | None = ...,
+    shapes: Mapping[str, Shape] | None = ...,
     **options: Unpack[Options],
 ) -> NativeNetwork: ...
 @overload
@@ -47,6 +50,7 @@ def compile(
     *,
     batch: int | None = ...,
     dtype: str | None = ...,
+    shapes: Mapping[str, Shape] | None = ...,
     **options: Unpack[Options],
 ) -> CompiledNetwork: ...
 def compile(
@@ -55,24 +59,29 @@ def compile(
     *,
     batch: int | None = None,
     dtype: str | None = None,
+    shapes: Mapping[str, Shape] | None = None,
     **options: Unpack[Options],
 ) -> Kernel | CompiledNetwork | NativeNetwork:
     """Find the best schedule of every algorithm and partition, and generate its code.
 
     `workload` is an operator, a network, the name of a known network or the path of an ONNX file;
-    `batch` and `dtype` hold for the latter two. `options` are the fields of `Settings`. A network
-    on a machine that is this computer becomes one function (`NativeNetwork`), in f32 unless its
-    file or `dtype` says otherwise; of the settings it takes those of the search. Raises
-    CapacityError where nothing fits the machine, ScheduleError for a schedule that is not of the
-    operator's space, CheckFailed where generated code computes something else than the reference.
+    `batch` and `dtype` hold for the latter two, `shapes` of inputs by name for a file. `options`
+    are the fields of `Settings`. A network on a machine that is this computer becomes one function
+    (`NativeNetwork`), in f32 unless its file or `dtype` says otherwise; of the settings it takes
+    those of the search. Raises CapacityError where nothing fits the machine, ScheduleError for a
+    schedule that is not of the operator's space, CheckFailed where generated code computes
+    something else than the reference.
     """
     target = find_machine(machine) if isinstance(machine, str) else machine
     settings = Settings(**options)
     native = LOADS.of(target) is not None
     if isinstance(workload, str | Path):
-        workload = load(workload, batch=batch, dtype=dtype, known_dtype="f32" if native else "f64")
+        own = "f32" if native else "f64"
+        workload = load(workload, batch=batch, dtype=dtype, shapes=shapes, known_dtype=own)
     elif batch is not None:
         raise ShapeError("the batch of an operator or a loaded network is part of its shape")
+    elif shapes:
+        raise ShapeError("the shapes of an operator or a loaded network are its own")
     elif dtype is not None:
         raise ShapeError("the element type of an operator or a loaded network is its own")
     if isinstance(workload, Network) and settings.schedule is not None:
@@ -94,14 +103,20 @@ def load(
     *,
     batch: int | None = None,
     dtype: str | None = None,
+    shapes: Mapping[str, Shape] | None = None,
     known_dtype: str = "f64",
 ) -> Network:
     """The known network `name`, or the one in an ONNX file (a path that ends in .onnx).
 
-    Without `dtype` a file's own element type counts, and `known_dtype` for known networks.
+    Without `dtype` a file's own element type counts, and `known_dtype` for known networks;
+    `shapes` replace those of a file's inputs, by name.
     """
     if str(name).endswith(".onnx"):
         from tilewright.graph.frontends.onnx import load_onnx  # heavy: onnx
 
-        return load_onnx(name, batch, dtype)
+        return load_onnx(name, batch, dtype, shapes)
+    if shapes:
+        raise GraphError(
+            f"the shapes of {quoted(str(name))} are known", fix="give a batch, or an .onnx file"
+        )
     return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or known_dtype)

@@ -39,7 +39,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Network:
-    """Nodes in topological order; `values` holds those weights whose numbers are known.
+    """Nodes in topological order; `values` holds those weights whose numbers are known,
+    `source` names the model file that it was read from.
 
     Names of tensors may be any text a model file holds: they are keys and never part of a path.
     Raises GraphError where a node does not fit the tensors it names.
@@ -51,6 +52,7 @@ class Network:
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
     values: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         known: dict[str, Tensor] = {}

@@ -57,9 +57,11 @@ class NativeNetwork(Protocol):
         *,
         compare: Other | None = None,
         compile_seconds: float = 0.0,
+        bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
         """(figures, outputs by name), of these inputs by name, compared with another computation
-        from `network` and `weights`.
+        from `network` and `weights`; `bound` is the largest difference that is rounding, by the
+        element type where it is None.
 
         Raises ToolError where that is onnxruntime and it is not installed.
         """

@@ -23,14 +23,24 @@ class StageResult(Struct, frozen=True):
 class Comparison(Struct, frozen=True):
     """Another computation of the same: the largest difference over the largest magnitude of an
     output, and where it was timed its time and how many times faster ours is, round by round.
+
+    `model` is the file that the other one read, empty where it was given our network. Beyond
+    `bound` the results differ by more than rounding.
     """
 
     other: Literal["reference", "onnxruntime"]
     version: str
     largest_difference: float
+    bound: float
+    model: str = ""
     milliseconds: float | None = None
     speedup: float | None = None
     spread: float | None = None
+
+    @property
+    def is_within_bound(self) -> bool:
+        """Whether both computed the same."""
+        return self.largest_difference <= self.bound
 
 
 class NetworkRun(Struct, frozen=True):

@@ -8,6 +8,7 @@ folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def load_onnx(
     path = Path(path)
     try:
         model = _plain(_parse(path), path.parent)
-        return import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
+        network = import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
+        return replace(network, source=str(path))
     except GraphError as error:
         raise GraphError(error.message, where=str(path), fix=error.fix) from None
     except ShapeError as error:

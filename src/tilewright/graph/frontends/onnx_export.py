@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.common.dtypes import dtype
@@ -29,7 +30,7 @@ from tilewright.ops import (
     SpaceToDepth,
     Unary,
 )
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Shape
 
 OPSET = 13
 _TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
@@ -66,6 +67,39 @@ def export_onnx(network: Network, weights: Mapping[str, Array]) -> onnx.ModelPro
         [numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+
+
+def original_model(network: Network) -> str | bytes:
+    """The model that a network was read from, as it stands in its file: the file's path, or the
+    model itself with the inputs' shapes replaced where the file fixes others.
+
+    Raises GraphError for a file that cannot be read any more.
+    """
+    try:
+        model = onnx.load(network.source, load_external_data=False)
+        shapes = {tensor.name: tensor.shape for tensor in network.inputs}
+        declared = {v.name: v for v in model.graph.input if v.name in shapes}
+        if all(_fits(value, shapes[name]) for name, value in declared.items()):
+            return network.source
+        model = onnx.load(network.source)
+    except (OSError, DecodeError):
+        raise GraphError("the model cannot be read again", where=network.source) from None
+    del model.graph.value_info[:]
+    for value in model.graph.input:
+        if value.name in shapes:
+            kind = value.type.tensor_type.elem_type
+            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _fits(value: onnx.ValueInfoProto, shape: Shape) -> bool:
+    """Whether a declared input may have this shape."""
+    extents = value.type.tensor_type.shape.dim
+    pairs = zip(extents, shape, strict=False)
+    return all(not d.HasField("dim_value") or d.dim_value in (own, -1) for d, own in pairs)
 
 
 def _declared(tensor: Tensor) -> onnx.ValueInfoProto:

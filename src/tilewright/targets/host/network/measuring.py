@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import F32, F64
 from tilewright.graph.graph import Network
 from tilewright.network.plans import Other
 from tilewright.network.results import Comparison, NetworkRun, StageResult
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _OURS = "tilewright"
 
+BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
+"""The largest difference, over the largest magnitude of an output, that rounding may make: sums of
+many terms in another order, and tiles of Winograd's algorithm, layer after layer."""
+
 
 def measure_network(
     compiled: HostNetwork,
@@ -36,41 +41,40 @@ def measure_network(
     *,
     compare: Other | None = None,
     compile_seconds: float = 0.0,
+    bound: float | None = None,
     protocol: Protocol | None = None,
 ) -> tuple[NetworkRun, dict[str, Array]]:
     """(figures, outputs by name), of these inputs by name. With `compare` the same is computed by
-    another, from `network` and `weights`, and timed in turn with ours where that is onnxruntime.
+    another, from `network` and `weights`, and timed in turn with ours where that is onnxruntime;
+    `bound` replaces `BOUNDS`.
 
     Raises ToolError where onnxruntime is asked for and not installed.
     """
-    bound = compiled.bind(inputs)
-    bound.repeat(1)
-    outputs = bound.outputs()
+    ours = compiled.bind(inputs)
+    ours.repeat(1)
+    outputs = ours.outputs()
     threads = compiled.code.threads
-    protocol = protocol or protocol_for(threads)
-    contenders = [Contender(_OURS, bound.repeat, threads)]
+    contenders = [Contender(_OURS, ours.repeat, threads)]
     comparison: Comparison | None = None
     if compare == "onnxruntime":
         other = onnxruntime_session(network, weights, inputs, threads)
-        other.repeat(1)
-        difference = largest_difference(outputs, other.outputs())
-        timings = interleaved(
-            [*contenders, Contender("onnxruntime", other.repeat, threads)], protocol
-        )
+        contenders.append(Contender("onnxruntime", other.repeat, threads))
+        comparison = _compared(compare, outputs, other.outputs(), bound)
+        comparison = structs.replace(comparison, version=other.version, model=other.model)
+    elif compare == "reference":
+        comparison = _compared(compare, outputs, network.evaluate({**weights, **inputs}), bound)
+    timings = interleaved(contenders, protocol or protocol_for(threads))
+    if comparison is not None and "onnxruntime" in timings:
         ratio = ratio_of_speeds(timings[_OURS], timings["onnxruntime"])
-        theirs = 1e3 * timings["onnxruntime"].seconds
-        comparison = Comparison(
-            "onnxruntime", other.version, difference, theirs, ratio.median, ratio.spread
+        comparison = structs.replace(
+            comparison,
+            milliseconds=1e3 * timings["onnxruntime"].seconds,
+            speedup=ratio.median,
+            spread=ratio.spread,
         )
-    else:
-        if compare == "reference":
-            expected = network.evaluate({**weights, **inputs})
-            difference = largest_difference(outputs, expected)
-            comparison = Comparison("reference", "", difference)
-        timings = interleaved(contenders, protocol)
     timing, flops = timings[_OURS], sum(stage.flops for stage in compiled.code.stages)
     run = structs.replace(
-        _measured(described(compiled, compile_seconds), compiled, bound),
+        _measured(described(compiled, compile_seconds), compiled, ours),
         milliseconds=1e3 * timing.seconds,
         gflops=flops / timing.seconds / 1e9,
         clock=timing.clock,
@@ -79,13 +83,30 @@ def measure_network(
     return run, outputs
 
 
+def _compared(
+    other: Other, found: Mapping[str, Array], expected: Mapping[str, Array], bound: float | None
+) -> Comparison:
+    """The comparison of both results; the bound is that of the coarser element type among them."""
+    arrays = (*found.values(), *expected.values())
+    limit = max(BOUNDS[array.dtype] for array in arrays) if bound is None else bound
+    return Comparison(other, "", largest_difference(found, expected), limit)
+
+
 def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
-    """The largest difference of an output over its largest magnitude; nan counts as infinite."""
+    """The largest difference of an output over its largest finite magnitude.
+
+    Equal infinities do not differ, nor do two numbers that are none; any other pair of which one is
+    not finite differs infinitely.
+    """
     worst = 0.0
     for name, array in expected.items():
-        scale = float(np.abs(array).max()) or 1.0
-        apart = np.abs(found[name].astype(np.float64) - array)
-        worst = max(worst, float(np.where(np.isnan(apart), np.inf, apart).max()) / scale)
+        a, b = found[name].astype(np.float64), array.astype(np.float64)
+        scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) or 1.0
+        alike = (a == b) | (np.isnan(a) & np.isnan(b))
+        with np.errstate(invalid="ignore"):
+            apart = np.where(alike, 0.0, np.abs(a - b))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        worst = max(worst, float(apart.max(initial=0.0)) / scale)
     return worst
 
 

@@ -124,10 +124,17 @@ class HostNetwork:
         *,
         compare: Other | None = None,
         compile_seconds: float = 0.0,
+        bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
         """(figures, outputs by name), as `measuring.measure_network` gives them."""
         return measuring.measure_network(
-            self, network, weights, inputs, compare=compare, compile_seconds=compile_seconds
+            self,
+            network,
+            weights,
+            inputs,
+            compare=compare,
+            compile_seconds=compile_seconds,
+            bound=bound,
         )
 
     def profile(self, bound: BoundNetwork, runs: int = 15) -> tuple[float, ...]:

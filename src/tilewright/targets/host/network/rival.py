@@ -1,24 +1,32 @@
-"""Networks in onnxruntime, to compare with: the same graph and numbers, as many threads.
+"""Networks in onnxruntime, to compare with: the user's own file, or the same graph and numbers.
 
 The only module that imports onnxruntime, which is not needed for anything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.errors import ToolError
 from tilewright.graph.graph import Network
 
+_LONGEST = 200
+"""Characters of another program's message that are shown."""
+
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """A session with its inputs and results bound beforehand."""
+    """A session with its inputs and results bound beforehand; `model` is its file, empty where it
+    was given our network.
+    """
 
     version: str
+    model: str
     session: Any
     binding: Any
     names: tuple[str, ...]
@@ -39,7 +47,11 @@ def onnxruntime_session(
     inputs: Mapping[str, Array],
     threads: int = 1,
 ) -> OnnxRuntime:
-    """The network in onnxruntime on so many threads; raises ToolError where it is missing."""
+    """The network in onnxruntime on so many threads: the file that it was read from, or where there
+    is none the network itself.
+
+    Raises ToolError where onnxruntime is missing, or does not take the model.
+    """
     try:
         import onnxruntime
     except ImportError:
@@ -47,16 +59,50 @@ def onnxruntime_session(
             "comparing with onnxruntime needs onnxruntime, which is not installed",
             fix="pip install onnxruntime",
         ) from None
-    from tilewright.graph.frontends.onnx_export import export_onnx  # heavy: onnx
+    from tilewright.graph.frontends.onnx_export import (  # heavy: onnx
+        export_onnx,
+        original_model,
+    )
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    model = export_onnx(network, weights).SerializeToString()
-    session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+    options.log_severity_level = 4
+    if network.source:
+        model = original_model(network)
+    else:
+        model = export_onnx(network, weights).SerializeToString()
+    try:
+        session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+        binding = _bound(session, inputs, network.outputs)
+        session.run_with_iobinding(binding)
+    except _refusals(onnxruntime) as error:
+        raise ToolError(
+            f"onnxruntime {onnxruntime.__version__} does not run the model: {_first_line(error)}",
+            where=network.source,
+            fix="compare with the reference",
+        ) from None
+    return OnnxRuntime(onnxruntime.__version__, network.source, session, binding, network.outputs)
+
+
+def _bound(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Any:
+    """Inputs in the element type that the model has."""
     binding = session.io_binding()
+    types = {value.name: value.type for value in session.get_inputs()}
     for name, array in inputs.items():
-        binding.bind_cpu_input(name, array)
-    for name in network.outputs:
+        kind = np.float64 if types.get(name) == "tensor(double)" else np.float32
+        binding.bind_cpu_input(name, np.ascontiguousarray(array, kind))
+    for name in outputs:
         binding.bind_output(name)
-    return OnnxRuntime(onnxruntime.__version__, session, binding, network.outputs)
+    return binding
+
+
+def _refusals(onnxruntime: Any) -> tuple[type[Exception], ...]:
+    """What onnxruntime raises for models, which have no common base."""
+    state = onnxruntime.capi.onnxruntime_pybind11_state
+    names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoSuchFile",
+             "NotImplemented", "RuntimeException")  # fmt: skip
+    return tuple(getattr(state, name) for name in names)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")[:_LONGEST]
