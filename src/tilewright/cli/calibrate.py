@@ -24,7 +24,9 @@ class CalibrationResult(Struct, frozen=True):
 
 def calibrate_command(
     output: OutputOptions,
-    machine: Annotated[str, typer.Argument(help="Only the computer itself: host.")] = "host",
+    machine: Annotated[
+        str | None, typer.Argument(help="A machine that is at hand; the only one without it.")
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("--output", "-o", help="File of the description.")
     ] = None,
@@ -39,10 +41,12 @@ def calibrate_command(
     output.show(f"written: {found.file}", f"use it: --machine {found.usable_as}")
 
 
-def _calibrates(machine: str) -> Calibrates:
+def _calibrates(machine: str | None) -> Calibrates:
     """Who measures the machine of that name; UsageProblem where nobody does."""
     families = [CALIBRATES.of_family(find_family(name)) for name in family_names()]
     known = {found.machine: found for found in families if found is not None}
+    if machine is None and len(known) == 1:
+        return next(iter(known.values()))
     if machine not in known:
         names = " or ".join(repr(name) for name in sorted(known))
         raise UsageProblem(f"only the machine {names} can be measured, found {machine!r}")

@@ -11,7 +11,7 @@ import typer
 
 from tilewright.cli.output import UsageProblem
 from tilewright.ir.nodes import MOST_THREADS
-from tilewright.machine import Machine, find_machine
+from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 
 _MOST = 2**31 - 1
 
@@ -30,7 +30,7 @@ class MachineOptions:
 
     machine: Annotated[
         str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
-    ] = "sw26010"
+    ] = DEFAULT_MACHINE
     set: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a number of the machine."),

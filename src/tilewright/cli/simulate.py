@@ -16,12 +16,10 @@ from tilewright.codegen.folder import read_text, write_text
 from tilewright.common.errors import SimulationError
 from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.ir.nodes import Program
-from tilewright.machine import Machine, load_machine
+from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.view import CauseRow, TrafficRow
 from tilewright.simulate.kernel.level import KernelRun, simulate
-
-_DEFAULT_MACHINE = "sw26010"
 
 
 class SimulateResult(Struct, frozen=True):
@@ -87,7 +85,7 @@ def _read(
     if layer is not None:
         raise UsageProblem(f"{source} is no network: leave --layer")
     program = read_program(read_text(source), str(source))
-    return program, machine or load_machine(_DEFAULT_MACHINE)
+    return program, machine or load_machine(DEFAULT_MACHINE)
 
 
 def _result(

@@ -23,9 +23,9 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.threads import busiest_thread, meetings
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import buffer_bytes
+from tilewright.passes.split_ahead import split_ahead
 from tilewright.report.view import CauseRow, TimedBy, TrafficRow
 from tilewright.simulate.kernel.level import KernelRun
-from tilewright.targets.host.ahead import split_ahead
 
 Seconds: TypeAlias = float
 

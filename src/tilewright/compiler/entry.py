@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 from tilewright.codegen.artifact import LOADS
 from tilewright.common.errors import GraphError, ScheduleError, ShapeError
@@ -16,7 +16,7 @@ from tilewright.compiler.settings import Options, Settings
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import network as zoo_network
-from tilewright.machine import Machine, find_machine
+from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.network.plans import NETWORKS, NativeNetwork
 from tilewright.network.search import Search
 from tilewright.ops import Op, Shape
@@ -34,16 +34,6 @@ def compile(
     **options: Unpack[Options],
 ) -> Kernel: ...
 @overload
-def compile(  # type: ignore[overload-overlap]  # the name of a machine decides what is made
-    workload: Network | str | Path,
-    machine: Literal["host", "host_avx2", "host_portable"],
-    *,
-    batch: int | None = ...,
-    dtype: str | None = ...,
-    shapes: Mapping[str, Shape] | None = ...,
-    **options: Unpack[Options],
-) -> NativeNetwork: ...
-@overload
 def compile(
     workload: Network | str | Path,
     machine: str | Machine = ...,
@@ -52,10 +42,10 @@ def compile(
     dtype: str | None = ...,
     shapes: Mapping[str, Shape] | None = ...,
     **options: Unpack[Options],
-) -> CompiledNetwork: ...
+) -> CompiledNetwork | NativeNetwork: ...
 def compile(
     workload: Op | Network | str | Path,
-    machine: str | Machine = "sw26010",
+    machine: str | Machine = DEFAULT_MACHINE,
     *,
     batch: int | None = None,
     dtype: str | None = None,
@@ -86,16 +76,27 @@ def compile(
         raise ShapeError("the element type of an operator or a loaded network is its own")
     if isinstance(workload, Network) and settings.schedule is not None:
         raise ScheduleError("a schedule is one operator's, found a network")
-    if isinstance(workload, Network) and native:
-        search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
-        networks = NETWORKS.required(target)
-        return networks.compile(workload, target, search, progress=settings.progress)
+    if isinstance(workload, Network):
+        return compile_network(workload, target, settings)
     from tilewright.compiler.pipeline import compile_layers  # heavy: numba
 
-    if isinstance(workload, Network):
-        return compile_layers(workload.name, list(workload.layers()), target, settings)
     layers = [(workload.kind, workload)]
     return compile_layers(workload.kind, layers, target, settings).kernels[workload.kind]
+
+
+def compile_network(
+    network: Network, machine: Machine, settings: Settings
+) -> CompiledNetwork | NativeNetwork:
+    """A network as one function where the machine's family compiles whole networks; elsewhere a
+    kernel for each of its convolutions and matrix products. Raises as `compile` does.
+    """
+    networks = NETWORKS.of(machine)
+    if networks is not None:
+        search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
+        return networks.compile(network, machine, search, progress=settings.progress)
+    from tilewright.compiler.pipeline import compile_layers  # heavy: numba
+
+    return compile_layers(network.name, list(network.layers()), machine, settings)
 
 
 def load(

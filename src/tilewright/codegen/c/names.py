@@ -33,13 +33,16 @@ class Naming:
 
 
 def name_program(
-    program: Program, suffixes: Sequence[str] = ("",), buffer_suffixes: Sequence[str] = ("",)
+    program: Program,
+    suffixes: Sequence[str] = ("",),
+    buffer_suffixes: Sequence[str] = ("",),
+    reserved: frozenset[str] = frozenset(),
 ) -> Naming:
-    """Choose all identifiers; equal programs get equal ones.
+    """Choose all identifiers, none of them `reserved`; equal programs get equal ones.
 
     The artifact's name and those of buffers stay free with each of their suffixes.
     """
-    names = Names()
+    names = Names(reserved)
     artifact = names.of("program", program.name, tuple(suffixes))
     tensors = {t.name: names.of("tensor", t.name) for t in program.tensors}
     buffers = {b.name: names.of("buffer", b.name, tuple(buffer_suffixes)) for b in program.buffers}

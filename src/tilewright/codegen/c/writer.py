@@ -57,34 +57,16 @@ _RESERVED = frozenset(
         "memset",
         "memcpy",
         "posix_memalign",
-        "dma_wait",
-        "dma",
-        "doublev4",
-        "floatv4",
-        "intv8",
-        "int256",
-        "slave",
-        "host",
         "unix",
         "linux",
-        "athread_get",
-        "athread_put",
-        "athread_syn",
-        "athread_spawn",
-        "athread_join",
-        "athread_init",
-        "ldm_malloc",
-        "ldm_free",
         "rid",
         "cid",
-        "ldm",
         "core",
         "parameters",
         "slot",
         "count",
         "argument",
         "region",
-        "ldm_bytes",
         "block",
         "blocks",
         "offset",
@@ -99,8 +81,9 @@ _GENERATED = re.compile(r"(?i)(tw|spm|simd|athread)_|block\d+$|_")
 _LONGEST_NAME = 48
 
 
-def identifier(name: str) -> str:
-    """A C identifier made of the letters, digits and underscores of `name`.
+def identifier(name: str, reserved: frozenset[str] = frozenset()) -> str:
+    """A C identifier made of the letters, digits and underscores of `name`; besides the words of
+    C, those that are `reserved` get an underscore.
 
     >>> identifier("conv-1/x"), identifier("3x3"), identifier("int"), identifier("tw_x")
     ('conv_1_x', 'n3x3', 'int_', 'n_tw_x')
@@ -110,13 +93,14 @@ def identifier(name: str) -> str:
         word = f"n{word}"
     if _GENERATED.match(word):
         return f"n_{word}"
-    return f"{word}_" if word in _RESERVED else word
+    return f"{word}_" if word in _RESERVED | reserved else word
 
 
 class Names:
     """Identifiers handed out one to one: two names never share one, and one name keeps its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
+        self._reserved = reserved
         self._given: dict[tuple[str, str], str] = {}
         self._taken: set[str] = set()
 
@@ -125,7 +109,7 @@ class Names:
         each suffix.
         """
         if (kind, name) not in self._given:
-            word, number = identifier(name), 1
+            word, number = identifier(name, self._reserved), 1
             while self._taken & {word + suffix for suffix in suffixes}:
                 number += 1
                 word = f"{identifier(name)}_{number}"

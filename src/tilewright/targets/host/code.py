@@ -21,7 +21,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import allocate_buffers
-from tilewright.targets.host.ahead import Ahead, split_ahead
+from tilewright.passes.split_ahead import Ahead, split_ahead
 from tilewright.targets.host.cost.stores import is_far
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
 from tilewright.targets.host.emit_kernel import KernelText, emit_kernel

@@ -28,7 +28,7 @@ from tilewright.ir.regions import strides_of
 from tilewright.ir.threads import meets_inside
 from tilewright.ir.visit import walk
 from tilewright.ir.winograd import points_of
-from tilewright.targets.host.ahead import Ahead
+from tilewright.passes.split_ahead import Ahead
 from tilewright.targets.host.emit_copy import (
     Packing,
     copy_function,

@@ -19,6 +19,15 @@ PARAMETERS_SUFFIX = "_parameters"
 CHECK_SUFFIX = "_buffers_fit_the_scratchpad"
 FILE_SCOPE_SUFFIXES = ("", KERNEL_SUFFIX, PARAMETERS_SUFFIX, CHECK_SUFFIX)
 """Everything that an artifact defines at file scope is its name and one of these."""
+_RESERVED = frozenset(
+    (
+        *("athread_get", "athread_put", "athread_syn", "athread_init"),
+        *("athread_spawn", "athread_join", "dma", "dma_wait", "slave", "host"),
+        *("ldm", "ldm_bytes", "ldm_malloc", "ldm_free"),
+        *("doublev4", "floatv4", "intv8", "int256"),
+    )
+)
+"""Words of athread C."""
 _BUFFER_SUFFIXES = ("", "_reply", "_issued")
 
 
@@ -44,7 +53,7 @@ class Naming(c_names.Naming):
 
 def name_program(program: Program) -> Naming:
     """Choose all identifiers; equal programs get equal ones."""
-    names = c_names.name_program(program, FILE_SCOPE_SUFFIXES, _BUFFER_SUFFIXES)
+    names = c_names.name_program(program, FILE_SCOPE_SUFFIXES, _BUFFER_SUFFIXES, _RESERVED)
     return Naming(names.artifact, names.tensors, names.buffers, names.variables)
 
 

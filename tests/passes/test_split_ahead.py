@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ir.parser import parse
-from tilewright.targets.host.ahead import split_ahead
+from tilewright.passes.split_ahead import split_ahead
 
 PROGRAM = """\
 def scaled():

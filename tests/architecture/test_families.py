@@ -1,0 +1,54 @@
+"""A family is asked for capabilities: no code outside its folder names it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "tilewright"
+OWN = ("targets", "papers")
+"""Families, and the experiments of papers, which are about one machine."""
+FAMILIES = sorted(p.parent.name for p in (SOURCES / "targets").glob("*/__init__.py"))
+
+
+def shared_modules() -> list[Path]:
+    found = sorted(SOURCES.rglob("*.py"))
+    return [path for path in found if path.relative_to(SOURCES).parts[0] not in OWN]
+
+
+def compared_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Texts that something is compared with, or looked up by in a match."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left, _, comparators):
+                for part in (left, *comparators):
+                    for leaf in ast.walk(part):
+                        if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str):
+                            yield leaf.lineno, leaf.value
+            case ast.MatchValue(ast.Constant(str() as text)):
+                yield node.lineno, text
+
+
+def machines_of(family: str) -> list[str]:
+    return [path.stem for path in (SOURCES / "targets" / family / "machines").glob("*.toml")]
+
+
+@pytest.mark.parametrize("path", shared_modules(), ids=lambda p: str(p.relative_to(SOURCES)))
+def test_shared_code_compares_nothing_with_a_family_or_its_machines(path: Path) -> None:
+    names = {name for family in FAMILIES for name in (family, *machines_of(family))}
+    found = [
+        f"line {line}: {text!r}"
+        for line, text in compared_texts(ast.parse(path.read_text(encoding="utf-8")))
+        if text in names
+    ]
+    assert not found
+
+
+def test_the_families_are_those_that_the_project_registers() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    table = text.split('[project.entry-points."tilewright.targets"]\n')[1].split("\n[")[0]
+    assert sorted(line.split(" = ")[0] for line in table.splitlines() if " = " in line) == FAMILIES
