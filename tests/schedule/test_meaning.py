@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.candidates import ALGORITHMS, SMALL_MESHES, Case, Op, cases, operators
+from support.candidates import ALGORITHMS, INTEGERS, SMALL_MESHES, Case, Op, cases, operators
 from support.examples import examples
 from tilewright.compiler.checking import operator_result, program_inputs, random_operands
 from tilewright.ir.interpret import interpret
@@ -26,6 +26,10 @@ from tilewright.seeds.space import Seed, Space, parameters, seeds_for
 from tilewright.seeds.steps import Layout, Step
 
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+of_integers = pytest.mark.parametrize(
+    "algorithm", [name for name in ALGORITHMS if not name.startswith("winograd")]
+)
+"""Winograd's transforms divide."""
 
 
 def result(
@@ -53,8 +57,12 @@ def result(
 
 @every_algorithm
 def test_a_seed_in_any_layout_is_the_operator(algorithm: str) -> None:
+    check_seeds(algorithm, ("f64",))
+
+
+def check_seeds(algorithm: str, dtypes: Sequence[str]) -> None:
     @examples(8)
-    @given(operators(algorithm, ("f64",)), st.data())
+    @given(operators(algorithm, dtypes), st.data())
     def check(op: Op, data: st.DataObject) -> None:
         (seed,) = seeds_for(op, algorithm)
         joint = data.draw(st.sampled_from(list(seed.layout_combinations())))
@@ -77,8 +85,19 @@ def dims(joint: Sequence[Layout]) -> dict[str, tuple[str, ...]]:
 
 @every_algorithm
 def test_schedules_do_not_change_what_is_computed(algorithm: str) -> None:
+    check_schedules(algorithm, ("f64",))
+
+
+@of_integers
+def test_seeds_and_schedules_of_integers(algorithm: str) -> None:
+    """Operands of all that their types hold: sums wrap, results saturate."""
+    check_seeds(algorithm, INTEGERS)
+    check_schedules(algorithm, INTEGERS)
+
+
+def check_schedules(algorithm: str, dtypes: Sequence[str]) -> None:
     @examples(5)
-    @given(cases(algorithm, SMALL_MESHES, ("f64",)))
+    @given(cases(algorithm, SMALL_MESHES, dtypes))
     def check(case: Case) -> None:
         candidate, mesh = case.candidate, case.machine.mesh
         steps = [n.structure.steps for n in candidate.nests]

@@ -105,11 +105,14 @@ MOST_ITERATIONS = 96
 """Of all loops of all nests together, where some tiles have as few."""
 
 DTYPES = ("f64", "f32")
+INTEGERS = ("i16:i32", "u8,i8:i32:i16", "q8.8:q16.16:q8.8:half_up", "i16:i32:i16:floor:wrap")
+"""Products of narrow operands in wide sums, some of them made results of another type."""
 
 
 def gemms(algorithm: str = "gemm", dtypes: Sequence[str] = DTYPES) -> st.SearchStrategy[Gemm]:
     """Products of all transpositions, types and factors; `padded` and `library` know no factors."""
-    plain = algorithm in ("padded", "library")
+    exact = any(":" in name for name in dtypes)
+    plain = algorithm in ("padded", "library") or exact
     most = 150 if plain else 300
     extents = st.integers(1, 60) | st.integers(1, most) | st.sampled_from([8, 32, 64, 128, 129])
     return st.builds(
@@ -268,7 +271,7 @@ def _choice(
         structure = _built(space, steps, op.dtype, lowering_of(machine).stager, rules_of(machine))
         if structure is None:
             continue
-        grid = factor_grid(structure, values, blocks_of(machine, op.dtype))
+        grid = factor_grid(structure, values, blocks_of(machine, op.numerics.sums.name))
         iterations, fits = sizes(structure, grid, values, machine)
         if fits.any():
             few = iterations <= max(most_iterations, iterations[fits].min())

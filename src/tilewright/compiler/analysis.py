@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from tilewright.common.dtypes import dtype
 from tilewright.compiler.account import Account
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
@@ -37,10 +36,12 @@ def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]
     """
     flops = min(op.flops, useful_flops)
     threads = machine.thread_count
-    compute = flops / (threads * machine.cores * machine.core.peak_flops_per_cycle(op.dtype))
-    size = dtype(op.dtype).size_bytes
-    read = sum(math.prod(shape) for shape in op.input_shapes) * size
-    written = math.prod(op.out_shape) * size
+    kinds = op.numerics
+    per_cycle = machine.core.peak_flops_per_cycle(kinds.sums.name)
+    compute = flops / (threads * machine.cores * per_cycle)
+    pairs = zip(op.input_shapes, kinds.operands, strict=True)
+    read = sum(math.prod(shape) * kind.size_bytes for shape, kind in pairs)
+    written = math.prod(op.out_shape) * kinds.result.size_bytes
     seconds = (
         read / machine.dma.get.peak_bytes_per_second
         + written / machine.dma.put.peak_bytes_per_second
@@ -66,7 +67,7 @@ def layer_result(
         simulated_cycles=account.cycles if account.timed_by == "simulated" else None,
         milliseconds=seconds * 1e3,
         gflops=op.flops / seconds / 1e9,
-        peak_fraction=op.flops / seconds / machine.peak_flops_of(op.dtype),
+        peak_fraction=op.flops / seconds / machine.peak_flops_of(op.numerics.sums.name),
         bound=account.bound,
         lower_bound_cycles=max(lower_bounds(piece, machine, account.useful_flops)),
         timed_by=account.timed_by,

@@ -42,7 +42,8 @@ def program_inputs(
         extents = {d: evaluate(e, values) for d, e in _dims(seed, name)}
         logical = array.reshape(tuple(extents.values()))
         axes = [list(extents).index(d) for d in program.tensor(name).dims]
-        inputs[name] = np.ascontiguousarray(logical.transpose(axes), dtype(op.dtype).numpy)
+        element = dtype(program.tensor(name).dtype).numpy
+        inputs[name] = np.ascontiguousarray(logical.transpose(axes), element)
     return inputs
 
 
@@ -60,12 +61,20 @@ def _dims(seed: Seed, name: str) -> tuple[tuple[str, Expr], ...]:
 
 
 def random_operands(op: Op, data: Data, seed: int) -> tuple[Array, ...]:
-    """Operands of small integers, whose sums are exact, or of floats from a normal distribution."""
+    """Operands of small integers, whose sums are exact, or of floats from a normal distribution.
+
+    Those of integer types, whose sums are exact anyhow, come from all that the types hold.
+    """
     generator = np.random.default_rng(seed)
-    element = dtype(op.dtype).numpy
+    pairs = tuple(zip(op.input_shapes, op.numerics.operands, strict=True))
+    if not op.numerics.is_float:
+        return tuple(
+            generator.integers(*kind.limits, shape, kind.numpy, endpoint=True)
+            for shape, kind in pairs
+        )
     if data == "integers":
-        return tuple(generator.integers(-2, 3, shape).astype(element) for shape in op.input_shapes)
-    return tuple(generator.standard_normal(shape).astype(element) for shape in op.input_shapes)
+        return tuple(generator.integers(-2, 3, s).astype(kind.numpy) for s, kind in pairs)
+    return tuple(generator.standard_normal(s).astype(kind.numpy) for s, kind in pairs)
 
 
 def check_code(
@@ -90,19 +99,16 @@ def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> 
     """Judge a result: exact, within what rounding allows, or CheckFailed.
 
     The bound of an element is a multiple of the terms of its sum, the unit round-off and the sum
-    of the terms' magnitudes (the reference on absolute values).
+    of the terms' magnitudes (the reference on absolute values). Integers leave no room.
     """
     expected = op.reference(*operands)
     if np.array_equal(found, expected):
         return "exact"
-    terms = max(1, op.flops // (2 * max(1, expected.size)))
-    unit = np.finfo(dtype(op.dtype).numpy).eps
-    magnitude = _positive(op).reference(*(np.abs(x) for x in operands)).astype(np.float64)
-    limit = _ROUNDINGS_PER_TERM * terms * unit * magnitude
+    limit = _limit(op, operands, expected)
     difference = np.abs(found.astype(np.float64) - expected)
     excess = np.where(np.isnan(difference), np.inf, difference - limit)
     worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
-    if excess[worst] <= 0:
+    if excess[worst] <= 0 and op.numerics.is_float:
         return "within bound"
     place = ", ".join(str(int(i)) for i in worst)
     raise CheckFailed(
@@ -110,6 +116,17 @@ def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> 
         f"is {expected[worst]:.9g}, more than {limit[worst]:.3g} apart; "
         f"{int((excess > 0).sum())} of {expected.size} elements are wrong"
     )
+
+
+def _limit(op: Op, operands: Sequence[Array], expected: Array) -> Array:
+    """How far each element may be from the reference."""
+    if not op.numerics.is_float:
+        return np.zeros(expected.shape)
+    terms = max(1, op.flops // (2 * max(1, expected.size)))
+    unit = np.finfo(op.numerics.sums.numpy).eps
+    magnitude = _positive(op).reference(*(np.abs(x) for x in operands)).astype(np.float64)
+    limit: Array = _ROUNDINGS_PER_TERM * terms * unit * magnitude
+    return limit
 
 
 def relative_error(op: Op, operands: Sequence[Array], found: Array) -> float:

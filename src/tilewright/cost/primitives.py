@@ -23,6 +23,10 @@ Attributes = Mapping[str, Attribute]
 CallCost = Callable[[Machine, Dims, Attributes], Value]
 
 
+_REQUANTISE_OPERATIONS = 6
+"""Shift, remainder, comparison, addition, minimum and maximum."""
+
+
 def _ceil_div(a: Value, b: Value) -> Value:
     return -(-a // b)
 
@@ -128,6 +132,12 @@ def _scale_add_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> V
     return _loop_cycles(machine, vectors, memory=others + 2, arithmetic=others + scaling)
 
 
+def _requantise_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    """Load the sums, shift, round and limit them, store the results."""
+    vectors = _vectors(machine, dims["elements"], dims["run"], attributes)
+    return _loop_cycles(machine, vectors, memory=2, arithmetic=_REQUANTISE_OPERATIONS)
+
+
 def _repack_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """Load the vectors of the old tile, store those of the new one (zeros where it grows)."""
     loads = _vectors(machine, dims["source_elements"], dims["source_run"], attributes)
@@ -195,6 +205,7 @@ CALL_COSTS: dict[str, CallCost] = {
     "gemm": _gemm_cycles,
     "fill": _fill_cycles,
     "copy": _copy_cycles,
+    "requantise": _requantise_cycles,
     "scale_add": _scale_add_cycles,
     "repack": _repack_cycles,
     "winograd_input": _winograd_input_cycles,

@@ -52,7 +52,7 @@ class Partition:
 
     def assemble(self, results: Sequence[Array]) -> Array:
         """The whole result from those of the pieces, in their order."""
-        whole = np.full(self.op.out_shape, np.nan, dtype=results[0].dtype)
+        whole = np.empty(self.op.out_shape, results[0].dtype)
         for piece, result in zip(self.pieces, results, strict=True):
             whole[piece.result] = result
         return whole

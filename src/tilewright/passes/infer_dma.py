@@ -80,8 +80,11 @@ def infer_dma(program: Program, stages: Mapping[str, str], *, workspace: bool = 
     loops, body = _chain(program.body)
     guard, inner = _unguarded(body)
     main = _main_call(inner)
-    staged = [_stage(o, loops, stages, i == 0) for i, o in enumerate(_tiles(inner, main))]
-    output = staged[0]
+    sums, made = _written(inner, main)
+    if made != sums and stages.get(made) != IN_PLACE:
+        stages = {**stages, **({sums: stages[made]} if made in stages else {})}
+    staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in _tiles(inner, main)]
+    output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
     views = {s.tile.tensor: s.view for s in staged}
     packing = _workspace(main, staged, program, loops) if workspace else None
     if packing:
@@ -90,14 +93,16 @@ def infer_dma(program: Program, stages: Mapping[str, str], *, workspace: bool = 
     if guard is not None:
         body = (If(guard, body),)
     for depth in range(len(loops), -1, -1):
-        body = _at_depth(depth, body, loops, staged, inner, output)
+        body = _at_depth(depth, body, loops, staged, inner, output, result)
         if depth:
             body = (replace(loops[depth - 1], body=body),)
     copied = [s for s in staged if isinstance(s.view, View)]
-    buffers = tuple(_buffer(s, program, loops) for s in copied)
+    moved = [s for s in copied if s is not output or output is result]
+    buffers = tuple(_buffer(s, program, loops, once=s not in moved) for s in copied)
     buffers = (*buffers, packing) if packing else buffers
-    parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in copied)}
-    return Program(program.name, tuple(sorted(parameters)), program.tensors, buffers, body)
+    parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
+    tensors = tuple(t for t in program.tensors if t.name != sums or sums == made)
+    return Program(program.name, tuple(sorted(parameters)), tensors, buffers, body)
 
 
 def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
@@ -130,10 +135,23 @@ def _guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
     ]
 
 
+def _written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
+    """The tensors of the main call's sums and of the result: one, unless what follows the call
+    makes another type of its sums.
+    """
+    calls = (main, *_guarded(inner, after=True))
+    first, last = (c.operands[0] for c in (calls[0], calls[-1]))
+    assert isinstance(first, Tile)
+    assert isinstance(last, Tile)
+    return first.tensor, last.tensor
+
+
 def _tiles(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
-    """One tile per tensor: the main call's operands, then the addends of the epilogue."""
-    extra = [o for c in _guarded(inner, after=True) for o in c.operands[1:]]
-    return [o for o in (*main.operands, *extra) if isinstance(o, Tile)]
+    """One tile per tensor: the main call's operands, then what the epilogue has beside them."""
+    own = [o for o in main.operands if isinstance(o, Tile)]
+    known = {o.tensor for o in own}
+    after = (o for c in _guarded(inner, after=True) for o in c.operands)
+    return [*own, *(o for o in after if isinstance(o, Tile) and o.tensor not in known)]
 
 
 def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: bool) -> _Staged:
@@ -198,6 +216,7 @@ def _at_depth(
     staged: list[_Staged],
     inner: tuple[Stmt, ...],
     output: _Staged,
+    result: _Staged,
 ) -> tuple[Stmt, ...]:
     """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
     before: list[Stmt] = []
@@ -207,7 +226,7 @@ def _at_depth(
             before += _moved(s, "get")
     if output.depth == depth:
         before = [*_initialised(output, loops, inner), *before]
-        after = [*_finished(staged, inner), *_moved(output, "put")]
+        after = [*_finished(staged, inner), *_moved(result, "put")]
     return (*before, *body, *after)
 
 
@@ -261,7 +280,7 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
     for call in _guarded(inner, after=True):
         parts = [by_tensor[o.tensor] for o in call.operands if isinstance(o, Tile)]
         for part in parts[1:]:
-            result += _moved(part, "get")
+            result += [] if part.written else _moved(part, "get")
         result.append(replace(call, operands=tuple(_whole(part) for part in parts)))
     return result
 
@@ -272,10 +291,11 @@ def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
     )
 
 
-def _buffer(s: _Staged, program: Program, loops: list[For]) -> Buffer:
+def _buffer(s: _Staged, program: Program, loops: list[For], *, once: bool) -> Buffer:
+    """The buffer of a tensor's tile; `once`: it is not transferred, so that one copy will do."""
     elements = _largest(s.region, loops)
     dtype = program.tensor(s.tile.tensor).dtype
-    name, count = _buffer_name(s.tile.tensor), copies(s.tile.tensor)
+    name, count = _buffer_name(s.tile.tensor), Const(1) if once else copies(s.tile.tensor)
     return Buffer(name, dtype, round_up(elements, SLOT_ELEMENTS), count)
 
 

@@ -10,6 +10,7 @@ other parameters where that suffices, zero padding for what is left (swATOP 4.5.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
@@ -40,9 +41,13 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import PRIMITIVES
 from tilewright.ir.visit import used_symbols
+from tilewright.ops.numerics import Numerics
 from tilewright.schedule.plan import STRICT, Plan, Rules, plan
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, Use
 from tilewright.seeds.steps import Skew, Step, print_step
+
+_FACTORS = 2
+"""Operands whose products are summed up."""
 
 
 def granule(axis: str) -> Var:
@@ -51,10 +56,13 @@ def granule(axis: str) -> Var:
 
 
 def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT) -> Program:
-    """The seed-stage program of one nest under one schedule."""
+    """The seed-stage program of one nest under one schedule, of the element types `dtype`."""
     p = plan(nest, steps, rules)
+    numerics = Numerics.parse(dtype, _FACTORS)
     tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in nest.every_use)
-    body = _innermost(p, dtype)
+    if _requantises(nest, numerics):
+        tensors = (*tensors, _sums(tensors[0], numerics))
+    body = _innermost(p, numerics)
     if p.skews:
         body = (If(all_of(_inside(p, s) for s in p.skews.values()), body),)
     for name in reversed(p.order):
@@ -82,13 +90,26 @@ def _inside(p: Plan, s: Skew) -> Expr:
 
 
 def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str) -> Tensor:
-    """The tensor in its layout's storage order."""
+    """The tensor in its layout's storage order, of its own element type among those of `dtype`."""
     extents = dict(spec.dims)
     dims = layouts.get(spec.name, tuple(extents))
-    return Tensor(spec.name, dtype, spec.kind, dims, tuple(extents[d] for d in dims), spec.storage)
+    own = spec.element_type(Numerics.parse(dtype, _FACTORS)).name
+    return Tensor(spec.name, own, spec.kind, dims, tuple(extents[d] for d in dims), spec.storage)
 
 
-def _innermost(p: Plan, dtype: str) -> tuple[Stmt, ...]:
+def _requantises(nest: Nest, numerics: Numerics) -> bool:
+    """Whether the nest's sums are made results of another type."""
+    return PRIMITIVES[nest.primitive].reads_first and numerics.requantises
+
+
+def _sums(result: Tensor, numerics: Numerics) -> Tensor:
+    """What a result is summed up in: no memory is it given, `infer_dma` keeps it in buffers."""
+    return replace(
+        result, name=f"{result.name}_sums", dtype=numerics.sums.name, kind="scratch", storage=""
+    )
+
+
+def _innermost(p: Plan, numerics: Numerics) -> tuple[Stmt, ...]:
     """The call, with the output's initialisation before it and its epilogue after it."""
     nest = p.nest
     operands = tuple(tile(p, use, i) for i, use in enumerate(nest.uses))
@@ -96,7 +117,10 @@ def _innermost(p: Plan, dtype: str) -> tuple[Stmt, ...]:
         _check_transfers(p, s, operands)
     attributes = nest.attributes
     if p.vector:
-        attributes = (*attributes, ("vector", p.vector), ("dtype", dtype))
+        attributes = (*attributes, ("vector", p.vector), ("dtype", numerics.sums.name))
+    requantises = _requantises(nest, numerics)
+    if requantises:
+        operands = (replace(operands[0], tensor=f"{operands[0].tensor}_sums"), *operands[1:])
     call = Call(nest.primitive, operands, attributes)
     if not PRIMITIVES[nest.primitive].reads_first:
         return (call,)
@@ -104,9 +128,10 @@ def _innermost(p: Plan, dtype: str) -> tuple[Stmt, ...]:
     reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
     first = all_of(binary("==", a.var, 0) for a in reductions)
     body: tuple[Stmt, ...] = (If(first, (Call("fill", (output,), (("value", 0.0),)),)), call)
-    if nest.epilogue:
+    if nest.epilogue or requantises:
         last = all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions)
-        body = (*body, If(last, (_epilogue(p, output),)))
+        after = _requantised(p, output, numerics) if requantises else _epilogue(p, output)
+        body = (*body, If(last, (after,)))
     return body
 
 
@@ -129,9 +154,25 @@ def _epilogue(p: Plan, output: Tile) -> Call:
     epilogue = p.nest.epilogue
     addend = () if epilogue.addend is None else (tile(p, epilogue.addend, 0),)
     attributes = (("alpha", epilogue.alpha), ("beta", epilogue.beta))
-    letters = "".join(chr(ord("a") + i) for i in range(len(output.roles)))
-    operands = tuple(Tile(t.tensor, t.ranges, letters) for t in (output, *addend))
-    return Call("scale_add", operands, attributes)
+    return Call("scale_add", _elementwise(output, *addend), attributes)
+
+
+def _requantised(p: Plan, sums: Tile, numerics: Numerics) -> Call:
+    """The result of finished sums: shifted, rounded once, saturated or wrapped."""
+    result = replace(sums, tensor=p.nest.output.tensor.name)
+    attributes = (
+        ("shift", numerics.shift),
+        ("rounding", numerics.rounding),
+        ("saturate", int(numerics.saturate)),
+        ("dtype", numerics.sums.name),
+    )
+    return Call("requantise", _elementwise(result, sums), attributes)
+
+
+def _elementwise(*tiles: Tile) -> tuple[Tile, ...]:
+    """The same regions, each dimension an axis of its own."""
+    letters = "".join(chr(ord("a") + i) for i in range(len(tiles[0].roles)))
+    return tuple(Tile(t.tensor, t.ranges, letters) for t in tiles)
 
 
 def _tile(p: Plan, axis: Axis) -> Expr:

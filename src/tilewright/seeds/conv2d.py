@@ -32,7 +32,14 @@ CHANNELS_OUTER = ("group", "channels", "rows", "cols", "batch")
 def images() -> TensorSpec:
     """The input images with their border."""
     return tensor(
-        "x", "input", group=GROUPS, channels=IN_CHANNELS, rows=IN_ROWS, cols=IN_COLS, batch=BATCH
+        "x",
+        "input",
+        operand=0,
+        group=GROUPS,
+        channels=IN_CHANNELS,
+        rows=IN_ROWS,
+        cols=IN_COLS,
+        batch=BATCH,
     )
 
 
@@ -41,6 +48,7 @@ def weights(kernel: tuple[int, int]) -> TensorSpec:
     return tensor(
         "w",
         "constant",
+        operand=1,
         group=GROUPS,
         out_channels=OUT_CHANNELS,
         in_channels=IN_CHANNELS,

@@ -122,7 +122,13 @@ def _pointwise() -> Seed:
     x, w, y = images(), weights((1, 1)), results()
     pixels = BATCH * OUT_ROWS * OUT_COLS
     x_pixels = tensor(
-        "x_pixels", "input", storage="x", group=GROUPS, pixels=pixels, channels=IN_CHANNELS
+        "x_pixels",
+        "input",
+        storage="x",
+        operand=0,
+        group=GROUPS,
+        pixels=pixels,
+        channels=IN_CHANNELS,
     )
     y_pixels = tensor(
         "y_pixels", "output", storage="y", group=GROUPS, pixels=pixels, channels=OUT_CHANNELS

@@ -46,6 +46,7 @@ def _explicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
     columns = tensor(
         "columns",
         "scratch",
+        operand=0,
         group=GROUPS,
         kernel_rows=kernel[0],
         kernel_cols=kernel[1],
@@ -55,12 +56,19 @@ def _explicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
         batch=BATCH,
     )
     column_matrix = tensor(
-        "column_matrix", "scratch", storage="columns", group=GROUPS, depth=depth, pixels=pixels
+        "column_matrix",
+        "scratch",
+        storage="columns",
+        operand=0,
+        group=GROUPS,
+        depth=depth,
+        pixels=pixels,
     )
     weight_matrix = tensor(
         "weight_matrix",
         "scratch",
         storage="w",
+        operand=1,
         group=GROUPS,
         out_channels=OUT_CHANNELS,
         depth=depth,

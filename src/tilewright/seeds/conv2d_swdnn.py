@@ -103,6 +103,7 @@ def _in_fours(name: str, kind: TensorKind, channels: Expr, rows: Expr, cols: Exp
     return tensor(
         name,
         kind,
+        operand=0 if kind == "input" else None,
         group=GROUPS,
         channels=channels,
         rows=rows,

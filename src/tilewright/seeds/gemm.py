@@ -41,10 +41,10 @@ def gemm_seed(
 ) -> Seed:
     """The seed called `name` of products whose B is an input, or a constant."""
     row, col, depth = axis("row", M), axis("col", N), axis("depth", K)
-    a = tensor("a", "input", rows=M, depth=K)
-    b = tensor("b", b_kind, depth=K, cols=N)
+    a = tensor("a", "input", operand=0, rows=M, depth=K)
+    b = tensor("b", b_kind, operand=1, depth=K, cols=N)
     c = tensor("c", "output", rows=M, cols=N)
-    addend = tensor("addend", "input", rows=M, cols=N)
+    addend = tensor("addend", "input", operand=2, rows=M, cols=N)
     epilogue = None
     if (alpha, beta) != (1.0, 0.0):
         epilogue = Epilogue(alpha, beta, addend.at(rows=row, cols=col) if beta else None)

@@ -62,10 +62,14 @@ def _padded(
 ) -> Seed:
     pairs = zip((M, N, K), padding, uneven, strict=True)
     m, n, k = (round_up(e, unit) if pad else e for e, unit, pad in pairs)
-    a, b = tensor("a", "input", rows=M, depth=K), tensor("b", "input", depth=K, cols=N)
+    a = tensor("a", "input", operand=0, rows=M, depth=K)
+    b = tensor("b", "input", operand=1, depth=K, cols=N)
     c = tensor("c", "output", rows=M, cols=N)
-    wide_a = tensor("padded_a", "scratch", rows=m, depth=k) if uneven[0] or uneven[2] else a
-    wide_b = tensor("padded_b", "scratch", depth=k, cols=n) if uneven[2] or uneven[1] else b
+    wide_a, wide_b = a, b
+    if uneven[0] or uneven[2]:
+        wide_a = tensor("padded_a", "scratch", operand=0, rows=m, depth=k)
+    if uneven[2] or uneven[1]:
+        wide_b = tensor("padded_b", "scratch", operand=1, depth=k, cols=n)
     wide_c = tensor("padded_c", "scratch", rows=m, cols=n) if uneven[0] or uneven[1] else c
     row, col, depth = axis("row", m), axis("col", n), axis("depth", k)
     product = nest(

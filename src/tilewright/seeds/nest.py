@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.common.dtypes import DType
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import Expr, IntLike, Var, expr, free_vars
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import Attribute, TensorKind
 from tilewright.ir.primitives import PRIMITIVES
+from tilewright.ops.numerics import Numerics
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,33 @@ def axis(name: str, extent: IntLike, *, inner: bool = False) -> Axis:
 class TensorSpec:
     """A tensor of the seed: named dimensions with extents, in logical order (a layout reorders
     them).
+
+    It holds elements of the operand with that number, or of the result.
     """
 
     name: str
     kind: TensorKind
     dims: tuple[tuple[str, Expr], ...]
     storage: str = ""
+    operand: int | None = None
 
     def __post_init__(self) -> None:
         check_name("tensor", self.name)
         for name, _ in self.dims:
             check_name("dimension", name)
+
+    def element_type(self, numerics: Numerics) -> DType:
+        """That of its elements; ScheduleError where it would have to say whose they are."""
+        if numerics.is_float:
+            return numerics.sums
+        if self.operand is not None:
+            return numerics.operands[self.operand]
+        if self.kind in ("input", "constant"):
+            raise ScheduleError(
+                f"tensor {self.name!r} does not say which operand's element type it has",
+                fix=f"tensor({self.name!r}, {self.kind!r}, operand=0, ...)",
+            )
+        return numerics.result
 
     def at(self, **indices: Axis | IntLike) -> Use:
         """The element touched by one iteration, one index per dimension."""
@@ -71,9 +89,16 @@ def _index(value: Axis | IntLike) -> Expr:
     return value.var if isinstance(value, Axis) else expr(value)
 
 
-def tensor(name: str, kind: TensorKind, *, storage: str = "", **dims: IntLike) -> TensorSpec:
-    """Declare a tensor by its dimensions."""
-    return TensorSpec(name, kind, tuple((d, expr(e)) for d, e in dims.items()), storage)
+def tensor(
+    name: str,
+    kind: TensorKind,
+    *,
+    storage: str = "",
+    operand: int | None = None,
+    **dims: IntLike,
+) -> TensorSpec:
+    """Declare a tensor by its dimensions; see `TensorSpec`."""
+    return TensorSpec(name, kind, tuple((d, expr(e)) for d, e in dims.items()), storage, operand)
 
 
 @dataclass(frozen=True)

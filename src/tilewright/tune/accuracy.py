@@ -13,7 +13,6 @@ from math import prod, sqrt
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -27,8 +26,10 @@ _DIRECT_PER_TERM = 0.53
 
 
 def expected_error(op: Op, seed: Seed) -> float:
-    """The largest deviation to expect, as a fraction of the largest result."""
-    unit = float(np.finfo(dtype(op.dtype).numpy).eps) / 2
+    """The largest deviation to expect, as a fraction of the largest result; none of integers."""
+    if not op.numerics.is_float:
+        return 0.0
+    unit = float(np.finfo(op.numerics.sums.numpy).eps) / 2
     return _LARGEST * unit * _roundings(op, seed)
 
 

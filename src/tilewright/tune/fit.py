@@ -12,7 +12,6 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ScheduleError, TilewrightError
 from tilewright.common.expr import evaluate, product
 from tilewright.cost.buffers import scratchpad_bytes
@@ -55,7 +54,7 @@ def main_memory_bytes(op: Op, seed: Seed) -> int:
 
 def _tensor_bytes(op: Op, seed: Seed, tensor: TensorSpec) -> int:
     elements = evaluate(product(extent for _, extent in tensor.dims), bindings(op, seed)[0])
-    return int(elements) * dtype(op.dtype).size_bytes
+    return int(elements) * tensor.element_type(op.numerics).size_bytes
 
 
 def mesh_values(machine: Machine) -> dict[str, int]:
@@ -132,7 +131,7 @@ def _smallest_whole(op: Op, seed: Seed, machine: Machine) -> _Need | None:
 def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Need | None:
     """The smallest candidate of a structure, with one copy of each buffer."""
     values = bindings(op, seed)[0]
-    grid = factor_grid(structure, values, blocks_of(machine, op.dtype))
+    grid = factor_grid(structure, values, blocks_of(machine, op.numerics.sums.name))
     if grid.tile_count == 0:
         return None
     if not structure.staged.buffers:

@@ -270,7 +270,7 @@ def _price(
     seed: Seed,
 ) -> list[_Priced]:
     """Price the grids of all operators and sizes of blocks in one walk."""
-    blocks = blocks_of(machine, cases[0][0].dtype)
+    blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
     values = [{**parameters(op), **sizes} for op, sizes in cases]
     grids = [factor_grid(structure, v, blocks) for v in values]
     counts = [g.tile_count for g in grids]
