@@ -1,18 +1,17 @@
 """Ways to compute an operator as tensorised loop nests, each with the space of its schedules
 (swATOP 3, 4.2).
 
-Importing the package registers the seeds that ship with it.
+Importing the package registers the seeds of every machine; those that packages bring under the
+entry-point group `tilewright.seeds` are loaded when an operator is looked up.
 """
 
 from tilewright.seeds import (
     conv2d_direct,
     conv2d_explicit,
     conv2d_implicit,
-    conv2d_swdnn,
     conv2d_winograd,
     conv2d_winograd_blocks,
     gemm,
-    gemm_padded,
     gemm_prepacked,
 )
 from tilewright.seeds.space import Seed, Space, seed, seeds_for
@@ -23,11 +22,9 @@ __all__ = [
     "conv2d_direct",
     "conv2d_explicit",
     "conv2d_implicit",
-    "conv2d_swdnn",
     "conv2d_winograd",
     "conv2d_winograd_blocks",
     "gemm",
-    "gemm_padded",
     "gemm_prepacked",
     "seed",
     "seeds_for",

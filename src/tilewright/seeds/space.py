@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, combinations, product
 from typing import Any, Protocol
 
 from tilewright.common.errors import ScheduleError
+from tilewright.common.plugins import registered
 from tilewright.ops import Op
 from tilewright.seeds.nest import Axis, Nest, TensorSpec
 from tilewright.seeds.steps import (
@@ -234,6 +236,8 @@ class Family:
     restore: Callable[[Any, Any], Any]
 
 
+GROUP = "tilewright.seeds"
+"""The entry points that name modules with seeds."""
 FAMILIES: dict[str, Family] = {}
 _RULES: dict[tuple[str, str], SeedRule] = {}
 _ADDRESSED: dict[tuple[str, str], SeedRule] = {}
@@ -287,12 +291,20 @@ def users_own() -> bool:
     return any(getattr(rule, "__module__", "").partition(".")[0] != package for rule in rules)
 
 
+@cache
+def _load_registered() -> None:
+    """Import the modules that packages register: each registers its seeds."""
+    for entry in registered(GROUP, "seed module").values():
+        entry.load()
+
+
 def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> list[Seed]:
     """Every registered way to compute `op` but the baselines, or the one named `only`.
 
     `addressed`: on a machine whose cores address main memory.
     """
     family(op.kind)
+    _load_registered()
     rules = _RULES | (_ADDRESSED if addressed else {})
     names = [name for kind, name in rules if kind == op.kind]
     if only is not None and only not in names:

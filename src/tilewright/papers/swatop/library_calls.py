@@ -1,7 +1,7 @@
 """Convolutions as hand-made code computes them: transforms around calls of a matrix library.
 
 In: convolutions, an algorithm, a machine. Out: an `Outcome` each. The library is that of Table 2
-(`seeds.gemm_padded`): one schedule for all sizes, copies of operands that are no whole multiples,
+(`papers.swatop.seeds`): one schedule for all sizes, copies of operands that are no whole multiples,
 every product a call of its own. The transforms around it have their best schedules, for no fixed
 ones are published: better than hand-made code, so that the comparison favours it.
 """

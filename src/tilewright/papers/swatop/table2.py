@@ -41,7 +41,7 @@ def run(lab: Lab) -> Result:
         summary=summary,
         notes=(
             f"published: {table.source}",
-            f"on {on.described()}, double precision, four groups; seeds.gemm_padded describes the"
+            f"on {on.described()}, double precision, four groups; papers.swatop.seeds describes the"
             f" {LIBRARY}: its blocks are the best for large squares",
         ),
     )

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.machine import load_machine
 from tilewright.ops import Gemm, gemm
-from tilewright.seeds.gemm_padded import LIBRARY_BLOCK
+from tilewright.papers.swatop.seeds import LIBRARY_BLOCK
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import choose

@@ -6,7 +6,7 @@ images and some output columns, images stored in fours so that a core's four ima
 are one vector. `swdnn_batch` is Algorithm 2: all images at once, a loop over input columns inside a
 block of output columns. Each comes as printed and with a transfer promoted: in Algorithm 1 the
 input columns of a whole kernel row, in Algorithm 2 the weights of a whole kernel row. Block sizes
-are factors: `papers.plans.swdnn` binds them by the paper's rule.
+are factors: `papers.swdnn.fixed_plans` binds them by the paper's rule.
 
 Where swDNN takes only multiples (of 32 images, of 4 output columns), columns are padded here as in
 any other schedule; images are not: other batches have no such plan.
