@@ -42,7 +42,7 @@ def test_restrictions() -> None:
         (
             [PRODUCT, CONV],
             {"algorithm": "implict"},
-            "gemm has no algorithm 'implict'; choose one of gemm, padded, library, prepacked",
+            "gemm has no algorithm 'implict'; choose one of gemm, prepacked, padded, library",
         ),
         (
             [WIDE],

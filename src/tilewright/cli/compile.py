@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
-from tilewright.cli.run_network import write_network
-from tilewright.cli.workload import read_workload
-from tilewright.codegen.artifact import LOADS
-from tilewright.codegen.folder import require_replaceable
-from tilewright.compiler.settings import Check
+
+if TYPE_CHECKING:
+    from tilewright.compiler.settings import Check
 
 WorkloadName = Annotated[
     str,
@@ -76,6 +74,12 @@ def compile_command(
     output: OutputOptions,
 ) -> None:
     """Choose the best schedule of every layer; generate, time and report its code."""
+    # Help needs none of these, which bring NumPy with them.
+    from tilewright.cli.run_network import write_network
+    from tilewright.cli.workload import read_workload
+    from tilewright.codegen.artifact import LOADS
+    from tilewright.codegen.folder import require_replaceable
+
     target, check, schedule = machine.load(), options.which, _schedule(network, options)
     native = LOADS.of(target) is not None
     if native and network not in _OPERATORS:

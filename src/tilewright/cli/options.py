@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.output import UsageProblem
-from tilewright.ir.nodes import MOST_THREADS
+from tilewright.common.limits import MOST_THREADS
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 
 _MOST = 2**31 - 1

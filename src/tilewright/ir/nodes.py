@@ -25,9 +25,6 @@ Attribute: TypeAlias = "str | int | float"
 
 _ONE = Const(1)
 
-MOST_THREADS = 1024
-"""Among which a loop may be divided."""
-
 CORE_SYMBOLS = ("rid", "cid")
 MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
 

@@ -15,9 +15,9 @@ from typing import get_args
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
+from tilewright.common.limits import MOST_THREADS
 from tilewright.ir.names import STATEMENT_WORDS, check_name
 from tilewright.ir.nodes import (
-    MOST_THREADS,
     Barrier,
     Buffer,
     Call,
