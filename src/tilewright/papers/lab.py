@@ -9,6 +9,7 @@ change the result, so a result of other code is never used.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from tilewright.common.digest import PACKAGE, digest, digest_of_files, files_below
+from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.common.errors import TilewrightError
 from tilewright.papers.model import ExperimentError
 from tilewright.papers.published import Published, read_published, read_table
@@ -202,8 +203,9 @@ def sources_digest(module: str) -> str:
     imports, so that a change of one experiment leaves the results of the others.
     """
     apart = (*_VIEWS, "papers")
-    below = (p for p in files_below(PACKAGE) if p.relative_to(PACKAGE).parts[0] not in apart)
-    return digest_of_files({*below, *_reached(module)}, PACKAGE)
+    below = (name for name in names_below(PACKAGE) if name.partition(os.sep)[0] not in apart)
+    reached = (str(path.relative_to(PACKAGE)) for path in _reached(module))
+    return digest_of_files(PACKAGE, (*below, *reached))
 
 
 def _reached(module: str) -> set[Path]:
