@@ -87,6 +87,11 @@ class TestEntries:
         found = [CACHE.value(KEY, dict[str, int], compute) for _ in range(2)]
         assert (found, calls) == ([{"cycles": 17}] * 2, [1])
 
+    def test_a_value_of_another_form_is_computed_again(self):
+        CACHE.remember(KEY, b'"seventeen"')
+        assert CACHE.value(KEY, int, lambda: 17) == 17
+        assert CACHE.recall(KEY) == b"17"
+
     def test_a_forgotten_entry_is_made_again(self):
         made(text="before")
         CACHE.forget(KEY)

@@ -93,6 +93,7 @@ class Cache:
         if content is not None:
             with suppress(msgspec.MsgspecError):
                 return msgspec.json.decode(content, type=kind)
+            self.forget(key)
         found = compute()
         self.remember(key, msgspec.json.encode(found))
         return found
