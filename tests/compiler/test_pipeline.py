@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import CapacityError, GraphError, ScheduleError, ShapeError
-from tilewright.compiler.analysis import changed
 from tilewright.compiler.entry import compile, load
 from tilewright.compiler.pipeline import compile_layers, with_option
 from tilewright.compiler.settings import Settings
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
+from tilewright.machine.build import changed
 from tilewright.ops import conv2d, gemm
 
 ONE_GROUP = load_machine("sw26010_cg")

@@ -15,6 +15,7 @@ from tilewright.ir.nodes import Call, Program
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate, walk
 from tilewright.machine import load_machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.kernel.level import simulate
 
 CG = load_machine("sw26010_cg")
@@ -157,7 +158,7 @@ def test_the_bound_is_that_of_the_least_share_and_its_square():
 
 
 def test_execution_efficiency_is_that_of_the_primitives_cycles():
-    timing = CG.primitives.gemm.f64
+    timing = CG.section(GemmPrimitive).f64
     blocks = 64 // 16 * 16 // 4
     cycles = timing.call_cycles + 4 * timing.row_cycles
     cycles += blocks * 8 * (16 * timing.cycles_per_k + timing.block_cycles)

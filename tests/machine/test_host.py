@@ -4,11 +4,12 @@ import pytest
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import load_machine
+from tilewright.machine.sections import Caches
 
 
 def test_it_has_caches_and_no_engine_of_its_own():
     machine = load_machine("host")
-    assert machine.memory.caches is not None
+    assert machine.find_section(Caches) is not None
     assert machine.dma.synchronous
     assert machine.dma.limits is None
     assert machine.core.instruction_table is None
@@ -25,13 +26,13 @@ def test_single_precision_has_twice_the_lanes_and_twice_the_peak():
 
 def test_other_machines_have_one_peak_and_one_width():
     machine = load_machine("sw26010")
-    assert machine.memory.caches is None
+    assert machine.find_section(Caches) is None
     assert machine.core.lanes("f32") == machine.core.lanes("f64") == 4
     assert machine.peak_flops_of("f32") == machine.peak_flops
 
 
 def test_caches_come_nearest_first():
-    caches = load_machine("host").memory.caches
+    caches = load_machine("host").find_section(Caches)
     assert caches is not None
     sizes = [cache.capacity_bytes for cache in caches.levels]
     assert sizes == sorted(sizes)

@@ -1,13 +1,17 @@
 """Machine files: what is shipped, bases, overrides, and each refusal as a whole message."""
 
+import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, list_machines, load_machine
+from tilewright.machine.build import stored_machine
 from tilewright.machine.family import machine_files
+from tilewright.machine.model import document_of
 
 SHIPPED = machine_files()["sw26010"][1].read_text()
 
@@ -353,3 +357,39 @@ def test_an_override_is_checked_like_a_file():
     assert refusal("sw26010", {"memory.spm.capacity_bytes": "0"}) == (
         "sw26010.toml: memory.spm.capacity_bytes: expected an integer >= 1, found 0"
     )
+
+
+# --- stored machines -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", sorted((Path(__file__).parent / "stored").glob("*.json")))
+def test_a_machine_that_an_older_version_stored_is_read_as_the_same_machine(file):
+    stored = stored_machine(json.loads(file.read_text()))
+    assert describe(stored) == describe(load_machine(file.stem))
+    assert stored.content_hash() == load_machine(file.stem).content_hash()
+
+
+@pytest.mark.parametrize("name", list_machines())
+def test_a_stored_machine_is_the_machine(name):
+    machine = load_machine(name)
+    assert stored_machine(json.loads(msgspec.json.encode(document_of(machine)))) == machine
+
+
+def test_longer_spellings_are_the_same_keys(tmp_path):
+    path = write(
+        tmp_path,
+        "long.toml",
+        'base = "sw26010"\n[engines.dma]\nlatency_cycles = 10\n'
+        "[core.arithmetic.f64]\nflops_per_cycle = 4\n[core.arithmetic.f32]\nvector_lanes = 4\n"
+        'flops_per_cycle = 16\n[sources]\n"engines.dma.latency_cycles" = "a guess"\n'
+        '"core.arithmetic.f64.flops_per_cycle" = "a guess"\n'
+        '"core.arithmetic.f32.vector_lanes" = "a guess"\n'
+        '"core.f32.flops_per_cycle" = "a guess"\n',
+    )
+    machine = load_machine(path, {"engines.dma.issue_cycles": "7"})
+    assert (machine.dma.latency_cycles, machine.dma.issue_cycles) == (10, 7)
+    assert machine.core.flops_per_cycle == 4
+    assert machine.core.peak_flops_per_cycle("f32") == 16
+    shown = {key: source for key, _, source in describe(machine)}
+    assert shown["dma.latency_cycles"] == shown["core.f32.vector_lanes"] == "a guess"
+    assert shown["dma.issue_cycles"] == "set by the user"

@@ -195,7 +195,7 @@ class Case:
     candidate: Candidate
 
     def __repr__(self) -> str:
-        mesh, spm = self.machine.mesh, self.machine.memory.spm.capacity_bytes
+        mesh, spm = self.machine.mesh, self.machine.spm.capacity_bytes
         head = f"{self.candidate.op} on {mesh.rows} x {mesh.columns} cores of {spm} bytes"
         return "\n".join([head, *(str(n.schedule) for n in self.candidate.nests)])
 

@@ -15,6 +15,7 @@ from tilewright.common.errors import SimulationError
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.cost.estimate import estimate
 from tilewright.ir.interpret import interpret
+from tilewright.machine.sections import Caches
 from tilewright.ops import Gemm, Op
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
@@ -32,7 +33,7 @@ def simulated(case: Case, operands: Operands) -> Array:
     candidate = case.candidate
     program = candidate.program(case.machine)
     inputs = program_inputs(candidate.op, candidate.seed, program, operands)
-    if case.machine.memory.caches is not None:
+    if case.machine.find_section(Caches) is not None:
         mesh = (case.machine.mesh.rows, case.machine.mesh.columns)
         outputs = interpret(program, inputs, mesh)
     else:

@@ -9,7 +9,7 @@ from tilewright import ops
 from tilewright.common.cache import contents
 from tilewright.common.errors import ProgramError
 from tilewright.cost.primitives import CALL_COSTS
-from tilewright.machine import load_machine
+from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010 import exact_gemm
@@ -69,7 +69,7 @@ def test_a_machine_is_timed_by_its_own_table(cache):
     cost = exact_gemm_cost(cache)
     default, measured = cost(MACHINE, shape, kind), cost(MEASURED, shape, kind)
     assert [(kept.kind, kept.entries) for kept in contents()] == [("gemm-cycles", 2)]
-    switches = 2 * 8 * MEASURED.primitives.gemm.switch_cycles
+    switches = 2 * 8 * MEASURED.section(GemmPrimitive).switch_cycles
     steps = 2 * 8
     assert measured - switches >= default + 6 * steps
 

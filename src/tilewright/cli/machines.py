@@ -85,7 +85,7 @@ def _line(machine: Machine) -> MachineLine:
         machine.groups.count,
         machine.groups.count * machine.cores,
         machine.peak_flops / 1e9,
-        machine.memory.spm.capacity_bytes,
+        machine.spm.capacity_bytes,
     )
 
 

@@ -8,14 +8,13 @@ engine's peak (roofline); the changes are simulated on a machine with that one n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from tilewright.compiler.account import Account
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.machine.build import changed
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.view import Change, Explanation, LayerResult, Rejected
@@ -182,24 +181,11 @@ def changes_that_help(
         Change(_settings(s), simulate(program, changed(machine, s)).cycles, retuned=False)
         for s in same_schedule
     ]
-    larger = {"memory.spm.capacity_bytes": 2 * machine.memory.spm.capacity_bytes}
+    larger = {"memory.spm.capacity_bytes": 2 * machine.spm.capacity_bytes}
     roomy = changed(machine, {**larger, "groups.count": 1})
     (choice,) = choose([piece], roomy, algorithm=algorithm, keep=1)
     cycles = simulate(choice.best.candidate.program(roomy), roomy).cycles
     return (*found, Change(_settings(larger), cycles, retuned=True))
-
-
-def changed(machine: Machine, settings: Mapping[str, Any]) -> Machine:
-    """`machine` with the numbers at dotted paths replaced."""
-    for path, value in settings.items():
-        machine = _replaced(machine, path.split("."), value)
-    return machine
-
-
-def _replaced(part: Any, path: Sequence[str], value: Any) -> Any:
-    first, *rest = path
-    inner = _replaced(getattr(part, first), rest, value) if rest else value
-    return msgspec.structs.replace(part, **{first: inner})
 
 
 def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tilewright.codegen.artifact import Artifact, write_artifact
 from tilewright.codegen.folder import (
@@ -32,7 +32,8 @@ from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
-from tilewright.machine.check import check_machine
+from tilewright.machine.build import stored_machine
+from tilewright.machine.model import document_of
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.partition import Partition
 from tilewright.report.view import Explanation, NetworkResult
@@ -58,10 +59,15 @@ class StoredKernel(Struct, frozen=True):
     format: str
     version: str
     op: dict[str, Any]
-    machine: Machine
+    description: dict[str, Any] = field(name="machine")
     pieces: tuple[StoredPiece, ...]
     files: tuple[str, ...]
     explanation: Explanation
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the kernel was generated for."""
+        return stored_machine(self.description)
 
 
 class StoredNetwork(Struct, frozen=True):
@@ -69,9 +75,14 @@ class StoredNetwork(Struct, frozen=True):
 
     format: str
     version: str
-    machine: Machine
+    description: dict[str, Any] = field(name="machine")
     folders: dict[str, str]
     result: NetworkResult
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the network was generated for."""
+        return stored_machine(self.description)
 
 
 Stored = TypeVar("Stored", StoredKernel, StoredNetwork)
@@ -94,7 +105,7 @@ def write_kernel(
         _KERNEL_FORMAT,
         tool_version(),
         _op_fields(partition.op),
-        machine,
+        document_of(machine),
         tuple(
             StoredPiece(
                 _op_fields(piece.op), tuple(map(_bounds, piece.operands)), _bounds(piece.result)
@@ -112,7 +123,7 @@ def write_network(
     directory: Path, machine: Machine, folders: dict[str, str], result: NetworkResult
 ) -> None:
     """Write the file that ties the kernel folders of a network together."""
-    stored = StoredNetwork(_NETWORK_FORMAT, tool_version(), machine, folders, result)
+    stored = StoredNetwork(_NETWORK_FORMAT, tool_version(), document_of(machine), folders, result)
     (directory / NETWORK_FILE).write_text(to_json(stored), encoding="utf-8")
 
 
@@ -165,7 +176,7 @@ def _read(path: Path, kind: type[Stored], expected: str) -> Stored:
         raise ArtifactError(f"is not what tilewright writes: {error}", where=str(path)) from None
     if value.format != expected:
         raise ArtifactError(f"has format {value.format!r}, expected {expected!r}", where=str(path))
-    check_machine(str(path), value.machine)
+    stored_machine(value.description, str(path))
     _check_texts(msgspec.to_builtins(value), str(path))
     return value
 

@@ -17,6 +17,7 @@ from tilewright.ir.nodes import Attribute
 from tilewright.ir.shared_sums import shared_sums
 from tilewright.ir.winograd import Matrix, transforms_of
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches, GemmPrimitive, VectorPrimitive
 
 Dims = Mapping[str, Value]
 Attributes = Mapping[str, Attribute]
@@ -35,7 +36,7 @@ def _gemm_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
     """swATOP Eq. 2 in the form that follows the code: call + rows + blocks x mesh steps x (k x rate
     + per block), and packing where the call has a workspace to pack its vector operand into.
     """
-    gemm = machine.primitives.gemm
+    gemm = machine.section(GemmPrimitive)
     timing = gemm.timing(_dtype(attributes))
     vector = attributes.get("vector", "m")
     if vector not in ("m", "n"):
@@ -65,7 +66,7 @@ def _partial_gemm_cycles(
     holds a loaded block beside the broadcast elements in work and the next ones, nothing is lost
     within a block.
     """
-    gemm, kind = machine.primitives.gemm, _dtype(attributes)
+    gemm, kind = machine.section(GemmPrimitive), _dtype(attributes)
     timing, lanes = gemm.timing(kind), machine.core.lanes(kind)
     rows = _ceil_div(width, lanes * gemm.register_block_vectors)
     columns = _ceil_div(scalars, gemm.register_block_scalars)
@@ -73,9 +74,10 @@ def _partial_gemm_cycles(
     products = k * scalars * _ceil_div(width, lanes) * (timing.cycles_per_k / full)
     blocks = rows * columns * (timing.block_cycles + gemm.switch_cycles)
     fixed = timing.call_cycles + rows * timing.row_cycles + blocks
-    if machine.memory.caches is None:
+    caches = machine.find_section(Caches)
+    if caches is None:
         return fixed + products
-    l1, size = machine.memory.caches.l1, dtype(kind).size_bytes
+    l1, size = caches.l1, dtype(kind).size_bytes
     if attributes.get("packed"):
         near = (lanes * gemm.register_block_vectors + 2 * gemm.register_block_scalars) * k * size
         ideal = 2 * lanes * full / machine.core.peak_flops_per_cycle(kind)
@@ -107,9 +109,9 @@ def _loop_cycles(
     The compiled loop does not overlap its two pipelines, which is the pessimistic reading of swDNN
     section VI. Cores with caches run out of order: the pipeline with more to do hides the other.
     """
-    vector = machine.primitives.vector
+    vector = machine.section(VectorPrimitive)
     pipelines = memory * vector.load_cycles, arithmetic * vector.arithmetic_cycles
-    together = machine.memory.caches is not None
+    together = machine.find_section(Caches) is not None
     busy = np.maximum(*pipelines) if together else pipelines[0] + pipelines[1]
     return vectors * (busy + vector.loop_cycles)
 
@@ -142,7 +144,7 @@ def _repack_cycles(machine: Machine, dims: Dims, attributes: Attributes) -> Valu
     """Load the vectors of the old tile, store those of the new one (zeros where it grows)."""
     loads = _vectors(machine, dims["source_elements"], dims["source_run"], attributes)
     stores = _vectors(machine, dims["elements"], dims["run"], attributes)
-    vector = machine.primitives.vector
+    vector = machine.section(VectorPrimitive)
     return (loads + stores) * vector.load_cycles + stores * vector.loop_cycles
 
 
@@ -159,7 +161,7 @@ def matrix_operations(matrix: Matrix) -> int:
 
 def _operations(machine: Machine, matrix: Matrix) -> int:
     """Those of the code for the machine: where it has caches, transforms share sums."""
-    if machine.memory.caches is None:
+    if machine.find_section(Caches) is None:
         return matrix_operations(matrix)
     return sum(one.operations for one in shared_sums(matrix))
 

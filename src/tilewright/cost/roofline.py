@@ -22,6 +22,7 @@ from tilewright.cost.timing import matrix_flops, moved_bytes, transfer_cycles
 from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive, VectorPrimitive
 
 MEMORY, REGISTERS, DIRECT = "main <-> scratchpad", "scratchpad <-> registers", "main <-> registers"
 _VECTORS_PER_MULTIPLY_ADD = 3
@@ -192,11 +193,13 @@ def _register_streams(
         if group.stmt.primitive == "gemm":
             blocks = group.count * machine.cores * machine.mesh.columns
             blocks *= _blocks(group, machine, work.lanes)
-            gemm = machine.primitives.gemm
+            gemm = machine.section(GemmPrimitive)
             height, width = gemm.register_block_vectors, gemm.register_block_scalars
             factors += blocks * group.dims["k"] * (height + width) * work.vector_bytes
             results += blocks * 2 * height * width * work.vector_bytes
-    loads_per_second = machine.cores * machine.clock_hz / machine.primitives.vector.load_cycles
+    loads_per_second = (
+        machine.cores * machine.clock_hz / machine.section(VectorPrimitive).load_cycles
+    )
     rate = loads_per_second * work.vector_bytes
     return (
         work.stream("factors", factors, factors / rate),
@@ -206,7 +209,7 @@ def _register_streams(
 
 def _blocks(group: CallGroup, machine: Machine, lanes: int) -> int:
     """Register blocks of one core's part."""
-    gemm = machine.primitives.gemm
+    gemm = machine.section(GemmPrimitive)
     by = str(group.stmt.attribute("vector", "m"))
     along, across = group.dims[by], group.dims["n" if by == "m" else "m"]
     rows = -(-along // (lanes * gemm.register_block_vectors))
@@ -217,4 +220,4 @@ def _direct_stream(work: _Work, machine: Machine) -> Stream:
     """Every multiply-add fetches its factors and its sum from main memory."""
     multiply_adds = work.flops // (2 * work.lanes)
     size = multiply_adds * _VECTORS_PER_MULTIPLY_ADD * work.vector_bytes
-    return work.stream("multiply-adds", size, size / machine.memory.main.direct_bytes_per_second)
+    return work.stream("multiply-adds", size, size / machine.direct_bytes_per_second)

@@ -10,18 +10,18 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from types import UnionType
-from typing import cast, get_args
 
 import msgspec
 
+from tilewright.common.dtypes import KNOWN_NAMES, dtype_or_none
 from tilewright.common.errors import MachineError
+from tilewright.machine.keys import Tree, document_key
 from tilewright.machine.model import Leaf, Machine, leaves
-
-Tree = Mapping[str, object]
+from tilewright.machine.parts import ROLES, Direction
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What may name a machine, a target or a table: names are keys and never paths."""
+NAMED = "a name of letters, digits, - and _"
 
 LONGEST_DESCRIPTION = 200
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-12, 1e15
@@ -40,23 +40,30 @@ _TYPE_WORDS = {
 }
 
 
-def refuse(where: str, error: msgspec.ValidationError, tree: Tree) -> MachineError:
-    """Word a failed conversion of `tree` as file, key, expectation and finding."""
+def refuse(
+    where: str, error: msgspec.ValidationError, table: Tree, path: str, known: Iterable[str]
+) -> MachineError:
+    """Word a failed conversion of the `table` at `path` as file, key, expectation and finding.
+
+    `known` are the keys that it may have.
+    """
     match = _AT_PATH.match(str(error))
-    what, path = (match["what"], match["path"]) if match else (str(error), "")
+    what, name = (match["what"], match["path"]) if match else (str(error), "")
     if unknown := _UNKNOWN.match(what):
-        return unknown_key(where, _join(path, unknown["key"]), keys_of_struct(path))
+        return unknown_key(where, document_key(_join(path, unknown["key"])), known)
     if missing := _MISSING.match(what):
-        return MachineError(
-            f"{_join(path, missing['key'])} is missing",
-            where=where,
-            fix="give it, and its source under [sources]",
-        )
+        return missing_key(where, document_key(_join(path, missing["key"])))
     expected = _EXPECTED.match(what)
     wanted = _in_words(expected["what"]) if expected else what
-    return MachineError(
-        f"{path}: expected {wanted}, found {shown(value_at(tree, path))}", where=where
-    )
+    found = shown(table.get(name.partition("[")[0]))
+    key = document_key(_join(path, name))
+    return MachineError(f"{key}: expected {wanted}, found {found}", where=where)
+
+
+def missing_key(where: str, path: str) -> MachineError:
+    """Refuse a description without the key at `path`."""
+    fix = "give it, and its source under [sources]"
+    return MachineError(f"{path} is missing", where=where, fix=fix)
 
 
 def unknown_key(where: str, path: str, known: Iterable[str]) -> MachineError:
@@ -77,26 +84,71 @@ def unknown_key(where: str, path: str, known: Iterable[str]) -> MachineError:
 def check_machine(where: str, machine: Machine) -> None:
     """Raise MachineError at the first contradiction between the numbers of `machine`."""
     for path, value in leaves(machine):
+        if not all(NAME.fullmatch(name) for name in path.split(".")):
+            raise MachineError(f"{shown(path)}: expected {NAMED} for each table", where=where)
         wanted = _wanted(path, value)
         if wanted:
             raise MachineError(f"{path}: expected {wanted}, found {shown(value)}", where=where)
-    spm = machine.memory.spm
-    if spm.reserved_bytes >= spm.capacity_bytes:
-        raise MachineError(
-            f"memory.spm.reserved_bytes: expected less than memory.spm.capacity_bytes = "
-            f"{spm.capacity_bytes}, found {spm.reserved_bytes}",
-            where=where,
-        )
-    for path, number in _powers_of_two(machine):
-        if number & (number - 1):
-            raise MachineError(f"{path}: expected a power of two, found {number}", where=where)
-    _check_lanes(where, machine)
-    if machine.primitives.gemm.partial_blocks and machine.cores > 1:
-        raise MachineError(
-            f"primitives.gemm.partial_blocks: expected a mesh of one core, found "
-            f"{machine.mesh.rows} x {machine.mesh.columns}",
-            where=where,
-        )
+    for problem in _problems(machine):
+        raise MachineError(problem, where=where)
+
+
+def _problems(machine: Machine) -> Iterator[str]:
+    """Contradictions, each as key, expectation and finding."""
+    for name, space in machine.memory.items():
+        path = f"memory.{name}"
+        if space.reserved_bytes >= space.capacity_bytes:
+            yield (
+                f"{path}.reserved_bytes: expected less than {path}.capacity_bytes = "
+                f"{space.capacity_bytes}, found {space.reserved_bytes}"
+            )
+        yield from _power_of_two(f"{path}.alignment_bytes", space.alignment_bytes)
+    for name, engine in machine.engines.items():
+        path = document_key(f"engines.{name}")
+        yield from _power_of_two(f"{path}.transaction_bytes", engine.transaction_bytes)
+        for way, direction in engine.directions.items():
+            yield from _direction_problems(f"{path}.{way}", direction, machine)
+    yield from _arithmetic_problems(machine)
+    for section in machine.sections:
+        if problem := section.problem(machine):
+            yield problem
+
+
+def _power_of_two(path: str, number: int) -> Iterator[str]:
+    if number & (number - 1):
+        yield f"{path}: expected a power of two, found {number}"
+
+
+def _direction_problems(path: str, direction: Direction, machine: Machine) -> Iterator[str]:
+    for key, name in (("reads", direction.reads), ("writes", direction.writes)):
+        if name not in machine.memory:
+            known = ", ".join(machine.memory)
+            yield f"{path}.{key}: expected one of the memories {known}, found {shown(name)}"
+    if direction.bytes_per_cycle is not None:
+        peak = direction.bytes_per_cycle * direction.channels * machine.clock_hz
+        if direction.peak_bytes_per_second != peak:
+            yield (
+                f"{path}.bytes_per_cycle: expected it or {path}.peak_bytes_per_second, found both"
+            )
+
+
+def _arithmetic_problems(machine: Machine) -> Iterator[str]:
+    """Types that nobody knows, and memories that hold what the cores do not compute with."""
+    rates = machine.core.arithmetic
+    if not rates:
+        yield "core.arithmetic: expected the rates of at least one element type, found none"
+    for name, rate in rates.items():
+        path = document_key(f"core.arithmetic.{name}")
+        if rate.element_bytes is None and dtype_or_none(name) is None:
+            yield f"{path}.element_bytes: expected a number for a type that is not {KNOWN_NAMES}"
+        if rate.sums is not None and rate.sums not in rates and dtype_or_none(rate.sums) is None:
+            yield f"{path}.sums: expected one of {KNOWN_NAMES}, found {shown(rate.sums)}"
+    for name, space in machine.memory.items():
+        for held in space.holds:
+            if held not in ROLES:
+                yield (
+                    f"memory.{name}.holds: expected some of {', '.join(ROLES)}, found {shown(held)}"
+                )
 
 
 def _wanted(path: str, value: Leaf) -> str:
@@ -105,8 +157,12 @@ def _wanted(path: str, value: Leaf) -> str:
         case str() if path == "description":
             is_line = value.isprintable() and len(value) <= LONGEST_DESCRIPTION
             return "" if is_line else f"a line of at most {LONGEST_DESCRIPTION} characters"
+        case str() if not value and path == "target":
+            return ""
         case str():
-            return "" if NAME.fullmatch(value) else "a name of letters, digits, - and _"
+            return "" if NAME.fullmatch(value) else NAMED
+        case tuple():
+            return next(filter(None, (_wanted(path, one) for one in value)), "")
         case float() if not math.isfinite(value):
             return "a finite number"
         case _:
@@ -114,11 +170,11 @@ def _wanted(path: str, value: Leaf) -> str:
             return "" if usual else f"0 or {SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}"
 
 
-def check_sources(where: str, machine: Machine, sources: Mapping[str, object]) -> None:
+def check_sources(where: str, tree: Tree, sources: Mapping[str, object]) -> None:
     """Raise MachineError unless each number has a source text and each source a number."""
-    known = dict(leaves(machine))
+    known = dict(tree_leaves(tree))
     for path, value in known.items():
-        if not isinstance(value, str | bool) and path not in sources:
+        if isinstance(value, int | float) and not isinstance(value, bool) and path not in sources:
             raise MachineError(
                 f"{path} = {value} has no source",
                 where=where,
@@ -135,51 +191,19 @@ def check_sources(where: str, machine: Machine, sources: Mapping[str, object]) -
             )
 
 
-def keys_of_struct(path: str) -> list[str]:
-    """The field names of the part of `Machine` at the dotted `path`, empty where it has none."""
-    part: object = Machine
-    for name in filter(None, path.split(".")):
-        part = _given(next(field.type for field in _fields(part) if field.name == name))
-    return [field.name for field in _fields(part)]
-
-
-def value_at(tree: Tree, path: str) -> object:
-    """The value at the dotted `path` of nested tables."""
-    value: object = tree
-    for name in filter(None, path.split(".")):
-        value = cast(Tree, value)[name]
-    return value
+def tree_leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """The dotted path and value of each leaf of nested tables."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from tree_leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def shown(value: object) -> str:
     """A value for a message: its text, cut to a length that fits a line."""
     text = "a table" if isinstance(value, Mapping) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _given(kind: object) -> object:
-    """The type of an optional part where it is given."""
-    kinds = [one for one in get_args(kind) if one is not type(None)]
-    return kinds[0] if isinstance(kind, UnionType) else kind
-
-
-def _fields(part: object) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(part) if isinstance(part, type) else ()
-
-
-def _powers_of_two(machine: Machine) -> Iterator[tuple[str, int]]:
-    yield "memory.spm.alignment_bytes", machine.memory.spm.alignment_bytes
-    yield "memory.main.alignment_bytes", machine.memory.main.alignment_bytes
-    yield "dma.transaction_bytes", machine.dma.transaction_bytes
-
-
-def _check_lanes(where: str, machine: Machine) -> None:
-    lanes, vector_lanes = machine.primitives.gemm.lanes, machine.core.vector_lanes
-    if lanes != vector_lanes:
-        raise MachineError(
-            f"primitives.gemm.lanes: expected core.vector_lanes = {vector_lanes}, found {lanes}",
-            where=where,
-        )
 
 
 def _join(path: str, key: str) -> str:

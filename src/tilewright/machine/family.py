@@ -50,7 +50,7 @@ class Capability(Generic[T]):
 
     def of(self, machine: Machine) -> T | None:
         """What the machine's family brings, None where it cannot."""
-        return self.of_family(find_family(machine.target))
+        return self.of_family(find_family(machine.target)) if machine.target else None
 
     def required(self, machine: Machine, instead: str = "") -> T:
         """What the machine's family brings; raises ToolError that says who can, and what to do

@@ -15,16 +15,17 @@ from typing import Protocol, cast
 import msgspec
 
 from tilewright.common.errors import MachineError
+from tilewright.machine.build import machine_of
 from tilewright.machine.check import (
     NAME,
-    check_machine,
     check_sources,
-    refuse,
     same_kind,
     shown,
+    tree_leaves,
     unknown_key,
 )
 from tilewright.machine.family import Capability, find_family, machine_files
+from tilewright.machine.keys import document_key, shortened
 from tilewright.machine.model import Leaf, Machine
 
 DEFAULT_MACHINE = "sw26010"
@@ -72,19 +73,16 @@ def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
     tree = _read_with_bases(path, ())
     sources = cast(Table, tree.pop("sources"))
     for key, value in (overrides or {}).items():
-        _override(tree, key, str(value))
-        sources[key] = OVERRIDE_SOURCE
+        short = document_key(key)
+        _override(tree, short, str(value))
+        sources[short] = OVERRIDE_SOURCE
     where = str(path) if "/" in name_or_path or name_or_path.endswith(".toml") else path.name
     return _build(where, tree, sources)
 
 
 def _build(where: str, tree: Table, sources: Table) -> Machine:
-    try:
-        machine = msgspec.convert({**tree, "sources": []}, Machine)
-    except msgspec.ValidationError as error:
-        raise refuse(where, error, tree) from None
-    check_sources(where, machine, sources)
-    check_machine(where, machine)
+    machine = machine_of(tree, where)
+    check_sources(where, tree, sources)
     pairs = tuple(sorted((key, str(text)) for key, text in sources.items()))
     return msgspec.structs.replace(machine, sources=pairs)
 
@@ -114,14 +112,17 @@ def _read(path: Path) -> Table:
 
 
 def _read_with_bases(path: Path, derived: tuple[Path, ...]) -> Table:
-    """The tree of `path` laid over that of its base; `derived` are the files that led here."""
+    """The tree of `path` laid over that of its base, in the short form of keys; `derived` are the
+    files that led here.
+    """
     if path.resolve() in derived:
         chain = " -> ".join(file.stem for file in (*derived, path))
         raise MachineError(f"base: the files build on each other: {chain}", where=path.name)
-    tree = _read(path)
+    tree = shortened(_read(path))
     sources = tree.setdefault("sources", {})
     if not isinstance(sources, dict):
         raise MachineError(f"sources: expected a table, found {shown(sources)}", where=path.name)
+    sources = tree["sources"] = {document_key(key): text for key, text in sources.items()}
     if "base" not in tree:
         return tree
     base_path = _locate_base(path, tree.pop("base"))
@@ -178,7 +179,7 @@ def _override(tree: Table, key: str, text: str) -> None:
     for name in parents:
         table = table.get(name) if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(table.get(last), int | float | str):
-        raise unknown_key("--set", key, sorted(_leaf_paths(tree)))
+        raise unknown_key("--set", key, sorted(key for key, _ in tree_leaves(tree)))
     table[last] = _parse(key, text, table[last])
 
 
@@ -209,13 +210,3 @@ def _number(text: str) -> int | float | None:
             continue
         return number if abs(number) < float("inf") else None
     return None
-
-
-def _leaf_paths(tree: Table, prefix: str = "") -> list[str]:
-    paths: list[str] = []
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            paths += _leaf_paths(value, f"{prefix}{key}.")
-        else:
-            paths.append(f"{prefix}{key}")
-    return paths

@@ -1,31 +1,41 @@
-"""The machine as a value: cores and their mesh, memories, the DMA engine, the primitives.
+"""The machine as a value: cores, their memories, the engines and networks between those.
 
 In: nothing (the loader builds these). Out: `Machine`, which every stage reads and none changes.
-The DMA and primitive models follow swDNN section III (Table II) and swATOP section IV-C.
-Every leaf carries its unit in its name; `Machine.sources` says where each number comes from.
+Every leaf carries its unit in its name; `Machine.sources` says where each number comes from. What
+one family of machines alone understands is a `Section` of that family's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar, cast
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from tilewright.common.digest import digest
+from tilewright.common.errors import MachineError
+from tilewright.machine.keys import PRESUMED, document_key
+from tilewright.machine.parts import (
+    Direction,
+    Engine,
+    Fabric,
+    Issue,
+    MeshExtent,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Scope,
+    Space,
+    Text,
+)
 
-PositiveInt = Annotated[int, Meta(gt=0)]
-MeshExtent = Annotated[int, Meta(gt=0, le=1024)]
-NonNegativeInt = Annotated[int, Meta(ge=0)]
-PositiveFloat = Annotated[float, Meta(gt=0)]
-NonNegativeFloat = Annotated[float, Meta(ge=0)]
-Text = Annotated[str, Meta(min_length=1)]
-Leaf = int | float | str
+Leaf = int | float | str | tuple[str, ...]
 
 
 class Groups(Struct, frozen=True, forbid_unknown_fields=True):
-    """Core groups, each with a main memory and a DMA engine of its own."""
+    """Core groups, each with a main memory and engines of its own."""
 
     count: PositiveInt
 
@@ -43,32 +53,55 @@ class Threads(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
-    """The mesh of cores inside one group, joined by row and column buses."""
+    """The cores inside one group, in rows and columns."""
 
     rows: MeshExtent
     columns: MeshExtent
 
 
 class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
-    """The vector unit for one element type."""
+    """What a core computes in one element type, and at which rate.
 
-    vector_lanes: PositiveInt
-    flops_per_cycle: PositiveInt
-
-
-class Core(Struct, frozen=True, forbid_unknown_fields=True):
-    """One core: its vector unit, its registers and the table that times its instructions.
-
-    `f32` is given where single precision has other lanes and another peak. Cores that are not
-    simulated instruction by instruction have no `instruction_table`.
+    A multiplication and an addition are two operations. `element_bytes` is given for a type that
+    tilewright has no name for; sums of products are kept in the type `sums`, the same without it.
     """
 
     vector_lanes: PositiveInt
     flops_per_cycle: PositiveInt
-    registers: PositiveInt
-    instruction_cache_bytes: PositiveInt
+    element_bytes: PositiveInt | None = None
+    sums: Text | None = None
+
+
+class Core(Struct, frozen=True, forbid_unknown_fields=True):
+    """One core: its arithmetic by element type, its registers, the table that times instructions.
+
+    Cores that are not simulated instruction by instruction have no `instruction_table`.
+    """
+
+    arithmetic: Mapping[str, Arithmetic]
+    registers: PositiveInt | None = None
+    instruction_cache_bytes: PositiveInt | None = None
     instruction_table: Text | None = None
-    f32: Arithmetic | None = None
+
+    def of(self, dtype: str) -> Arithmetic:
+        """The arithmetic of one element type; raises MachineError where there is none."""
+        found = self.arithmetic.get(dtype)
+        if found is None:
+            known = ", ".join(self.arithmetic)
+            raise MachineError(
+                f"the cores do not compute in {dtype}", fix=f"take one of their types: {known}"
+            )
+        return found
+
+    @property
+    def vector_lanes(self) -> int:
+        """Doubles of one vector."""
+        return self.lanes("f64")
+
+    @property
+    def flops_per_cycle(self) -> int:
+        """Double-precision operations of one core in a cycle."""
+        return self.peak_flops_per_cycle("f64")
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -77,179 +110,51 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
 
     def lanes(self, dtype: str) -> int:
         """Elements of one vector."""
-        return self.f32.vector_lanes if self.f32 and dtype == "f32" else self.vector_lanes
+        return self.of(dtype).vector_lanes
 
     def peak_flops_per_cycle(self, dtype: str) -> int:
-        """Floating-point operations of one core in a cycle."""
-        return self.f32.flops_per_cycle if self.f32 and dtype == "f32" else self.flops_per_cycle
+        """Operations of one core in a cycle."""
+        return self.of(dtype).flops_per_cycle
 
 
-class ScratchpadMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """The software-managed memory of one core; `reserved_bytes` hold its stack and scalars."""
+class Section(Struct, frozen=True, forbid_unknown_fields=True):
+    """Part of a description that some families understand, at the dotted `key` of the file."""
 
-    capacity_bytes: PositiveInt
-    reserved_bytes: NonNegativeInt
-    alignment_bytes: PositiveInt
+    key: ClassVar[str]
+
+    def problem(self, machine: Machine) -> str:
+        """What contradicts the rest of the machine: key, expectation and finding; "" if nothing."""
+        return ""
 
 
-class MainMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """The main memory of one group; transfers are fastest at `alignment_bytes`.
+S = TypeVar("S", bound=Section)
 
-    `direct_bytes_per_second` is what the cores of a group together get by loads and stores of their
-    own, without the DMA engine.
+
+class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One machine. `sources` pairs the key of each number in the file with where it comes from.
+
+    A machine without a `target` has no family behind it: it can be shown and checked, and products
+    can be bounded by its roofline; nothing is generated for it.
     """
-
-    capacity_bytes: PositiveInt
-    alignment_bytes: PositiveInt
-    direct_bytes_per_second: PositiveFloat
-
-
-class Cache(Struct, frozen=True, forbid_unknown_fields=True):
-    """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
-    the core beyond what overlaps with computing; no more than `fill_bytes_per_cycle` come at all.
-    Addresses a multiple of `capacity_bytes / ways` apart share a set.
-    """
-
-    capacity_bytes: PositiveInt
-    exposed_cycles_per_byte: NonNegativeFloat
-    fill_bytes_per_cycle: PositiveFloat
-    ways: PositiveInt
-
-
-class Caches(Struct, frozen=True, forbid_unknown_fields=True):
-    """The caches between a core and main memory, nearest first."""
-
-    l1: Cache
-    l2: Cache
-    l3: Cache
-
-    @property
-    def levels(self) -> tuple[Cache, ...]:
-        """Nearest first."""
-        return self.l1, self.l2, self.l3
-
-
-class Memory(Struct, frozen=True, forbid_unknown_fields=True):
-    """The memory spaces by the names that programs use for them.
-
-    Where there are `caches`, cores address main memory themselves: an operand may be used where it
-    lies.
-    """
-
-    spm: ScratchpadMemory
-    main: MainMemory
-    caches: Caches | None = None
-
-
-class DmaDirection(Struct, frozen=True, forbid_unknown_fields=True):
-    """One direction of a group's DMA engine.
-
-    A contiguous block of s bytes counts as `ceil(s / transaction_bytes)` transactions plus
-    `block_overhead_transactions`; each occupies the memory for `transaction_bytes / peak`.
-    """
-
-    peak_bytes_per_second: PositiveFloat
-    block_overhead_transactions: NonNegativeFloat
-
-
-class DmaLimits(Struct, frozen=True, forbid_unknown_fields=True):
-    """The largest values that the fields of one DMA descriptor hold."""
-
-    size_bytes: PositiveInt
-    block_bytes: PositiveInt
-    stride_bytes: PositiveInt
-
-
-class Dma(Struct, frozen=True, forbid_unknown_fields=True):
-    """The DMA engine of one group: start-up, cost of issuing, bandwidth rule, descriptor limits.
-
-    `latency_cycles` is the time from a request to its first data; `issue_cycles` is what the core
-    itself spends to build and issue one descriptor. `shared_block_overhead_transactions` takes the
-    place of a get's block overhead where all groups read the same data at the same time. Where
-    transfers are `synchronous` the core itself copies: it computes nothing meanwhile, and a second
-    buffer is of no use. Without `limits` a request may have any size.
-    """
-
-    transaction_bytes: PositiveInt
-    latency_cycles: NonNegativeInt
-    issue_cycles: NonNegativeInt
-    shared_block_overhead_transactions: NonNegativeFloat
-    get: DmaDirection
-    put: DmaDirection
-    limits: DmaLimits | None = None
-    synchronous: bool = False
-
-
-class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
-    """Calibrated cycles of the matrix-multiply primitive for one element type.
-
-    With V and S the register blocks of one core's part along the vectorised and the other
-    dimension, one call on per-core extents with k takes `call_cycles + V * row_cycles + V * S *
-    mesh.columns * (k * cycles_per_k + block_cycles + switch_cycles)`; where the vectorised operand
-    is strided, packing adds `ceil(k / lanes) * (sweep_cycles + V * row_sweep_cycles)`.
-    """
-
-    call_cycles: NonNegativeFloat
-    row_cycles: float
-    block_cycles: NonNegativeFloat
-    cycles_per_k: PositiveFloat
-    sweep_cycles: NonNegativeFloat
-    row_sweep_cycles: NonNegativeFloat
-
-
-class GemmPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
-    """The matrix-multiply primitive that a whole group executes.
-
-    Per core the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
-    multiple of `register_block_scalars`, unless `partial_blocks` are taken. `chains` of products
-    that add into one C are one call where the machine says so. `switch_cycles` is what
-    a change of roles costs beyond what the instruction-level simulation sees.
-    """
-
-    lanes: PositiveInt
-    register_block_vectors: PositiveInt
-    register_block_scalars: PositiveInt
-    switch_cycles: NonNegativeFloat
-    f64: GemmTiming
-    f32: GemmTiming
-    partial_blocks: bool = False
-    chains: bool = False
-
-    def timing(self, dtype: str) -> GemmTiming:
-        """The cycles for one element type."""
-        return self.f32 if dtype == "f32" else self.f64
-
-
-class VectorPrimitive(Struct, frozen=True, forbid_unknown_fields=True):
-    """Cycles per vector of the elementwise and transform primitives: loads, operations, loop."""
-
-    load_cycles: NonNegativeFloat
-    arithmetic_cycles: NonNegativeFloat
-    loop_cycles: NonNegativeFloat
-
-
-class Primitives(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a tile program may call."""
-
-    gemm: GemmPrimitive
-    vector: VectorPrimitive
-
-
-class Machine(Struct, frozen=True, forbid_unknown_fields=True):
-    """One machine. `sources` pairs the dotted path of each number with where it comes from."""
 
     name: Text
     description: str
-    target: Text
+    target: str = ""
     clock_hz: PositiveInt
-    groups: Groups
-    mesh: Mesh
+    groups: Groups = Groups(1)
+    mesh: Mesh = Mesh(1, 1)
     core: Core
-    memory: Memory
-    dma: Dma
-    primitives: Primitives
-    sources: tuple[tuple[str, str], ...]
+    memory: Mapping[str, Space]
+    engines: Mapping[str, Engine] = {}
+    fabrics: Mapping[str, Fabric] = {}
+    issue: Issue | None = None
+    sections: tuple[Section, ...] = ()
     threads: Threads | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+
+    def __hash__(self) -> int:
+        """Machines that differ in numbers alone are told apart by equality."""
+        return hash((self.name, self.target, self.clock_hz, self.groups, self.mesh, self.sources))
 
     @property
     def thread_count(self) -> int:
@@ -267,15 +172,75 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
         return self.peak_flops_of("f64")
 
     def peak_flops_of(self, dtype: str) -> float:
-        """Floating-point operations of one element type per second, of all groups together."""
+        """Operations on one element type per second, of all groups together."""
         per_cycle = self.core.peak_flops_per_cycle(dtype)
         cores = self.groups.count * self.cores * self.thread_count
         return float(cores * per_cycle * self.clock_hz)
 
+    def instances(self, scope: Scope) -> int:
+        """How many of something there are that each core, each group or the machine has."""
+        match scope:
+            case "core":
+                return self.groups.count * self.cores
+            case "group":
+                return self.groups.count
+            case "machine":
+                return 1
+
+    def space(self, name: str) -> Space:
+        """The memory called `name`; raises MachineError where there is none."""
+        return _named(self.memory, name, f"machine {self.name!r} has no memory {name!r}")
+
+    def engine(self, name: str) -> Engine:
+        """The engine called `name`; raises MachineError where there is none."""
+        return _named(self.engines, name, f"machine {self.name!r} has no engine {name!r}")
+
+    def section(self, kind: type[S]) -> S:
+        """The section of one kind; raises MachineError where the description has none."""
+        found = self.find_section(kind)
+        if found is None:
+            raise MachineError(
+                f"machine {self.name!r} has no [{kind.key}]",
+                fix=f"describe {kind.key} in its file, or take another machine",
+            )
+        return found
+
+    def find_section(self, kind: type[S]) -> S | None:
+        """The section of one kind, None where the description has none."""
+        return next((s for s in self.sections if isinstance(s, kind)), None)
+
+    @property
+    def spm(self) -> Space:
+        """The scratchpad of one core, where programs keep their buffers."""
+        return self.space("spm")
+
+    @property
+    def main(self) -> Space:
+        """The main memory of one group, where tensors lie."""
+        return self.space("main")
+
+    @property
+    def dma(self) -> Engine:
+        """The engine that serves a program's transfers between `main` and `spm`."""
+        return self.engine("dma")
+
+    @property
+    def direct_bytes_per_second(self) -> float:
+        """What the cores of a group together get from main memory by loads of their own."""
+        found = self.main.direct_bytes_per_second
+        if found is None:
+            raise MachineError(f"memory.main.direct_bytes_per_second of {self.name!r} is missing")
+        return found
+
     @property
     def spm_available_bytes(self) -> int:
         """Bytes of one core's scratchpad that buffers may take."""
-        return self.memory.spm.capacity_bytes - self.memory.spm.reserved_bytes
+        return self.spm.available_bytes
+
+    def bytes_per_cycle(self, engine: Engine, direction: Direction) -> float:
+        """What all engines of a kind move together in one direction."""
+        number = engine.count * self.instances(engine.scope)
+        return number * direction.peak_bytes_per_second / self.clock_hz
 
     def content_hash(self) -> str:
         """A stable digest of everything that can change a result: all but name and prose."""
@@ -286,17 +251,79 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
         return digest("\n".join(sorted(lines)))[:16]
 
 
-def leaves(value: Struct, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
-    """Yield the dotted path and value of each number and text below `value`, in field order."""
-    for field in msgspec.structs.fields(value):
-        child = getattr(value, field.name)
-        if isinstance(child, Struct):
-            yield from leaves(child, f"{prefix}{field.name}.")
-        elif isinstance(child, int | float | str):
-            yield f"{prefix}{field.name}", child
+T = TypeVar("T")
 
 
-def describe(machine: Machine) -> list[tuple[str, Leaf, str]]:
-    """Each leaf of `machine` as (dotted path, value, source); texts may have an empty source."""
-    sources = dict(machine.sources)
-    return [(path, value, sources.get(path, "")) for path, value in leaves(machine)]
+def _named(values: Mapping[str, T], name: str, problem: str) -> T:
+    found = values.get(name)
+    if found is None:
+        raise MachineError(problem, fix=f"it has: {', '.join(values) or 'none'}")
+    return found
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number or text of a machine: its key in the file; `usual` where it need not be said."""
+
+    key: str
+    value: Leaf
+    usual: bool
+
+
+def leaves(machine: Machine) -> Iterator[tuple[str, Leaf]]:
+    """Yield the key in the file and the value of each number and text, in order."""
+    for entry in entries(machine):
+        yield entry.key, entry.value
+
+
+def entries(machine: Machine) -> Iterator[Entry]:
+    """Each number and text of a machine; a section stands where its key belongs."""
+    fields = msgspec.structs.fields(machine)
+    names = [field.name for field in fields]
+    for field in fields:
+        yield from _below(field.name, getattr(machine, field.name), field.default)
+        for section in machine.sections:
+            root = section.key.split(".")[0]
+            if field.name == (root if root in names else "sections"):
+                yield from _below(section.key, section, None)
+
+
+def describe(machine: Machine) -> list[tuple[str, int | float | str, str]]:
+    """What the file says of `machine` as (key, value, source); texts may have an empty source."""
+    sources, found = dict(machine.sources), []
+    for entry in entries(machine):
+        text = ", ".join(entry.value) if isinstance(entry.value, tuple) else entry.value
+        said = isinstance(text, bool) or (isinstance(text, str) and not entry.usual)
+        if said or entry.key in sources:
+            found.append((entry.key, text, sources.get(entry.key, "")))
+    return found
+
+
+def document_of(machine: Machine) -> dict[str, object]:
+    """The machine as the tree of a file, with its sources as pairs: what is stored of it."""
+    tree: dict[str, object] = {}
+    for key, value in leaves(machine):
+        table = tree
+        *parents, last = key.split(".")
+        for parent in parents:
+            table = cast("dict[str, object]", table.setdefault(parent, {}))
+        table[last] = value
+    return {**tree, "sources": machine.sources}
+
+
+def _below(path: str, value: object, default: object) -> Iterator[Entry]:
+    match value:
+        case Struct():
+            derived = isinstance(value, Direction) and value.bytes_per_cycle is not None
+            for field in msgspec.structs.fields(value):
+                if derived and field.name == "peak_bytes_per_second":
+                    continue
+                yield from _below(f"{path}.{field.name}", getattr(value, field.name), field.default)
+        case dict():
+            for name, child in value.items():
+                yield from _below(f"{path}.{name}", child, None)
+        case int() | float() | str():
+            key = document_key(path)
+            yield Entry(key, value, value in (default, PRESUMED.get(key)))
+        case (str(), *_):
+            yield Entry(document_key(path), cast("tuple[str, ...]", value), usual=False)

@@ -12,6 +12,7 @@ from tilewright.codegen.folder import NETWORK_FILE
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
 from tilewright.machine import Machine
+from tilewright.machine.model import document_of
 
 _FORMAT = "tilewright native network 1"
 
@@ -24,7 +25,7 @@ class StoredNative(Struct, frozen=True):
 
     format: str
     version: str
-    machine: Machine
+    machine: dict[str, object]
     files: tuple[str, ...]
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, tuple[int, ...]], ...]
@@ -41,7 +42,7 @@ def write_native(
 ) -> None:
     """Write the code of a whole network and its constants into an existing folder."""
     names = (*sorted(files), f"{name}.bin")
-    stored = StoredNative(_FORMAT, tool_version(), machine, names, inputs, outputs)
+    stored = StoredNative(_FORMAT, tool_version(), document_of(machine), names, inputs, outputs)
     texts = {**files, NETWORK_FILE: to_json(stored)}
     write_artifact(Artifact(name, machine.target, texts), folder)
     (folder / names[-1]).write_bytes(constants)

@@ -62,7 +62,7 @@ def finish(
     bare = instantiate(Program(name, (), tuple(tensors), (), ()), bindings[0])
     joined = join(name, parts, bare.tensors, together)
     joined = divide_threads(joined, together, machine.thread_count)
-    spm = machine.memory.spm
+    spm = machine.spm
     placed = allocate_buffers(joined, lowering_of(machine).buffer_bytes, spm.alignment_bytes)
     observer("allocate_buffers", placed)
     return placed

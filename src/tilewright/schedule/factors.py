@@ -21,6 +21,7 @@ from tilewright.common.expr import Const, Value, evaluate
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.plan import Plan
 from tilewright.schedule.structures import Structure
@@ -50,7 +51,7 @@ class Blocks:
 
 def blocks_of(machine: Machine, dtype: str) -> Blocks:
     """What the machine's matrix primitive asks of extents."""
-    gemm, lanes = machine.primitives.gemm, machine.core.lanes(dtype)
+    gemm, lanes = machine.section(GemmPrimitive), machine.core.lanes(dtype)
     lowering = lowering_of(machine)
     return Blocks(
         machine.mesh.rows,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.ops import Op
 from tilewright.partition import Partition
 from tilewright.seeds.space import Seed, bindings
@@ -111,7 +112,7 @@ def _cases(every: Sequence[Sequence[Way]], machine: Machine) -> list[tuple[int, 
 
     What exceeds main memory is not even priced: its extents may be beyond any array's integers.
     """
-    room = machine.memory.main.capacity_bytes
+    room = machine.main.capacity_bytes
     return [
         (i, part, seed)
         for i, found in enumerate(every)
@@ -186,7 +187,7 @@ def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, in
 
 def _multiple(over: str, primitive: str, machine: Machine) -> int:
     """What an extent that is spread over the mesh is at least a multiple of."""
-    block = machine.primitives.gemm.register_block_scalars if primitive == "gemm" else 1
+    block = machine.section(GemmPrimitive).register_block_scalars if primitive == "gemm" else 1
     match over:
         case "rows":
             return machine.mesh.rows * block

@@ -81,7 +81,7 @@ def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
 
 def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
     """What the operator needs too much of by this algorithm; None where it fits."""
-    needed, limit = main_memory_bytes(op, seed), machine.memory.main.capacity_bytes
+    needed, limit = main_memory_bytes(op, seed), machine.main.capacity_bytes
     if needed > limit:
         return Shortage(needed / limit, _main_memory_error(op, seed, needed, limit))
     need, limit = _smallest_whole(op, seed, machine), machine.spm_available_bytes
@@ -104,7 +104,7 @@ def _main_memory_error(op: Op, seed: Seed, needed: int, limit: int) -> CapacityE
 
 
 def _scratchpad_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
-    capacity = need.total_bytes + machine.memory.spm.reserved_bytes
+    capacity = need.total_bytes + machine.spm.reserved_bytes
     return CapacityError(
         f"no tile of {op.describe()} fits: the smallest tiles of {need.nest!r} take "
         f"{need.total_bytes} bytes of scratchpad, {need.tensor_bytes} of them for "

@@ -224,7 +224,7 @@ def _rank_seed(
     found: dict[Op, list[Ranking]] = {op: [] for op in ops}
     for i, (op, sizes) in enumerate(cases):
         nests = [[p[i] for p in nest] for nest in priced]
-        fits = main_memory_bytes(op, seed) <= machine.memory.main.capacity_bytes
+        fits = main_memory_bytes(op, seed) <= machine.main.capacity_bytes
         found[op].append(_ranking(op, seed, sizes, nests, keep if fits else 0))
     return [_merged(seed, rankings, keep) for rankings in found.values()]
 

@@ -28,7 +28,7 @@ def test_listing1_as_printed_has_180():
 
 def test_only_the_sizes_of_the_225_fit_main_memory():
     machine = load_machine("sw26010")
-    capacity = machine.groups.count * machine.memory.main.capacity_bytes
+    capacity = machine.groups.count * machine.main.capacity_bytes
 
     def image_bytes(op):
         return 8 * op.batch * (op.in_channels + op.out_channels) * op.height * op.width

@@ -7,6 +7,7 @@ import pytest
 from tilewright.common.errors import MachineError
 from tilewright.common.expr import Const
 from tilewright.machine import load_machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.ops import conv2d
 from tilewright.papers.lab import Lab
 from tilewright.papers.swatop.schedules import (
@@ -72,7 +73,7 @@ def test_options_name_a_machine_and_override_its_numbers():
     options = {"machine": "sw26010_cg", "primitives.gemm.switch_cycles": "9"}
     found = setting(Lab(options=options))
     assert found.described() == "sw26010_cg, primitives.gemm.switch_cycles = 9"
-    assert found.load().primitives.gemm.switch_cycles == 9
+    assert found.load().section(GemmPrimitive).switch_cycles == 9
     assert setting(Lab()) == Setting(MACHINE)
     with pytest.raises(MachineError):
         setting(Lab(options={"nothing": "1"})).load()

@@ -63,7 +63,7 @@ def test_its_generated_code_computes_the_convolution() -> None:
     runs, expected = [], []
     for part in PARTS[:2]:
         inputs, result = operands(part)
-        spm = MACHINE.memory.spm
+        spm = MACHINE.spm
         program = allocate_buffers(
             batch_aware_program(part), MACHINE.spm_available_bytes, spm.alignment_bytes
         )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tilewright.common.errors import ToolError
 from tilewright.machine import load_machine
 from tilewright.machine.model import Threads
+from tilewright.machine.sections import Caches, GemmPrimitive
 from tilewright.targets.host.calibrate import (
     Bandwidth,
     CopyRate,
@@ -61,12 +62,12 @@ def test_the_machine_has_the_measured_numbers(tmp_path):
     machine = load_machine(str(path))
     assert machine.clock_hz == 3_700_000_000
     assert (machine.core.flops_per_cycle, machine.core.peak_flops_per_cycle("f32")) == (16, 32)
-    gemm = machine.primitives.gemm
+    gemm = machine.section(GemmPrimitive)
     assert (gemm.f32.block_cycles, gemm.f32.cycles_per_k, gemm.f64.call_cycles) == (91.5, 28.25, 3)
-    assert machine.memory.caches.l2.capacity_bytes == 2**20
-    assert machine.memory.caches.l3.exposed_cycles_per_byte == pytest.approx(0.02)
-    assert machine.memory.spm.capacity_bytes == 3 * 2**18
-    assert machine.memory.main.direct_bytes_per_second == pytest.approx(13 * 3.7e9)
+    assert machine.find_section(Caches).l2.capacity_bytes == 2**20
+    assert machine.find_section(Caches).l3.exposed_cycles_per_byte == pytest.approx(0.02)
+    assert machine.spm.capacity_bytes == 3 * 2**18
+    assert machine.direct_bytes_per_second == pytest.approx(13 * 3.7e9)
     assert machine.dma.get.peak_bytes_per_second == pytest.approx(10 * 3.7e9)
     assert machine.dma.put.block_overhead_transactions == pytest.approx(0.5)
     assert machine.threads == Threads(1, pytest.approx(370), 1.5)
@@ -86,7 +87,7 @@ def test_the_last_cache_stands_for_a_missing_one(tmp_path):
         reads=MEASURED.reads[:2] + MEASURED.reads[3:],
     )
     write_calibration(two, tmp_path / "two.toml")
-    caches = load_machine(str(tmp_path / "two.toml")).memory.caches
+    caches = load_machine(str(tmp_path / "two.toml")).find_section(Caches)
     assert (caches.l3.capacity_bytes, caches.l3.exposed_cycles_per_byte) == (2**20, 0.0)
     assert caches.l3.fill_bytes_per_cycle == caches.l2.fill_bytes_per_cycle == 13
 

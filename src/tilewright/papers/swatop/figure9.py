@@ -77,7 +77,7 @@ def search(case: Case) -> Found:
     machine = case.on.load()
     piece = piece_of(case.op, machine)
     (seed,) = seeds_for(piece, case.algorithm)
-    if main_memory_bytes(piece, seed) > machine.memory.main.capacity_bytes:
+    if main_memory_bytes(piece, seed) > machine.main.capacity_bytes:
         return Found(refusal="its tensors exceed the main memory of a core group")
     found = search_by_simulation(piece, seed, machine, everything=case.everything)
     if found is None:

@@ -79,7 +79,7 @@ def _outcome(version: _Version, priced: Priced, machine: Machine) -> Outcome:
 def _versions(op: Conv2d, algorithm: str, machine: Machine) -> Iterator[_Version]:
     for part in split(op, machine.groups.count):
         (seed,) = seeds_for(part.piece, algorithm)
-        if main_memory_bytes(part.piece, seed) > machine.memory.main.capacity_bytes:
+        if main_memory_bytes(part.piece, seed) > machine.main.capacity_bytes:
             continue
         shared = shared_operands(part, seed)
         (product,) = (s.nest for s in seed.spaces if s.nest.primitive == "gemm")

@@ -140,7 +140,7 @@ def _best_late(ops: Sequence[Op], algorithm: str, machine: Machine) -> list[Pick
         for part in split(op, machine.groups.count):
             (seed,) = seeds_for(part.piece, algorithm)
             late = _undoubled(seed)
-            if main_memory_bytes(part.piece, late) <= machine.memory.main.capacity_bytes:
+            if main_memory_bytes(part.piece, late) <= machine.main.capacity_bytes:
                 cases.append((op, part, late))
     shared = [shared_operands(part, seed) for _, part, seed in cases]
     pieces = [(part.piece, seed) for _, part, seed in cases]

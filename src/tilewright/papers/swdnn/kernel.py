@@ -21,6 +21,7 @@ from tilewright.common.expr import Value
 from tilewright.cost.primitives import Attributes, Dims
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
@@ -249,4 +250,4 @@ def swdnn_gemm_cost(machine: Machine, dims: Dims, attributes: Attributes) -> Val
     if table is None:
         raise ProgramError(f"machine {machine.name!r} has no instruction table")
     simulated = kernel_cycles(pixels, channels, depth, table)
-    return simulated + blocks * MESH * machine.primitives.gemm.switch_cycles
+    return simulated + blocks * MESH * machine.section(GemmPrimitive).switch_cycles

@@ -69,7 +69,7 @@ def prepare(program: Program, machine: Machine) -> Plan:
 
 def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
     """Bytes up to the end of the last buffer: as placed, or one after the other."""
-    unit = machine.memory.spm.alignment_bytes
+    unit = machine.spm.alignment_bytes
     end = 0
     for b in program.buffers:
         size = -(-buffers[b.name].bytes * buffers[b.name].copies // unit) * unit

@@ -102,7 +102,7 @@ def _with_packed_buffers(program: Program, products: Products, machine: Machine)
         else b
         for b in program.buffers
     )
-    alignment = machine.memory.spm.alignment_bytes
+    alignment = machine.spm.alignment_bytes
     return allocate_buffers(replace(program, buffers=buffers), _NO_LIMIT, alignment)
 
 
@@ -172,7 +172,7 @@ def _workspace(
     """Buffers first, then the tensors between nests: those that are `private`, or all, once for
     each thread.
     """
-    alignment, threads = machine.memory.spm.alignment_bytes, machine.thread_count
+    alignment, threads = machine.spm.alignment_bytes, machine.thread_count
     scratch = [info for info in tensors if info.kind == "scratch"]
     own = [info for info in scratch if private is None or info.name in private]
     end = max((buffer_end(info) for info in buffers), default=0)

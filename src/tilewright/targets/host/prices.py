@@ -13,6 +13,7 @@ from tilewright.cost.prices import Prices
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction, Program
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.streams import streamed_cycles
@@ -37,10 +38,10 @@ class HostPrices(Prices):
     ) -> Value:
         """Cycles of a copy; longer where the last cache cannot keep the tensor it comes from."""
         cycles = transfer_cycles(machine, direction, shape, shared=shared)
-        caches = machine.memory.caches
+        caches = machine.find_section(Caches)
         if caches is None or direction == "put":
             return cycles
-        slower = machine.dma.get.peak_bytes_per_second / machine.memory.main.direct_bytes_per_second
+        slower = machine.dma.get.peak_bytes_per_second / machine.direct_bytes_per_second
         far = np.greater(tensor_bytes, caches.l3.capacity_bytes)
         return cycles * np.where(far, max(1.0, slower), 1.0)
 

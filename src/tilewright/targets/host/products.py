@@ -19,6 +19,7 @@ from tilewright.ir.chains import Chain, chains_of
 from tilewright.ir.matrix import as_view, product_forms
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches, GemmPrimitive
 from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.emit_threads import OPENMP_FLAG
 from tilewright.targets.host.epilogue import Along, Bias
@@ -144,7 +145,7 @@ def _product(
     c, a, b = map(Side, views, product_forms(call, program, runs=True, result_runs=True))
     vectorised: Along = "n" if call.attribute("vector", "n") == "n" else "m"
     kind = dtype(program.element_type(call.operands[0]))
-    gemm = machine.primitives.gemm
+    gemm = machine.section(GemmPrimitive)
     vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
     width = vectors * isa.lanes(kind)
     index = 2 if vectorised == "n" else 1
@@ -212,7 +213,7 @@ def _prefetched(
     found: set[Prefetch] = {"c"} if isinstance(c, Tile) else set()
     if isinstance(broadcast, Tile):
         found.add("rows")
-    caches = machine.memory.caches
+    caches = machine.find_section(Caches)
     if isinstance(loaded, Tile) and caches is not None:
         tensor = program.tensor(loaded.tensor)
         size = int(evaluate(product(tensor.shape), {})) * dtype(tensor.dtype).size_bytes

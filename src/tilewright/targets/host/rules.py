@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches, GemmPrimitive
 from tilewright.passes.first_product import first_product
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.staging import Observer, nothing, stage
@@ -37,7 +38,7 @@ class HostRules:
 
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one machine; its buffers take half of a thread's part of the last cache."""
-        gemm, caches = machine.primitives.gemm, machine.memory.caches
+        gemm, caches = machine.section(GemmPrimitive), machine.find_section(Caches)
         near = machine.spm_available_bytes
         cached = caches.l3.capacity_bytes // 2 // machine.thread_count if caches else 0
         return Lowering(

@@ -62,7 +62,7 @@ class Sw26010Code:
         if kinds:
             files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)
             files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances, kinds)
-        spm, available = machine.memory.spm, machine.spm_available_bytes
+        spm, available = machine.spm, machine.spm_available_bytes
         tensors, buffers = tensor_infos(program, naming), buffer_infos(program, available)
         return Artifact(
             naming.artifact,

@@ -26,8 +26,8 @@ def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Sc
     _check("stride", gap, limits.stride_bytes, tensor, nearer)
 
 
-def _check(what: str, found: int, limit: int, tensor: Tensor, fix: str) -> None:
-    if found > limit:
+def _check(what: str, found: int, limit: int | None, tensor: Tensor, fix: str) -> None:
+    if limit is not None and found > limit:
         raise CapacityError(
             f"tensor {tensor.name!r}: a DMA request has a {what} of {found} bytes, "
             f"the descriptor holds at most {limit}",

@@ -74,7 +74,7 @@ def _entry(
         if info.kind != "scratch":
             writer.line(f"parameters.{info.identifier} = {info.identifier};")
     for info in scratch:
-        size = f"{machine.memory.main.alignment_bytes}, {max(tensor_bytes(info), 1)}UL"
+        size = f"{machine.main.alignment_bytes}, {max(tensor_bytes(info), 1)}UL"
         writer.line("memory = 0;")
         writer.line(f"failed |= posix_memalign(&memory, {size});")
         writer.line(f"parameters.{info.identifier} = ({dtype(info.dtype).c_name} *)memory;")

@@ -69,7 +69,7 @@ def _head(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
 
 def _budget(context: _Context, infos: tuple[BufferInfo, ...]) -> list[str]:
     """The scratchpad's budget as a table in a comment."""
-    spm = context.machine.memory.spm
+    spm = context.machine.spm
     rows: list[tuple[str, ...]] = [("buffer", "type", "elements", "copies", "offset", "bytes")]
     for info in infos:
         name = context.naming.buffers[info.name]
@@ -121,7 +121,7 @@ def _declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
 
 
 def _buffer_declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
-    writer, alignment = context.writer, context.machine.memory.spm.alignment_bytes
+    writer, alignment = context.writer, context.machine.spm.alignment_bytes
     # ldm_malloc promises no alignment, vector accesses trap without it.
     writer.line(f"enum {{ ldm_bytes = {_used_bytes(infos)} + {alignment} }};")
     writer.line("char *const region = (char *)ldm_malloc(ldm_bytes);")

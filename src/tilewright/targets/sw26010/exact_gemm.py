@@ -25,6 +25,7 @@ from tilewright.common.expr import Value
 from tilewright.cost.primitives import Attributes, CallCost, Dims
 from tilewright.isa import InstructionTable, load_table, table_names
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
@@ -61,7 +62,7 @@ def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
             )
         instance = _instance([int(dims[axis]) for axis in "mnk"], attributes)
         blocks = instance.plan.vector_blocks * instance.plan.scalar_blocks
-        switches = blocks * MESH_STEPS * machine.primitives.gemm.switch_cycles
+        switches = blocks * MESH_STEPS * machine.section(GemmPrimitive).switch_cycles
         return _known_cycles(instance, table, cache) + switches
 
     return cost

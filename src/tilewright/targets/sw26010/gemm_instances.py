@@ -94,7 +94,7 @@ def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ..
         return ()
     found: dict[GemmInstance, None] = {}
     for place in _calls(program.body, (), ()):
-        own = dict.fromkeys(_instances(program, place, machine.memory.spm.capacity_bytes))
+        own = dict.fromkeys(_instances(program, place, machine.spm.capacity_bytes))
         _check_workspace(program, place.call, own)
         found.update(own)
     return tuple(found)

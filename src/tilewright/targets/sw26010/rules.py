@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import Lowering
 
 
@@ -14,7 +15,7 @@ class Sw26010Rules:
 
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one machine."""
-        return Lowering(machine.spm_available_bytes, chains=machine.primitives.gemm.chains)
+        return Lowering(machine.spm_available_bytes, chains=machine.section(GemmPrimitive).chains)
 
 
 RULES = Sw26010Rules()

@@ -9,7 +9,8 @@ from tilewright.cost.chain import prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.timing import call_cycles
 from tilewright.ir.parser import parse
-from tilewright.machine import load_machine
+from tilewright.machine import GemmPrimitive, load_machine
+from tilewright.machine.sections import Caches
 from tilewright.targets.host.cost.caches import Region, exposed_cycles
 
 PRODUCT = """\
@@ -144,7 +145,7 @@ def test_an_estimate_adds_what_is_waited_for():
 
 def test_rows_that_share_sets_take_the_room_of_whole_sets():
     """32 KiB, 8 ways: rows of 512 bytes 2048 bytes apart lie in a quarter of the sets."""
-    l1 = load_machine("host").memory.caches.l1
+    l1 = load_machine("host").find_section(Caches).l1
     assert Region(16384, 512, 2048).room(l1) == 4 * 16384
     assert Region(16384, 512, 2048 + 512).room(l1) == 16384
     assert Region(16384, 512, 0).room(l1) == 16384
@@ -192,7 +193,7 @@ def test_results_past_the_caches_take_the_time_of_main_memory():
 
 def test_a_partial_block_costs_its_part():
     host = load_machine("host", {"memory.caches.l1.exposed_cycles_per_byte": "0"})
-    timing = host.primitives.gemm.timing("f32")
+    timing = host.section(GemmPrimitive).timing("f32")
     attributes = {"vector": "n", "dtype": "f32"}
 
     def cycles(m: int, n: int, k: int = 100) -> float:

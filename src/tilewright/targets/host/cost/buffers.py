@@ -16,6 +16,7 @@ from tilewright.cost.buffers import buffer_bytes, is_whole_view, scratchpad_byte
 from tilewright.ir.nodes import Call, For, Program, View
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches, GemmPrimitive
 from tilewright.passes.lowering import lowering_of
 
 _LASTING = 2 / 3
@@ -25,7 +26,7 @@ _LASTING = 2 / 3
 def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
     """Bytes of them that may wait in the last cache: all panels but one."""
     waiting: Value = 0
-    if machine.memory.caches is None:
+    if machine.find_section(Caches) is None:
         return waiting
     at_start = {
         **dict.fromkeys((s.var for s in walk(program.body) if isinstance(s, For)), 0),
@@ -33,7 +34,8 @@ def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) 
     }
     for view, columns in loaded_buffers(program):
         buffer = program.buffer(view.buffer)
-        width = machine.core.lanes(buffer.dtype) * machine.primitives.gemm.register_block_vectors
+        vectors = machine.section(GemmPrimitive).register_block_vectors
+        width = machine.core.lanes(buffer.dtype) * vectors
         part = np.minimum(1.0, width / np.maximum(1, evaluate(columns, at_start)))
         waiting = waiting + (1 - part) * buffer_bytes(buffer, env)
     return waiting

@@ -26,7 +26,7 @@ from tilewright.ir.chains import chains_of
 from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, View
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
-from tilewright.machine.model import Cache, Caches
+from tilewright.machine.sections import Cache, Caches, GemmPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
 from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.cost.threads import crowding, has_own
@@ -93,7 +93,7 @@ def exposed_cycles(
 
     `buffer_bytes` of the caches are taken by buffers; meanwhile the core is busy with other things.
     """
-    caches, program = machine.memory.caches, prepared.program
+    caches, program = machine.find_section(Caches), prepared.program
     if caches is None or next(_products(program), None) is None:
         return 0.0
     every = (*prepared.loops, *prepared.inside)
@@ -164,7 +164,7 @@ def _shape(call: Call, program: Program, machine: Machine, env: Mapping[str, Val
     m, n, k = (_extent(call, letter, env) for letter in "mnk")
     _, a, b = call.operands
     lanes = machine.core.lanes(program.element_type(call.operands[0]))
-    gemm = machine.primitives.gemm
+    gemm = machine.section(GemmPrimitive)
     block = gemm.register_block_scalars, lanes * gemm.register_block_vectors
     if call.attribute("vector", "m") == "n":
         return _Shape(m, n, k, *block, a, b)
@@ -181,7 +181,7 @@ def _swept_again(
     """Bytes that come into the second cache once more within a call: each block of columns goes
     over the whole broadcast factor, which the cache may not keep that long.
     """
-    caches = machine.memory.caches
+    caches = machine.find_section(Caches)
     if caches is None:
         return 0
     shape = _shape(next(_products(program)), program, machine, env)
@@ -279,7 +279,7 @@ def _set_conflicts(
         used = columns * -(-scalars // height) if loaded else scalars * -(-columns // width)
         letter = "k" if loaded else "mn"[number]
         pitch = _row_bytes(factor, letter, program, env)
-        each = 0.0 if loaded else _in_one_set(pitch, machine.memory.caches)
+        each = 0.0 if loaded else _in_one_set(pitch, machine.find_section(Caches))
         for mine in (o.regions[-1] for o in operands if o.tile is factor):
             if not loaded:
                 cycles = cycles + sweeps * _page_cycles(mine, written)
@@ -287,7 +287,7 @@ def _set_conflicts(
             if loaded:
                 run = np.minimum(mine.run, width * dtype(kind).size_bytes)
                 block = replace(block, run=run, pitch=pitch)
-            each = np.maximum(each, _anew(block, machine.memory.caches, height))
+            each = np.maximum(each, _anew(block, machine.find_section(Caches), height))
         cycles = cycles + used * times * each
     return cycles
 

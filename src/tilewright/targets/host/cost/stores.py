@@ -13,11 +13,12 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate, product
 from tilewright.ir.nodes import Program, Tensor, Tile
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches
 
 
 def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
     """Whether the last cache cannot keep a tensor."""
-    caches = machine.memory.caches
+    caches = machine.find_section(Caches)
     if caches is None:
         return False
     size = evaluate(product(tensor.shape), env) * dtype(tensor.dtype).size_bytes
@@ -30,7 +31,7 @@ def passes_caches(
     """Whether a result that is written once, in place, goes past the caches: its tensor is far, its
     rows are whole lines of main memory.
     """
-    tensor, line = program.tensor(tile.tensor), machine.memory.main.alignment_bytes
+    tensor, line = program.tensor(tile.tensor), machine.main.alignment_bytes
     row, part = (evaluate(e, env) for e in (tensor.shape[-1], tile.ranges[-1].extent))
     size = dtype(tensor.dtype).size_bytes
     return is_far(tensor, machine, env) & (row * size % line == 0) & (part * size % line == 0)

@@ -19,6 +19,7 @@ from tilewright.cost.chain import Prepared
 from tilewright.ir.nodes import Call, Tile
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches
 
 _TRANSFORMS = ("winograd_input", "winograd_output")
 
@@ -41,7 +42,7 @@ class _Stream:
 
 def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
     """Cycles that the core waits, beyond the calls' own time, for operands of transforms."""
-    caches, tiles = machine.memory.caches, _tiles(prepared)
+    caches, tiles = machine.find_section(Caches), _tiles(prepared)
     if caches is None or not tiles:
         return 0.0
     at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}

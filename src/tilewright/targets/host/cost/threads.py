@@ -14,6 +14,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate, product
 from tilewright.cost.chain import Prepared
 from tilewright.machine import Machine
+from tilewright.machine.sections import Caches
 
 
 def meeting_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
@@ -46,7 +47,7 @@ def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]
     """Cycles that main memory needs at least to deliver a nest's tensors once to all threads
     together; 0 where the last cache holds them, and for one thread, whose copies are priced.
     """
-    caches, threads = machine.memory.caches, machine.threads
+    caches, threads = machine.find_section(Caches), machine.threads
     if prepared.division is None or caches is None or threads is None:
         return 0.0
     total: Value = 0
@@ -54,7 +55,7 @@ def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]
         if not tensor.storage:
             elements = evaluate(product(tensor.shape), env)
             total = total + elements * dtype(tensor.dtype).size_bytes
-    rate = machine.memory.main.direct_bytes_per_second * min(threads.count, threads.saturating)
+    rate = machine.direct_bytes_per_second * min(threads.count, threads.saturating)
     far = np.greater(total, caches.l3.capacity_bytes)
     return np.where(far, total * (machine.clock_hz / rate), 0.0)
 

@@ -1,0 +1,170 @@
+"""From the tree of a machine file to the checked `Machine`, table by table.
+
+In: nested tables in the short form of `keys`. Out: `Machine`, or `MachineError` that names file,
+key, expectation and finding. The tables that a family alone understands become the sections that
+its module `sections` declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from tilewright.common.errors import MachineError
+from tilewright.machine.check import (
+    NAME,
+    NAMED,
+    check_machine,
+    missing_key,
+    refuse,
+    shown,
+    unknown_key,
+)
+from tilewright.machine.family import Capability, find_family
+from tilewright.machine.keys import RATES, Tree, document_key, expanded
+from tilewright.machine.model import Core, Leaf, Machine, Section, document_of
+from tilewright.machine.sections import Sections
+
+SECTIONS: Capability[Sections] = Capability("sections", ("kinds", "needs"), "sections of its own")
+
+T = TypeVar("T", bound=Struct)
+
+
+def machine_of(document: Tree, where: str) -> Machine:
+    """The machine that a tree describes, with the `sources` that it has as pairs."""
+    tree = dict(document)
+    declared = _declared(tree.get("target"), where)
+    for key in declared.needs:
+        if _lacks(tree, key):
+            raise missing_key(where, key)
+    sections = tuple(_sections(tree, declared, where))
+    if "sections" in tree:
+        raise unknown_key(where, "sections", _known(Machine))
+    machine = _converted(Machine, expanded(tree), "", where)
+    machine = msgspec.structs.replace(machine, sections=sections)
+    check_machine(where, machine)
+    return machine
+
+
+def stored_machine(document: Tree, where: str = "") -> Machine:
+    """The machine that was stored as `document_of` it; older versions wrote null for no value."""
+    return machine_of(cast("Tree", _without_nulls(document)), where)
+
+
+def changed(machine: Machine, settings: Mapping[str, Leaf]) -> Machine:
+    """The machine with the numbers at the given keys replaced; raises MachineError as a file."""
+    document = document_of(machine)
+    for key, value in settings.items():
+        *parents, last = key.split(".")
+        table = document
+        for name in parents:
+            table = cast("dict[str, object]", table[name])
+        table[last] = value
+    return machine_of(document, machine.name)
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+    return value
+
+
+def _lacks(tree: Tree, key: str) -> bool:
+    """Whether a table on the way to the dotted `key` has no such entry."""
+    name, _, rest = key.partition(".")
+    if name not in tree:
+        return True
+    below = tree[name]
+    return bool(rest) and isinstance(below, Mapping) and _lacks(below, rest)
+
+
+def _declared(target: object, where: str) -> Sections:
+    """What the family declares of its files."""
+    if target is None:
+        return Sections()
+    if not isinstance(target, str) or not target:
+        raise MachineError(
+            f"target: expected a text of length >= 1, found {shown(target)}", where=where
+        )
+    if not NAME.fullmatch(target):
+        raise MachineError(f"target: expected {NAMED}, found {shown(target)}", where=where)
+    return SECTIONS.of_family(find_family(target)) or Sections()
+
+
+def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[Section]:
+    """The sections of the tree, which are taken out of it."""
+    found = []
+    for kind in declared.kinds:
+        value = _taken(tree, kind.key.split("."))
+        if value is not None:
+            found.append(_converted(kind, value, kind.key, where))
+        elif kind in declared.required:
+            raise missing_key(where, kind.key)
+    for root in {kind.key.split(".")[0] for kind in declared.kinds} & set(tree):
+        rest = tree[root]
+        if root not in Machine.__struct_fields__ and isinstance(rest, Mapping):
+            for name in rest:
+                names = [kind.key.rpartition(".")[2] for kind in declared.kinds]
+                raise unknown_key(where, f"{root}.{name}", names)
+            del tree[root]
+    return found
+
+
+def _taken(tree: dict[str, object], path: list[str]) -> object:
+    """The value at the path, None where there is none; it is taken out of the tree."""
+    name, *rest = path
+    if not rest or name not in tree:
+        return tree.pop(name, None)
+    below = tree[name]
+    if not isinstance(below, Mapping):
+        return None
+    tree[name] = own = dict(below)
+    return _taken(own, rest)
+
+
+def _converted(kind: type[T], value: object, path: str, where: str) -> T:
+    """One table as the struct `kind`; what lies below first, so that messages have keys."""
+    if not isinstance(value, Mapping):
+        raise MachineError(
+            f"{document_key(path)}: expected a table, found {shown(value)}", where=where
+        )
+    values = dict(value)
+    for field in msgspec.structs.fields(kind):
+        inner, several = _below(field.type)
+        if inner is None or field.name not in values:
+            continue
+        below, place = values[field.name], f"{path}.{field.name}" if path else field.name
+        if several and isinstance(below, Mapping):
+            values[field.name] = {
+                name: _converted(inner, child, f"{place}.{name}", where)
+                for name, child in below.items()
+            }
+        else:
+            values[field.name] = _converted(inner, below, place, where)
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise refuse(where, error, values, path, _known(kind)) from None
+
+
+def _below(kind: object) -> tuple[type[Struct] | None, bool]:
+    """(the struct that a field holds, whether by name), None where it holds none."""
+    if isinstance(kind, UnionType):
+        kind = next(one for one in get_args(kind) if one is not type(None))
+    if get_origin(kind) is Mapping:
+        return get_args(kind)[1], True
+    found = isinstance(kind, type) and issubclass(kind, Struct)
+    return (cast("type[Struct]", kind) if found else None), False
+
+
+def _known(kind: type[Struct]) -> list[str]:
+    """What may stand in the table of a struct, short forms included."""
+    own = [field.name for field in msgspec.structs.fields(cast("Any", kind))]
+    return [name for name in own if name != "sections"] + _SHORT_FORMS.get(kind, [])
+
+
+_SHORT_FORMS: dict[type[Struct], list[str]] = {Machine: ["dma"], Core: [*RATES, "f32"]}

@@ -1,0 +1,126 @@
+"""The keys of a machine file: short forms of what a description says most often.
+
+`[dma]` is the engine called dma, which moves between main memory and scratchpad; `vector_lanes` and
+`flops_per_cycle` of `[core]` are its arithmetic in double precision, and in single precision unless
+`[core.f32]` says otherwise. A direction is a table of its engine. Numbers are shown, sourced and
+set by these keys.
+
+>>> document_key("engines.dma.directions.get.peak_bytes_per_second")
+'dma.get.peak_bytes_per_second'
+>>> document_key("core.arithmetic.f64.vector_lanes"), document_key("core.arithmetic.i8.sums")
+('core.vector_lanes', 'core.arithmetic.i8.sums')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Tree = Mapping[str, object]
+
+SHORT = {"engines.dma": "dma", "core.arithmetic.f32": "core.f32", "core.arithmetic.f64": "core"}
+"""Longer spellings of keys and their short forms."""
+
+RATES = ("vector_lanes", "flops_per_cycle", "element_bytes", "sums")
+"""What `[core]` says of double precision itself."""
+
+PRESUMED: Mapping[str, str] = {
+    "memory.main.scope": "group",
+    "dma.get.reads": "main",
+    "dma.get.writes": "spm",
+    "dma.put.reads": "spm",
+    "dma.put.writes": "main",
+}
+"""What need not be said."""
+
+
+def document_key(path: str) -> str:
+    """The key in the file of the field at the dotted `path`."""
+    parts = path.split(".")
+    if parts[0] == "engines" and parts[2:3] == ["directions"]:
+        del parts[2]
+    full = ".".join(parts)
+    for long, short in SHORT.items():
+        if full == long or full.startswith(f"{long}."):
+            return short + full.removeprefix(long)
+    return full
+
+
+def shortened(tree: Tree) -> dict[str, object]:
+    """The tree with short forms in place of longer spellings, as files are laid over each other."""
+    found = dict(tree)
+    engines = dict(_table(found, "engines"))
+    if "dma" in engines:
+        found["dma"] = {**_table(found, "dma"), **_table(engines, "dma")}
+        del engines["dma"]
+        found["engines"] = engines
+    core = dict(_table(found, "core"))
+    rates = dict(_table(core, "arithmetic"))
+    if {"f64", "f32"} & set(rates):
+        double, single = _table(rates, "f64"), _table(rates, "f32")
+        rest = {name: rate for name, rate in rates.items() if name not in ("f64", "f32")}
+        found["core"] = {**core, **double, "arithmetic": rest}
+        if single:
+            found["core"]["f32"] = {**_table(core, "f32"), **single}  # type: ignore[index]  # just made
+    return found
+
+
+def expanded(tree: Tree) -> dict[str, object]:
+    """The fields of `Machine` that a tree in short form stands for, sections aside."""
+    found = dict(tree)
+    engines = found.pop("engines", {})
+    if isinstance(engines, Mapping):
+        dma = {"dma": found.pop("dma")} if "dma" in found else {}
+        clock = found.get("clock_hz")
+        engines = {n: _engine(n, e, clock) for n, e in {**dma, **engines}.items()}
+    found["engines"] = engines
+    if isinstance(found.get("core"), Mapping):
+        found["core"] = _core(_table(found, "core"))
+    main = _table(_table(found, "memory"), "main")
+    if main:
+        scoped = {"scope": PRESUMED["memory.main.scope"], **main}
+        found["memory"] = {**_table(found, "memory"), "main": scoped}
+    return found
+
+
+def _engine(name: str, value: object, clock_hz: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    own = {k: v for k, v in value.items() if k == "limits" or not _is_direction(k, v)}
+    ways = {k: _direction(name, k, v, clock_hz) for k, v in value.items() if k not in own}
+    return {**own, "directions": ways}
+
+
+def _is_direction(key: str, value: object) -> bool:
+    return isinstance(value, Mapping) or key in ("get", "put")
+
+
+def _direction(engine: str, name: str, value: object, clock_hz: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    found = dict(value)
+    for key in ("reads", "writes"):
+        usual = PRESUMED.get(document_key(f"engines.{engine}.{name}.{key}"))
+        if usual is not None:
+            found.setdefault(key, usual)
+    each, channels = found.get("bytes_per_cycle"), found.get("channels", 1)
+    numbers = [n for n in (each, channels, clock_hz) if isinstance(n, int | float)]
+    if len(numbers) == 3 and "peak_bytes_per_second" not in found:
+        found["peak_bytes_per_second"] = float(numbers[0] * numbers[1] * numbers[2])
+    return found
+
+
+def _core(core: Tree) -> dict[str, object]:
+    found = dict(core)
+    double = {key: found.pop(key) for key in RATES if key in found}
+    single = found.pop("f32", double)
+    rates = {"f64": double, "f32": single}
+    others = found.get("arithmetic", {})
+    if isinstance(others, Mapping):
+        found["arithmetic"] = {**{n: rate for n, rate in rates.items() if rate}, **others}
+    return found
+
+
+def _table(tree: Tree, key: str) -> Tree:
+    """The table at `key`, empty where there is none."""
+    found = tree.get(key)
+    return found if isinstance(found, Mapping) else {}

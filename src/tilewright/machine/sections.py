@@ -1,0 +1,126 @@
+"""What a family declares of its machine files, and the kinds of sections that families share.
+
+A family's module `sections` has an object `SECTIONS`: the sections that its descriptions must and
+may have, and which memories and engines. The two primitives here are priced by `cost.primitives`;
+a family whose primitives follow other laws has sections of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from msgspec import Struct
+
+from tilewright.machine.model import Machine, Section
+from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveInt
+
+
+@dataclass(frozen=True)
+class Sections:
+    """The kinds of sections of a family's files; `needs` are keys that cannot be missing."""
+
+    required: tuple[type[Section], ...] = ()
+    optional: tuple[type[Section], ...] = ()
+    needs: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[type[Section], ...]:
+        """All of them."""
+        return self.required + self.optional
+
+
+class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
+    """Calibrated cycles of the matrix-multiply primitive for one element type.
+
+    With V and S the register blocks of one core's part along the vectorised and the other
+    dimension, one call on per-core extents with k takes `call_cycles + V * row_cycles + V * S *
+    mesh.columns * (k * cycles_per_k + block_cycles + switch_cycles)`; where the vectorised operand
+    is strided, packing adds `ceil(k / lanes) * (sweep_cycles + V * row_sweep_cycles)`.
+    """
+
+    call_cycles: NonNegativeFloat
+    row_cycles: float
+    block_cycles: NonNegativeFloat
+    cycles_per_k: PositiveFloat
+    sweep_cycles: NonNegativeFloat
+    row_sweep_cycles: NonNegativeFloat
+
+
+class GemmPrimitive(Section, frozen=True, forbid_unknown_fields=True):
+    """The matrix-multiply primitive that a whole group executes.
+
+    Per core the vectorised extent is a multiple of `lanes * register_block_vectors`, the other a
+    multiple of `register_block_scalars`, unless `partial_blocks` are taken. `chains` of products
+    that add into one C are one call where the machine says so. `switch_cycles` is what
+    a change of roles costs beyond what the instruction-level simulation sees.
+    """
+
+    key: ClassVar[str] = "primitives.gemm"
+
+    lanes: PositiveInt
+    register_block_vectors: PositiveInt
+    register_block_scalars: PositiveInt
+    switch_cycles: NonNegativeFloat
+    f64: GemmTiming
+    f32: GemmTiming
+    partial_blocks: bool = False
+    chains: bool = False
+
+    def timing(self, dtype: str) -> GemmTiming:
+        """The cycles for one element type."""
+        return self.f32 if dtype == "f32" else self.f64
+
+    def problem(self, machine: Machine) -> str:
+        """Other lanes than the core's, or partial blocks that a mesh would have to divide."""
+        if self.lanes != machine.core.vector_lanes:
+            return (
+                f"primitives.gemm.lanes: expected core.vector_lanes = "
+                f"{machine.core.vector_lanes}, found {self.lanes}"
+            )
+        if self.partial_blocks and machine.cores > 1:
+            return (
+                f"primitives.gemm.partial_blocks: expected a mesh of one core, found "
+                f"{machine.mesh.rows} x {machine.mesh.columns}"
+            )
+        return ""
+
+
+class VectorPrimitive(Section, frozen=True, forbid_unknown_fields=True):
+    """Cycles per vector of the elementwise and transform primitives: loads, operations, loop."""
+
+    key: ClassVar[str] = "primitives.vector"
+
+    load_cycles: NonNegativeFloat
+    arithmetic_cycles: NonNegativeFloat
+    loop_cycles: NonNegativeFloat
+
+
+class Cache(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
+    the core beyond what overlaps with computing; no more than `fill_bytes_per_cycle` come at all.
+    Addresses a multiple of `capacity_bytes / ways` apart share a set.
+    """
+
+    capacity_bytes: PositiveInt
+    exposed_cycles_per_byte: NonNegativeFloat
+    fill_bytes_per_cycle: PositiveFloat
+    ways: PositiveInt
+
+
+class Caches(Section, frozen=True, forbid_unknown_fields=True):
+    """The caches between a core and main memory, nearest first.
+
+    Cores that have them address main memory themselves: an operand may be used where it lies.
+    """
+
+    key: ClassVar[str] = "memory.caches"
+
+    l1: Cache
+    l2: Cache
+    l3: Cache
+
+    @property
+    def levels(self) -> tuple[Cache, ...]:
+        """Nearest first."""
+        return self.l1, self.l2, self.l3
