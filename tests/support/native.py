@@ -17,6 +17,7 @@ from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine, load_machine
 from tilewright.targets.host.code import CODE
+from tilewright.targets.host.instruction_sets import WRAPPING
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.run import LoadedKernel
@@ -62,7 +63,7 @@ def emitted(cases: Sequence[Case]) -> list[tuple[Program, Artifact]]:
 
 def flags_for(machines: Sequence[Machine]) -> tuple[str, ...]:
     """What the compiler needs for the code of all these machines."""
-    every = [flag for m in machines for flag in compiler_flags(m)]
+    every = [*WRAPPING, *(flag for m in machines for flag in compiler_flags(m))]
     return tuple(dict.fromkeys(every))
 
 

@@ -41,6 +41,11 @@ class DType:
         return self.kind == "float"
 
     @property
+    def stored(self) -> DType:
+        """The type of what lies in memory and is computed with: itself, or an integer."""
+        return self if self.kind != "fixed" else _STORED_IN[8 * self.size_bytes]
+
+    @property
     def limits(self) -> tuple[int, int]:
         """The least and the largest integer that an element of an exact type holds.
 

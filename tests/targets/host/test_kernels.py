@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.candidates import HOST_ALGORITHMS, Case, cases
+from support.candidates import HOST_ALGORITHMS, INTEGERS, Case, cases
 from support.examples import examples
 from support.native import NATIVE_HOSTS, assert_exact, assert_within_bound, native_results
 from tilewright.compiler.checking import operator_result, program_inputs, random_operands
@@ -48,6 +48,21 @@ def test_floats_round_within_the_bound(algorithm: str) -> None:
         operands = [random_operands(c.candidate.op, "floats", i) for i, c in enumerate(batch)]
         for c, o, y in zip(batch, operands, native_results(batch, operands), strict=True):
             assert_within_bound(c, o, y)
+
+    check()
+
+
+@pytest.mark.parametrize("algorithm", [a for a in HOST_ALGORITHMS if not a.startswith("winograd")])
+def test_integer_types_give_the_bits_of_the_reference(algorithm: str) -> None:
+    """Operands of all that their types hold: sums wrap, results saturate."""
+
+    @examples(1)
+    @given(st.lists(cases(algorithm, NATIVE_HOSTS, INTEGERS), min_size=BATCH, max_size=BATCH))
+    def check(batch: list[Case]) -> None:
+        operands = [random_operands(c.candidate.op, "integers", i) for i, c in enumerate(batch)]
+        for c, o, y in zip(batch, operands, native_results(batch, operands), strict=True):
+            assert y.dtype == c.candidate.op.numerics.result.numpy
+            assert_exact(c, o, y)
 
     check()
 

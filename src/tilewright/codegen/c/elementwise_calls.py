@@ -21,11 +21,13 @@ from tilewright.codegen.c.loop_nest import (
     view_offset,
 )
 from tilewright.codegen.c.names import Naming
+from tilewright.codegen.c.requantise_text import Requantisation
 from tilewright.codegen.c.winograd_text import transform_name
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate, product
+from tilewright.common.fixed_point import rounding_called
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.winograd import KERNEL_POINTS, points_of
 
@@ -69,9 +71,9 @@ class CallContext:
 
 
 def check_element_types(call: Call, views: tuple[View, ...], context: CallContext) -> None:
-    """Raise ProgramError unless all operands have one element type."""
+    """Raise ProgramError unless all operands have one element type, or the call changes it."""
     types = {context.element_type(v) for v in views}
-    if len(types) > 1:
+    if len(types) > 1 and call.primitive != "requantise":
         raise ProgramError(f"{call.primitive} mixes element types {', '.join(sorted(types))}")
 
 
@@ -128,6 +130,22 @@ def _copy(call: Call, views: tuple[View, ...], context: CallContext) -> None:
         pointers = [context.pointer(v, view_offset(v)) for v in (y, x)]
         arguments = [*pointers, "count", "y_stride", "x_stride"]
         context.writer.call(context.function("tw_copy", y), arguments)
+
+
+def requantisation(call: Call, program: Program) -> Requantisation:
+    """The function that a call of `requantise` is."""
+    result, sums = (dtype(program.element_type(operand)) for operand in call.operands)
+    rounding = rounding_called(str(call.attribute("rounding", "even")))
+    return Requantisation(sums, result, rounding, bool(call.attribute("saturate", 1)))
+
+
+def _requantise(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+    with context.writer.block():
+        _write_loops(_nest(views, "requantise"), ("y", "x"), context)
+        pointers = [context.pointer(v, view_offset(v)) for v in views]
+        shift = str(int(call.attribute("shift", 0)))
+        arguments = [*pointers, "count", "y_stride", "x_stride", shift]
+        context.writer.call(requantisation(call, context.program).name, arguments)
 
 
 def _scale_add(call: Call, views: tuple[View, ...], context: CallContext) -> None:
@@ -214,6 +232,7 @@ Emitter = Callable[[Call, tuple[View, ...], CallContext], None]
 ELEMENTWISE: Mapping[str, Emitter] = {
     "fill": _fill,
     "copy": _copy,
+    "requantise": _requantise,
     "scale_add": _scale_add,
     "repack": _repack,
     "winograd_input": _winograd,

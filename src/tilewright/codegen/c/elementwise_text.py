@@ -14,7 +14,7 @@ from tilewright.codegen.c.loop_nest import MAXIMUM_LOOPS
 from tilewright.codegen.c.winograd_text import winograd_functions, winograd_prototypes
 from tilewright.common.dtypes import FLOATS, DType
 
-_STRIDED = "const long *count,\n        const long *y_stride, const long *x_stride"
+STRIDED_ARGUMENTS = "const long *count,\n        const long *y_stride, const long *x_stride"
 
 _LIMITS = f"enum {{ TW_LOOPS = {MAXIMUM_LOOPS}, TW_RANK = 8 }};"
 
@@ -219,7 +219,7 @@ def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = (
 
 
 def _for_type(text: str, kind: DType) -> str:
-    names = {"SUFFIX": kind.name, "TYPE": kind.c_name, "STRIDED": _STRIDED}
+    names = {"SUFFIX": kind.name, "TYPE": kind.c_name, "STRIDED": STRIDED_ARGUMENTS}
     for word, value in names.items():
         text = text.replace(word, value)
     return text

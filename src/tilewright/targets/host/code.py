@@ -27,6 +27,7 @@ from tilewright.targets.host.emit_header import Workspace, emit_header, stored_e
 from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
 from tilewright.targets.host.emit_threads import private_tensors
 from tilewright.targets.host.finish import PLAIN, Finish, with_finish
+from tilewright.targets.host.instruction_sets import WRAPPING
 from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.products import (
     Products,
@@ -72,7 +73,7 @@ class HostCode:
                 "one: its threads share a memory",
                 fix="--set groups.count=1 --threads N",
             )
-        ahead, program = split_ahead(instantiate(program, _ONE_CORE))
+        ahead, program = split_ahead(_as_stored(instantiate(program, _ONE_CORE)))
         program = with_finish(program, finish)
         products = plan_products(program, machine, finish)
         program = _with_packed_buffers(program, products, machine)
@@ -92,6 +93,13 @@ class HostCode:
         bound = self.load(artifact, machine).bind(inputs)
         bound.repeat(1)
         return bound.outputs()
+
+
+def _as_stored(program: Program) -> Program:
+    """The program with integers in the place of fixed point: where points stand, shifts know."""
+    tensors = tuple(replace(t, dtype=dtype(t.dtype).stored.name) for t in program.tensors)
+    buffers = tuple(replace(b, dtype=dtype(b.dtype).stored.name) for b in program.buffers)
+    return replace(program, tensors=tensors, buffers=buffers)
 
 
 def _with_packed_buffers(program: Program, products: Products, machine: Machine) -> Program:
@@ -127,7 +135,9 @@ def _artifact(
     text = KernelText(
         program, naming, products, tensors, buffers, workspace, isa, ahead, finish, far
     )
-    plan = _build_plan(naming, compiler_flags(machine))
+    kinds = {*(t.dtype for t in program.tensors), *(b.dtype for b in program.buffers)}
+    wraps = () if all(dtype(kind).is_float for kind in kinds) else WRAPPING
+    plan = _build_plan(naming, (*compiler_flags(machine), *wraps))
     command = " ".join(plan.steps[0].command)
     files = {
         f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),

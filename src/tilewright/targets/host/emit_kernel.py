@@ -13,7 +13,12 @@ from math import prod
 from typing import assert_never
 
 from tilewright.codegen.artifact import BufferInfo, TensorInfo
-from tilewright.codegen.c.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
+from tilewright.codegen.c.elementwise_calls import (
+    ELEMENTWISE,
+    CallContext,
+    check_element_types,
+    requantisation,
+)
 from tilewright.codegen.c.elementwise_text import integer_arithmetic, static_primitives
 from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
 from tilewright.codegen.c.names import Naming
@@ -99,6 +104,7 @@ class KernelText:
         kind = dtype(self.program.tensor(stmt.tensor).dtype)
         summed = any(one.kernel.dtype == kind for _, one in self.products.calls)
         far = stmt.tensor in self.far and stmt.buffer not in self.products.packed
+        far = far and kind.is_float
         return far and summed and stmt.direction == "put" and self.isa.streams
 
     def streamed(self) -> dict[DType, None]:
@@ -183,10 +189,14 @@ def _functions(text: KernelText) -> Iterator[str]:
         types = [t.dtype for t in text.program.tensors] + [b.dtype for b in text.program.buffers]
         kinds = tuple(map(dtype, dict.fromkeys(types)))
         yield static_primitives(kinds, winograd=_transforms_anyhow(anyhow))
+    made = (s for s in called if s.primitive == "requantise")
+    yield from dict.fromkeys(requantisation(s, text.program).text() for s in made)
     kernels, transforms = text.microkernels(), text.transforms()
     if kernels or transforms:
         used = (*(kernel.dtype for kernel in kernels), *(one.dtype for one in transforms))
-        yield vector_text(text.isa, tuple(dict.fromkeys(used)))
+        widened = dict.fromkeys((k.vector_dtype, k.dtype) for k in kernels)
+        loads = tuple(pair for pair in widened if pair[0] != pair[1])
+        yield vector_text(text.isa, tuple(dict.fromkeys(used)), loads)
     plain, packing = dict[DType, None](), dict[tuple[DType, int], None]()
     for stmt in walk(text.program.body):
         if isinstance(stmt, Transfer):

@@ -36,6 +36,9 @@ class InstructionSet:
         return self.vector_bytes // kind.size_bytes
 
 
+WRAPPING = ("-fwrapv",)
+"""Flags of the compiler with which sums of integers wrap."""
+
 AVX512 = InstructionSet("avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma"), True)
 AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"), True)
 PORTABLE = InstructionSet("portable", 16, 16)
@@ -181,22 +184,52 @@ static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 }
 """
 
+_STRING = "#include <string.h>\n"
 _HEADERS = {"avx512": "#include <immintrin.h>\n", "avx2": "#include <immintrin.h>\n"}
 _TEXTS = {"avx512": _AVX512, "avx2": _AVX2, "portable": _PORTABLE}
 
 
+_WIDENED = """\
+typedef FROM tw_narrow_FROM_NAME_NAME __attribute__((vector_size(NARROW)));
+static inline tw_vector_NAME tw_load_first_FROM_NAME_NAME(const FROM *p, long n)
+{
+    tw_narrow_FROM_NAME_NAME v = {0};
+    memcpy(&v, p, (unsigned long)n * sizeof *p);
+    return __builtin_convertvector(v, tw_vector_NAME);
+}
+static inline tw_vector_NAME tw_load_FROM_NAME_NAME(const FROM *p)
+{
+    return tw_load_first_FROM_NAME_NAME(p, LANES);
+}
+"""
+
+Widening = tuple[DType, DType]
+"""The element type of an operand, and the wider one of the sums."""
+
+
 @cache
-def vector_text(isa: InstructionSet, kinds: tuple[DType, ...]) -> str:
-    """C text of the vector types and operations for the element types `kinds`.
+def vector_text(
+    isa: InstructionSet, kinds: tuple[DType, ...], widened: tuple[Widening, ...] = ()
+) -> str:
+    """C text of the vector types and operations for the element types `kinds`, and of loads that
+    widen elements.
 
     A translation unit includes it once, before the kernels, and is compiled with the instruction
-    set's `compiler_flags`.
+    set's `compiler_flags`, where integers wrap with `WRAPPING` too. Operations on integers are
+    those of GCC's vector extensions.
     """
-    parts = [_HEADERS.get(isa.name, "#include <string.h>\n")]
+    exact = not all(kind.is_float for kind in kinds)
+    parts = [_HEADERS.get(isa.name, _STRING)]
+    if exact and parts[0] != _STRING:
+        parts.append(_STRING)
     for kind in kinds:
-        if isa.name == "avx2":
+        if isa.name == "avx2" and kind.is_float:
             parts.append(_AVX2_MASKS[kind.name])
-        parts.append(_for_type(_TEXTS[isa.name], isa, kind))
+        parts.append(_for_type(_TEXTS[isa.name] if kind.is_float else _PORTABLE, isa, kind))
+    for narrow, kind in widened:
+        bytes_ = str(isa.lanes(kind) * narrow.size_bytes)
+        text = _WIDENED.replace("FROM_NAME", narrow.name).replace("FROM", narrow.c_name)
+        parts.append(_for_type(text.replace("NARROW", bytes_), isa, kind))
     return "\n".join(parts)
 
 

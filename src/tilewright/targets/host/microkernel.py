@@ -47,6 +47,9 @@ class Microkernel:
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
     the next block takes, and the panel of the other one that comes next. One that `streams` stores
     C past the caches where its rows are whole lines; others see it after a fence.
+
+    Sums and C are of type `dtype`, and so are the operands unless `a_dtype` or `b_dtype` says that
+    they are of a narrower one.
     """
 
     isa: InstructionSet
@@ -65,6 +68,8 @@ class Microkernel:
     runs: bool = False
     c_run: int = 0
     streams: bool = False
+    a_dtype: DType | None = None
+    b_dtype: DType | None = None
 
     def __post_init__(self) -> None:
         needed = self.vectors * self.scalars + self.vectors + 1
@@ -104,9 +109,20 @@ class Microkernel:
         return self.vectors * self.lanes
 
     @property
+    def vector_dtype(self) -> DType:
+        """The element type of the operand that is loaded by vectors."""
+        return (self.b_dtype if self.vectorised == "n" else self.a_dtype) or self.dtype
+
+    @property
+    def scalar_dtype(self) -> DType:
+        """The element type of the operand that is broadcast."""
+        return (self.a_dtype if self.vectorised == "n" else self.b_dtype) or self.dtype
+
+    @property
     def can_stream(self) -> bool:
         """Whether a row of a block is whole lines that may be stored past the caches."""
-        return self.isa.streams and self.width * self.dtype.size_bytes % LINE_BYTES == 0
+        streams = self.isa.streams and self.dtype.is_float
+        return streams and self.width * self.dtype.size_bytes % LINE_BYTES == 0
 
     @property
     def vector_layout(self) -> Layout:

@@ -52,12 +52,12 @@ class Block:
 
     def write(self, writer: CWriter) -> None:
         """The function of this block."""
-        kind = self.kernel.dtype.c_name
+        kernel, kind = self.kernel, self.kernel.dtype.c_name
         operands = [
             "long k",
-            f"const {kind} *restrict x",
+            f"const {kernel.scalar_dtype.c_name} *restrict x",
             "long ldx",
-            f"const {kind} *restrict y",
+            f"const {kernel.vector_dtype.c_name} *restrict y",
             "long ldy",
             f"{kind} *restrict z",
             "long ldz",
@@ -93,7 +93,7 @@ class Block:
         if self.kernel.runs:
             self._write_pointers(writer)
         elif self.kernel.scalar_runs_along_k:
-            size = self.kernel.dtype.size_bytes
+            size = self.kernel.scalar_dtype.size_bytes
             writer.line(f"long x1 = ldx * {size}, x3 = 3 * x1, x5 = 5 * x1;")
             # Kept apart, the three reach seven rows from one pointer; a compiler that sees through
             # them makes a pointer for every row and runs out of registers.
@@ -101,7 +101,7 @@ class Block:
 
     def _write_pointers(self, writer: CWriter) -> None:
         """A pointer to each row; the first is number `place` of its run."""
-        size = self.kernel.dtype.size_bytes
+        size = self.kernel.scalar_dtype.size_bytes
         writer.line("const char *const b0 = (const char *)x;")
         for i in range(1, self.height):
             writer.line("place = place + 1 < run ? place + 1 : 0;")
@@ -111,9 +111,9 @@ class Block:
     def _write_sum(self, writer: CWriter, x: str, y: str) -> None:
         """One pass over k; `x`: elements to the first of the broadcast operand, if not 0."""
         kind = self.kernel.dtype
-        writer.line(f"const {kind.c_name} *y0 = {y};")
+        writer.line(f"const {self.kernel.vector_dtype.c_name} *y0 = {y};")
         if self.kernel.runs:
-            writer.line(f"long at = {x or 0} * {kind.size_bytes};")
+            writer.line(f"long at = {x or 0} * {self.kernel.scalar_dtype.size_bytes};")
         else:
             writer.line(f"const char *b0 = (const char *)({f'x + {x}' if x else 'x'});")
             for base in self._bases()[1:]:
@@ -187,16 +187,16 @@ class Block:
 
     def _x_step(self) -> str:
         """Bytes from one step of k to the next."""
-        size = self.kernel.dtype.size_bytes
+        size = self.kernel.scalar_dtype.size_bytes
         if self.kernel.scalar_layout == "panels":
             return str(self.kernel.scalars * size)
         return str(size) if self.kernel.scalar_runs_along_k else f"ldx * {size}"
 
     def _x(self, i: int) -> str:
         """Row i of the broadcast operand in every lane."""
-        kind = self.kernel.dtype
-        at = self._row(i) if self.kernel.scalar_runs_along_k else f"b0 + {i * kind.size_bytes}"
-        return f"tw_broadcast_{kind}(*(const {kind.c_name} *)({at}))"
+        own, kernel = self.kernel.scalar_dtype, self.kernel
+        at = self._row(i) if kernel.scalar_runs_along_k else f"b0 + {i * own.size_bytes}"
+        return f"tw_broadcast_{kernel.dtype}(*(const {own.c_name} *)({at}))"
 
     def _row(self, i: int) -> str:
         """The pointer to row i where rows run along k."""
@@ -206,10 +206,11 @@ class Block:
 
     def _y(self, v: int) -> str:
         """Vector v of the other operand; what a panel holds is padded."""
-        at = f"y0 + {v * self.kernel.lanes}"
+        at, own, kind = f"y0 + {v * self.kernel.lanes}", self.kernel.vector_dtype, self.kernel.dtype
+        name = f"{kind}" if own == kind else f"{own}_{kind}"
         if self._is_partial(v) and self.kernel.vector_layout != "panels":
-            return f"tw_load_first_{self.kernel.dtype}({at}, tail)"
-        return f"tw_load_{self.kernel.dtype}({at})"
+            return f"tw_load_first_{name}({at}, tail)"
+        return f"tw_load_{name}({at})"
 
     def _is_partial(self, v: int) -> bool:
         return bool(self.tail) and v == self.vectors - 1

@@ -72,7 +72,8 @@ def _write_function(
 ) -> None:
     """The function that goes over the register blocks of a product."""
     kind = kernel.dtype.c_name
-    x, y = f"const {kind} *x", f"const {kind} *y"
+    x = f"const {kernel.scalar_dtype.c_name} *x"
+    y = f"const {kernel.vector_dtype.c_name} *y"
     if kernel.vectorised == "n":
         operands = ["long rows", "long columns", "long k", x, "long ldx", y, "long ldy"]
     else:
@@ -103,7 +104,7 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
     """Where rows of x would meet in one set of the first cache, copies each block's rows to where
     they do not, and goes over the columns with the copy.
     """
-    size, most = kernel.dtype.size_bytes, kernel.scalars
+    size, most = kernel.scalar_dtype.size_bytes, kernel.scalars
     line = LINE_BYTES // size
     longest = _COPIED_BYTES // (most * size) - 2 * line
     test = f"ldx * {size} % {SET_BYTES} == 0 && rows > {_WAYS} && k <= {longest}"
@@ -113,7 +114,7 @@ def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
         given = ["columns", "height", "k", "y", "ldy", "copy", "apart"]
     with writer.block(f"if ({test})"):
         writer.line(f"const long j = 0, apart = (k / {line} + 1 | 1) * {line};")
-        writer.line(f"{kernel.dtype.c_name} copy[{most} * apart];")
+        writer.line(f"{kernel.scalar_dtype.c_name} copy[{most} * apart];")
         with writer.block("for (long i = 0, height; i < rows; i += height)"):
             writer.line(f"height = {_height(kernel)};")
             with writer.block("for (long r = 0; r < height; r++)"):

@@ -23,21 +23,30 @@ const __m128d a = _mm_loadu_pd(x), b = _mm_loadu_pd(x + step);
     _mm_storeu_pd(to, _mm_unpacklo_pd(a, b)), _mm_storeu_pd(to + BLOCK, _mm_unpackhi_pd(a, b));""",
 }
 
-_PACK = """\
+_HEADER = """\
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
-/* Transposes a square of x, whose rows are `step` apart, to rows that are BLOCK apart. */
-static inline void NAME_square(const TYPE *restrict x, long step, TYPE *restrict to)
-{
-#ifdef __SSE2__
-    INTRINSICS
-#else
+"""
+
+_INTERCHANGE = """\
     for (long p = 0; p < SIDE; p++)
         for (long r = 0; r < SIDE; r++)
             to[p * BLOCK + r] = x[r * step + p];
-#endif
-}
+"""
+
+_WITH_INTRINSICS = f"""\
+#ifdef __SSE2__
+    INTRINSICS
+#else
+{_INTERCHANGE}#endif
+"""
+
+_PACK = """\
+/* Transposes a square of x, whose rows are `step` apart, to rows that are BLOCK apart. */
+static inline void NAME_square(const TYPE *restrict x, long step, TYPE *restrict to)
+{
+SQUARE}
 /* Packs `extent` x k elements of x into panels of BLOCK: to[i / BLOCK][p][i % BLOCK]. Neighbours
    along the extent are `step` elements apart, those along k `k_step`, panels `pitch`; new elements
    are zero. */
@@ -111,8 +120,12 @@ def emit_pack(name: str, kind: DType, block: int) -> str:
 
     A panel takes block * k elements of `to`, `pitch` elements after the one before.
     """
-    side = 16 // kind.size_bytes
-    text = _named(_PACK, name, kind).replace("INTRINSICS", _INTRINSICS[str(kind)])
+    side, text = 16 // kind.size_bytes, _named(_PACK, name, kind)
+    if kind.is_float:
+        square = _WITH_INTRINSICS.replace("INTRINSICS", _INTRINSICS[str(kind)])
+        text = _HEADER + text.replace("SQUARE", square)
+    else:
+        text = text.replace("SQUARE", _INTERCHANGE)
     words = {"BLOCK": block, "SIDE": side, "WHOLE": block // side * side}
     for word, number in words.items():
         text = text.replace(word, str(number))

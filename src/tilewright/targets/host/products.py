@@ -155,6 +155,7 @@ def _product(
         broadcast = _broadcast(call.operands[3 - index], broadcast, scalars, others)
     a, b = (broadcast, loaded) if vectorised == "n" else (loaded, broadcast)
     links = linked(chain, a, b)
+    narrow = [dtype(program.element_type(operand)) for operand in call.operands[1:]]
     kernel = Microkernel(
         isa,
         kind,
@@ -166,9 +167,11 @@ def _product(
         start=_START.get(chain.first, "either"),
         offsets=links.count > 1,
         inner="m" if vectorised == "n" else "n",
-        prefetch=_prefetched(call, vectorised, program, machine),
+        prefetch=_prefetched(call, vectorised, program, machine) if kind.is_float else frozenset(),
         runs=broadcast.panels is None and broadcast.form.runs is not None,
         c_run=_run(c),
+        a_dtype=narrow[0] if narrow[0] != kind else None,
+        b_dtype=narrow[1] if narrow[1] != kind else None,
     )
     if kernel.start == "overwrite" and kernel.can_stream:
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))

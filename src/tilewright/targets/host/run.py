@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
-from tilewright.common.dtypes import F32, dtype
+from tilewright.common.dtypes import F32, DType, dtype
 from tilewright.common.errors import ShapeError, ToolError
 from tilewright.machine import Machine
 from tilewright.targets.host.emit_header import stored_elements
@@ -43,7 +43,7 @@ class LoadedKernel:
             if info.is_given:
                 self._give(info, _given(info, inputs), arrays[info.name])
             else:
-                arrays[info.name].fill(np.nan)
+                arrays[info.name].fill(_nothing(dtype(info.dtype)))
         workspace = aligned(self.artifact.scratchpad_bytes // 4 + 1, F32)
         return BoundKernel(self, arrays, workspace)
 
@@ -56,6 +56,11 @@ class LoadedKernel:
         plain[...] = given.reshape(-1)
         pack = self.library[f"{self.artifact.name}_pack_{info.identifier}"]
         pack(address(plain), address(place))
+
+
+def _nothing(kind: DType) -> float:
+    """What stands in a result before it is computed."""
+    return np.nan if kind.is_float else kind.limits[0]
 
 
 @dataclass(frozen=True, eq=False)
