@@ -123,7 +123,7 @@ def host_results(
 ) -> list[list[Arrays]]:
     """The outputs of each network for each of its data sets."""
     whole = merged(networks)
-    loaded = quickly_loaded(generated(whole, NATIVE_HOSTS[0], Search(keep=1)))
+    loaded = quickly_loaded(generated(whole, NATIVE_HOSTS[0], Search("direct", keep=1)))
     bound = loaded.bind(loaded.constants(whole.values))
     results: list[list[Arrays]] = [[] for _ in networks]
     for turn in range(max(map(len, inputs))):
