@@ -23,6 +23,7 @@ from tilewright.asm.relocate import DATA_BYTES, relocated_value, with_operand
 from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable
+from tilewright.isa.table import LocalMemory
 
 
 class LinkErrors(AssemblyError):
@@ -155,9 +156,9 @@ def link(
 ) -> Object:
     """The image of some objects.
 
-    Data sections start at `data_address` bytes, code at `code_address` (by default behind the local
-    memory). Errors: LinkErrors with every undefined or doubly defined symbol and every value that
-    does not fit.
+    In each local memory data starts at `data_address` bytes; code starts at `code_address` (by
+    default behind the largest memory). Errors: LinkErrors with every undefined or doubly defined
+    symbol and every value that does not fit.
     """
     _check_tables(objects, table)
     linker = _Linker(objects, table)
@@ -193,17 +194,27 @@ def _raise(linker: _Linker) -> None:
 
 
 def _place(linker: _Linker, data_address: int, code_address: int | None) -> None:
-    """Give every section its address; data must fit the local memory."""
+    """Give every section its address; data must fit the memory that its section is for."""
+    table = linker.table
     code = [s for s in linker.sections.values() if "x" in s.flags]
-    data = [s for s in linker.sections.values() if "x" not in s.flags]
-    end = _place_in_order(data, data_address)
-    memory_bytes = linker.table.local_memory_bytes
-    if memory_bytes and end > memory_bytes:
-        raise AssemblyError(
-            f"data and zeros end at {end} bytes, the local memory has {memory_bytes}",
-            fix=f"save {end - memory_bytes} bytes",
-        )
-    _place_in_order(code, max(end, memory_bytes) if code_address is None else code_address)
+    behind = 0
+    for memory in table.memories or (table.memory(),):
+        data = [s for s in linker.sections.values() if _is_in(s, memory, table)]
+        end = _place_in_order(data, data_address)
+        capacity = memory.capacity_bytes
+        if capacity and end > capacity:
+            raise AssemblyError(
+                f"data and zeros end at {end} bytes, the {table.memory_title(memory)} has "
+                f"{capacity}",
+                fix=f"save {end - capacity} bytes",
+            )
+        behind = max(behind, end, capacity)
+    _place_in_order(code, behind if code_address is None else code_address)
+
+
+def _is_in(section: _Joined, memory: LocalMemory, table: InstructionTable) -> bool:
+    style = table.dialect.section_style(section.name)
+    return "x" not in section.flags and table.memory(style.memory) == memory
 
 
 def _place_in_order(sections: Sequence[_Joined], address: int) -> int:

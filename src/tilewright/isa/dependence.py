@@ -31,8 +31,8 @@ class DependenceKind(Enum):
 
 @dataclass(frozen=True)
 class MemoryAccess:
-    """`size_bytes` at `base + displacement_bytes`; the base register is read when the operation
-    issues.
+    """`size_bytes` at `base + displacement_bytes` of a memory; the base register is read when the
+    operation issues. Accesses to different memories never meet.
     """
 
     base: int
@@ -41,6 +41,7 @@ class MemoryAccess:
     is_store: bool = False
     smallest_displacement: int = -(1 << 15)
     largest_displacement: int = (1 << 15) - 1
+    memory: str = ""
 
 
 @dataclass(frozen=True)
@@ -263,6 +264,8 @@ def _memory_edges(body: tuple[Operation, ...], aliases: AliasRules) -> Iterator[
         for two in accesses[position:]:
             first, second = body[one].memory, body[two].memory
             if first is None or second is None or not (first.is_store or second.is_store):
+                continue
+            if first.memory != second.memory:
                 continue
             forward, backward = _conflict_distances(
                 first, second, offsets[one], offsets[two], advancing, aliases

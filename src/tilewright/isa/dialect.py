@@ -31,12 +31,13 @@ class SectionStyle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A section with a directive of its own.
 
     `flags` are those of `.section`: "a" allocated, "w" writable, "x" code; `nobits`: it holds no
-    bytes in the object.
+    bytes in the object. `memory` is the local memory that data lies in, "" the first.
     """
 
     name: str
     flags: str
     nobits: bool = False
+    memory: str = ""
 
 
 GNU_SECTIONS = (

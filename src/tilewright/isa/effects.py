@@ -34,7 +34,7 @@ class Traits:
     """What an effect needs and touches, apart from registers.
 
     `element_bytes` is the memory size of one element, 0 without memory access; `elements` is 1 or,
-    for 0, the lanes of the table. `ordered` effects (barriers, counters) may not move over any
+    for 0, the lanes of the operands. `ordered` effects (barriers, counters) may not move over any
     memory, communication or other ordered effect.
     """
 
@@ -52,8 +52,11 @@ class Traits:
 class Effect(StrEnum):
     """What an instruction does. `d = a op b` unless said otherwise; lanes are 64 bit wide.
 
-    Integers live in lane 0 of the unified register; `_word` effects wrap to 32 bit and sign-extend.
-    Single-precision values are held in 64-bit lanes and rounded to 24 bit after each operation.
+    Scalar integers live in lane 0; `_word` effects wrap to 32 bit and sign-extend. Single-precision
+    values are held in 64-bit lanes and rounded to 24 bit after each operation; integer lanes
+    (`_i16`, `_i32`: the type in memory, or of the result) hold sign-extended numbers. A shift takes
+    its distance from the low 5 bit of each lane of `b`, a sum of lanes goes into lane 0 and leaves
+    zeros in the others, saturation clamps to 16 bit.
     """
 
     NO_OPERATION = "no_operation"
@@ -93,6 +96,15 @@ class Effect(StrEnum):
     VECTOR_STORE_SINGLE = "vector_store_single"
     SCALAR_EXTEND_LOAD = "scalar_extend_load"
     SCALAR_EXTEND_LOAD_SINGLE = "scalar_extend_load_single"
+    # integers of 16 and 32 bit in memory, sign-extended in their lanes
+    LOAD_HALF = "load_half"
+    STORE_HALF = "store_half"
+    VECTOR_LOAD_I16 = "vector_load_i16"
+    VECTOR_LOAD_I32 = "vector_load_i32"
+    VECTOR_STORE_I16 = "vector_store_i16"
+    VECTOR_STORE_I32 = "vector_store_i32"
+    SCALAR_EXTEND_LOAD_I16 = "scalar_extend_load_i16"
+    SCALAR_EXTEND_LOAD_I32 = "scalar_extend_load_i32"
     # memory and communication in one
     VECTOR_LOAD_ROW_BROADCAST = "vector_load_row_broadcast"
     VECTOR_LOAD_COLUMN_BROADCAST = "vector_load_column_broadcast"
@@ -119,7 +131,18 @@ class Effect(StrEnum):
     VECTOR_DIVIDE_SINGLE = "vector_divide_single"
     VECTOR_MULTIPLY_ADD_SINGLE = "vector_multiply_add_single"
     VECTOR_MULTIPLY_SUBTRACT_SINGLE = "vector_multiply_subtract_single"
+    # integers, all lanes; wrap to 32 bit
+    VECTOR_ADD_I32 = "vector_add_i32"
+    VECTOR_SUBTRACT_I32 = "vector_subtract_i32"
+    VECTOR_MULTIPLY_I32 = "vector_multiply_i32"
+    VECTOR_MULTIPLY_ADD_I32 = "vector_multiply_add_i32"
+    VECTOR_MINIMUM_I32 = "vector_minimum_i32"
+    VECTOR_MAXIMUM_I32 = "vector_maximum_i32"
+    VECTOR_SHIFT_RIGHT_I32 = "vector_shift_right_i32"
+    VECTOR_SATURATE_I16 = "vector_saturate_i16"
+    VECTOR_SUM_I32 = "vector_sum_i32"
     # lane movement
+    BROADCAST_LANE = "broadcast_lane"
     INSERT_WORD = "insert_word"
     EXTRACT_WORD = "extract_word"
     INSERT_LANE = "insert_lane"
@@ -179,6 +202,14 @@ _SPECIFIC: dict[Effect, Traits] = {
     Effect.VECTOR_STORE_SINGLE: _store(4, vector=True),
     Effect.SCALAR_EXTEND_LOAD: _load(8),
     Effect.SCALAR_EXTEND_LOAD_SINGLE: _load(4),
+    Effect.LOAD_HALF: _load(2),
+    Effect.STORE_HALF: _store(2),
+    Effect.VECTOR_LOAD_I16: _load(2, vector=True),
+    Effect.VECTOR_LOAD_I32: _load(4, vector=True),
+    Effect.VECTOR_STORE_I16: _store(2, vector=True),
+    Effect.VECTOR_STORE_I32: _store(4, vector=True),
+    Effect.SCALAR_EXTEND_LOAD_I16: _load(2),
+    Effect.SCALAR_EXTEND_LOAD_I32: _load(4),
     Effect.VECTOR_LOAD_ROW_BROADCAST: _load(8, vector=True, put=Bus.ROW),
     Effect.VECTOR_LOAD_COLUMN_BROADCAST: _load(8, vector=True, put=Bus.COLUMN),
     Effect.SCALAR_EXTEND_ROW_BROADCAST: _load(8, put=Bus.ROW),
@@ -194,6 +225,10 @@ _SPECIFIC: dict[Effect, Traits] = {
     Effect.VECTOR_NEGATED_MULTIPLY_SUBTRACT: Traits(_TERNARY),
     Effect.VECTOR_MULTIPLY_ADD_SINGLE: Traits(_TERNARY),
     Effect.VECTOR_MULTIPLY_SUBTRACT_SINGLE: Traits(_TERNARY),
+    Effect.VECTOR_MULTIPLY_ADD_I32: Traits(_TERNARY),
+    Effect.VECTOR_SATURATE_I16: Traits(("a", "d")),
+    Effect.VECTOR_SUM_I32: Traits(("a", "d")),
+    Effect.BROADCAST_LANE: Traits(("a", "d")),
     Effect.INSERT_WORD: Traits(("a", "b", "immediate", "d")),
     Effect.EXTRACT_WORD: Traits(("a", "immediate", "d")),
     Effect.INSERT_LANE: Traits(("a", "b", "immediate", "d")),

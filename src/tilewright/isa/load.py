@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -83,7 +84,7 @@ def _read_table(path: Path, derived: tuple[Path, ...]) -> InstructionTable:
 def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) -> InstructionTable:
     """A table from TOML text, checked; `find_base` looks its base up, `load_table` by default."""
     try:
-        tree = tomllib.loads(text.decode())
+        tree = _with_memories(tomllib.loads(text.decode()), where)
         base = (find_base or load_table)(str(tree["base"])) if "base" in tree else None
         if base is not None:
             tree = built_on(base, tree, where=where)
@@ -96,10 +97,25 @@ def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) 
     return table
 
 
+def _with_memories(tree: dict[str, Any], where: str) -> dict[str, Any]:
+    """The tree with the short form `local_memory_bytes` written out."""
+    if "local_memory_bytes" not in tree:
+        return tree
+    if "memories" in tree:
+        raise MachineError(
+            "local_memory_bytes: the table also lists memories",
+            where=where,
+            fix="give the memory a name and list it, too",
+        )
+    capacity = tree.pop("local_memory_bytes")
+    return {**tree, "memories": [{"name": "local", "capacity_bytes": capacity}]}
+
+
 def check_table(table: InstructionTable, *, where: str) -> None:
     """Refuse a table that contradicts itself: unknown names, clashing encodings, wrong roles."""
     check_dialect(table.dialect, where=where)
     _check_registers(table, where)
+    _check_memories(table, where)
     for name, form in table.forms.items():
         _check_form(table, name, form, where)
     parts = {
@@ -133,6 +149,42 @@ def _check_instruction_cache(cache_: InstructionCache, where: str) -> None:
             where=where,
             fix="give whole lines, and 0 or more cycles",
         )
+
+
+def _check_memories(table: InstructionTable, where: str) -> None:
+    """Memories have names and sizes; sections of the dialect lie in memories that are there."""
+    names = [memory.name for memory in table.memories]
+    for memory in table.memories:
+        if not memory.name.isidentifier() or names.count(memory.name) > 1:
+            raise MachineError(
+                f"memory '{memory.name}' has no name of its own",
+                where=where,
+                fix="give each memory another name, of letters, digits and _",
+            )
+        if memory.capacity_bytes < 1:
+            raise MachineError(
+                f"memory '{memory.name}' has {memory.capacity_bytes} bytes",
+                where=where,
+                fix="give capacity_bytes of at least 1",
+            )
+    for section in table.dialect.sections:
+        _check_memory(table, section.memory, f"section {section.name}", where)
+    for spec in table.instructions:
+        _check_memory(table, spec.memory, f"instruction '{spec.mnemonic}'", where)
+        traits = spec.effect.traits
+        if spec.memory and not (traits.load or traits.store):
+            raise MachineError(
+                f"instruction '{spec.mnemonic}': effect '{spec.effect}' addresses no memory",
+                where=where,
+                fix=f"remove memory = '{spec.memory}'",
+            )
+
+
+def _check_memory(table: InstructionTable, name: str, label: str, where: str) -> None:
+    names = [memory.name for memory in table.memories]
+    if name and name not in names:
+        known = ", ".join(names) or "none; list it under memories"
+        raise MachineError(f"{label}: no memory '{name}'", where=where, fix=f"memories: {known}")
 
 
 def _check_registers(table: InstructionTable, where: str) -> None:

@@ -75,6 +75,7 @@ def _memory_access(instruction: Instruction) -> MemoryAccess | None:
         is_store=instruction.traits.store,
         smallest_displacement=lowest,
         largest_displacement=highest,
+        memory=table.memory_of(spec).name,
     )
 
 

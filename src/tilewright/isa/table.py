@@ -60,6 +60,7 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One instruction. A result is usable `latency_cycles` after issue; a unit is free again after
     `occupancy_cycles` (1 = fully pipelined). `fixed` gives the constant fields (opcode, function).
+    `memory` names the local memory that a load or store addresses; "" is the first.
     """
 
     mnemonic: str
@@ -71,6 +72,7 @@ class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fixed: dict[str, int] = msgspec.field(default_factory=dict)
     occupancy_cycles: int = 1
     alignment_bytes: int | None = None
+    memory: str = ""
 
     def __hash__(self) -> int:
         return hash(self.mnemonic)
@@ -95,6 +97,13 @@ class RegisterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lanes: int = 1
     lane_bits: int = 64
     aliases: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class LocalMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A memory of each core that loads and stores address, from 0 to its capacity."""
+
+    name: str
+    capacity_bytes: int
 
 
 class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,7 +161,8 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     Tables that differ in timing alone share their `instruction_set`, the name of the table that
     they are built on, and with it programs and objects. `elf_machine` is the machine number of its
-    ELF files; the default is unofficial and for encodings that no real processor has.
+    ELF files; the default is unofficial and for encodings that no real processor has. A file may
+    say `local_memory_bytes` for one memory called "local".
     """
 
     name: str
@@ -167,7 +177,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     instructions: tuple[InstructionSpec, ...]
     aliases: tuple[Alias, ...] = ()
     special_registers: dict[str, int] = msgspec.field(default_factory=dict)
-    local_memory_bytes: int = 0
+    memories: tuple[LocalMemory, ...] = ()
     communication: Communication | None = None
     instruction_cache: InstructionCache | None = None
     instruction_set: str = ""
@@ -216,6 +226,40 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
             numbers[f"{f.prefix}{f.zero}"] for f in self.register_files if f.zero is not None
         )
 
+    def memory_of(self, spec: InstructionSpec) -> LocalMemory:
+        """The memory that an instruction's address is in."""
+        return self.memory(spec.memory)
+
+    def memory(self, name: str = "") -> LocalMemory:
+        """A local memory, the first for ""; one of no bytes where the table has none."""
+        if name == "":
+            return self.memories[0] if self.memories else LocalMemory("local", 0)
+        return next(memory for memory in self.memories if memory.name == name)
+
+    def memory_title(self, memory: LocalMemory) -> str:
+        """What messages call a memory."""
+        return "local memory" if len(self.memories) < 2 else f"memory '{memory.name}'"
+
+    @cached_property
+    def memory_origins(self) -> dict[str, int]:
+        """Where each memory begins in the bytes of a core's memories, which lie one after the other
+        at multiples of 64.
+        """
+        origins: dict[str, int] = {}
+        end = 0
+        for memory in self.memories:
+            origins[memory.name] = end + -end % 64
+            end = origins[memory.name] + memory.capacity_bytes
+        return origins
+
+    @property
+    def local_memory_bytes(self) -> int:
+        """Bytes of a core's memories, laid out as `memory_origins` says."""
+        if not self.memories:
+            return 0
+        last = self.memories[-1]
+        return self.memory_origins[last.name] + last.capacity_bytes
+
     @property
     def lanes(self) -> int:
         """Lanes of the widest register file."""
@@ -241,7 +285,14 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     def access_bytes(self, spec: InstructionSpec) -> int:
         """Bytes of local memory that the instruction reads or writes; 0 for none."""
         traits = spec.effect.traits
-        return traits.element_bytes * (traits.elements or self.lanes)
+        return traits.element_bytes * (traits.elements or self.lanes_of(spec))
+
+    def lanes_of(self, spec: InstructionSpec) -> int:
+        """Lanes that an instruction works on: those of the widest file of its data operands."""
+        files = {file.name: file.lanes for file in self.register_files}
+        first = self.register_files[0].name
+        named = (o.file or first for o in self.operands_of(spec) if "register" in o.kind)
+        return max((files[name] for name in named), default=1)
 
     def alignment_bytes(self, spec: InstructionSpec) -> int:
         """Alignment that a memory access needs: its own size unless the table says otherwise."""

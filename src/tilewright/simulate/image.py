@@ -19,7 +19,7 @@ from tilewright.simulate.program import Program, encode_program
 
 @dataclass(frozen=True, eq=False)
 class LoadedImage:
-    """A program and the local memory that every core starts with."""
+    """A program and the bytes of the local memories that every core starts with."""
 
     program: Program
     local_memory: NDArray[np.uint8]
@@ -92,12 +92,14 @@ def _local_memory(image: Object, table: InstructionTable) -> NDArray[np.uint8]:
     memory = np.zeros(table.local_memory_bytes, np.uint8)
     for section in image.sections:
         if not section.is_code and "a" in section.flags and section.data:
+            place = table.memory(table.dialect.section_style(section.name).memory)
             end = section.address + len(section.data)
-            if end > len(memory):
+            if end > place.capacity_bytes:
                 raise AssemblyError(
-                    f"section {section.name} ends at {end} bytes, the local memory has "
-                    f"{len(memory)}",
+                    f"section {section.name} ends at {end} bytes, the {table.memory_title(place)} "
+                    f"has {place.capacity_bytes}",
                     where=image.file_name,
                 )
-            memory[section.address : end] = np.frombuffer(section.data, np.uint8)
+            origin = table.memory_origins[place.name]
+            memory[origin + section.address : origin + end] = np.frombuffer(section.data, np.uint8)
     return memory

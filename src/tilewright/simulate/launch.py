@@ -115,7 +115,6 @@ def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[An
         "lanes": table.lanes,
         "units": len(table.units),
         "word_bytes": table.word_bits // 8,
-        "memory_bytes": table.local_memory_bytes,
         "max_cycles": max_cycles,
         "rows": mesh.rows,
         "columns": mesh.columns,

@@ -47,6 +47,28 @@ _LANE_EFFECTS = {
     Effect.EXTRACT_LANE,
     Effect.SHUFFLE_LANES,
 }
+_NARROW = {
+    Effect.LOAD_HALF,
+    Effect.STORE_HALF,
+    Effect.VECTOR_LOAD_I16,
+    Effect.VECTOR_LOAD_I32,
+    Effect.VECTOR_STORE_I16,
+    Effect.VECTOR_STORE_I32,
+    Effect.SCALAR_EXTEND_LOAD_I16,
+    Effect.SCALAR_EXTEND_LOAD_I32,
+}
+_INTEGER_LANES = {
+    Effect.VECTOR_ADD_I32,
+    Effect.VECTOR_SUBTRACT_I32,
+    Effect.VECTOR_MULTIPLY_I32,
+    Effect.VECTOR_MULTIPLY_ADD_I32,
+    Effect.VECTOR_MINIMUM_I32,
+    Effect.VECTOR_MAXIMUM_I32,
+    Effect.VECTOR_SHIFT_RIGHT_I32,
+    Effect.VECTOR_SATURATE_I16,
+    Effect.VECTOR_SUM_I32,
+    Effect.BROADCAST_LANE,
+}
 _INTEGER_PREFIXES = ("int_", "compare_", "address")
 
 
@@ -120,7 +142,10 @@ def _encode(
     row["latency"] = spec.latency_cycles
     row["occupancy"] = spec.occupancy_cycles
     row["units"] = sum(1 << table.units.index(unit) for unit in spec.units)
-    row["access"] = table.access_bytes(spec)
+    row["lanes"] = table.lanes_of(spec)
+    memory = table.memory_of(spec)
+    row["last"] = memory.capacity_bytes - table.access_bytes(spec)
+    row["origin"] = table.memory_origins.get(memory.name, 0)
     row["align"] = _alignment_mask(table, spec)
     row["channel"] = _channel_of(spec.effect)
     row["flags"] = _flags_of(spec.effect)
@@ -180,6 +205,10 @@ def _value(operand: int | Label, instruction: Instruction, symbols: Mapping[str,
 
 def _class_of(effect: Effect) -> int:
     traits = effect.traits
+    if effect in _NARROW:
+        return layout.NARROW_LOAD if traits.load else layout.NARROW_STORE
+    if effect in _INTEGER_LANES:
+        return layout.INTEGER_LANES
     if traits.load or traits.store:
         return layout.LOAD if traits.load else layout.STORE
     if traits.branch is Branch.HALT or effect is Effect.READ_SPECIAL:

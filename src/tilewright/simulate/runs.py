@@ -44,10 +44,10 @@ class CoreRun:
 
     `cycles` ends with the cycle of the last issue; `drain_cycles` more pass until its results are
     visible. `stalls` maps each cause that occurred to cycles, `hazards` each register waited for.
-    `unit_busy` counts occupied cycles. `registers` is [register, lane]; `local_memory` are bytes.
-    `executed` and `stalled` count per instruction, over all cores that run the same program.
-    `issues` and `spans` are empty unless the core was traced; `trace_complete` is False when the
-    trace's limit was reached.
+    `unit_busy` counts occupied cycles. `registers` is [register, lane]; `local_memory` are the
+    bytes of all local memories, `memory` those of one. `executed` and `stalled` count per
+    instruction, over all cores that run the same program. `issues` and `spans` are empty unless the
+    core was traced; `trace_complete` is False when the trace's limit was reached.
     """
 
     core: int
@@ -73,6 +73,13 @@ class CoreRun:
     def integer_registers(self) -> NDArray[np.int64]:
         """The registers' bits as integers, [register, lane]."""
         return self.registers.view(np.int64)
+
+    def memory(self, name: str = "") -> NDArray[np.uint8]:
+        """The bytes of one of the core's local memories; "" is the first."""
+        table = self.program.table
+        memory = table.memory(name)
+        origin = table.memory_origins.get(memory.name, 0)
+        return self.local_memory[origin : origin + memory.capacity_bytes]
 
     def instruction(self, number: int) -> Instruction:
         """An instruction of the program by its number."""

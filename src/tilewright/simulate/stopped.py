@@ -124,8 +124,9 @@ def _fault(state: layout.Arrays, c: int, program: Program, base: int) -> Simulat
             alignment = table.alignment_bytes(instruction.spec)
             what = f"address {address} is not aligned to {alignment} bytes"
         case layout.OUT_OF_RANGE:
-            limit = table.local_memory_bytes
-            what = f"{size} bytes at address {address} lie outside the {limit}-byte local memory"
+            memory = table.memory_of(instruction.spec)
+            where = f"the {memory.capacity_bytes}-byte {table.memory_title(memory)}"
+            what = f"{size} bytes at address {address} lie outside {where}"
         case layout.BAD_TARGET:
             what = f"branch to address {address} outside the program"
         case _:

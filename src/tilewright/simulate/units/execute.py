@@ -91,10 +91,10 @@ fused: Callable[[float, float, float], float] = cast(Any, intrinsic(_fused))
 
 
 @hot_piece
-def execute_vector(m: MachineState, core: CoreState, row: RowState) -> None:
+def execute_vector(core: CoreState, row: RowState) -> None:
     """Floating point on every lane: d = f(a, b, c)."""
     effect, a, b, e, d = row.effect, row.a, row.b, row.c, row.d
-    x, lanes = core.registers, m.lanes
+    x, lanes = core.registers, row.lanes
     if effect == MULTIPLY_ADD:
         for i in range(lanes):
             x[d, i] = fused(x[a, i], x[b, i], x[e, i])
@@ -142,24 +142,24 @@ def _single(effect: int, a: float, b: float, c: float) -> float:
 
 
 @hot_piece
-def checked_address(m: MachineState, core: CoreState, row: RowState) -> int:
-    """Address of a load or store, or -1 with the core's fault set."""
+def checked_address(core: CoreState, row: RowState) -> int:
+    """Where a load or store finds its bytes in the core's memories; -1 with its fault set."""
     address = core.registers_integer[row.b, 0] + row.value
-    if address < 0 or address + row.access > m.memory_bytes:
+    if address < 0 or address > row.last:
         core.fault = OUT_OF_RANGE
     elif address & row.align:
         core.fault = MISALIGNED
     else:
-        return int(address)
+        return int(address + row.origin)
     core.fault_address = address
     return -1
 
 
 @piece
-def execute_load(m: MachineState, core: CoreState, row: RowState, address: int) -> None:
+def execute_load(core: CoreState, row: RowState, address: int) -> None:
     """d = memory; single precision is widened, an extending load fills every lane."""
     effect, d = row.effect, row.d
-    x, lanes = core.registers, m.lanes
+    x, lanes = core.registers, row.lanes
     if effect in (EXTEND, EXTEND_ROW, EXTEND_COLUMN):
         value = core.memory[address >> 3]
         for i in range(lanes):
@@ -182,10 +182,10 @@ def execute_load(m: MachineState, core: CoreState, row: RowState, address: int) 
 
 
 @piece
-def execute_store(m: MachineState, core: CoreState, row: RowState, address: int) -> None:
+def execute_store(core: CoreState, row: RowState, address: int) -> None:
     """memory = a."""
     effect, a = row.effect, row.a
-    x, lanes = core.registers, m.lanes
+    x, lanes = core.registers, row.lanes
     if effect == STORE_WORD:
         core.memory_word[address >> 2] = np.int32(core.registers_integer[a, 0])
     elif effect == STORE_SINGLE:
@@ -201,7 +201,7 @@ def execute_store(m: MachineState, core: CoreState, row: RowState, address: int)
 
 
 @piece
-def execute_integer(m: MachineState, core: CoreState, row: RowState) -> None:
+def execute_integer(core: CoreState, row: RowState) -> None:
     """d = a op (b + value) on lane 0; one of b and value is zero."""
     x = core.registers_integer
     right = x[row.b, 0] + row.value
@@ -256,10 +256,10 @@ def _logic_result(effect: int, a: int, b: int) -> int:
 
 
 @piece
-def execute_lanes(m: MachineState, core: CoreState, row: RowState) -> None:
+def execute_lanes(core: CoreState, row: RowState) -> None:
     """Insert, extract and shuffle; the index or selection is the row's value."""
     effect, a, b, d, value = row.effect, row.a, row.b, row.d, row.value
-    x, lanes = core.registers, m.lanes
+    x, lanes = core.registers, row.lanes
     if effect == EXTRACT_WORD:
         core.registers_integer[d, 0] = core.registers_word[a, value]
     elif effect == EXTRACT_LANE:

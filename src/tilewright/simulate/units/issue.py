@@ -21,6 +21,7 @@ from tilewright.simulate.units.execute import (
     execute_store,
     execute_vector,
 )
+from tilewright.simulate.units.integers import execute_narrow
 from tilewright.simulate.units.layout import (
     BRANCH,
     DATA,
@@ -34,6 +35,7 @@ from tilewright.simulate.units.layout import (
     LANES,
     LOAD,
     NEVER,
+    NOTHING,
     OUTPUT,
     PENALTY,
     SPECIAL_COLUMN,
@@ -98,23 +100,25 @@ def execute(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     kind = row.kind
     following = core.pc + 1
     if kind == VECTOR:
-        execute_vector(m, core, row)
+        execute_vector(core, row)
     elif kind in (LOAD, STORE):
-        address = checked_address(m, core, row)
+        address = checked_address(core, row)
         if address < 0:
             return -1
         if kind == LOAD:
-            execute_load(m, core, row, address)
+            execute_load(core, row, address)
         else:
-            execute_store(m, core, row, address)
+            execute_store(core, row, address)
     elif kind == INTEGER:
-        execute_integer(m, core, row)
+        execute_integer(core, row)
     elif kind == BRANCH:
         return execute_branch(m, core, row)
     elif kind == LANES:
-        execute_lanes(m, core, row)
+        execute_lanes(core, row)
     elif kind == SYSTEM:
         return execute_system(m, core, row, t)
+    elif kind != NOTHING:
+        return execute_narrow(core, row)
     return following
 
 

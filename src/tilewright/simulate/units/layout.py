@@ -21,6 +21,7 @@ Int32 = NDArray[np.int32]
 
 # Classes of effects: which function executes them.
 NOTHING, VECTOR, LOAD, STORE, INTEGER, LANES, BRANCH, SYSTEM = range(8)
+NARROW_LOAD, NARROW_STORE, INTEGER_LANES = range(8, 11)
 
 # Bits of CHANNEL and FLAGS.
 PUTS_ROW, PUTS_COLUMN, GETS_ROW, GETS_COLUMN = 1, 2, 4, 8
@@ -78,10 +79,12 @@ class RowState(Protocol):
     latency: int
     occupancy: int
     units: int  # mask
-    access: int  # bytes
-    align: int  # mask
-    channel: int
     flags: int
+    channel: int
+    lanes: int
+    last: int  # largest address in its memory
+    origin: int  # of that memory in the core's memories
+    align: int  # mask
     special: int
     executed: int  # counts, over all cores
     stalled: int
@@ -151,6 +154,7 @@ class CoreState(Protocol):
     memory_integer: Int64
     memory_single: NDArray[np.float32]  # [byte / 4]
     memory_word: Int32
+    memory_half: NDArray[np.int16]  # [byte / 2]
 
 
 class MachineState(Protocol):
@@ -168,7 +172,6 @@ class MachineState(Protocol):
     cache_lines: int  # of the instruction cache; 0: every fetch hits
     cache_line_bytes: int
     miss_cycles: int
-    memory_bytes: int
     max_cycles: int
     rows: int
     columns: int
@@ -266,6 +269,7 @@ def core_dtype(
             "memory_integer": ("i8", (words,)),
             "memory_single": ("f4", (2 * words,)),
             "memory_word": ("i4", (2 * words,)),
+            "memory_half": ("i2", (4 * words,)),
         },
     ]
     return _overlay(fields)
