@@ -125,8 +125,16 @@ def test_halves_and_narrow_files() -> None:
     assert words(made, 64) == [-2] * 16
     assert made.integer_registers[16 + 2].tolist() == [7 - 2 * 65536] * 16
     assert words(made, 128, 9) == [0] * 7 + [32775, 0]  # eight lanes, and nothing behind them
-    assert [PADS.lanes_of(PADS.by_mnemonic[name]) for name in ("ld16", "ldh16", "ldh")] == [16, 8, 1]
-    assert [PADS.access_bytes(PADS.by_mnemonic[n]) for n in ("ld16", "ldh16", "st32")] == [32, 16, 64]
+    assert [PADS.lanes_of(PADS.by_mnemonic[name]) for name in ("ld16", "ldh16", "ldh")] == [
+        16,
+        8,
+        1,
+    ]
+    assert [PADS.access_bytes(PADS.by_mnemonic[n]) for n in ("ld16", "ldh16", "st32")] == [
+        32,
+        16,
+        64,
+    ]
 
 
 @pytest.mark.parametrize(
