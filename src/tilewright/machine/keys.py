@@ -1,9 +1,9 @@
 """The keys of a machine file: short forms of what a description says most often.
 
-`[dma]` is the engine called dma, which moves between main memory and scratchpad; `vector_lanes` and
-`flops_per_cycle` of `[core]` are its arithmetic in double precision, and in single precision unless
-`[core.f32]` says otherwise. A direction is a table of its engine. Numbers are shown, sourced and
-set by these keys.
+`[dma]` is the engine called dma, which moves between main memory and scratchpad. `vector_lanes` and
+`flops_per_cycle` of `[core]` are its arithmetic in double precision, and in types that have no
+rates of their own; `[core.f32]` has those of single precision. A direction is a table of its
+engine. Numbers are shown, sourced and set by these keys.
 
 >>> document_key("engines.dma.directions.get.peak_bytes_per_second")
 'dma.get.peak_bytes_per_second'
@@ -112,8 +112,7 @@ def _direction(engine: str, name: str, value: object, clock_hz: object) -> objec
 def _core(core: Tree) -> dict[str, object]:
     found = dict(core)
     double = {key: found.pop(key) for key in RATES if key in found}
-    single = found.pop("f32", double)
-    rates = {"f64": double, "f32": single}
+    rates = {"f64": double, "f32": found.pop("f32", {})}
     others = found.get("arithmetic", {})
     if isinstance(others, Mapping):
         found["arithmetic"] = {**{n: rate for n, rate in rates.items() if rate}, **others}

@@ -84,8 +84,10 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     instruction_table: Text | None = None
 
     def of(self, dtype: str) -> Arithmetic:
-        """The arithmetic of one element type; raises MachineError where there is none."""
-        found = self.arithmetic.get(dtype)
+        """The arithmetic of one element type, that of doubles where it has none of its own; raises
+        MachineError where there are no doubles, either.
+        """
+        found = self.arithmetic.get(dtype, self.arithmetic.get("f64"))
         if found is None:
             known = ", ".join(self.arithmetic)
             raise MachineError(
