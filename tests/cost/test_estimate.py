@@ -17,8 +17,8 @@ from tilewright.cost.estimate import Estimate, estimate
 from tilewright.graph.zoo import network
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
-from tilewright.passes.pipeline import finish
-from tilewright.passes.staging import stage
+from tilewright.passes.pipeline import make_explicit
+from tilewright.passes.staging import staging
 from tilewright.schedule.factors import FactorGrid, factor_grid
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
@@ -97,7 +97,7 @@ def spaces_of_a_product() -> list[tuple[Program, dict[str, int], FactorGrid]]:
     op = ops.gemm(100, 300, 70)
     (seed,) = seeds_for(op)
     values = dict(parameters(op))
-    found = structures(seed, seed.spaces[0], op.dtype, stage)
+    found = structures(seed, seed.spaces[0], op.dtype, staging)
     return [(s.staged, values, factor_grid(s, values, blocks_of(SW26010, op.dtype))) for s in found]
 
 
@@ -206,5 +206,5 @@ def stored_inside(x_copies):
 @pytest.mark.parametrize("text", [TWO_TILES, STORED_INSIDE], ids=["two tiles", "stored inside"])
 def test_a_small_nest_is_estimated_almost_exactly(text: str, copies: int) -> None:
     program, values = parse(text), {"x_copies": copies}
-    run = simulate(finish("nest", [program], [values], SW26010), SW26010)
+    run = simulate(make_explicit("nest", [program], [values], SW26010), SW26010)
     assert estimate(program, SW26010, values).cycles.item() == pytest.approx(run.cycles, rel=0.003)

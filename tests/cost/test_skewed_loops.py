@@ -12,7 +12,7 @@ from tilewright.cost.chain import kind_index, prepare
 from tilewright.cost.estimate import estimate
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
-from tilewright.passes.staging import stage
+from tilewright.passes.staging import staging
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.simulate.kernel.level import simulate
@@ -26,7 +26,7 @@ COPIES = {"x_copies": 2, "w_copies": 2, "y_copies": 1}
 def batch_size_aware(cols: int, kernel: int, tile: int, promoted: bool) -> Candidate:
     op = conv2d(batch=128, in_channels=8, out_channels=32, height=2, width=cols, kernel=(1, kernel))
     (seed,) = seeds_for(op, "swdnn_batch")
-    structure = structures(seed, seed.spaces[0], "f64", stage)[promoted]
+    structure = structures(seed, seed.spaces[0], "f64", staging)[promoted]
     factors = {"image_tile": 128, "image_granule": 128, "out_channel_tile": 32}
     factors |= {"out_channel_granule": 32, "in_channel_tile": 8, "in_channel_granule": 8}
     choice = NestChoice(structure, {**factors, **COPIES, "out_col_tile": tile}, 0.0)

@@ -35,6 +35,7 @@ from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
+from tilewright.passes.base import run
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.lower import declare, lower
 from tilewright.schedule.structures import build
@@ -193,7 +194,7 @@ def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
     Square meshes only: a primitive's axis has one extent per core in the verifier's eyes.
     """
     case = data.draw(cases(algorithm, Machines((*SQUARE_MESHES, *HOSTS))))
-    rules, stager = rules_of(case.machine), lowering_of(case.machine).stager
+    rules, staging = rules_of(case.machine), lowering_of(case.machine).staging
     seen: set[str] = set()
 
     def observe(name: str, program: Program) -> None:
@@ -205,7 +206,7 @@ def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
         nest, steps = n.structure.space.nest, n.structure.steps
         seed = lower(nest, steps, case.candidate.op.dtype, rules)
         verify(with_owners(seed, case.candidate), "seed")
-        assert stager(seed, n.structure.plan.stages, observe) == n.structure.staged
+        assert run(staging(n.structure.plan.stages), seed, observe) == n.structure.staged
     case.candidate.program(case.machine, observe)
     assert seen | {"first_product"} == set(STAGES)
 
@@ -244,7 +245,7 @@ def replayed(candidate: Candidate, texts: list[str], machine: Machine) -> Candid
             space,
             schedule.steps,
             candidate.op.dtype,
-            lowering_of(machine).stager,
+            lowering_of(machine).staging,
             rules_of(machine),
         )
         assert structure is not None

@@ -17,30 +17,29 @@ import pytest
 
 from support.explicit_programs import integer_inputs
 from tilewright.ir.interpret import interpret
-from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import Stage, verify
 from tilewright.ir.visit import instantiate
-from tilewright.passes.divide_threads import divide_threads
-from tilewright.passes.double_buffer import double_buffer
-from tilewright.passes.first_product import first_product
-from tilewright.passes.handle_boundary import handle_boundary
-from tilewright.passes.infer_dma import infer_dma
-from tilewright.passes.simplify import simplify
+from tilewright.passes.base import Pass
+from tilewright.passes.divide_threads import DivideThreads
+from tilewright.passes.double_buffer import DoubleBuffer
+from tilewright.passes.first_product import FirstProduct
+from tilewright.passes.handle_boundary import HandleBoundary
+from tilewright.passes.infer_dma import InferDma
+from tilewright.passes.simplify import Simplify
 
 MESH = (2, 2)
 FOLDER = Path(__file__).parent / "cases"
 FILES = sorted(FOLDER.glob("*/*.ir"))
 
-Pass = Callable[[Program, Mapping[str, str]], Program]
-PASSES: dict[str, tuple[Pass, Stage, Stage]] = {
-    "infer_dma": (infer_dma, "seed", "staged"),
-    "handle_boundary": (lambda p, _: handle_boundary(p), "staged", "staged"),
-    "first_product": (lambda p, _: first_product(p), "staged", "staged"),
-    "simplify": (lambda p, _: simplify(p, MESH), "staged", "staged"),
-    "double_buffer": (lambda p, _: double_buffer(p), "staged", "explicit"),
-    "divide_threads": (lambda p, _: divide_threads(p, ("block",), 4), "staged", "staged"),
+PASSES: dict[str, tuple[Callable[[Mapping[str, str]], Pass], Stage, Stage]] = {
+    "infer_dma": (InferDma, "seed", "staged"),
+    "handle_boundary": (lambda _: HandleBoundary(), "staged", "staged"),
+    "first_product": (lambda _: FirstProduct(), "staged", "staged"),
+    "simplify": (lambda _: Simplify(MESH), "staged", "staged"),
+    "double_buffer": (lambda _: DoubleBuffer(), "staged", "explicit"),
+    "divide_threads": (lambda _: DivideThreads(frozenset({"block"}), 4), "staged", "staged"),
 }
 """What to call, the stage of its input and of its output."""
 
@@ -77,7 +76,7 @@ def test_text(path: Path) -> None:
     before = parse(case.before)
     in_place = "in_place" in case.stages.values()
     verify(before, stage_before, in_place=in_place and stage_before != "seed")
-    after = change(before, case.stages)
+    after = change(case.stages).apply(before)
     assert print_program(after) == case.after
     verify(after, stage_after, in_place=in_place)
 

@@ -9,8 +9,9 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
-from tilewright.passes.pipeline import finish, join
-from tilewright.passes.staging import stage
+from tilewright.passes.base import run
+from tilewright.passes.pipeline import join, make_explicit
+from tilewright.passes.staging import staging
 
 MACHINE = load_machine("sw26010", {"mesh.rows": "2", "mesh.columns": "2"})
 
@@ -78,12 +79,12 @@ def finished(seen: list[tuple[str, Program]]) -> Program:
     def observe(name: str, program: Program) -> None:
         seen.append((name, program))
 
-    parts = [stage(parse(text), {}, observe) for text in (TO_SCRATCH, TO_RESULT)]
+    parts = [run(staging({}), parse(text), observe) for text in (TO_SCRATCH, TO_RESULT)]
     bindings = [
         {"rows": 8, "row_tile": 4, "t_copies": 1, "x_copies": 2},
         {"rows": 8, "row_tile": 8, "t_copies": 1, "y_copies": 1},
     ]
-    return finish("twice", parts, bindings, MACHINE, (), observe)
+    return make_explicit("twice", parts, bindings, MACHINE, (), observe)
 
 
 def test_two_nests_become_one_program() -> None:
@@ -99,8 +100,13 @@ def test_the_program_runs_both_nests() -> None:
 def test_the_observer_sees_every_pass_in_order() -> None:
     seen: list[tuple[str, Program]] = []
     program = finished(seen)
-    staged, per_nest = ["infer_dma", "handle_boundary"], ["simplify", "double_buffer"]
-    assert [name for name, _ in seen] == [*staged * 2, *per_nest * 2, "allocate_buffers"]
+    staged, per_nest = ["infer_dma", "handle_boundary"], ["simplify", "double_buffer", "simplify"]
+    assert [name for name, _ in seen] == [
+        *staged * 2,
+        *per_nest * 2,
+        "divide_threads",
+        "allocate_buffers",
+    ]
     assert seen[-1][1] == program
     assert seen[0][1].parameters == ("row_tile", "rows", "t_copies", "x_copies")
     assert seen[4][1].parameters == ()
@@ -109,9 +115,9 @@ def test_the_observer_sees_every_pass_in_order() -> None:
 def test_tensors_of_other_shapes_are_declared_too() -> None:
     """The operator's own tensors, which nests know under other shapes, come with their extents."""
     whole = parse('def p(rows):\n    w: tensor("f64", "input", rows=rows)\n')
-    part = stage(parse(TO_SCRATCH), {})
+    part = run(staging({}), parse(TO_SCRATCH))
     values = {"rows": 8, "row_tile": 4, "t_copies": 1, "x_copies": 1}
-    program = finish("p", [part], [values], MACHINE, whole.tensors)
+    program = make_explicit("p", [part], [values], MACHINE, whole.tensors)
     assert [(t.name, str(t.shape[0])) for t in program.tensors] == [
         ("w", "8"),
         ("t", "8"),

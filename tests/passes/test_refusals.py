@@ -8,8 +8,8 @@ import pytest
 
 from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.ir.parser import parse
-from tilewright.passes.allocate_buffers import allocate_buffers
-from tilewright.passes.infer_dma import infer_dma
+from tilewright.passes.allocate_buffers import AllocateBuffers
+from tilewright.passes.infer_dma import InferDma
 
 NEST = """\
 def conv(cols, chunk):
@@ -53,7 +53,7 @@ EPILOGUE = """\
 def test_transfers_that_cannot_be_inferred(extent, epilogue, stages, message):
     seed = parse(NEST.format(extent=extent, epilogue=epilogue))
     with pytest.raises(ScheduleError, match=f"^{re.escape(message)}$"):
-        infer_dma(seed, stages)
+        InferDma(stages).apply(seed)
 
 
 def test_buffers_that_do_not_fit():
@@ -78,5 +78,5 @@ def parts():
         "with 1600 bytes; free 32 bytes: a smaller tile or a single copy of 'large'"
     )
     with pytest.raises(CapacityError, match=f"^{re.escape(message)}$"):
-        allocate_buffers(program, 1920, 32)
-    assert allocate_buffers(program, 1952, 32).buffer("odd").offset_bytes == 1600
+        AllocateBuffers(1920, 32).apply(program)
+    assert AllocateBuffers(1952, 32).apply(program).buffer("odd").offset_bytes == 1600

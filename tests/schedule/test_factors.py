@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.nests import PRODUCT, WINDOWS
 from tilewright.ops import conv2d
-from tilewright.passes.staging import stage
+from tilewright.passes.staging import staging
 from tilewright.schedule.factors import (
     Blocks,
     FactorGrid,
@@ -39,7 +39,7 @@ spread(depth, both)
 
 def product(text: str = "vectorize(n)", limits: Limits = LIMITS, *doubled: str) -> Structure:
     space = Space(PRODUCT, doubled=doubled, limits=limits)
-    return legal(space, parse_schedule(SPREAD + text).steps, "f64", stage)
+    return legal(space, parse_schedule(SPREAD + text).steps, "f64", staging)
 
 
 def grid(structure: Structure, blocks: Blocks = SW26010, **extents: int) -> FactorGrid:
@@ -84,7 +84,7 @@ def test_an_extent_below_the_granule_has_one_tile() -> None:
 def test_what_is_not_spread_is_divided_without_rest() -> None:
     text = "split(row, row_tile)\nsplit(col, col_tile)\nspread(col, rows)"
     structure = legal(
-        Space(WINDOWS, limits=Limits(most=3)), parse_schedule(text).steps, "f64", stage
+        Space(WINDOWS, limits=Limits(most=3)), parse_schedule(text).steps, "f64", staging
     )
     found = factor_grid(structure, {"m": 28, "n": 20}, SW26010)
     assert sorted(set(rows(found, "row_tile"))) == [(1,), (7,), (28,)]
@@ -108,7 +108,7 @@ def test_what_every_core_pads_counts_in_the_granule_of_what_is_spread() -> None:
 def swdnn_grid(algorithm: str, batch: int, cols: int) -> FactorGrid:
     op = conv2d(batch=batch, in_channels=8, out_channels=8, height=3, width=cols + 2, kernel=3)
     (seed,) = seeds_for(op, algorithm)
-    found = structures(seed, seed.spaces[0], "f64", stage)
+    found = structures(seed, seed.spaces[0], "f64", staging)
     return factor_grid(found[0], parameters(op), SW26010)
 
 
@@ -148,9 +148,9 @@ spread(in_channel, both)
 spread(out_col, columns)
 vectorize(n)
 """
-    tap_by_tap = legal(space, parse_schedule(text).steps, "f64", stage)
+    tap_by_tap = legal(space, parse_schedule(text).steps, "f64", staging)
     assert factor_grid(tap_by_tap, parameters(op), SW26010).tile_count > 0
-    by_row = legal(space, parse_schedule(text + "stage(x, kernel_col)").steps, "f64", stage)
+    by_row = legal(space, parse_schedule(text + "stage(x, kernel_col)").steps, "f64", staging)
     assert factor_grid(by_row, parameters(op), SW26010).tile_count == 0
 
 

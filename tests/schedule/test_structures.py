@@ -9,7 +9,7 @@ import pytest
 from support.nests import COL, DEPTH, PRODUCT, ROW, WINDOWS, A, B, C
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.ops import conv2d
-from tilewright.passes.staging import stage
+from tilewright.passes.staging import staging
 from tilewright.schedule.structures import build, legal, structures
 from tilewright.seeds.space import Seed, Space, layout, seeds_for
 from tilewright.seeds.steps import Layout, parse_schedule
@@ -41,16 +41,16 @@ CONV = conv2d(batch=8, in_channels=8, out_channels=8, height=8, width=8, kernel=
 def refusal(space: Space, text: str) -> str:
     """Why the combination is illegal; `build` leaves it out without a word."""
     steps = parse_schedule(text).steps
-    assert build(space, steps, "f64", stage) is None
+    assert build(space, steps, "f64", staging) is None
     with pytest.raises((ScheduleError, ProgramError)) as caught:
-        legal(space, steps, "f64", stage)
+        legal(space, steps, "f64", staging)
     return str(caught.value)
 
 
 def test_vectorising_along_the_contiguous_dimension_of_the_result() -> None:
     for letter, order in (("n", "layout(c, rows, cols)"), ("m", "layout(c, cols, rows)")):
         steps = parse_schedule(f"{MESH}vectorize({letter})\n{order}").steps
-        structure = legal(Space(PRODUCT), steps, "f64", stage)
+        structure = legal(Space(PRODUCT), steps, "f64", staging)
         assert structure.plan.vector == letter
 
 
@@ -122,7 +122,7 @@ def test_what_moves_with_a_skewed_loop_and_its_partner_is_transferred_outside() 
         "stage(y, in_col), or a loop further out"
     )
     outer = "layout(y, group, rows, cols, channels, batch)\nstage(y, kernel_row)"
-    legal(SEED.spaces[0], parse_schedule(f"{text}\n{outer}").steps, "f64", stage)
+    legal(SEED.spaces[0], parse_schedule(f"{text}\n{outer}").steps, "f64", staging)
 
 
 def product_seed(space: Space) -> Seed:
@@ -133,7 +133,7 @@ def product_seed(space: Space) -> Seed:
 def test_legal_combinations_of_steps_and_layouts() -> None:
     """Of two layouts and two vectorisations, the two that agree."""
     seed = product_seed(spread_space().vectorize("m", "n"))
-    found = structures(seed, seed.spaces[0], "f64", stage)
+    found = structures(seed, seed.spaces[0], "f64", staging)
     assert [(s.plan.layouts["c"], s.plan.vector) for s in found] == [
         (("rows", "cols"), "n"),
         (("cols", "rows"), "m"),
@@ -152,14 +152,14 @@ def spread_space() -> Space:
 def test_combinations_that_come_out_as_the_same_program_are_one_structure() -> None:
     """A stage outside the innermost loop that the tensor depends on changes nothing."""
     space = spread_space().vectorize("n").reorder((ROW, DEPTH, COL)).stage(A, None, COL)
-    (found,) = structures(product_seed(space), space, "f64", stage)
+    (found,) = structures(product_seed(space), space, "f64", staging)
     assert found.plan.stages == {}
 
 
 def test_layers_share_their_structures() -> None:
     (other,) = seeds_for(replace(CONV, height=30, in_channels=64), "implicit")
-    assert structures(other, other.spaces[0], "f64", stage) is structures(
-        SEED, SEED.spaces[0], "f64", stage
+    assert structures(other, other.spaces[0], "f64", staging) is structures(
+        SEED, SEED.spaces[0], "f64", staging
     )
 
 
@@ -180,7 +180,7 @@ def test_layers_share_their_structures() -> None:
 def test_a_space_without_a_legal_schedule(space: Space, message: str) -> None:
     seed = product_seed(space)
     with pytest.raises(ScheduleError) as caught:
-        structures(seed, space, "f64", stage)
+        structures(seed, space, "f64", staging)
     assert str(caught.value) == message
 
 
@@ -189,13 +189,13 @@ def test_a_space_without_a_legal_schedule(space: Space, message: str) -> None:
 def test_every_shipped_algorithm_has_legal_structures(algorithm: str, dtype: str) -> None:
     (seed,) = seeds_for(replace(CONV, dtype=dtype), algorithm)
     for space in seed.spaces:
-        found = structures(seed, space, dtype, stage)
-        assert all(build(space, s.steps, dtype, stage) is not None for s in found)
+        found = structures(seed, space, dtype, staging)
+        assert all(build(space, s.steps, dtype, staging) is not None for s in found)
 
 
 def test_a_step_that_makes_no_sense_is_never_left_out_silently() -> None:
     with pytest.raises(ScheduleError) as caught:
-        build(Space(PRODUCT), parse_schedule("split(rows, tile)").steps, "f64", stage)
+        build(Space(PRODUCT), parse_schedule("split(rows, tile)").steps, "f64", staging)
     assert str(caught.value) == (
         "split(rows, tile): nest 'product' has no axis 'rows'; its axes are row, col, depth"
     )

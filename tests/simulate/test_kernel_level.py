@@ -12,7 +12,7 @@ from tilewright.common.errors import CapacityError, SimulationError
 from tilewright.cost.primitives import CALL_COSTS
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.passes.double_buffer import double_buffer
+from tilewright.passes.double_buffer import DoubleBuffer
 from tilewright.simulate.kernel.level import KernelRun, simulate
 
 SW26010 = load_machine("sw26010_cg")
@@ -237,7 +237,7 @@ def convolution():
 
 def test_a_full_size_layer_executes_few_of_its_million_statements() -> None:
     """56 x 56 x 8 x 36 double-buffered steps: every flop is useful and every cycle has a cause."""
-    run = simulate(double_buffer(parse(CONVOLUTION)), SW26010, trace_limit=500)
+    run = simulate(DoubleBuffer().apply(parse(CONVOLUTION)), SW26010, trace_limit=500)
     steps = 56 * 56 * 8 * 36
     assert run.statements > 5 * steps
     assert run.simulated_statements < 1500

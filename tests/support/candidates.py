@@ -26,7 +26,8 @@ from tilewright.ir.nodes import For
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine, load_machine
 from tilewright.partition import Partition, split
-from tilewright.passes.lowering import Stager, lowering_of
+from tilewright.passes.lowering import lowering_of
+from tilewright.passes.staging import Staging
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.plan import Rules
 from tilewright.schedule.structures import Structure, build
@@ -268,7 +269,7 @@ def _choice(
     combinations = step_lists(space, joint, machine)
     first = draw(st.integers(0, len(combinations) - 1))
     for steps in (*combinations[first:], *combinations[:first]):
-        structure = _built(space, steps, op.dtype, lowering_of(machine).stager, rules_of(machine))
+        structure = _built(space, steps, op.dtype, lowering_of(machine).staging, rules_of(machine))
         if structure is None:
             continue
         grid = factor_grid(structure, values, blocks_of(machine, op.numerics.sums.name))
@@ -296,9 +297,9 @@ def step_lists(
 
 @cache
 def _built(
-    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules
+    space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure | None:
-    return build(space, steps, dtype, stager, rules)
+    return build(space, steps, dtype, staging, rules)
 
 
 def sizes(

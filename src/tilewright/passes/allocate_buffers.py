@@ -6,7 +6,8 @@ addresses.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError
@@ -15,22 +16,32 @@ from tilewright.ir.nodes import Barrier, Buffer, Call, Program, Stmt, Transfer, 
 from tilewright.ir.visit import walk
 
 
-def allocate_buffers(program: Program, capacity_bytes: int, alignment_bytes: int) -> Program:
-    """Give every buffer its address; CapacityError names the largest one where they do not fit."""
-    offsets: dict[str, int] = {}
-    for part in _parts(program.body):
-        used = _buffers(part)
-        position = 0
-        for buffer in (b for b in program.buffers if b.name in used):
-            offsets[buffer.name] = position
-            size = buffer_bytes(buffer)
-            position += -(-size // alignment_bytes) * alignment_bytes
-        if position > capacity_bytes:
-            _refuse([b for b in program.buffers if b.name in used], position, capacity_bytes)
-    placed = tuple(
-        replace(b, offset_bytes=offsets[b.name]) for b in program.buffers if b.name in offsets
-    )
-    return replace(program, buffers=placed)
+@dataclass(frozen=True)
+class AllocateBuffers:
+    """Gives every buffer its address in a region of `capacity_bytes`."""
+
+    name: ClassVar[str] = "allocate_buffers"
+    capacity_bytes: int
+    alignment_bytes: int
+
+    def apply(self, program: Program) -> Program:
+        """CapacityError names the largest buffer where they do not fit."""
+        offsets: dict[str, int] = {}
+        for part in _parts(program.body):
+            used = _buffers(part)
+            position = 0
+            for buffer in (b for b in program.buffers if b.name in used):
+                offsets[buffer.name] = position
+                size = buffer_bytes(buffer)
+                position += -(-size // self.alignment_bytes) * self.alignment_bytes
+            if position > self.capacity_bytes:
+                _refuse(
+                    [b for b in program.buffers if b.name in used], position, self.capacity_bytes
+                )
+        placed = tuple(
+            replace(b, offset_bytes=offsets[b.name]) for b in program.buffers if b.name in offsets
+        )
+        return replace(program, buffers=placed)
 
 
 def buffer_bytes(buffer: Buffer) -> int:

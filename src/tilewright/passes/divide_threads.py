@@ -11,7 +11,8 @@ after:   for row in range(28, threads=2): gemm(...)
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tilewright.common.expr import Const
 from tilewright.ir.nodes import Barrier, For, Program, Stmt
@@ -22,11 +23,19 @@ ALONE = "alone"
 """The loop around what one thread does."""
 
 
-def divide_threads(program: Program, together: Collection[str], threads: int) -> Program:
-    """The program for so many threads, `together` in loops that several nests share."""
-    if threads == 1:
-        return program
-    return replace(program, body=_body(program.body, together, threads))
+@dataclass(frozen=True)
+class DivideThreads:
+    """Divides loops among `threads`; nests share the loops named in `together`."""
+
+    name: ClassVar[str] = "divide_threads"
+    together: frozenset[str]
+    threads: int
+
+    def apply(self, program: Program) -> Program:
+        """The program for so many threads, `together` in loops that several nests share."""
+        if self.threads == 1:
+            return program
+        return replace(program, body=_body(program.body, self.together, self.threads))
 
 
 def _body(body: tuple[Stmt, ...], together: Collection[str], threads: int) -> tuple[Stmt, ...]:

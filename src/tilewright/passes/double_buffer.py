@@ -20,6 +20,7 @@ after:   get(a[0] -> t[0])
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, product, substitute
 from tilewright.ir.nodes import (
@@ -46,16 +47,22 @@ class _Part:
     after: tuple[Stmt, ...] = ()
 
 
-def double_buffer(program: Program) -> Program:
-    """Explicit-stage program: transfers start early and are waited for late."""
-    body: list[Stmt] = []
-    for stmt in program.body:
-        if isinstance(stmt, For):
-            part = _inside(stmt.body, (stmt,), program)
-            body += [*part.before, replace(stmt, body=part.body), *part.after]
-        else:
-            body.append(stmt)
-    return replace(program, body=simplify_body(tuple(body)))
+@dataclass(frozen=True)
+class DoubleBuffer:
+    """Starts transfers one iteration early and waits for them late."""
+
+    name: ClassVar[str] = "double_buffer"
+
+    def apply(self, program: Program) -> Program:
+        """Explicit-stage program: transfers start early and are waited for late."""
+        body: list[Stmt] = []
+        for stmt in program.body:
+            if isinstance(stmt, For):
+                part = _inside(stmt.body, (stmt,), program)
+                body += [*part.before, replace(stmt, body=part.body), *part.after]
+            else:
+                body.append(stmt)
+        return replace(program, body=simplify_body(tuple(body)))
 
 
 def _inside(body: tuple[Stmt, ...], loops: Loops, program: Program) -> _Part:

@@ -10,7 +10,8 @@ after:   for k: get(a[k] -> a); if k == 0: fill(c)
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tilewright.common.expr import Const, Var, all_of, binary, free_vars
 from tilewright.ir.chains import Chain, Fill, chain_at, memory_of, zero_fill
@@ -18,9 +19,15 @@ from tilewright.ir.nodes import Call, For, If, Program, Stmt, Transfer
 from tilewright.ir.visit import walk
 
 
-def first_product(program: Program) -> Program:
-    """The program with every zero fill in front of the products that it is for."""
-    return replace(program, body=_body(program.body))
+@dataclass(frozen=True)
+class FirstProduct:
+    """Sinks zero fills to where products begin."""
+
+    name: ClassVar[str] = "first_product"
+
+    def apply(self, program: Program) -> Program:
+        """The program with every zero fill in front of the products that it is for."""
+        return replace(program, body=_body(program.body))
 
 
 def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -14,7 +14,8 @@ after:   get(a[at(i * 64, min(64, n - i * 64))] -> t); wait(t); if n < i * 64 + 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tilewright.common.expr import (
     Binary,
@@ -32,9 +33,15 @@ from tilewright.common.expr import (
 from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
 
 
-def handle_boundary(program: Program) -> Program:
-    """Staged program whose transfers stay inside their tensors."""
-    return replace(program, body=_rewrite(program.body, program, frozenset()))
+@dataclass(frozen=True)
+class HandleBoundary:
+    """Cuts transfers at the ends of tensors."""
+
+    name: ClassVar[str] = "handle_boundary"
+
+    def apply(self, program: Program) -> Program:
+        """Staged program whose transfers stay inside their tensors."""
+        return replace(program, body=_rewrite(program.body, program, frozenset()))
 
 
 def _rewrite(body: tuple[Stmt, ...], program: Program, rounded: frozenset[str]) -> tuple[Stmt, ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
@@ -72,37 +73,48 @@ def copies(tensor: str) -> Var:
     return Var(f"{tensor}_copies")
 
 
-def infer_dma(program: Program, stages: Mapping[str, str], *, workspace: bool = True) -> Program:
-    """Staged-stage program: each transfer is followed by its wait, calls work on buffer views.
+@dataclass(frozen=True)
+class InferDma:
+    """Inserts the transfers that a schedule implies.
 
-    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`.
+    `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`. With
+    `workspace` a strided operand of a matrix product that is read by vectors gets a buffer to be
+    packed into.
     """
-    loops, body = _chain(program.body)
-    guard, inner = _unguarded(body)
-    main = _main_call(inner)
-    sums, made = _written(inner, main)
-    if made != sums and stages.get(made) != IN_PLACE:
-        stages = {**stages, **({sums: stages[made]} if made in stages else {})}
-    staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in _tiles(inner, main)]
-    output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
-    views = {s.tile.tensor: s.view for s in staged}
-    packing = _workspace(main, staged, program, loops) if workspace else None
-    if packing:
-        main = replace(main, attributes=(*main.attributes, ("workspace", packing.name)))
-    body = (_on_views(main, views),)
-    if guard is not None:
-        body = (If(guard, body),)
-    for depth in range(len(loops), -1, -1):
-        body = _at_depth(depth, body, loops, staged, inner, output, result)
-        if depth:
-            body = (replace(loops[depth - 1], body=body),)
-    copied = [s for s in staged if isinstance(s.view, View)]
-    moved = [s for s in copied if s is not output or output is result]
-    buffers = tuple(_buffer(s, program, loops, once=s not in moved) for s in copied)
-    buffers = (*buffers, packing) if packing else buffers
-    parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
-    tensors = tuple(t for t in program.tensors if t.name != sums or sums == made)
-    return Program(program.name, tuple(sorted(parameters)), tensors, buffers, body)
+
+    name: ClassVar[str] = "infer_dma"
+    stages: Mapping[str, str]
+    workspace: bool = True
+
+    def apply(self, program: Program) -> Program:
+        """Staged-stage program: each transfer is followed by its wait, calls work on views."""
+        stages = self.stages
+        loops, body = _chain(program.body)
+        guard, inner = _unguarded(body)
+        main = _main_call(inner)
+        sums, made = _written(inner, main)
+        if made != sums and stages.get(made) != IN_PLACE:
+            stages = {**stages, **({sums: stages[made]} if made in stages else {})}
+        staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in _tiles(inner, main)]
+        output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
+        views = {s.tile.tensor: s.view for s in staged}
+        packing = _workspace(main, staged, program, loops) if self.workspace else None
+        if packing:
+            main = replace(main, attributes=(*main.attributes, ("workspace", packing.name)))
+        body = (_on_views(main, views),)
+        if guard is not None:
+            body = (If(guard, body),)
+        for depth in range(len(loops), -1, -1):
+            body = _at_depth(depth, body, loops, staged, inner, output, result)
+            if depth:
+                body = (replace(loops[depth - 1], body=body),)
+        copied = [s for s in staged if isinstance(s.view, View)]
+        moved = [s for s in copied if s is not output or output is result]
+        buffers = tuple(_buffer(s, program, loops, once=s not in moved) for s in copied)
+        buffers = (*buffers, packing) if packing else buffers
+        parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
+        tensors = tuple(t for t in program.tensors if t.name != sums or sums == made)
+        return Program(program.name, tuple(sorted(parameters)), tensors, buffers, body)
 
 
 def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:

@@ -7,30 +7,26 @@ cores compute.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tilewright.ir.nodes import Program
 from tilewright.machine import Capability, Machine
-from tilewright.passes.staging import stage
-
-Stager = Callable[[Program, dict[str, str]], Program]
+from tilewright.passes.staging import Staging, staging
 
 
 @dataclass(frozen=True)
 class Lowering:
     """The rules of a machine for programs.
 
-    `buffer_bytes` are all that the buffers of a core may take; `stager` takes a nest to the staged
-    stage. `partial_blocks`: register blocks need not be full. `in_place`: primitives take operands
-    where they lie in main memory. `chains`: one call takes a chain of products (`ir.chains`).
-    `overlap`: transfers pass while the core computes, so that a second copy of a buffer is of use.
-    Algorithms may be expected to have a largest deviation of `max_error` unless users say so.
+    `buffer_bytes` are all that the buffers of a core may take; `staging` gives the passes to the
+    staged stage. `partial_blocks`: register blocks need not be full. `in_place`: primitives take
+    operands where they lie in main memory. `chains`: one call takes a chain of products
+    (`ir.chains`). `overlap`: transfers pass while the core computes, so that a second copy of a
+    buffer is of use. Algorithms may have a largest deviation of `max_error` unless users say so.
     """
 
     buffer_bytes: int
-    stager: Stager = stage
+    staging: Staging = staging
     partial_blocks: bool = False
     in_place: bool = False
     chains: bool = False

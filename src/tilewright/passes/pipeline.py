@@ -1,7 +1,7 @@
 """The passes behind staging, in order: staged nests to one program that can be run and emitted.
 
-`finish` binds the factors of the chosen candidate and makes the overlap and the addresses explicit.
-`observer` sees the program between passes: printing, verifying and timing hang on it.
+`make_explicit` binds the factors of the chosen candidate and makes the overlap and the addresses
+explicit.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.visit import instantiate, rewrite
 from tilewright.machine import Machine
-from tilewright.passes.allocate_buffers import allocate_buffers
-from tilewright.passes.divide_threads import divide_threads
-from tilewright.passes.double_buffer import double_buffer
+from tilewright.passes.allocate_buffers import AllocateBuffers
+from tilewright.passes.base import Observer, nothing, run
+from tilewright.passes.divide_threads import DivideThreads
+from tilewright.passes.double_buffer import DoubleBuffer
 from tilewright.passes.lowering import lowering_of
-from tilewright.passes.simplify import simplify
-from tilewright.passes.staging import Observer, nothing
+from tilewright.passes.simplify import Simplify
 
 Body = tuple[Stmt, ...]
 
 
-def finish(
+def make_explicit(
     name: str,
     staged: Sequence[Program],
     bindings: Sequence[Mapping[str, int]],
@@ -52,20 +52,18 @@ def finish(
     `together`.
     """
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
-    parts: list[Program] = []
-    for program, values in zip(staged, bindings, strict=True):
-        bound = instantiate(program, {**values, **mesh})
-        simple = simplify(bound, (machine.mesh.rows, machine.mesh.columns))
-        observer("simplify", simple)
-        parts.append(simplify(double_buffer(simple), (machine.mesh.rows, machine.mesh.columns)))
-        observer("double_buffer", parts[-1])
+    simplify = Simplify((machine.mesh.rows, machine.mesh.columns))
+    each_nest = (simplify, DoubleBuffer(), simplify)
+    parts = [
+        run(each_nest, instantiate(program, {**values, **mesh}), observer)
+        for program, values in zip(staged, bindings, strict=True)
+    ]
     bare = instantiate(Program(name, (), tuple(tensors), (), ()), bindings[0])
-    joined = join(name, parts, bare.tensors, together)
-    joined = divide_threads(joined, together, machine.thread_count)
-    spm = machine.spm
-    placed = allocate_buffers(joined, lowering_of(machine).buffer_bytes, spm.alignment_bytes)
-    observer("allocate_buffers", placed)
-    return placed
+    whole = (
+        DivideThreads(frozenset(together), machine.thread_count),
+        AllocateBuffers(lowering_of(machine).buffer_bytes, machine.spm.alignment_bytes),
+    )
+    return run(whole, join(name, parts, bare.tensors, together), observer)
 
 
 def join(

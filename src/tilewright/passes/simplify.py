@@ -10,7 +10,8 @@ after:   for i in range(4): get(a[at(i * 16, 16)] ...)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tilewright.common.expr import Binary, Const, Expr, binary
 from tilewright.common.intervals import Interval, interval
@@ -20,10 +21,17 @@ from tilewright.ir.visit import map_stmt, simplify_body
 Bounds = Mapping[str, Interval]
 
 
-def simplify(program: Program, mesh: tuple[int, int]) -> Program:
-    """The program with every decided expression folded."""
-    bounds = {"rid": (0, mesh[0] - 1), "cid": (0, mesh[1] - 1)}
-    return replace(program, body=simplify_body(_body(program.body, bounds)))
+@dataclass(frozen=True)
+class Simplify:
+    """Folds what the ranges of loop variables and of the cores of a `mesh` decide."""
+
+    name: ClassVar[str] = "simplify"
+    mesh: tuple[int, int]
+
+    def apply(self, program: Program) -> Program:
+        """The program with every decided expression folded."""
+        bounds = {"rid": (0, self.mesh[0] - 1), "cid": (0, self.mesh[1] - 1)}
+        return replace(program, body=simplify_body(_body(program.body, bounds)))
 
 
 def _body(body: tuple[Stmt, ...], bounds: Bounds) -> tuple[Stmt, ...]:

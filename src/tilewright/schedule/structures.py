@@ -17,7 +17,8 @@ from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitu
 from tilewright.ir.matrix import Matrix, as_view, product_forms
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.visit import walk
-from tilewright.passes.lowering import Stager
+from tilewright.passes.base import run
+from tilewright.passes.staging import Staging
 from tilewright.schedule.lower import lower
 from tilewright.schedule.plan import STRICT, Plan, Rules, plan
 from tilewright.seeds.space import Seed, Space
@@ -40,13 +41,13 @@ class Structure:
 
 
 def structures(
-    seed: Seed, space: Space, dtype: str, stager: Stager, rules: Rules = STRICT
+    seed: Seed, space: Space, dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> tuple[Structure, ...]:
     """Legal structures of one nest under every layout of the tensors it uses.
 
-    `stager` turns a seed-stage program into a staged one (the passes, handed in).
+    `staging` gives the passes from the seed stage to the staged one.
     """
-    return _structures(space, _own_layouts(seed, space), dtype, stager, rules)
+    return _structures(space, _own_layouts(seed, space), dtype, staging, rules)
 
 
 def _own_layouts(seed: Seed, space: Space) -> tuple[tuple[Layout, ...], ...]:
@@ -61,14 +62,14 @@ def _structures(
     space: Space,
     layouts: tuple[tuple[Layout, ...], ...],
     dtype: str,
-    stager: Stager,
+    staging: Staging,
     rules: Rules,
 ) -> tuple[Structure, ...]:
     found: list[Structure] = []
     refused: list[TilewrightError] = []
     for chosen in layouts:
         for steps in space.combinations(in_place=rules.in_place):
-            made = _attempt(space, (*chosen, *steps), dtype, stager, rules)
+            made = _attempt(space, (*chosen, *steps), dtype, staging, rules)
             if not isinstance(made, Structure):
                 refused.append(made)
             elif not _repeats(made, found):
@@ -91,30 +92,30 @@ def _none_is_legal(nest: str, refused: Sequence[TilewrightError]) -> ScheduleErr
 
 
 def build(
-    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules = STRICT
+    space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure | None:
     """Lower one combination; None where it is illegal. Raises ScheduleError as `plan` does."""
-    made = _attempt(space, steps, dtype, stager, rules)
+    made = _attempt(space, steps, dtype, staging, rules)
     return made if isinstance(made, Structure) else None
 
 
 def _attempt(
-    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules
+    space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure | TilewrightError:
     """The structure, or why the combination is illegal."""
     plan(space.nest, steps)
     try:
-        return legal(space, steps, dtype, stager, rules)
+        return legal(space, steps, dtype, staging, rules)
     except (ScheduleError, ProgramError) as error:
         return error
 
 
 def legal(
-    space: Space, steps: tuple[Step, ...], dtype: str, stager: Stager, rules: Rules = STRICT
+    space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure:
     """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
     p = plan(space.nest, steps, rules)
-    staged = stager(lower(space.nest, steps, dtype, rules), dict(p.stages))
+    staged = run(staging(p.stages), lower(space.nest, steps, dtype, rules))
     chosen = frozenset(s for s in steps if isinstance(s, Layout))
     return Structure(space, steps, p, staged, chosen, check_structure(p, staged))
 

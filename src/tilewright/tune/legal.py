@@ -34,4 +34,4 @@ def require_types(op: Op, machine: Machine) -> None:
 
 def structures_on(machine: Machine, seed: Seed, space: Space, dtype: str) -> tuple[Structure, ...]:
     """The structures of one nest that are legal on the machine."""
-    return structures(seed, space, dtype, lowering_of(machine).stager, rules_of(machine))
+    return structures(seed, space, dtype, lowering_of(machine).staging, rules_of(machine))

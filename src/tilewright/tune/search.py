@@ -24,9 +24,9 @@ from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
+from tilewright.passes.base import Observer
 from tilewright.passes.lowering import lowering_of
-from tilewright.passes.pipeline import finish
-from tilewright.passes.staging import Observer
+from tilewright.passes.pipeline import make_explicit
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.lower import declare
 from tilewright.schedule.structures import Structure
@@ -90,7 +90,9 @@ class Candidate:
         staged = [n.structure.staged for n in self.nests]
         hooks = (observer,) if observer else ()
         together = self.seed.together
-        return finish(self.seed.name, staged, bound, machine, tensors, *hooks, together=together)
+        return make_explicit(
+            self.seed.name, staged, bound, machine, tensors, *hooks, together=together
+        )
 
     @property
     def shared(self) -> tuple[str, ...]:

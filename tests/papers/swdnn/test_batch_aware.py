@@ -19,7 +19,7 @@ from tilewright.papers.swdnn.batch_aware import (
     column_stride,
 )
 from tilewright.papers.swdnn.measured import MeasuredRow
-from tilewright.passes.allocate_buffers import allocate_buffers
+from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated_many
@@ -64,9 +64,8 @@ def test_its_generated_code_computes_the_convolution() -> None:
     for part in PARTS[:2]:
         inputs, result = operands(part)
         spm = MACHINE.spm
-        program = allocate_buffers(
-            batch_aware_program(part), MACHINE.spm_available_bytes, spm.alignment_bytes
-        )
+        place = AllocateBuffers(MACHINE.spm_available_bytes, spm.alignment_bytes)
+        program = place.apply(batch_aware_program(part))
         runs.append((CODE.emit(program, MACHINE), inputs))
         expected.append(result)
     for found, result in zip(run_emulated_many(runs), expected, strict=True):

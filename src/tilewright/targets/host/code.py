@@ -20,7 +20,7 @@ from tilewright.common.expr import Const
 from tilewright.ir.nodes import Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.passes.allocate_buffers import allocate_buffers
+from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.passes.split_ahead import Ahead, split_ahead
 from tilewright.targets.host.cost.stores import is_far
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
@@ -111,7 +111,7 @@ def _with_packed_buffers(program: Program, products: Products, machine: Machine)
         for b in program.buffers
     )
     alignment = machine.spm.alignment_bytes
-    return allocate_buffers(replace(program, buffers=buffers), _NO_LIMIT, alignment)
+    return AllocateBuffers(_NO_LIMIT, alignment).apply(replace(program, buffers=buffers))
 
 
 def _artifact(

@@ -10,26 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.machine.sections import Caches, GemmPrimitive
-from tilewright.passes.first_product import first_product
+from tilewright.passes.base import Pass
+from tilewright.passes.first_product import FirstProduct
+from tilewright.passes.handle_boundary import HandleBoundary
+from tilewright.passes.infer_dma import InferDma
 from tilewright.passes.lowering import Lowering
-from tilewright.passes.staging import Observer, nothing, stage
 
 _MAX_ERROR = 1e-5
 """What F(4x4, 3x3) keeps up to a thousand channels, and F(6x6, 3x3) does not."""
 
 
-def stage_packing(
-    seed: Program, stages: Mapping[str, str], observer: Observer = nothing
-) -> Program:
-    """The same for machines whose copies bring tiles into any layout, and whose matrix primitive
-    can overwrite its result.
+def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
+    """The passes for copies that bring tiles into any layout, and for a matrix primitive that can
+    overwrite its result.
     """
-    staged = first_product(stage(seed, stages, observer, workspace=False))
-    observer("first_product", staged)
-    return staged
+    return InferDma(stages, workspace=False), HandleBoundary(), FirstProduct()
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class HostRules:
         cached = caches.l3.capacity_bytes // 2 // machine.thread_count if caches else 0
         return Lowering(
             max(near, cached),
-            stage_packing,
+            staging,
             partial_blocks=gemm.partial_blocks,
             in_place=caches is not None,
             chains=gemm.chains,
