@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilewright.tune.exact_gemm import exact_gemm_cost
+from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 
 from support.gemm_mesh import run_gemm
 from tilewright.asm import assemble
