@@ -1,8 +1,8 @@
 """A staged program as a chain of loops with items at every level: the form in which it is priced.
 
 In: a staged-stage program of one nest. Out: `Prepared`, made once and priced many times: the loops,
-the transfers and
-calls before and after the loop inside at each level, and on which loops each one's cost depends.
+the transfers and calls before and after the loop inside at each level, and on which loops each
+one's cost depends.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from tilewright.common.expr import (
     free_vars,
 )
 from tilewright.cost.pipeline_types import Ints, Rows
-from tilewright.cost.timing import call_dims, chain_dims
-from tilewright.ir.chains import Chain, with_chains
-from tilewright.ir.nodes import Call, For, If, Program, Stmt, Transfer
+from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
+from tilewright.ir.nodes import For, Program
 from tilewright.ir.threads import loop_chain, parts_of
 
 Edges = tuple[int, int]
@@ -36,26 +35,24 @@ Edges = tuple[int, int]
 
 @dataclass(frozen=True)
 class Item:
-    """A call or transfer, the condition it stands under, and where it stands in the chain of loops.
-
-    `dims` are a call's extents; `buffer` the number of a transfer's buffer.
+    """A call or transfer, the condition it stands under, and where it stands in the chain of loops;
+    `buffer` is the number of a transfer's buffer.
     """
 
-    stmt: Call | Transfer
+    step: CallStep | TransferStep
     condition: Expr
     level: int
     after: bool
-    dims: tuple[tuple[str, Expr], ...] = ()
     buffer: int = 0
 
     def symbols(self) -> frozenset[str]:
         """Symbols that the cost depends on: extents and conditions, never addresses."""
         found = free_vars(self.condition)
-        match self.stmt:
-            case Transfer(_, _, ranges):
-                return found.union(*(free_vars(r.extent) for r in ranges))
-            case Call():
-                return found.union(*(free_vars(e) for _, e in self.dims))
+        match self.step:
+            case TransferStep(stmt):
+                return found.union(*(free_vars(r.extent) for r in stmt.ranges))
+            case CallStep(_, dims):
+                return found.union(*(free_vars(e) for e in dims.values()))
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ def prepare(
     With `chains` the primitive takes a chain of products (`ir.chains`) in one call. With
     `together`, the names of the loops that nests share, the nest is divided among threads.
     """
-    loops, inside, found = _taken_apart(program.body, chains)
+    loops, inside, found = _taken_apart(steps_of(program, chains=chains))
     division = None if together is None else _division(program, loops, together)
     if division is not None:
         loops = [
@@ -147,44 +144,36 @@ def _division(program: Program, loops: Sequence[For], together: Collection[str])
     return Division(tuple(f.extent for f in loops), parts, shared)
 
 
-def _taken_apart(
-    body: tuple[Stmt, ...], chains: bool
-) -> tuple[list[For], tuple[For, ...], list[Item]]:
+def _taken_apart(steps: tuple[Step, ...]) -> tuple[list[For], tuple[For, ...], list[Item]]:
     """The loops of a nest, outermost first, those inside a call, and the items at every level."""
     loops: list[For] = []
     inside: tuple[For, ...] = ()
     items: list[Item] = []
-    here: tuple[Stmt, ...] | None = body
+    here: tuple[Step, ...] | None = steps
     while here is not None:
         level, inner = len(loops), None
-        for stmt in with_chains(here) if chains else here:
-            if isinstance(stmt, Chain):
-                inside = stmt.loops
-                dims = chain_dims(stmt)
-                items.append(
-                    Item(stmt.call, Const(1), level, inner is not None, tuple(dims.items()))
-                )
-            elif isinstance(stmt, For):
+        for step in here:
+            if isinstance(step, LoopStep):
                 if inner is not None:
                     raise ProgramError("an estimate needs one chain of loops, not two side by side")
-                inner = stmt
-                loops.append(stmt)
-            else:
-                items += _flat(stmt, Const(1), level, inner is not None)
+                inner = step
+                loops.append(step.stmt)
+                continue
+            if isinstance(step, CallStep) and step.loops is not None:
+                inside = step.loops
+            items += _flat(step, Const(1), level, inner is not None)
         here = inner.body if inner else None
     return loops, inside, items
 
 
-def _flat(stmt: Stmt, condition: Expr, level: int, after: bool) -> Iterator[Item]:
-    match stmt:
-        case If(test, then, orelse):
+def _flat(step: Step, condition: Expr, level: int, after: bool) -> Iterator[Item]:
+    match step:
+        case BranchStep(test, then, orelse):
             for part, holds in ((then, test), (orelse, 1 - test)):
                 for inner in part:
                     yield from _flat(inner, condition * holds, level, after)
-        case Call():
-            yield Item(stmt, condition, level, after, tuple(call_dims(stmt).items()))
-        case Transfer():
-            yield Item(stmt, condition, level, after)
+        case CallStep() | TransferStep():
+            yield Item(step, condition, level, after)
         case _:
             return
 
@@ -194,8 +183,9 @@ def _ordered(items: Sequence[Item]) -> list[Item]:
 
 
 def _completed(item: Item, buffers: Mapping[str, int]) -> Item:
-    buffer = buffers[item.stmt.buffer] if isinstance(item.stmt, Transfer) else 0
-    return replace(item, buffer=buffer)
+    if isinstance(item.step, CallStep):
+        return item
+    return replace(item, buffer=buffers[item.step.stmt.buffer])
 
 
 def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import call_attributes, scratchpad_bytes
 from tilewright.cost.chain import Item, Prepared, Values, prepare
@@ -36,13 +35,9 @@ from tilewright.cost.pipeline_types import (
     Rows,
 )
 from tilewright.cost.prices import prices_of
-from tilewright.cost.timing import (
-    call_cycles,
-    issue_cycles,
-    shape_of,
-    transfer_numbers,
-)
-from tilewright.ir.nodes import Call, Program, Transfer
+from tilewright.cost.steps import CallStep, TransferStep, first_core
+from tilewright.cost.timing import call_cycles, issue_cycles
+from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 
@@ -78,8 +73,7 @@ def estimate(
     """
     chains = lowering_of(machine).chains
     prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
-    mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
-    env: Env = {**values, "rid": 0, "cid": 0, **mesh}
+    env: Env = {**values, **first_core(machine)}
     if prepared.division is not None:
         env |= prepared.division.values(env, machine.thread_count)
     doubles = _doubles(prepared.program, env)
@@ -124,7 +118,7 @@ def _arrays(prepared: Prepared, env: Env, machine: Machine) -> Nest:
     iterations = _stacked(counts, width)
     alike = _uniform(layout.costs, kinds, service) & _uniform(layout.counts, kinds, iterations)
     items = Items(
-        kind=np.array([_kind(i.stmt, machine) for i in prepared.items], np.int64),
+        kind=np.array([_kind(i.step, machine) for i in prepared.items], np.int64),
         level=np.array([i.level for i in prepared.items], np.int64),
         buffer=np.array([i.buffer for i in prepared.items], np.int64),
         rows=layout.costs,
@@ -168,30 +162,25 @@ def _stacked(rows: Sequence[Value], width: int) -> Floats:
     return result
 
 
-def _kind(stmt: Call | Transfer, machine: Machine) -> int:
-    if isinstance(stmt, Call):
+def _kind(step: CallStep | TransferStep, machine: Machine) -> int:
+    if isinstance(step, CallStep):
         return CALL
-    return prices_of(machine).transfer_kind(stmt.direction)
+    return prices_of(machine).transfer_kind(step.stmt.direction)
 
 
 def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tuple[Value, Value]:
     """(service or call cycles, issue cycles), zero where the condition does not hold."""
-    holds = value(item.condition)
-    if isinstance(item.stmt, Call):
-        dims = {name: value(e) for name, e in item.dims}
-        attributes = call_attributes(item.stmt, program)
-        cycles = call_cycles(machine, item.stmt.primitive, dims, attributes)
+    holds, step = value(item.condition), item.step
+    if isinstance(step, CallStep):
+        dims = {name: value(e) for name, e in step.dims.items()}
+        attributes = call_attributes(step.stmt, program)
+        cycles = call_cycles(machine, step.stmt.primitive, dims, attributes)
         return cycles * holds, 0.0
-    tensor = program.tensor(item.stmt.tensor)
-    shape = shape_of(
-        dtype(tensor.dtype).size_bytes,
-        [value(e) for e in tensor.shape],
-        [value(e) for e in transfer_numbers(item.stmt.ranges)],
-    )
-    prices = prices_of(machine)
-    size = prod(value(e) for e in tensor.shape) * dtype(tensor.dtype).size_bytes
-    direction = item.stmt.direction
-    service = prices.service_cycles(machine, direction, shape, size, shared=tensor.shared)
+    whole = [value(e) for e in step.tensor_shape]
+    shape = step.shape(whole, [value(e) for e in step.numbers])
+    prices, direction = prices_of(machine), step.stmt.direction
+    size = prod(whole) * step.element_bytes
+    service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
     if prices.transfer_kind(direction) == COPY:
         return (service + issue_cycles(machine, shape)) * holds, 0.0
     return service * holds, issue_cycles(machine, shape) * holds

@@ -19,10 +19,7 @@ from tilewright.common.expr import (
     Const,
     Expr,
     Value,
-    Var,
     binary,
-    coefficient,
-    free_vars,
     product,
 )
 from tilewright.cost.primitives import CALL_COSTS, Attributes, CallCost, Dims
@@ -30,8 +27,6 @@ from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import Call, Direction, Operand, Range, Tile, View
 from tilewright.ir.regions import Repeat, split
 from tilewright.machine import Machine
-
-_LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
 
 
 @dataclass(frozen=True)
@@ -99,35 +94,6 @@ def transfer_shape(
         blocks.adjoining,
     )
     return TransferShape(*map(_plain, found))
-
-
-def transfer_numbers(ranges: Sequence[Range]) -> tuple[Expr, ...]:
-    """What the shape of a transfer depends on: extents, steps, distances and cores of all ranges,
-    one after the other.
-    """
-    apart = [_neighbours(r) for r in ranges]
-    groups = ((r.extent for r in ranges), (r.step for r in ranges), *zip(*apart, strict=True))
-    return tuple(e for group in groups for e in group)
-
-
-def _neighbours(r: Range) -> tuple[Expr, Expr]:
-    """(how far apart the starts of neighbouring cores are, how many cores there are in a line)."""
-    found = [(core, line) for core, line in _LINES if core in free_vars(r.start)]
-    if len(found) != 1:
-        return Const(0), Const(1)
-    try:
-        return coefficient(r.start, found[0][0]), Var(found[0][1])
-    except ProgramError:
-        return Const(0), Const(1)
-
-
-def shape_of(
-    element_bytes: int, tensor_shape: Sequence[Value], numbers: Sequence[Value]
-) -> TransferShape:
-    """The shape of a transfer from the values of its `transfer_numbers`."""
-    rank = len(tensor_shape)
-    groups = [numbers[i : i + rank] for i in range(0, 4 * rank, max(1, rank))]
-    return transfer_shape(element_bytes, tensor_shape, *groups)
 
 
 def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:

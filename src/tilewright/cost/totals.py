@@ -15,20 +15,20 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
 from tilewright.cost.buffers import call_attributes
-from tilewright.cost.timing import (
-    TransferShape,
-    call_cycles,
-    call_dims,
-    chain_dims,
-    shape_of,
-    transfer_numbers,
+from tilewright.cost.steps import (
+    BranchStep,
+    CallStep,
+    LoopStep,
+    Step,
+    TransferStep,
+    first_core,
+    steps_of,
 )
-from tilewright.ir.chains import Chain, with_chains
-from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, Transfer
+from tilewright.cost.timing import TransferShape, call_cycles
+from tilewright.ir.nodes import Call, For, Program, Transfer
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 
@@ -60,7 +60,7 @@ class CallGroup:
 class _Place:
     """A statement, the loops around it, outermost first, and the conditions it stands under."""
 
-    stmt: Call | Transfer | Chain
+    step: CallStep | TransferStep
     loops: tuple[For, ...]
     conditions: tuple[Expr, ...]
 
@@ -75,20 +75,17 @@ def executed(
             f"{', '.join(program.parameters)}",
             fix="instantiate it first",
         )
-    mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
-    env = {**mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
+    env = first_core(machine)
     transfers: list[TransferGroup] = []
     calls: list[CallGroup] = []
-    for place in _places(program.body, (), (), lowering_of(machine).chains):
-        match place.stmt:
-            case Call() as call:
-                calls += _calls(call, call_dims(call), place, env)
-            case Chain() as chain:
-                calls += _calls(chain.call, chain_dims(chain), place, env)
-            case Transfer() as transfer:
-                transfers += _transfers(transfer, place, program, env)
+    for place in _places(steps_of(program, chains=lowering_of(machine).chains), (), ()):
+        match place.step:
+            case CallStep() as call:
+                calls += _calls(call, place, env)
+            case TransferStep() as transfer:
+                transfers += _transfers(transfer, place, env)
             case _:
-                assert_never(place.stmt)
+                assert_never(place.step)
     return tuple(transfers), tuple(calls)
 
 
@@ -99,39 +96,34 @@ def cycles_of(group: CallGroup, program: Program, machine: Machine) -> float:
 
 
 def _places(
-    body: tuple[Stmt, ...], loops: tuple[For, ...], conditions: tuple[Expr, ...], chains: bool
+    steps: tuple[Step, ...], loops: tuple[For, ...], conditions: tuple[Expr, ...]
 ) -> Iterator[_Place]:
-    for stmt in with_chains(body) if chains else body:
-        match stmt:
-            case For():
-                yield from _places(stmt.body, (*loops, stmt), conditions, chains)
-            case If(condition, then, orelse):
-                yield from _places(then, loops, (*conditions, condition), chains)
-                yield from _places(orelse, loops, (*conditions, 1 - condition), chains)
-            case Call() | Transfer() | Chain():
-                yield _Place(stmt, loops, conditions)
+    for step in steps:
+        match step:
+            case LoopStep(stmt, body):
+                yield from _places(body, (*loops, stmt), conditions)
+            case BranchStep(condition, then, orelse):
+                yield from _places(then, loops, (*conditions, condition))
+                yield from _places(orelse, loops, (*conditions, 1 - condition))
+            case CallStep() | TransferStep():
+                yield _Place(step, loops, conditions)
             case _:
                 pass
 
 
-def _calls(
-    stmt: Call, dims: Mapping[str, Expr], place: _Place, env: Mapping[str, int]
-) -> Iterator[CallGroup]:
-    for values, count in _counted(list(dims.values()), place, env):
-        yield CallGroup(stmt, dict(zip(dims, values, strict=True)), count)
+def _calls(step: CallStep, place: _Place, env: Mapping[str, int]) -> Iterator[CallGroup]:
+    for values, count in _counted(list(step.dims.values()), place, env):
+        yield CallGroup(step.stmt, dict(zip(step.dims, values, strict=True)), count)
 
 
 def _transfers(
-    stmt: Transfer, place: _Place, program: Program, env: Mapping[str, int]
+    step: TransferStep, place: _Place, env: Mapping[str, int]
 ) -> Iterator[TransferGroup]:
-    tensor = program.tensor(stmt.tensor)
-    size = dtype(tensor.dtype).size_bytes
-    whole = [int(evaluate(e, env)) for e in tensor.shape]
-    for values, count in _counted(transfer_numbers(stmt.ranges), place, env):
-        extents = [max(0, value) for value in values[: len(whole)]]
-        shape = shape_of(size, whole, [*extents, *values[len(whole) :]])
+    whole = [int(evaluate(e, env)) for e in step.tensor_shape]
+    for values, count in _counted(step.numbers, place, env):
+        shape = step.shape(whole, values)
         if shape.requests:
-            yield TransferGroup(stmt, shape, count)
+            yield TransferGroup(step.stmt, shape, count)
 
 
 def _counted(

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 
 from support.gemm_mesh import run_gemm
 from tilewright.asm import assemble
@@ -17,6 +16,7 @@ from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
+from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
 from tilewright.targets.sw26010.gemm_parts import ROLES, Part
 from tilewright.targets.sw26010.gemm_shape import (

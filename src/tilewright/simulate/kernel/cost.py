@@ -23,7 +23,6 @@ from tilewright.cost.timing import (
     issue_cycles,
     matrix_flops,
     moved_bytes,
-    shape_of,
     transfer_cycles,
 )
 from tilewright.machine import Machine
@@ -77,13 +76,12 @@ class KernelCosts:
         return self._moves[key]
 
     def _move(self, move: Move, numbers: Values) -> MoveCost:
-        rank, machine = len(move.tensor_shape), self._machine
-        extents = [max(e, 0) for e in numbers[:rank]]
-        shape = shape_of(move.element_bytes, move.tensor_shape, [*extents, *numbers[rank:]])
-        asked, direction = int(shape.asked_bytes), move.stmt.direction
-        service = transfer_cycles(machine, direction, shape, shared=move.shared)
+        machine, step = self._machine, move.step
+        shape = step.shape([int(evaluate(e, {})) for e in step.tensor_shape], numbers)
+        asked, direction = int(shape.asked_bytes), step.stmt.direction
+        service = transfer_cycles(machine, direction, shape, shared=step.shared)
         return MoveCost(
-            elements=asked // move.element_bytes,
+            elements=asked // step.element_bytes,
             requests=int(shape.requests),
             issue_cycles=ceil(issue_cycles(machine, shape)),
             service_cycles=ceil(service),

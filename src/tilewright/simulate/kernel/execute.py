@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.expr import Const, Expr, evaluate
+from tilewright.ir.nodes import Barrier
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.account import (
     ASKED,
@@ -42,7 +43,7 @@ from tilewright.simulate.kernel.check import (
     check_work,
 )
 from tilewright.simulate.kernel.cost import KernelCosts, MoveCost
-from tilewright.simulate.kernel.program import Branch, Loop, Move, Pause, Plan, Step, Sync, Work
+from tilewright.simulate.kernel.program import Action, Branch, Loop, Move, Pause, Plan, Work
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import WHOLE, Pending, Slot, Snapshot, State
 from tilewright.simulate.kernel.timeline import Timeline
@@ -79,7 +80,7 @@ class Executor:
         self._body(self._plan.body, {})
         check_end(self._plan, self.state.pending)
 
-    def _body(self, body: tuple[Step, ...], env: Env) -> None:
+    def _body(self, body: tuple[Action, ...], env: Env) -> None:
         for step in body:
             match step:
                 case Loop():
@@ -92,7 +93,7 @@ class Executor:
                     self._pause(step, env)
                 case Work():
                     self._work(step, env)
-                case Sync():
+                case Barrier():
                     self._sync()
                 case _:
                     assert_never(step)
@@ -166,7 +167,7 @@ class Executor:
         self._count_statement()
         stmt, state = move.stmt, self.state
         slot = (stmt.buffer, int(evaluate(move.slot, env)))
-        cost = self._costs.move(move, _values(move.numbers, env))
+        cost = self._costs.move(move, _values(move.step.numbers, env))
         check_slot(self._plan, slot, move.text, env)
         check_size(self._plan, slot, cost.elements, move.text, env)
         check_move(self._plan, move, slot, state.pending, env)

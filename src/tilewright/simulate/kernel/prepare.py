@@ -11,16 +11,21 @@ from typing import assert_never
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, SimulationError
 from tilewright.common.expr import Const, Expr, evaluate, free_vars, product, substitute
-from tilewright.cost.timing import call_dims, transfer_numbers
+from tilewright.cost.steps import (
+    BranchStep,
+    CallStep,
+    LoopStep,
+    Step,
+    TransferStep,
+    first_core,
+    steps_of,
+)
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     Barrier,
     Buffer,
     Call,
-    For,
-    If,
     Program,
-    Stmt,
     Tile,
     Transfer,
     View,
@@ -30,6 +35,7 @@ from tilewright.ir.printer import print_head
 from tilewright.ir.visit import map_stmt, walk
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.program import (
+    Action,
     Branch,
     Loop,
     Move,
@@ -38,8 +44,6 @@ from tilewright.simulate.kernel.program import (
     Plan,
     Region,
     SlotSize,
-    Step,
-    Sync,
     Work,
 )
 from tilewright.simulate.kernel.signature import Timed
@@ -58,7 +62,7 @@ def prepare(program: Program, machine: Machine) -> Plan:
             fix="instantiate it first",
         )
     builder = _Builder(program, machine)
-    body = builder.body(program.body)
+    body = builder.body(steps_of(program))
     for timed in _timed(body, builder.mesh):
         for name in sorted(timed.outer_symbols):
             raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
@@ -86,8 +90,8 @@ def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, Slot
 class _Builder:
     def __init__(self, program: Program, machine: Machine) -> None:
         self._program = program
-        self.mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
-        self._core: dict[str, int] = {**self.mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
+        self._core = first_core(machine)
+        self.mesh = {n: value for n, value in self._core.items() if n not in CORE_SYMBOLS}
         self._loops = 0
         self._scope: tuple[str, ...] = ()
         self._regions = 0
@@ -113,32 +117,33 @@ class _Builder:
         size = int(evaluate(buffer.elements * buffer.copies, self.mesh))
         return buffer.offset_bytes, buffer.offset_bytes + size * dtype(buffer.dtype).size_bytes
 
-    def body(self, body: tuple[Stmt, ...]) -> tuple[Step, ...]:
-        return tuple(self._step(stmt) for stmt in body)
+    def body(self, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+        return tuple(self._step(step) for step in steps)
 
     def _on_first_core(self, e: Expr) -> Expr:
         return substitute(e, self._core)
 
-    def _step(self, stmt: Stmt) -> Step:
-        match stmt:
-            case For():
-                return self._loop(stmt)
-            case If(condition, then, orelse):
+    def _step(self, step: Step) -> Action:
+        match step:
+            case LoopStep():
+                return self._loop(step)
+            case BranchStep(condition, then, orelse):
                 return Branch(self._on_first_core(condition), self.body(then), self.body(orelse))
-            case Transfer():
-                return self._move(stmt)
+            case TransferStep():
+                return self._move(step)
             case Wait(buffer, slot):
-                return Pause(buffer, self._on_first_core(slot), print_head(stmt))
-            case Call():
-                return self._work(stmt)
+                return Pause(buffer, self._on_first_core(slot), print_head(step))
+            case CallStep():
+                return self._work(step)
             case Barrier():
-                return Sync()
+                return step
             case _:
-                assert_never(stmt)
+                assert_never(step)
 
-    def _loop(self, stmt: For) -> Loop:
+    def _loop(self, step: LoopStep) -> Loop:
+        stmt = step.stmt
         self._scope = (*self._scope, stmt.var)
-        body = self.body(stmt.body)
+        body = self.body(step.body)
         self._scope = self._scope[:-1]
         timed = tuple(dict.fromkeys(_timed(body, self.mesh)))
         self._loops += 1
@@ -146,20 +151,10 @@ class _Builder:
         number, text = self._loops, print_head(stmt)
         return Loop(number, stmt.var, extent, body, timed, text)
 
-    def _move(self, stmt: Transfer) -> Move:
-        tensor = self._program.tensor(stmt.tensor)
-        extents = tuple(r.extent for r in stmt.ranges)
-        move = Move(
-            len(self.moves),
-            stmt,
-            dtype(tensor.dtype).size_bytes,
-            tuple(int(evaluate(e, self.mesh)) for e in tensor.shape),
-            tensor.shared,
-            self._on_first_core(stmt.slot),
-            tuple(self._on_first_core(e) for e in transfer_numbers(stmt.ranges)),
-            self._region(extents, print_head(stmt)),
-            print_head(stmt),
-        )
+    def _move(self, step: TransferStep) -> Move:
+        text, extents = print_head(step.stmt), tuple(r.extent for r in step.stmt.ranges)
+        slot, region = self._on_first_core(step.stmt.slot), self._region(extents, text)
+        move = Move(len(self.moves), step.bound(self._core), slot, region, text)
         self.moves.append(move)
         return move
 
@@ -186,7 +181,8 @@ class _Builder:
             else None
         )
 
-    def _work(self, stmt: Call) -> Work:
+    def _work(self, step: CallStep) -> Work:
+        stmt = step.stmt
         local = map_stmt(stmt, self._on_first_core)
         assert isinstance(local, Call)
         views: list[View] = []
@@ -198,11 +194,11 @@ class _Builder:
                     fix="infer the transfers of the program first",
                 )
             views.append(operand)
-        dims, places = call_dims(local), _places(local.primitive, views)
+        dims, places = step.dims, _places(local.primitive, views)
         numbers = (
             *(v.slot for v in views),
             *(product(v.shape) for v in views),
-            *dims.values(),
+            *map(self._on_first_core, dims.values()),
             *(e for p in places for e in (p.start, p.extent, p.step)),
         )
         buffers, number = tuple(v.buffer for v in views), len(self.works)
@@ -234,7 +230,7 @@ def _places(primitive: str, views: list[View]) -> tuple[Place, ...]:
     )
 
 
-def _timed(body: tuple[Step, ...], mesh: dict[str, int]) -> list[Timed]:
+def _timed(body: tuple[Action, ...], mesh: dict[str, int]) -> list[Timed]:
     """The expressions of `body` that decide what happens and what it costs, constants left out."""
     found: list[Timed] = []
     for step in body:
@@ -245,14 +241,14 @@ def _timed(body: tuple[Step, ...], mesh: dict[str, int]) -> list[Timed]:
             case Branch(condition, then, orelse):
                 found += [Timed(condition), *_timed(then, mesh), *_timed(orelse, mesh)]
             case Move():
-                found += [Timed(e) for e in (step.slot, *step.numbers)]
+                found += [Timed(e) for e in (step.slot, *step.step.numbers)]
                 found += [_on_mesh(e, mesh) for e in step.region.extents]
             case Pause():
                 found.append(Timed(step.slot))
             case Work():
                 found += [Timed(e) for e in step.numbers]
                 found += [_on_mesh(e, mesh) for e in (step.result.extents if step.result else ())]
-            case Sync():
+            case Barrier():
                 pass
             case _:
                 assert_never(step)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright.common.expr import Expr
-from tilewright.ir.nodes import Call, Transfer
+from tilewright.cost.steps import TransferStep
+from tilewright.ir.nodes import Barrier, Call, Transfer
 from tilewright.simulate.kernel.signature import Timed
 
 
@@ -22,7 +23,7 @@ class Loop:
     number: int
     var: str
     extent: Expr
-    body: tuple[Step, ...]
+    body: tuple[Action, ...]
     timed: tuple[Timed, ...]
     text: str
 
@@ -32,8 +33,8 @@ class Branch:
     """A condition."""
 
     condition: Expr
-    then: tuple[Step, ...]
-    orelse: tuple[Step, ...]
+    then: tuple[Action, ...]
+    orelse: tuple[Action, ...]
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,18 @@ class Region:
 
 @dataclass(frozen=True)
 class Move:
-    """A transfer: slot, then extents and steps of core (0, 0) as `numbers`; the region of every
-    core."""
+    """A transfer: its slot and its step on core (0, 0), the region of every core."""
 
     number: int
-    stmt: Transfer
-    element_bytes: int
-    tensor_shape: tuple[int, ...]
-    shared: bool
+    step: TransferStep
     slot: Expr
-    numbers: tuple[Expr, ...]
     region: Region
     text: str
+
+    @property
+    def stmt(self) -> Transfer:
+        """The statement."""
+        return self.step.stmt
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,6 @@ class Pause:
     buffer: str
     slot: Expr
     text: str
-
-
-@dataclass(frozen=True)
-class Sync:
-    """A barrier."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class Work:
     text: str
 
 
-Step: TypeAlias = Loop | Branch | Move | Pause | Sync | Work
+Action: TypeAlias = Loop | Branch | Move | Pause | Barrier | Work
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ class SlotSize:
 class Plan:
     """A program ready to be timed; `moves` and `works` are found by their numbers."""
 
-    body: tuple[Step, ...]
+    body: tuple[Action, ...]
     moves: tuple[Move, ...]
     works: tuple[Work, ...]
     buffers: dict[str, SlotSize]

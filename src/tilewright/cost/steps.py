@@ -1,0 +1,149 @@
+"""A program as it is timed: every transfer and call with what its time depends on.
+
+In: a program of the staged or the explicit stage. Out: a tree of steps, which `cost.chain` prices
+for every candidate at once, `cost.totals` counts, and the kernel simulator plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    IntLike,
+    Value,
+    Var,
+    coefficient,
+    free_vars,
+    substitute,
+)
+from tilewright.cost.timing import TransferShape, call_dims, chain_dims, transfer_shape
+from tilewright.ir.chains import Chain, with_chains
+from tilewright.ir.nodes import (
+    CORE_SYMBOLS,
+    Barrier,
+    Call,
+    For,
+    If,
+    Program,
+    Range,
+    Stmt,
+    Transfer,
+    Wait,
+)
+from tilewright.machine import Machine
+
+_LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
+
+
+@dataclass(frozen=True, eq=False)
+class LoopStep:
+    """A loop."""
+
+    stmt: For
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BranchStep:
+    """A condition."""
+
+    condition: Expr
+    then: tuple[Step, ...]
+    orelse: tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TransferStep:
+    """A transfer; `numbers` are extents, steps, distances and cores of all ranges, one after the
+    other (`cost.timing.transfer_shape`).
+    """
+
+    stmt: Transfer
+    element_bytes: int
+    tensor_shape: tuple[Expr, ...]
+    shared: bool
+    numbers: tuple[Expr, ...]
+
+    def bound(self, values: Mapping[str, IntLike]) -> TransferStep:
+        """The step with values for some of its symbols."""
+        shape = tuple(substitute(e, values) for e in self.tensor_shape)
+        numbers = tuple(substitute(e, values) for e in self.numbers)
+        return replace(self, tensor_shape=shape, numbers=numbers)
+
+    def shape(self, tensor_shape: Sequence[Value], numbers: Sequence[Value]) -> TransferShape:
+        """What the memory sees, from the values of the expressions."""
+        rank = len(tensor_shape)
+        groups = [numbers[i : i + rank] for i in range(0, 4 * rank, max(1, rank))]
+        return transfer_shape(self.element_bytes, tensor_shape, *groups)
+
+
+@dataclass(frozen=True, eq=False)
+class CallStep:
+    """A call and the extents that its cost depends on; of a chain of products its loops, too."""
+
+    stmt: Call
+    dims: Mapping[str, Expr]
+    loops: tuple[For, ...] | None = None
+
+
+Step: TypeAlias = LoopStep | BranchStep | TransferStep | CallStep | Wait | Barrier
+
+
+def steps_of(program: Program, *, chains: bool = False) -> tuple[Step, ...]:
+    """The program's steps; with `chains` the primitive takes a chain of products in one call."""
+    return _steps(program.body, program, chains)
+
+
+def first_core(machine: Machine) -> dict[str, int]:
+    """The symbols of core (0, 0), which has the largest extents: they decide the time of all."""
+    mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
+    return {**mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
+
+
+def _steps(body: tuple[Stmt, ...], program: Program, chains: bool) -> tuple[Step, ...]:
+    found = with_chains(body) if chains else body
+    return tuple(_step(stmt, program, chains) for stmt in found)
+
+
+def _step(stmt: Stmt | Chain, program: Program, chains: bool) -> Step:
+    match stmt:
+        case For():
+            return LoopStep(stmt, _steps(stmt.body, program, chains))
+        case If(condition, then, orelse):
+            branches = (_steps(part, program, chains) for part in (then, orelse))
+            return BranchStep(condition, *branches)
+        case Transfer():
+            tensor = program.tensor(stmt.tensor)
+            size, numbers = dtype(tensor.dtype).size_bytes, _numbers(stmt.ranges)
+            return TransferStep(stmt, size, tensor.shape, tensor.shared, numbers)
+        case Call():
+            return CallStep(stmt, call_dims(stmt))
+        case Chain():
+            return CallStep(stmt.call, chain_dims(stmt), stmt.loops)
+        case Wait() | Barrier():
+            return stmt
+        case _:
+            assert_never(stmt)
+
+
+def _numbers(ranges: Sequence[Range]) -> tuple[Expr, ...]:
+    apart = [_neighbours(r) for r in ranges]
+    groups = ((r.extent for r in ranges), (r.step for r in ranges), *zip(*apart, strict=True))
+    return tuple(e for group in groups for e in group)
+
+
+def _neighbours(r: Range) -> tuple[Expr, Expr]:
+    """(how far apart the starts of neighbouring cores are, how many cores there are in a line)."""
+    found = [(core, line) for core, line in _LINES if core in free_vars(r.start)]
+    if len(found) != 1:
+        return Const(0), Const(1)
+    try:
+        return coefficient(r.start, found[0][0]), Var(found[0][1])
+    except ProgramError:
+        return Const(0), Const(1)
