@@ -12,16 +12,16 @@ data, judged by the routine as it is emitted, stack frame included. All cycles a
 import sys
 from itertools import product
 
-from support.gemm_mesh import run_gemm
-from tilewright.cost.primitives import CALL_COSTS
-from tilewright.machine import load_machine
-from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
-from tilewright.targets.sw26010.gemm_calibrate import (
+from support.gemm_fit import (
     GemmSample,
     fit_gemm_model,
     model_error,
     term_names,
 )
+from support.gemm_mesh import run_gemm
+from tilewright.cost.primitives import CALL_COSTS
+from tilewright.machine import load_machine
+from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 from tilewright.targets.sw26010.gemm_shape import SINGLE_VARIANTS, VARIANTS, GemmShape
 
 TRAINING = (*product((16, 48), (4, 16, 32), (2, 5, 16, 24)), *product((32,), (8, 24), (3, 8, 20)))

@@ -115,7 +115,8 @@ def measured(
 def estimated(workload: Workload, machine: Machine, protocol: Protocol) -> list[Record]:
     """The model's pick, and where that is another one the direct pick: expected and measured."""
     (choice,) = choose([workload.op], machine)
-    options = [choice.best, choice.best_of("direct") or choice.best]
+    direct = (o for o in choice.options if o.algorithm == "direct")
+    options = [choice.best, next(direct, choice.best)]
     picks = list({id(o.candidate): o.candidate for o in options}.values())
     timings = timed(workload.op, picks, machine, protocol)
     return [

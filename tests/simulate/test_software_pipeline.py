@@ -16,7 +16,8 @@ from tilewright.isa import Label, Memory, Register, load_table, make_instruction
 from tilewright.isa.dependence import AliasRules, Dependence, DependenceKind
 from tilewright.isa.modulo import Effort, modulo_schedule
 from tilewright.isa.operations import operations_of
-from tilewright.isa.software_pipeline import TripCount, pipeline_loop
+from tilewright.isa.reorder import issue_cycles
+from tilewright.isa.software_pipeline import PipelinedLoop, TripCount, pipeline_loop
 from tilewright.isa.versions import build_version_dependences, schedule_versions
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import encode_program
@@ -68,6 +69,17 @@ def figure_6():
     return [instruction(*first, labels=("loop",)), *(instruction(*line) for line in rest)]
 
 
+def issue_cycles_total(loop: PipelinedLoop, trips: int) -> int:
+    """Cycles until the pipeline's last instruction has issued, by the issue rule alone, for at
+    least as many trips as it has stages.
+    """
+    turns = trips - loop.schedule.stages + 1
+    shown = min(turns, 4)
+    sections = (*loop.guard, *loop.prologue, *(loop.kernel * shown), *loop.epilogue)
+    cycles = issue_cycles(operations_of(sections), loop.schedule.rules)
+    return cycles[-1] + 1 + (turns - shown) * loop.schedule.interval_cycles
+
+
 @pytest.mark.parametrize(
     ("iterations", "cycles", "plain_cycles"),
     [(8, 133, 208), (16, 261, 416), (32, 517, 832), (48, 773, 1248)],
@@ -78,7 +90,7 @@ def test_figure_6_takes_16_cycles_an_iteration_and_5_more(iterations, cycles, pl
     registers = {"$5": 0, "$6": 16384, "$28": 0, "$19": iterations, "$29": 128}
     assert run(body, registers).cycles == plain_cycles
     assert run(pipelined.program, registers).cycles == cycles
-    assert pipelined.issue_cycles_total(iterations) == cycles == 16 * iterations + 5
+    assert issue_cycles_total(pipelined, iterations) == cycles == 16 * iterations + 5
 
 
 def test_figure_6_comes_with_its_proof_and_without_another_register():
@@ -206,4 +218,4 @@ def test_every_pipeline_computes_what_the_plain_loop_does_and_is_not_slower(body
     pipelined = pipeline_loop(body, TripCount(COUNTER, minimum=20))
     before, after = _same_result(body, pipelined, 20)
     assert after <= before
-    assert after == pipelined.issue_cycles_total(20)
+    assert after == issue_cycles_total(pipelined, 20)

@@ -139,11 +139,6 @@ class Instruction:
         """Whether it may change the program counter (halt included)."""
         return self.traits.branch is not Branch.NONE
 
-    @property
-    def is_communication(self) -> bool:
-        """Whether it puts to or gets from a bus."""
-        return self.traits.put is not None or self.traits.get is not None
-
     def text(self) -> str:
         """The instruction as assembly text, without labels."""
         specs = self.table.operands_of(self.spec)

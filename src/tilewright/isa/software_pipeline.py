@@ -64,22 +64,6 @@ class PipelinedLoop:
         """
         return (*self.guard, *self.prologue, *self.kernel, *self.epilogue, *self.plain)
 
-    def issue_cycles_total(self, trips: int) -> int:
-        """Cycles until the last instruction of the pipeline has issued, guard included, for `trips`
-        iterations.
-
-        Predicted by the issue rule alone; `trips` must be at least the number of stages.
-        """
-        turns = trips - self.schedule.stages + 1
-        if turns < 1:
-            raise ScheduleError(
-                f"{trips} iterations are fewer than the pipeline's {self.schedule.stages} stages"
-            )
-        shown = min(turns, 4)
-        sections = (*self.guard, *self.prologue, *(self.kernel * shown), *self.epilogue)
-        cycles = issue_cycles(operations_of(sections), self.schedule.rules)
-        return cycles[-1] + 1 + (turns - shown) * self.schedule.interval_cycles
-
 
 def pipeline_loop(
     body: Sequence[Instruction],

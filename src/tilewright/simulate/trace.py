@@ -94,10 +94,6 @@ class Trace:
 
     events: tuple[Event, ...]
 
-    def core_events(self) -> tuple[CoreEvent, ...]:
-        """What the core did: contiguous from cycle 0 to the end of the run."""
-        return tuple(e for e in self.events if isinstance(e, CoreEvent))
-
 
 class Recorder:
     """Collects events up to `limit`; then only the time of the rest is kept."""

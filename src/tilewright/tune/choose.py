@@ -55,10 +55,6 @@ class Choice:
         """The winner."""
         return self.options[0]
 
-    def best_of(self, algorithm: str) -> Option | None:
-        """The best option that uses `algorithm`, None where there is none."""
-        return next((o for o in self.options if o.algorithm == algorithm), None)
-
 
 def choose(
     ops: Sequence[Op],

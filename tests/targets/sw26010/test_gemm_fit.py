@@ -2,15 +2,15 @@
 
 import pytest
 
-from support.gemm_mesh import run_gemm
-from tilewright.common.errors import ScheduleError
-from tilewright.targets.sw26010.gemm_calibrate import (
+from support.gemm_fit import (
     GemmSample,
     fit_gemm_model,
     model_error,
     term_names,
     terms,
 )
+from support.gemm_mesh import run_gemm
+from tilewright.common.errors import ScheduleError
 from tilewright.targets.sw26010.gemm_shape import VARIANTS, GemmShape, GemmVariant
 
 GRID = [(16, 4, 2), (16, 12, 5), (32, 4, 9), (32, 8, 4), (48, 4, 3), (16, 8, 16), (32, 12, 12)]
