@@ -4,13 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ROUNDS ?= 20
+COUNT ?= 10000
+SEED ?= 0
 KILLS ?= 300
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay reference onnx-node-tests clean
+.PHONY: help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay reference onnx-node-tests fuzz-onnx clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +73,9 @@ replay: $(VENV)/installed ## BASE=REV compare picks, prices, cycles, code and JS
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	$(BIN)/python tools/onnx_reference.py
+
+fuzz-onnx: $(VENV)/installed-dev ## COUNT=10000 mutated ONNX models; goes on where it stopped; SEED=0
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_onnx.py --count $(COUNT) --seed $(SEED)
 
 onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package: passed, refused or wrong
 	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py

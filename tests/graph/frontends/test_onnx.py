@@ -220,3 +220,13 @@ def test_shapes_of_inputs_can_be_given(tmp_path):
     path = saved(tmp_path, model(nodes, {"x": ("N", 3, None, "W"), "w": (1, 1, 4, 4)}))
     net = load_onnx(path, shapes={"x": (2, 3, 4, 4)})
     assert [tensor.shape for tensor in net.inputs] == [(2, 3, 4, 4), (1, 1, 4, 4)]
+
+
+def test_a_product_without_its_addend(tmp_path):
+    """A factor of 0 leaves it out, whatever it holds."""
+    weights = {"w": floats(5, 4), "c": np.full(4, np.nan, np.float32)}
+    proto = model([node("Gemm", "xwc", "y", beta=0.0)], {"x": (3, 5)}, weights)
+    x = floats(3, 5, seed=2)
+    assert np.array_equal(
+        load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"], x @ weights["w"]
+    )

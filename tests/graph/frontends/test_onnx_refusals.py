@@ -64,6 +64,15 @@ CONV = node("Conv", "xw", "y", name="c")
             "'SAME_UPPER', 'SAME_LOWER'" + LISTED,
         ),
         (
+            model(
+                [node("Conv", "xw", "y", name="c", auto_pad="SAME_UPPER", strides=[9, 1])],
+                IMAGE,
+                WEIGHT,
+            ),
+            "node 'c' (Conv): auto_pad with windows of 3 pixels and a stride of 9 would leave out "
+            "6 of 9 pixels; export the model with pads",
+        ),
+        (
             model([node("Conv", ["x"], "y", name="c")], IMAGE),
             "node 'c' (Conv): input 1 is missing" + LISTED,
         ),

@@ -43,10 +43,11 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
 def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int) -> Constant | None:
     """A constant, or where a shape alone is read that of the tensor; None for what is not known."""
     name, declared = node.inputs[index], operator.inputs_of(node.version)
-    if declared[0].kind == "shape" and importer.builder.has(name):
-        return np.array(importer.builder.shape(name), np.int64)
-    if declared[0].kind == "shape" and name in importer.constants:
-        return np.array(importer.constants[name].shape, np.int64)
+    if declared and declared[0].kind == "shape":
+        if importer.builder.has(name):
+            return np.array(importer.builder.shape(name), np.int64)
+        stored = importer.constants.get(name)
+        return None if stored is None else np.array(stored.shape, np.int64)
     return importer.constants.get(name)
 
 

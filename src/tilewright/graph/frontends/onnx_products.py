@@ -97,9 +97,11 @@ def _require_addend(node: OnnxNode, product: Shape, addend: Shape) -> None:
 
 
 def _with_addend(importer: Importer, node: OnnxNode, op: Op, scale: float) -> None:
-    """`op` on the first two inputs, then `scale` times the third, if given, added."""
+    """`op` on the first two inputs, then `scale` times the third, if given, added; where the scale
+    is 0 not even what is no number is, as in BLAS.
+    """
     operands = (importer.operand(node, 0), importer.operand(node, 1))
-    if not node.has_input(2):
+    if not node.has_input(2) or scale == 0:
         importer.emit(node, op, *operands)
         return
     result = importer.step(node, op, *operands)
@@ -203,9 +205,9 @@ PRODUCTS = (
         (
             Attribute("alpha", "number", 1.0),
             Attribute("beta", "number", 1.0),
-            Attribute("broadcast", "integer", 0, until=6),
-            Attribute("transA", "integer", 0),
-            Attribute("transB", "integer", 0),
+            Attribute("broadcast", "integer", 0, (0, 1), until=6),
+            Attribute("transA", "integer", 0, (0, 1)),
+            Attribute("transB", "integer", 0, (0, 1)),
         ),
         _gemm,
     ),

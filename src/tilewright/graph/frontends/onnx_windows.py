@@ -38,17 +38,31 @@ def padding(
         case "VALID":
             return 0, 0, 0, 0
         case mode:
-            return _same(mode == "SAME_UPPER", image, span, stride)
+            return _same(node, mode == "SAME_UPPER", image, span, stride)
 
 
 def _same(
-    upper: bool, image: tuple[int, int], span: tuple[int, int], stride: tuple[int, int]
+    node: OnnxNode,
+    upper: bool,
+    image: tuple[int, int],
+    span: tuple[int, int],
+    stride: tuple[int, int],
 ) -> Padding:
-    """Padding for one window at each stride; the odd pixel comes after, with `upper`, or before."""
+    """Padding for one window at each stride; the odd pixel comes after, with `upper`, or before.
+
+    Where windows leave out more than a last pixel, runtimes disagree about which ones.
+    """
     before, after = [0, 0], [0, 0]
     for axis in (0, 1):
         windows = -(-image[axis] // max(stride[axis], 1))
-        total = max(0, (windows - 1) * stride[axis] + span[axis] - image[axis])
+        total = (windows - 1) * stride[axis] + span[axis] - image[axis]
+        if total < -1:
+            raise GraphError(
+                f"{node.title()}: auto_pad with windows of {span[axis]} pixels and a stride of "
+                f"{stride[axis]} would leave out {-total} of {image[axis]} pixels",
+                fix="export the model with pads",
+            )
+        total = max(total, 0)
         before[axis] = total // 2 if upper else total - total // 2
         after[axis] = total - before[axis]
     return before[0], before[1], after[0], after[1]
@@ -103,7 +117,7 @@ def _pool_operator(
 ) -> Operator:
     attributes = (
         AUTO_PAD,
-        Attribute("ceil_mode", "integer", 0, since=10),
+        Attribute("ceil_mode", "integer", 0, (0, 1), since=10),
         Attribute("kernel_shape", "integers", length=2, required=True),
         PADS,
         STRIDES,
@@ -127,13 +141,13 @@ WINDOWS = (
     _pool_operator(
         "AveragePool",
         (1, 7, 10, 11, 19, 22),
-        Attribute("count_include_pad", "integer", 0, since=7),
+        Attribute("count_include_pad", "integer", 0, (0, 1), since=7),
         _no_dilation(19),
     ),
     _pool_operator(
         "MaxPool",
         (1, 8, 10, 11, 12, 22),
-        Attribute("storage_order", "integer", 0, since=8),
+        Attribute("storage_order", "integer", 0, (0, 1), since=8),
         _no_dilation(10),
     ),
     _global_operator("GlobalAveragePool", "average"),
@@ -144,7 +158,7 @@ WINDOWS = (
         (X, Input("axes", "constant", "integer", optional=True, since=18)),
         (
             Attribute("axes", "integers", until=17),
-            Attribute("keepdims", "integer", 1),
+            Attribute("keepdims", "integer", 1, (0, 1)),
             Attribute("noop_with_empty_axes", "integer", 0, (0,), since=18),
         ),
         _reduce_mean,

@@ -1,0 +1,254 @@
+"""Mutations of ONNX models, each known by a seed and a number, and what becomes of them.
+
+Most change the meaning and keep the form: attributes, inputs, versions, extents, numbers; a few
+change bytes.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import traceback
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from support.onnx_cases import every_case
+from tilewright.common.errors import TilewrightError
+from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.graph import Network
+
+MOST_ELEMENTS = 1 << 20
+"""Larger networks are read and not run."""
+INTEGERS = (-(2**63), -(2**31), -3, -2, -1, 0, 1, 2, 3, 4, 7, 64, 2**31, 2**62)
+NUMBERS = (0.0, -0.0, 1e-45, 0.5, -1.5, 1e30, float("inf"), float("-inf"), float("nan"))
+TEXTS = (b"", b"SAME_UPPER", b"VALID", b"CRD", b"\xff", b"NOTSET", b"x" * 300)
+Status = Literal["refused", "alike", "ours alone", "too large to run", "theirs died", "theirs hung",
+                 "different", "traceback", "died", "hung"]  # fmt: skip
+FINDINGS = ("different", "traceback", "died", "hung")
+
+
+class Judgement(NamedTuple):
+    """What became of a model; `detail` says more of a finding."""
+
+    status: Status
+    detail: str = ""
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether it is a fault of ours."""
+        return self.status in FINDINGS
+
+
+@cache
+def models() -> tuple[bytes, ...]:
+    """What is mutated."""
+    return tuple(case.proto.SerializeToString() for case in every_case())
+
+
+def mutated(seed: int, number: int) -> bytes:
+    """One mutation: one to four changes of one model."""
+    chance = random.Random(f"{seed}/{number}")
+    proto = onnx.ModelProto.FromString(chance.choice(models()))
+    for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
+        chance.choice(CHANGES)(chance, proto)
+    content: bytes = proto.SerializeToString()
+    return _other_bytes(chance, content) if chance.random() < 0.08 else content
+
+
+def _attribute(chance: random.Random, proto: Any) -> None:
+    """Another value, or none, of an attribute."""
+    node = chance.choice(proto.graph.node)
+    if not node.attribute:
+        return
+    item = chance.choice(node.attribute)
+    kinds = onnx.AttributeProto
+    if item.type == kinds.INTS and item.ints and chance.random() < 0.7:
+        item.ints[chance.randrange(len(item.ints))] = chance.choice(INTEGERS)
+    elif item.type == kinds.INTS:
+        item.ints.extend(chance.choices(INTEGERS, k=chance.randrange(3)))
+    elif item.type == kinds.INT:
+        item.i = chance.choice(INTEGERS)
+    elif item.type == kinds.FLOAT:
+        item.f = chance.choice(NUMBERS)
+    elif item.type == kinds.STRING:
+        item.s = chance.choice(TEXTS)
+    if chance.random() < 0.15:
+        node.attribute.remove(item)
+
+
+def _new_attribute(chance: random.Random, proto: Any) -> None:
+    """An attribute of an operator's definition, or of another one's."""
+    node = chance.choice(proto.graph.node)
+    other = chance.choice((node.op_type, "Conv", "MaxPool", "Gemm", "Resize"))
+    known = sorted(onnx.defs.get_schema(other).attributes) if onnx.defs.has(other) else []
+    name = chance.choice([*known, "axis", "broadcast", "alpha"])
+    value = chance.choice((1, 2, -1, 0.5, [1, 1], [2, 2], [0, 1, 0, 1], "SAME_LOWER"))
+    kept = [item for item in node.attribute if item.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+
+
+def _inputs(chance: random.Random, proto: Any) -> None:
+    """Another input of a node, or one more or less."""
+    node = chance.choice(proto.graph.node)
+    names = [value.name for value in proto.graph.input]
+    names += [tensor.name for tensor in proto.graph.initializer] + ["", "none", "y"]
+    place = chance.randrange(len(node.input) + 1)
+    if place == len(node.input):
+        node.input.append(chance.choice(names))
+    elif chance.random() < 0.3:
+        del node.input[place]
+    else:
+        node.input[place] = chance.choice(names)
+
+
+def _operator(chance: random.Random, proto: Any) -> None:
+    """Another operator."""
+    node, other = (chance.choice(proto.graph.node) for _ in range(2))
+    kinds = ("Add", "Sub", "Mul", "Div", "Max", "Relu", "Clip", "Softmax", "Reshape", "Squeeze",
+             "Unsqueeze", "Concat", "Flatten", "Gemm", "MatMul", "Transpose", "Shape", "Cast",
+             "Pow", "Einsum", "Identity", "Slice", "Gather", other.op_type)  # fmt: skip
+    node.op_type = chance.choice(kinds)
+
+
+def _opset(chance: random.Random, proto: Any) -> None:
+    """Another operator set."""
+    proto.opset_import[0].version = chance.choice((*range(-1, 30), 2**40))
+
+
+def _extent(chance: random.Random, proto: Any) -> None:
+    """Another extent of an input."""
+    if not proto.graph.input:
+        return
+    shape = chance.choice(proto.graph.input).type.tensor_type.shape
+    if not shape.dim or chance.random() < 0.2:
+        shape.dim.add().dim_value = chance.choice((1, 1, 2, 0, -1))
+        return
+    extent = chance.choice(shape.dim)
+    extent.dim_value = chance.choice((1, 1, 2, 2, 3, 3, 4, 5, 8, *INTEGERS))
+
+
+def _element_type(chance: random.Random, proto: Any) -> None:
+    """Another element type of an input or a stored tensor."""
+    kind = chance.choice((1, 1, 6, 7, 9, 10, 11, 8, 0, 99))
+    if proto.graph.initializer and chance.random() < 0.5:
+        chance.choice(proto.graph.initializer).data_type = kind
+    elif proto.graph.input:
+        chance.choice(proto.graph.input).type.tensor_type.elem_type = kind
+
+
+def _stored(chance: random.Random, proto: Any) -> None:
+    """Other numbers of a stored tensor, or another shape."""
+    if not proto.graph.initializer:
+        return
+    tensor = chance.choice(proto.graph.initializer)
+    if chance.random() < 0.4:
+        _one_number(chance, proto, tensor)
+    elif tensor.dims and chance.random() < 0.5:
+        tensor.dims[chance.randrange(len(tensor.dims))] = chance.choice(INTEGERS)
+    else:
+        tensor.dims.append(chance.choice((1, 1, 2, 0)))
+
+
+def _one_number(chance: random.Random, proto: Any, tensor: Any) -> None:
+    """Another number of a tensor that still holds as many as its shape says."""
+    kinds = {1: _values(proto), 7: INTEGERS}
+    size = len(tensor.raw_data) // {1: 4, 7: 8}.get(tensor.data_type, 1)
+    if tensor.data_type in kinds and size and size == np.prod(tensor.dims, dtype=object):
+        array = onnx.numpy_helper.to_array(tensor).copy()
+        array.reshape(-1)[chance.randrange(size)] = chance.choice(kinds[tensor.data_type])
+        tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+
+
+def _values(proto: Any) -> tuple[float, ...]:
+    """Normalisation by infinite statistics is what the order of its operations makes of it."""
+    if any(node.op_type == "BatchNormalization" for node in proto.graph.node):
+        return (0.5, 2.0, -1.5)
+    return NUMBERS
+
+
+def _order(chance: random.Random, proto: Any) -> None:
+    """Nodes in another order, a node twice, another output."""
+    nodes = list(proto.graph.node)
+    if chance.random() < 0.5:
+        chance.shuffle(nodes)
+    else:
+        nodes.append(chance.choice(nodes))
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    if chance.random() < 0.3:
+        names = [name for node in nodes for name in (*node.input, *node.output)]
+        value = onnx.helper.make_tensor_value_info(chance.choice(names or ["y"]), 1, None)
+        proto.graph.output.append(value)
+
+
+CHANGES: tuple[Callable[[random.Random, Any], None], ...] = (
+    _attribute, _attribute, _attribute, _new_attribute, _new_attribute, _inputs, _operator, _opset,
+    _extent, _extent, _element_type, _stored, _stored, _order,
+)  # fmt: skip
+
+
+def _other_bytes(chance: random.Random, content: bytes) -> bytes:
+    damaged = bytearray(content)
+    for _ in range(chance.randrange(1, 4)):
+        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+    return bytes(damaged[: chance.randrange(1, len(damaged))] if chance.random() < 0.2 else damaged)
+
+
+def judged(content: bytes, reached: Callable[[str], None] = lambda _: None) -> Judgement:
+    """What becomes of a model; `reached` is told who is at work."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "m.onnx"
+        path.write_bytes(content)
+        reached("reading")
+        try:
+            network = load_onnx(path)
+            sizes = [np.prod(t.shape, dtype=float) for t in network.tensors.values()]
+            if max(sizes) > MOST_ELEMENTS or network.flops > 1 << 30:
+                return Judgement("too large to run")
+            inputs = _numbers(network)
+            reached("running")
+            found = network.evaluate(inputs)
+        except TilewrightError as error:
+            return Judgement("refused", str(error))
+        except Exception:
+            return Judgement("traceback", traceback.format_exc())
+    reached("theirs")
+    return _compared(content, network, inputs, found)
+
+
+def _numbers(network: Network) -> dict[str, Any]:
+    """Whole and half numbers, of which sums are exact."""
+    generator = np.random.default_rng(0)
+    kinds = {"f32": np.float32, "f64": np.float64}
+    return {
+        t.name: (generator.integers(-6, 7, t.shape) / 2).astype(kinds[t.dtype])
+        for t in network.inputs
+    }
+
+
+def _compared(
+    content: bytes, network: Network, inputs: dict[str, Any], found: dict[str, Any]
+) -> Judgement:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
+        expected = session.run(list(network.outputs), inputs)
+    except Exception:  # what it raises has no common base, and is none of ours
+        return Judgement("ours alone")
+    for name, array in zip(network.outputs, expected, strict=True):
+        try:
+            assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+            np.testing.assert_allclose(found[name], array, 1e-4, 1e-4)
+        except AssertionError as error:
+            return Judgement("different", f"{name}: {error}")
+    return Judgement("alike")
