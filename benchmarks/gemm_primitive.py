@@ -12,6 +12,8 @@ data, judged by the routine as it is emitted, stack frame included. All cycles a
 import sys
 from itertools import product
 
+from msgspec.structs import replace
+
 from support.gemm_fit import (
     GemmSample,
     fit_gemm_model,
@@ -19,7 +21,9 @@ from support.gemm_fit import (
     term_names,
 )
 from support.gemm_mesh import run_gemm
-from tilewright.cost.primitives import CALL_COSTS
+from tilewright.cost.calls import PricedCall
+from tilewright.cost.prices import call_costs
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 from tilewright.targets.sw26010.gemm_shape import SINGLE_VARIANTS, VARIANTS, GemmShape
@@ -64,15 +68,16 @@ def report(variant):
 def machine_data_error(variant):
     """Errors of the calibrated form of the machine data over the held-out grid."""
     machine, exact = load_machine("sw26010_cg"), exact_gemm_cost()
-    attributes = {"vector": variant.vectorised, "dtype": variant.precision.name}
+    product = MatrixProduct(variant.vectorised)
     operand = variant.a_layout if variant.vectorised == "m" else variant.b_layout
     if operand != ("column" if variant.vectorised == "m" else "row"):
-        attributes["workspace"] = "workspace"
+        product = replace(product, workspace="workspace")
     errors = []
     for vector, scalar, k in HELD_OUT:
         m, n = (vector, scalar) if variant.vectorised == "m" else (scalar, vector)
-        case = machine, {"m": m, "n": n, "k": k}, attributes
-        errors.append(abs(CALL_COSTS["gemm"](*case) / exact(*case) - 1))
+        call = PricedCall(product, {"m": m, "n": n, "k": k}, variant.precision.name)
+        calibrated = call_costs(machine)[MatrixProduct]
+        errors.append(abs(calibrated(machine, call) / exact(machine, call) - 1))
     return sum(errors) / len(errors), max(errors)
 
 

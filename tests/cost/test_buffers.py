@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.cost.buffers import call_attributes
+from tilewright.cost.calls import priced_call
 from tilewright.ir.nodes import Call
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import walk
@@ -31,7 +31,7 @@ def product(n):
 def test_a_product_of_two_buffers_is_packed_unless_one_holds_a_constant() -> None:
     program = parse(PRODUCT)
     (call,) = (s for s in walk(program.body) if isinstance(s, Call))
-    assert call_attributes(call, program)["packed"] == 1
+    assert priced_call(call, {}, program).packed
     kinds = {"c": "output", "a": "input", "b": "constant"}
     tensors = tuple(replace(t, kind=kinds[t.name]) for t in program.tensors)
-    assert call_attributes(call, replace(program, tensors=tensors))["packed"] == 0
+    assert not priced_call(call, {}, replace(program, tensors=tensors)).packed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from importlib import resources
 from math import prod
 
@@ -13,14 +14,14 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Var, evaluate
-from tilewright.cost.primitives import CALL_COSTS, matrix_operations
+from tilewright.common.expr import Const, Value, Var, evaluate
+from tilewright.cost.calls import Costs, PricedCall, call_cycles
+from tilewright.cost.elementwise import matrix_operations
+from tilewright.cost.prices import call_costs
 from tilewright.cost.timing import (
     TransferShape,
-    call_cycles,
     call_dims,
     issue_cycles,
-    matrix_flops,
     moved_bytes,
     moved_bytes_per_block,
     stream_bytes_per_second,
@@ -28,6 +29,17 @@ from tilewright.cost.timing import (
     transfer_shape,
 )
 from tilewright.ir.nodes import Call, Direction, View, at
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import (
+    Copy,
+    Fill,
+    MatrixProduct,
+    Repack,
+    ScaleAdd,
+    WinogradFilter,
+    WinogradInput,
+    WinogradOutput,
+)
 from tilewright.ir.winograd import TEXTBOOK_POINTS, transforms
 from tilewright.machine import load_machine
 
@@ -150,38 +162,46 @@ def test_service_by_hand_and_issue_per_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dims", "attributes", "expected"),
+    ("dims", "product", "dtype", "expected"),
     [
-        ({"m": 16, "n": 4, "k": 1}, {"vector": "m"}, 138 + 14 + 8 * (16 + 24.25)),
-        ({"m": 16, "n": 16, "k": 1}, {"vector": "n"}, 138 + 14 + 4 * 8 * (16 + 24.25)),
+        ({"m": 16, "n": 4, "k": 1}, MatrixProduct("m"), "f64", 138 + 14 + 8 * (16 + 24.25)),
+        ({"m": 16, "n": 16, "k": 1}, MatrixProduct("n"), "f64", 138 + 14 + 4 * 8 * (16 + 24.25)),
         (
             {"m": 17, "n": 9, "k": 32},
-            {"vector": "m"},
+            MatrixProduct("m"),
+            "f64",
             138 + 2 * 14 + 2 * 3 * 8 * (32 * 16 + 24.25),
         ),
         (
             {"m": 32, "n": 4, "k": 9},
-            {"vector": "m", "workspace": "w"},
+            MatrixProduct("m", workspace="w"),
+            "f64",
             138 + 2 * 14 + 2 * 8 * (9 * 16 + 24.25) + 3 * (8.2 + 2 * 40),
         ),
         (
             {"m": 16, "n": 4, "k": 2},
-            {"vector": "m", "dtype": "f32"},
+            MatrixProduct("m"),
+            "f32",
             138 - 55 + 8 * (2 * 19 + 31.75),
         ),
-        ({"m": 16, "n": 0, "k": 8}, {"vector": "m"}, 0),
+        ({"m": 16, "n": 0, "k": 8}, MatrixProduct("m"), "f64", 0),
     ],
 )
-def test_gemm(dims: dict[str, int], attributes: dict[str, str], expected: float) -> None:
-    assert call_cycles(MACHINE, "gemm", dims, attributes) == pytest.approx(expected)
+def test_gemm(dims: dict[str, int], product: MatrixProduct, dtype: str, expected: float) -> None:
+    assert _priced(product, dims, dtype) == pytest.approx(expected)
 
 
 def test_gemm_over_a_space_and_its_flops() -> None:
     dims = {"m": np.array([16, 32]), "n": 8, "k": np.array([8, 0])}
-    cycles = call_cycles(MACHINE, "gemm", dims, {"vector": "m"})
+    product = MatrixProduct("m")
+    cycles = _priced(product, dims)
     assert cycles.tolist() == [138 + 14 + 2 * 8 * (8 * 16 + 24.25), 0]
-    assert matrix_flops("gemm", dims, MACHINE).tolist() == [2 * 16 * 8 * 8 * 8, 0]
-    assert matrix_flops("fill", dims, MACHINE) == 0
+    assert product.flops(dims, MACHINE.mesh.columns).tolist() == [2 * 16 * 8 * 8 * 8, 0]
+    assert Fill().flops(dims, MACHINE.mesh.columns) == 0
+
+
+def _priced(primitive: Primitive, dims: Mapping[str, Value], dtype: str = "f64") -> Value:
+    return call_cycles(MACHINE, PricedCall(primitive, dims, dtype), call_costs(MACHINE))
 
 
 def _view(shape: tuple[int, ...], extents: tuple[int, ...], roles: str) -> View:
@@ -191,28 +211,28 @@ def _view(shape: tuple[int, ...], extents: tuple[int, ...], roles: str) -> View:
 
 def _cycles(call: Call) -> float:
     dims = {name: evaluate(e, {}) for name, e in call_dims(call).items()}
-    return float(call_cycles(MACHINE, call.primitive, dims, dict(call.attributes)))
+    return float(_priced(call.primitive, dims))
 
 
 def test_vector_primitives_by_hand() -> None:
     """Vectors of 4; per vector one cycle a load, store and operation, and 2 for the loop."""
     whole, strip = _view((6, 10), (6, 10), "ab"), _view((6, 10), (6, 5), "ab")
-    assert _cycles(Call("fill", (whole,))) == 15 * (1 + 2)
-    assert _cycles(Call("fill", (strip,))) == 6 * 2 * (1 + 2)
-    assert _cycles(Call("copy", (whole, whole))) == 15 * (2 + 2)
-    assert _cycles(Call("scale_add", (whole, whole))) == 15 * (3 + 1 + 2)
-    assert _cycles(Call("scale_add", (whole,), (("alpha", 0.5),))) == 15 * (2 + 1 + 2)
+    assert _cycles(Call(Fill(), (whole,))) == 15 * (1 + 2)
+    assert _cycles(Call(Fill(), (strip,))) == 6 * 2 * (1 + 2)
+    assert _cycles(Call(Copy(), (whole, whole))) == 15 * (2 + 2)
+    assert _cycles(Call(ScaleAdd(), (whole, whole))) == 15 * (3 + 1 + 2)
+    assert _cycles(Call(ScaleAdd(0.5), (whole,))) == 15 * (2 + 1 + 2)
 
 
 def test_repack_costs_loads_of_the_old_and_stores_of_the_new_tile() -> None:
     new, old = _view((8, 16), (8, 16), "ab"), _view((6, 10), (6, 10), "ab")
-    assert _cycles(Call("repack", (new, old))) == 6 * 3 * 1 + 8 * 4 * (1 + 2)
+    assert _cycles(Call(Repack(), (new, old))) == 6 * 3 * 1 + 8 * 4 * (1 + 2)
 
 
 def test_repack_costs_a_core_whose_own_tile_is_whole_as_much_as_the_others() -> None:
     """Cores run in lockstep: the tile of the last core is the one that has a boundary."""
     whole = _view((8, 16), (8, 16), "ab")
-    assert _cycles(Call("repack", (whole, whole))) == 8 * 4 * 1 + 8 * 4 * (1 + 2)
+    assert _cycles(Call(Repack(), (whole, whole))) == 8 * 4 * 1 + 8 * 4 * (1 + 2)
 
 
 @pytest.mark.parametrize(
@@ -234,14 +254,11 @@ def test_winograd_by_hand() -> None:
     """F(2, 3): 4 x 4 points; 2 x 6 tiles of 8 channels are 24 vectors."""
     transformed = _view((16, 12, 8), (16, 12, 8), "xtk")
     window = _view((6, 14, 8), (6, 14, 8), "rck")
-    tile = (("output_tile", 2),)
-    assert _cycles(Call("winograd_input", (transformed, window), tile)) == 24 * (32 + 8 * 4 + 2)
+    assert _cycles(Call(WinogradInput(2), (transformed, window))) == 24 * (32 + 8 * 4 + 2)
     result = _view((4, 12, 8), (4, 12, 8), "rck")
-    assert _cycles(Call("winograd_output", (result, transformed), tile)) == 24 * (
-        16 + 4 + 6 * 4 + 4 + 2
-    )
+    assert _cycles(Call(WinogradOutput(2), (result, transformed))) == 24 * (16 + 4 + 6 * 4 + 4 + 2)
     kernel, points = _view((3, 3, 8), (3, 3, 8), "rck"), _view((16, 8), (16, 8), "xk")
-    assert _cycles(Call("winograd_filter", (points, kernel), tile)) == 2 * (9 + 16 + 7 * 6 + 2)
+    assert _cycles(Call(WinogradFilter(2), (points, kernel))) == 2 * (9 + 16 + 7 * 6 + 2)
 
 
 def test_dims_of_a_gemm_multiply_the_extents_of_a_role() -> None:
@@ -249,13 +266,14 @@ def test_dims_of_a_gemm_multiply_the_extents_of_a_role() -> None:
     c = View("c", Const(0), (Const(8), i, Const(4)), (at(0, 8), at(0, i), at(0, 4)), "mnn")
     a = View("a", Const(0), (Const(8), Const(2)), (at(0, 8), at(0, 2)), "mk")
     b = View("b", Const(0), (Const(2), i, Const(4)), (at(0, 2), at(0, i), at(0, 4)), "knn")
-    dims = call_dims(Call("gemm", (c, a, b)))
+    dims = call_dims(Call(MatrixProduct(), (c, a, b)))
     assert {name: str(dims[name]) for name in "mnk"} == {"m": "8", "n": "i * 4", "k": "2"}
 
 
 def test_another_table_and_an_unknown_primitive() -> None:
-    costs = {**CALL_COSTS, "gemm": lambda machine, dims, attributes: 7 * dims["k"]}
-    assert call_cycles(MACHINE, "gemm", {"m": 1, "n": 1, "k": 3}, {}, costs) == 21
+    costs: Costs = {MatrixProduct: lambda machine, call: 7 * call.dims["k"]}
+    product = PricedCall(MatrixProduct(), {"m": 1, "n": 1, "k": 3})
+    assert call_cycles(MACHINE, product, costs) == 21
     with pytest.raises(ProgramError) as error:
-        call_cycles(MACHINE, "sort", {}, {}, {"gemm": costs["gemm"]})
-    assert str(error.value) == "primitive 'sort' has no cost; those with one are gemm"
+        call_cycles(MACHINE, PricedCall(Copy(), {}), costs)
+    assert str(error.value) == "primitive 'copy' has no cost; those with one are gemm"

@@ -22,11 +22,11 @@ from support.candidates import (
 from support.examples import examples
 from support.running import simulated
 from tilewright.compiler.checking import random_operands
-from tilewright.ir.nodes import Call, Program
+from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
+from tilewright.ir.primitives import Requantise
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
-from tilewright.ir.visit import walk
 from tilewright.tune.legal import rules_of
 
 of_integers = pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_programs_verify_and_survive_as_texts(algorithm: str, data: st.DataObjec
 
 def one_rounding(program: Program) -> bool:
     """Whether results are made of sums of another type, which main memory never holds."""
-    calls = [s for s in walk(program.body) if isinstance(s, Call) and s.primitive == "requantise"]
+    calls = [call for call, _ in calls_of(program.body, Requantise)]
     for call in calls:
         sums = call.operands[1]
         assert not any(t.name.endswith("_sums") for t in program.tensors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Var
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Transfer
 from tilewright.ir.parser import parse
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Fill, MatrixProduct, WinogradInput
 from tilewright.ir.printer import print_program
 
 
@@ -44,22 +48,41 @@ def test_elif_is_a_condition_in_the_other_branch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("literal", "value"),
+    ("text", "primitive"),
     [
-        ("'text'", "text"),
-        ("-3", -3),
-        ("9223372036854775807", 2**63 - 1),
-        ("-9223372036854775808", -(2**63)),
-        ("-0.5", -0.5),
-        ("1e3", 1000.0),
-        ('float("inf")', float("inf")),
+        ("fill(value=-3)", Fill(-3.0)),
+        ("fill(value=-0.5)", Fill(-0.5)),
+        ("fill(value=1e3)", Fill(1000.0)),
+        ('fill(value=float("inf"))', Fill(inf)),
+        ("fill()", Fill()),
+        ("gemm(vector='n', workspace='b')", MatrixProduct("n", workspace="b")),
+        ("winograd_input(output_tile=2, points='0 1 -1')", WinogradInput(2, "0 1 -1")),
+        ("winograd_input(output_tile=-9223372036854775808)", WinogradInput(-(2**63))),
     ],
 )
-def test_attributes(literal: str, value: object) -> None:
-    (call,) = parse(f"def p():\n    fill(value={literal})").body
-    assert call == Call("fill", (), (("value", value),))  # type: ignore[arg-type]  # the literal's type
-    assert isinstance(call, Call)
-    assert type(call.attribute("value", 0)) is type(value)
+def test_attributes_are_fields_of_the_primitive(text: str, primitive: Primitive) -> None:
+    assert parse(f"def p():\n    {text}").body == (Call(primitive, ()),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "sort()",
+            "there is no primitive 'sort'; the primitives are fill, copy, scale_add, requantise, "
+            "repack, gemm, winograd_input, winograd_filter, winograd_output",
+        ),
+        ("fill(size=2)", "fill has no attribute 'size'; its attributes are value"),
+        ("copy(size=2)", "copy has no attribute 'size'; it takes none"),
+        ("fill(value='x')", "fill: value is 'x'; give a number"),
+        ("gemm(vector='k')", "gemm: vector is 'k'; give 'm' or 'n'"),
+        ("gemm(workspace=1)", "gemm: workspace is 1; give a string"),
+        ("winograd_input()", "winograd_input lacks the attribute 'output_tile'"),
+        ("winograd_input(output_tile=2.5)", "winograd_input: output_tile is 2.5; give an integer"),
+    ],
+)
+def test_what_is_no_primitive(text: str, message: str) -> None:
+    assert _refusal(f"def p():\n    {text}") == f"line 2: {message}"
 
 
 ADVICE = "use ASCII letters, digits and underscores, no leading digit and no Python keyword"

@@ -168,15 +168,14 @@ def test_a_product_of_unwritten_elements_is_unwritten():
         (("a", "q8.8"), "products of q8.8 and i16 have 8 fraction bits, the sums of i32 have 0; "
          "give the sums as many"),
         (("shift", 3), "requantise shifts i32 by 3 bits, to i16 it is 0; shift=0"),
-        (("rounding", "up"), "requantise knows no rounding 'up'; "
-         "use one of even, half_up, floor, zero"),
+        (("rounding", "up"), "requantise: rounding is 'up'; "
+         "give 'even' or 'half_up' or 'floor' or 'zero'"),
         (("c", "f32"), "requantise makes integers of integers, not f32 of i32"),
     ],
 )  # fmt: skip
 def test_refused_types(change, message):
     names = {"a": "i16", "b": "i16", "sums": "i32", "c": "i16"}
     settings = {**names, "shift": 0, "rounding": "even", "saturate": 1, **dict([change])}
-    program = parse(PRODUCT.format(**settings))
     with pytest.raises(ProgramError) as refusal:
-        verify(program, "staged")
+        verify(parse(PRODUCT.format(**settings)), "staged")
     assert str(refusal.value).endswith(message)

@@ -102,7 +102,7 @@ from support.ir_stages import SEED, changed, refusal
         (
             'fill(c[at(m * 64 + rid * 8, 8), at(cid * 8, 8)]("ab"), value=0.0)',
             'fill(c_tile[0](shape=(8, 8), roles="ab"))',
-            'gemm > for m > if depth == 0 > fill(c_tile[0](shape=(8, 8), roles="ab")): '
+            'gemm > for m > if depth == 0 > fill(c_tile[0](shape=(8, 8), roles="ab"), value=0.0): '
             'c_tile[0](shape=(8, 8), roles="ab") is a view, '
             "calls of the seed stage take tiles of tensors",
         ),
@@ -125,13 +125,6 @@ from support.ir_stages import SEED, changed, refusal
             'repack(c[m, 0](".."), c[m, 0](".."))',
             'gemm > for m > if depth == 0 > repack(c[m, 0](".."), c[m, 0]("..")): '
             "repack works on views of a buffer; use it from the staged stage on",
-        ),
-        (
-            'fill(c[at(m * 64 + rid * 8, 8), at(cid * 8, 8)]("ab")',
-            'zero(c[m, 0]("ab")',
-            'gemm > for m > if depth == 0 > zero(c[m, 0]("ab"), value=0.0): '
-            "there is no primitive 'zero'; the primitives are gemm, fill, copy, requantise, "
-            "scale_add, winograd_input, winograd_filter, winograd_output, repack",
         ),
         (
             'fill(c[at(m * 64 + rid * 8, 8), at(cid * 8, 8)]("ab")',

@@ -160,7 +160,8 @@ GEMM = (
         (
             'scale_add(c_tile[0](shape=(8, 8), roles="ab"), ',
             "scale_add(",
-            "gemm > for m > scale_add(alpha=2.0): scale_add takes at least 1 operand, found 0",
+            "gemm > for m > scale_add(alpha=2.0, beta=1.0): "
+            "scale_add takes at least 1 operand, found 0",
         ),
         (
             "for m in range(rows // 64):",

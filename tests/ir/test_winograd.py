@@ -90,20 +90,20 @@ def test_points_that_are_no_integers_need_no_division():
 
 
 @pytest.mark.parametrize(
-    ("attributes", "message"),
+    ("tile_and_points", "message"),
     [
-        ({"output_tile": 3}, "output_tile is 3; use 2, 4, 6, or give points"),
-        ({"output_tile": 2, "points": "0 1 x"}, "'0 1 x' are no interpolation points; "
+        ((3, None), "output_tile is 3; use 2, 4, 6, or give points"),
+        ((2, "0 1 x"), "'0 1 x' are no interpolation points; "
          "give different fractions"),
-        ({"output_tile": 2, "points": "0 1 1"}, "'0 1 1' are no interpolation points; "
+        ((2, "0 1 1"), "'0 1 1' are no interpolation points; "
          "give different fractions"),
-        ({"output_tile": 4, "points": "0 1 -1"}, "F(4, 3) with the points '0 1 -1'; "
+        ((4, "0 1 -1"), "F(4, 3) with the points '0 1 -1'; "
          "give 5 finite ones"),
     ],
 )  # fmt: skip
-def test_wrong_points(attributes, message):
+def test_wrong_points(tile_and_points, message):
     with pytest.raises(ProgramError) as caught:
-        points_of(attributes)
+        points_of(*tile_and_points)
     assert str(caught.value) == message
 
 

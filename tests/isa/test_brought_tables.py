@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.common.errors import ToolError
+from tilewright.common.plugins import FAMILIES
 from tilewright.isa import load_table, table_names
 from tilewright.isa.load import table_files
-from tilewright.machine.family import GROUP
 
 BRACKETED = Path(__file__).parents[1] / "asm" / "tables" / "bracketed.toml"
 REFUSES = "raise AssertionError('the code of a family is not needed for its tables')\n"
@@ -30,7 +30,7 @@ def family(tmp_path, monkeypatch):
         metadata = tmp_path / f"{name}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {name}:FAMILY\n")
+        (metadata / "entry_points.txt").write_text(f"[{FAMILIES}]\n{name} = {name}:FAMILY\n")
         monkeypatch.syspath_prepend(str(tmp_path))
         importlib.invalidate_caches()
         return folder

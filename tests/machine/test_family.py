@@ -11,9 +11,10 @@ import pytest
 
 from tilewright.codegen.artifact import EMITS
 from tilewright.common.errors import ToolError
+from tilewright.common.plugins import FAMILIES
 from tilewright.ir.parser import parse
 from tilewright.machine import Family, load_machine
-from tilewright.machine.family import GROUP, family_names, find_family
+from tilewright.machine.family import family_names, find_family
 from tilewright.targets.sw26010 import TARGET
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ def install(folder: Path, name: str, entries: dict[str, str]) -> None:
     metadata = folder / f"{name.replace('-', '_')}-0.1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
-    lines = [f"[{GROUP}]", *(f"{key} = {value}" for key, value in entries.items())]
+    lines = [f"[{FAMILIES}]", *(f"{key} = {value}" for key, value in entries.items())]
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
     importlib.invalidate_caches()
 
@@ -33,7 +34,7 @@ def install(folder: Path, name: str, entries: dict[str, str]) -> None:
 def declared(pyproject: Path) -> dict[str, str]:
     """The targets that a project declares."""
     settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))
-    return dict(settings["project"]["entry-points"][GROUP])
+    return dict(settings["project"]["entry-points"][FAMILIES])
 
 
 @pytest.fixture
@@ -97,8 +98,8 @@ def test_the_same_metadata_twice_is_no_clash(packages):
             "reinstall the package that registers it",
         ),
         (
-            "tilewright.machine.family:GROUP",
-            "target 'other': tilewright.machine.family:GROUP is not a family of machines",
+            "tilewright.common.plugins:FAMILIES",
+            "target 'other': tilewright.common.plugins:FAMILIES is not a family of machines",
             "register a tilewright.machine.Family",
         ),
         (

@@ -123,8 +123,8 @@ def test_joint_layouts_are_the_product_of_the_layouts() -> None:
         ),
         (
             lambda: other("gem"),
-            "nest 'other': unknown primitive 'gem'; primitives are gemm, fill, copy, requantise, "
-            "scale_add, winograd_input, winograd_filter, winograd_output",
+            "nest 'other': there is no primitive 'gem'; the primitives are fill, copy, scale_add, "
+            "requantise, repack, gemm, winograd_input, winograd_filter, winograd_output",
         ),
         (
             lambda: other(inputs=PRODUCT.inputs[:1]),

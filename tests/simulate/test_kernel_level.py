@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import CapacityError, SimulationError
-from tilewright.cost.primitives import CALL_COSTS
+from tilewright.cost.calls import Costs
+from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
+from tilewright.ir.primitives import Copy
 from tilewright.machine import load_machine
 from tilewright.passes.double_buffer import DoubleBuffer
 from tilewright.simulate.kernel.level import KernelRun, simulate
@@ -52,7 +54,7 @@ def stream():
 
 
 def _run(text: str, machine: Any = ROUND, *, copy_cycles: int = 300, **options: Any) -> KernelRun:
-    costs = {**CALL_COSTS, "copy": lambda machine, dims, attributes: copy_cycles}
+    costs: Costs = {**call_costs(machine), Copy: lambda machine, call: copy_cycles}
     return simulate(parse(textwrap.dedent(text)), machine, costs=costs, **options)
 
 
@@ -256,7 +258,7 @@ def test_a_full_size_layer_executes_few_of_its_million_statements() -> None:
         ),
         (
             "put(u[0], y[at(0, 16)])\nfor i in range(2):\n    fill(u[0](shape=(16,), roles='e'))",
-            'fill(u[0](shape=(16,), roles="e")) at i = 0: fill writes u[0] while '
+            'fill(u[0](shape=(16,), roles="e"), value=0.0) at i = 0: fill writes u[0] while '
             "a put of y from u[0] is outstanding; wait for u[0] first",
         ),
         (
@@ -290,7 +292,7 @@ def test_a_full_size_layer_executes_few_of_its_million_statements() -> None:
         ("for i in range(n):\n    barrier()", "symbol 'n' of program 'p' has no value"),
         (
             "fill(x[at(0, 16)]('e'))",
-            "fill(x[at(0, 16)](\"e\")): fill works on 'x' in main memory; "
+            "fill(x[at(0, 16)](\"e\"), value=0.0): fill works on 'x' in main memory; "
             "infer the transfers of the program first",
         ),
     ],

@@ -25,6 +25,7 @@ from tilewright.ir.nodes import (
     Wait,
     at,
 )
+from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.machine import load_machine
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.simulate.kernel.signature import Periods, Signatures, Timed
@@ -78,8 +79,9 @@ def _transfer(draw: Draw, loops: tuple[str, ...]) -> list[Stmt]:
 
 
 def _call(draw: Draw, loops: tuple[str, ...]) -> list[Stmt]:
-    primitive = draw(st.sampled_from(["gemm", "gemm", "copy", "fill"]))
-    roles = {"gemm": ("mn", "mk", "kn"), "copy": ("mn", "mn"), "fill": ("mn",)}[primitive]
+    product = MatrixProduct(), ("mn", "mk", "kn")
+    others = (Copy(), ("mn", "mn")), (Fill(), ("mn",))
+    primitive, roles = draw(st.sampled_from([product, product, *others]))
     slots = [_slot(draw, loops) for _ in roles]
     whole = (at(0, 8), at(0, 8))
     places = list(zip("tuv", slots, strict=False))

@@ -7,7 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tilewright.machine.family import GROUP, family_names
+from tilewright.common.plugins import FAMILIES
+from tilewright.machine.family import family_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,13 +16,13 @@ ROOT = Path(__file__).parents[2]
 def ensure_installed(folder: Path) -> None:
     """Put what an installer would leave of tilewright on the path, unless it is there already."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    entries = settings["entry-points"][GROUP]
+    entries = settings["entry-points"][FAMILIES]
     if set(entries) <= set(family_names()):
         return
     metadata = folder / "tilewright-0.1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright\nVersion: 0.1.0\n")
-    lines = [f"[{GROUP}]", *(f"{key} = {value}" for key, value in entries.items())]
+    lines = [f"[{FAMILIES}]", *(f"{key} = {value}" for key, value in entries.items())]
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()

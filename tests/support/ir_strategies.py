@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tilewright.common.expr import Const, Expr, Var, binary
 from tilewright.ir.nodes import (
-    Attribute,
     Barrier,
     Buffer,
     Call,
@@ -30,6 +29,8 @@ from tilewright.ir.nodes import (
     Wait,
 )
 from tilewright.ir.place import Stage
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Copy, Fill, MatrixProduct, Repack, ScaleAdd, WinogradInput
 
 _Value = TypeVar("_Value")
 
@@ -37,7 +38,6 @@ SYMBOLS = ("n", "k_tile", "ro", "rid", "mesh_rows")
 STAGES: tuple[Stage, ...] = get_args(Stage)
 _DIVISIONS = ("//", "%", "ceil_div")
 _OPERATORS = (*_DIVISIONS, "+", "-", "*", "min", "max", "<", "<=", "==", "!=", "and")
-_PRIMITIVES = ("gemm", "fill", "copy", "scale_add", "repack", "winograd_input")
 
 _integers = st.integers(-50, 50)
 _operations = st.tuples(st.sampled_from(_OPERATORS), st.integers(0, 19), st.integers(0, 19))
@@ -102,11 +102,16 @@ _slots = _small | st.sampled_from([Const(0), Const(1)])
 _ranges = st.builds(Range, _small, _small | _ones, _small | _ones)
 _roles = st.text("abckmnrtx.", max_size=4)
 _texts = st.text(max_size=6)
-_attributes: st.SearchStrategy[Attribute] = (
-    _texts
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False)
-    | st.sampled_from(["m", 'quo"te', "back\\slash", "new\nline"])
+_words = _texts | st.sampled_from(["m", 'quo"te', "back\\slash", "new\nline"])
+_floats = st.floats(allow_nan=False)
+_primitives: st.SearchStrategy[Primitive] = st.one_of(
+    st.builds(
+        MatrixProduct, st.sampled_from([None, "m", "n"]), st.none() | _words, st.none() | names
+    ),
+    st.builds(Fill, _floats),
+    st.builds(ScaleAdd, _floats, _floats),
+    st.sampled_from([Copy(), Repack()]),
+    st.builds(WinogradInput, st.integers(-(2**63), 2**63 - 1), st.none() | _words),
 )
 
 
@@ -156,9 +161,7 @@ def views(draw: st.DrawFn) -> View:
 def calls(draw: st.DrawFn, stage: Stage) -> Call:
     """A call of some primitive on the operands of the stage."""
     operand: st.SearchStrategy[Operand] = tiles() if stage == "seed" else views()
-    attributes = draw(st.dictionaries(names, _attributes, max_size=2))
-    primitive = draw(st.sampled_from(_PRIMITIVES))
-    return Call(primitive, draw(_tuples(operand)), tuple(attributes.items()))
+    return Call(draw(_primitives), draw(_tuples(operand)))
 
 
 def _leaves(stage: Stage) -> st.SearchStrategy[tuple[Stmt, ...]]:

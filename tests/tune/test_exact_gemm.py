@@ -8,7 +8,9 @@ import pytest
 from tilewright import ops
 from tilewright.common.cache import contents
 from tilewright.common.errors import ProgramError
-from tilewright.cost.primitives import CALL_COSTS
+from tilewright.cost.calls import PricedCall
+from tilewright.cost.prices import call_costs
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
@@ -22,21 +24,18 @@ HELD_OUT = ((16, 16, 9), (32, 12, 13), (48, 20, 7), (16, 40, 22))
 """Vectorised extent, other extent and k; none is in the grids of benchmarks/gemm_primitive.py."""
 
 
-def attributes(vector, dtype, packs):
-    return {"vector": vector, "dtype": dtype} | ({"workspace": "space"} if packs else {})
-
-
-def extents(vector, shape):
+def call(vector, shape, dtype="f64", *, packs=False):
     v, s, k = shape
-    return {"m": v, "n": s, "k": k} if vector == "m" else {"m": s, "n": v, "k": k}
+    dims = {"m": v, "n": s, "k": k} if vector == "m" else {"m": s, "n": v, "k": k}
+    return PricedCall(MatrixProduct(vector, workspace="space" if packs else None), dims, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 def test_the_calibrated_form_agrees_with_the_instructions(dtype):
     errors = []
     for (vector, packs), shape in product((("n", False), ("m", True)), HELD_OUT):
-        case = MACHINE, extents(vector, shape), attributes(vector, dtype, packs)
-        errors.append(abs(CALL_COSTS["gemm"](*case) / exact_gemm_cost()(*case) - 1))
+        case = MACHINE, call(vector, shape, dtype, packs=packs)
+        errors.append(abs(call_costs(MACHINE)[MatrixProduct](*case) / exact_gemm_cost()(*case) - 1))
     assert np.mean(errors) <= 0.01
     assert max(errors) <= 0.03
 
@@ -46,7 +45,9 @@ def test_a_program_is_simulated_with_exact_products():
     (ranking,) = rank([(op, seeds_for(op, "gemm")[0])], MACHINE, keep=1)
     program = ranking.best[0].program(MACHINE)
     calibrated = simulate(program, MACHINE)
-    exact = simulate(program, MACHINE, costs={**CALL_COSTS, "gemm": exact_gemm_cost()})
+    exact = simulate(
+        program, MACHINE, costs={**call_costs(MACHINE), MatrixProduct: exact_gemm_cost()}
+    )
     assert exact.cycles != calibrated.cycles
     assert exact.cycles == pytest.approx(calibrated.cycles, rel=0.03)
 
@@ -58,16 +59,16 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_a_shape_is_simulated_once(cache, monkeypatch):
-    case = MACHINE, extents("n", (16, 4, 2)), attributes("n", "f64", False)
+    case = MACHINE, call("n", (16, 4, 2))
     first = exact_gemm_cost(cache)(*case)
     monkeypatch.setattr(exact_gemm, "routine_cycles", None)
     assert exact_gemm_cost(cache)(*case) == first
 
 
 def test_a_machine_is_timed_by_its_own_table(cache):
-    shape, kind = extents("n", (16, 8, 9)), attributes("n", "f64", False)
+    one = call("n", (16, 8, 9))
     cost = exact_gemm_cost(cache)
-    default, measured = cost(MACHINE, shape, kind), cost(MEASURED, shape, kind)
+    default, measured = cost(MACHINE, one), cost(MEASURED, one)
     assert [(kept.kind, kept.entries) for kept in contents()] == [("gemm-cycles", 2)]
     switches = 2 * 8 * MEASURED.section(GemmPrimitive).switch_cycles
     steps = 2 * 8
@@ -76,18 +77,18 @@ def test_a_machine_is_timed_by_its_own_table(cache):
 
 def test_many_shapes_at_once_are_refused():
     with pytest.raises(ProgramError) as error:
-        exact_gemm_cost()(MACHINE, {"m": np.array([16, 32]), "n": 16, "k": 4}, {})
+        exact_gemm_cost()(MACHINE, call("m", (np.array([16, 32]), 16, 4)))
     assert str(error.value) == (
         "exact cycles of a gemm are simulated one shape at a time; price many shapes with the "
-        "calibrated form, CALL_COSTS"
+        "calibrated form, call_costs(machine)"
     )
 
 
 def test_other_cores_are_refused():
     small = load_machine("sw26010", {"mesh.rows": "4", "mesh.columns": "4"})
     with pytest.raises(ProgramError) as error:
-        exact_gemm_cost()(small, {"m": 16, "n": 16, "k": 4}, {})
+        exact_gemm_cost()(small, call("m", (16, 16, 4)))
     assert str(error.value) == (
         "machine 'sw26010' has 4 x 4 cores of 'sw26010_cpe', the routines are for 8 x 8 of "
-        "'sw26010_cpe'; use the calibrated form, CALL_COSTS"
+        "'sw26010_cpe'; use the calibrated form, call_costs(machine)"
     )

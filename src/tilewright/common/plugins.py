@@ -13,6 +13,9 @@ from pathlib import Path
 
 from tilewright.common.errors import ToolError
 
+FAMILIES = "tilewright.targets"
+"""The group under which families of machines register (`machine.family`)."""
+
 
 def registered(group: str, noun: str) -> dict[str, EntryPoint]:
     """The entry points of a group by name; `noun` is what each is, such as "target".

@@ -14,12 +14,12 @@ from msgspec import structs
 
 from tilewright.cost.timing import (
     issue_cycles,
-    matrix_flops,
     moved_bytes,
     transfer_cycles,
 )
-from tilewright.cost.totals import TransferGroup, cycles_of, executed
+from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.threads import busiest_thread, meetings
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import buffer_bytes
@@ -106,8 +106,9 @@ def model_account(
         met = meetings(program.body) + 1
         causes["barrier", ""] = met * machine.threads.meet_cycles
     for call in calls:
-        kind = "compute useful" if call.stmt.primitive == "gemm" else "primitive"
-        key = (kind, call.stmt.primitive)
+        primitive = call.stmt.primitive
+        kind = "compute useful" if isinstance(primitive, MatrixProduct) else "primitive"
+        key = (kind, primitive.name)
         causes[key] = causes.get(key, 0.0) + call.count * cycles_of(call, program, machine)
     for moved in transfers:
         key = ("copy", f"{moved.stmt.tensor} {moved.stmt.direction}")
@@ -117,12 +118,16 @@ def model_account(
         sum(row.cycles for row in rows),
         tuple(rows),
         tuple(_traffic(moved, machine) for moved in transfers),
-        sum(c.count * int(matrix_flops(c.stmt.primitive, c.dims, machine)) for c in all_calls),
+        sum(_flops(c, machine) for c in all_calls),
         sum(buffer_bytes(b) for b in program.buffers),
         _bound(rows),
         "model" if measured_seconds is None else "measured",
         measured_seconds,
     )
+
+
+def _flops(group: CallGroup, machine: Machine) -> int:
+    return group.count * int(group.stmt.primitive.flops(group.dims, machine.mesh.columns))
 
 
 def _bound(rows: Sequence[CauseRow]) -> str:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.common.expr import Value, evaluate
-from tilewright.cost.buffers import call_attributes, scratchpad_bytes
+from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.cost.calls import call_cycles, priced_call
 from tilewright.cost.chain import Item, Prepared, Values, prepare
 from tilewright.cost.pipeline import play
 from tilewright.cost.pipeline_types import (
@@ -34,9 +35,9 @@ from tilewright.cost.pipeline_types import (
     Nest,
     Rows,
 )
-from tilewright.cost.prices import prices_of
+from tilewright.cost.prices import call_costs, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
-from tilewright.cost.timing import call_cycles, issue_cycles
+from tilewright.cost.timing import issue_cycles
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
@@ -173,8 +174,7 @@ def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tupl
     holds, step = value(item.condition), item.step
     if isinstance(step, CallStep):
         dims = {name: value(e) for name, e in step.dims.items()}
-        attributes = call_attributes(step.stmt, program)
-        cycles = call_cycles(machine, step.stmt.primitive, dims, attributes)
+        cycles = call_cycles(machine, priced_call(step.stmt, dims, program), call_costs(machine))
         return cycles * holds, 0.0
     whole = [value(e) for e in step.tensor_shape]
     shape = step.shape(whole, [value(e) for e in step.numbers])

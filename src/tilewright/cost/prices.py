@@ -1,4 +1,4 @@
-"""What a family's machines pay for transfers and waits: one object that a family may refine.
+"""What a family's machines pay for calls, transfers and waits: one object that a family may refine.
 
 In: shapes, prepared nests and the values of their parameters, one candidate or arrays of them. Out:
 cycles and truth values of the same form. `Prices` itself is that of scratchpads which an engine
@@ -12,7 +12,9 @@ from collections.abc import Mapping
 
 from tilewright.common.expr import Value
 from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.cost.calls import Costs
 from tilewright.cost.chain import Prepared
+from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.pipeline_types import GET, PUT
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction, Program
@@ -22,6 +24,9 @@ from tilewright.passes.lowering import lowering_of
 
 class Prices:
     """Prices of machines whose engines transfer while the cores compute."""
+
+    costs: Costs = elementwise_costs(LoopForm())
+    """The cost of a call of each kind of primitive that there is code for."""
 
     def transfer_kind(self, direction: Direction) -> int:
         """How the pipeline plays a transfer (`cost.pipeline_types`)."""
@@ -56,7 +61,9 @@ class Prices:
 
 
 PRICES: Capability[Prices] = Capability(
-    "prices", ("transfer_kind", "service_cycles", "elapsed_cycles", "has_room"), "prices of its own"
+    "prices",
+    ("costs", "transfer_kind", "service_cycles", "elapsed_cycles", "has_room"),
+    "prices of its own",
 )
 _ENGINES = Prices()
 
@@ -64,3 +71,8 @@ _ENGINES = Prices()
 def prices_of(machine: Machine) -> Prices:
     """What the machine's family brings, or the prices of engines and scratchpads."""
     return PRICES.of(machine) or _ENGINES
+
+
+def call_costs(machine: Machine) -> Costs:
+    """The costs of calls on the machine."""
+    return prices_of(machine).costs

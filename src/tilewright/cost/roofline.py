@@ -18,9 +18,10 @@ from msgspec import Struct
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.cost.timing import matrix_flops, moved_bytes, transfer_cycles
+from tilewright.cost.timing import moved_bytes, transfer_cycles
 from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive, VectorPrimitive
 
@@ -143,10 +144,11 @@ def roofline(program: Program, machine: Machine, useful_flops: int | None = None
 def _work(program: Program, machine: Machine, calls: Iterable[CallGroup]) -> _Work:
     flops, cycles, kind = 0, 0.0, "f64"
     for group in calls:
-        name, dims = group.stmt.primitive, group.dims
-        if name == "gemm":
-            kind = str(group.stmt.attribute("dtype", kind))
-        flops += group.count * machine.cores * int(matrix_flops(name, dims, machine))
+        primitive = group.stmt.primitive
+        if isinstance(primitive, MatrixProduct):
+            kind = primitive.dtype or kind
+        each = primitive.flops(group.dims, machine.mesh.columns)
+        flops += group.count * machine.cores * int(each)
         cycles += group.count * cycles_of(group, program, machine)
     if not flops:
         raise ProgramError(f"program {program.name!r} has no matrix product to set a roof over")
@@ -190,9 +192,9 @@ def _register_streams(
     """
     factors = results = 0
     for group in calls:
-        if group.stmt.primitive == "gemm":
+        if isinstance(group.stmt.primitive, MatrixProduct):
             blocks = group.count * machine.cores * machine.mesh.columns
-            blocks *= _blocks(group, machine, work.lanes)
+            blocks *= _blocks(group, group.stmt.primitive, machine, work.lanes)
             gemm = machine.section(GemmPrimitive)
             height, width = gemm.register_block_vectors, gemm.register_block_scalars
             factors += blocks * group.dims["k"] * (height + width) * work.vector_bytes
@@ -207,11 +209,10 @@ def _register_streams(
     )
 
 
-def _blocks(group: CallGroup, machine: Machine, lanes: int) -> int:
+def _blocks(group: CallGroup, product: MatrixProduct, machine: Machine, lanes: int) -> int:
     """Register blocks of one core's part."""
     gemm = machine.section(GemmPrimitive)
-    by = str(group.stmt.attribute("vector", "m"))
-    along, across = group.dims[by], group.dims["n" if by == "m" else "m"]
+    along, across = group.dims[product.along], group.dims[product.across]
     rows = -(-along // (lanes * gemm.register_block_vectors))
     return rows * -(-across // gemm.register_block_scalars)
 

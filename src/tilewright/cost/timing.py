@@ -8,7 +8,7 @@ machine data give.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -22,9 +22,9 @@ from tilewright.common.expr import (
     binary,
     product,
 )
-from tilewright.cost.primitives import CALL_COSTS, Attributes, CallCost, Dims
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import Call, Direction, Operand, Range, Tile, View
+from tilewright.ir.primitives import Repack
 from tilewright.ir.regions import Repeat, split
 from tilewright.machine import Machine
 
@@ -170,7 +170,7 @@ def call_dims(call: Call) -> dict[str, Expr]:
     for operand in call.operands:
         dims = {**_letters(operand), **dims}
     dims["operands"] = Const(len(call.operands))
-    if call.primitive == "repack":
+    if isinstance(call.primitive, Repack):
         return dims | _repack_dims(call)
     dims["elements"] = product(r.extent for r in first.ranges)
     dims["run"] = _run(first)
@@ -183,39 +183,6 @@ def chain_dims(chain: Chain) -> dict[str, Expr]:
     """
     dims, links = call_dims(chain.call), chain.links
     return {**dims, "k": dims["k"] * links, "links": links}
-
-
-def call_cycles(
-    machine: Machine,
-    primitive: str,
-    dims: Dims,
-    attributes: Attributes,
-    costs: Mapping[str, CallCost] = CALL_COSTS,
-) -> Value:
-    """Cycles of one call, not rounded; 0 where any extent is 0.
-
-    `costs` is the seam for better data: a target whose kernels were timed instruction by
-    instruction passes `{**CALL_COSTS, "gemm": its_function}`. Raises ProgramError for a primitive
-    that the table lacks.
-    """
-    if primitive not in costs:
-        raise ProgramError(
-            f"primitive {primitive!r} has no cost", fix=f"those with one are {', '.join(costs)}"
-        )
-    empty: Value = False
-    for extent in dims.values():
-        empty = empty | np.less_equal(extent, 0)
-    return _plain(np.where(empty, 0, costs[primitive](machine, dims, attributes)))
-
-
-def matrix_flops(primitive: str, dims: Dims, machine: Machine) -> Value:
-    """Floating-point operations of one core in one call: those of `gemm`, 0 for the others.
-
-    k runs over the local blocks of a whole mesh row (swDNN Fig. 3).
-    """
-    if primitive != "gemm":
-        return 0
-    return 2 * dims["m"] * dims["n"] * dims["k"] * machine.mesh.columns
 
 
 def _letters(operand: Operand) -> dict[str, Expr]:

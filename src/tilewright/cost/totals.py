@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Value, evaluate, free_vars
-from tilewright.cost.buffers import call_attributes
+from tilewright.cost.calls import call_cycles, priced_call
+from tilewright.cost.prices import call_costs
 from tilewright.cost.steps import (
     BranchStep,
     CallStep,
@@ -27,7 +28,7 @@ from tilewright.cost.steps import (
     first_core,
     steps_of,
 )
-from tilewright.cost.timing import TransferShape, call_cycles
+from tilewright.cost.timing import TransferShape
 from tilewright.ir.nodes import Call, For, Program, Transfer
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
@@ -91,8 +92,8 @@ def executed(
 
 def cycles_of(group: CallGroup, program: Program, machine: Machine) -> float:
     """Cycles of one call of a group."""
-    attributes = call_attributes(group.stmt, program)
-    return float(call_cycles(machine, group.stmt.primitive, group.dims, attributes))
+    call = priced_call(group.stmt, group.dims, program)
+    return float(call_cycles(machine, call, call_costs(machine)))
 
 
 def _places(

@@ -8,23 +8,26 @@ A zero fill of C just before belongs to the chain: its first product overwrites 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, product
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Stmt, Tile, View
+from tilewright.ir.primitives import Fill, MatrixProduct
 
 _NEVER, _ALWAYS = Const(0), Const(1)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The products of `call` in all iterations of `loops`, outermost first, added into one C.
+    """The products of `call` in all iterations of `loops`, outermost first, added into one C;
+    `multiply` is the call's primitive.
 
     C is overwritten where `first` is not zero, and added to elsewhere.
     """
 
     call: Call
+    multiply: MatrixProduct
     loops: tuple[For, ...] = ()
     first: Expr = _NEVER
 
@@ -35,7 +38,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Fill:
+class ZeroFill:
     """A zero fill of `operand` where `condition` is not zero; `otherwise` is done elsewhere."""
 
     operand: Operand
@@ -65,17 +68,17 @@ def chain_at(body: tuple[Stmt, ...], index: int) -> tuple[Chain, int] | None:
     chain = _linked(body[index + 1]) if index + 1 < len(body) else None
     if chain is None or fill.otherwise or not _same_region(fill.operand, chain.call.operands[0]):
         return None
-    return Chain(chain.call, chain.loops, fill.condition), index + 2
+    return replace(chain, first=fill.condition), index + 2
 
 
-def zero_fill(stmt: Stmt) -> Fill | None:
+def zero_fill(stmt: Stmt) -> ZeroFill | None:
     """The statement as a zero fill, under a condition or not."""
     match stmt:
-        case Call("fill", (operand,)) if float(stmt.attribute("value", 0.0)) == 0.0:
-            return Fill(operand)
+        case Call(Fill(0.0), (operand,)):
+            return ZeroFill(operand)
         case If(condition, (Call() as call,), otherwise):
             inner = zero_fill(call)
-            return Fill(inner.operand, condition, otherwise) if inner else None
+            return ZeroFill(inner.operand, condition, otherwise) if inner else None
         case _:
             return None
 
@@ -91,7 +94,7 @@ def _linked(stmt: Stmt) -> Chain | None:
     while isinstance(stmt, For) and len(stmt.body) == 1:
         loops.append(stmt)
         stmt = stmt.body[0]
-    if not (isinstance(stmt, Call) and stmt.primitive == "gemm"):
+    if not (isinstance(stmt, Call) and isinstance(stmt.primitive, MatrixProduct)):
         return None
     names = frozenset(f.var for f in loops)
     c, *factors = stmt.operands
@@ -101,7 +104,7 @@ def _linked(stmt: Stmt) -> Chain | None:
     )
     if moved or uneven or not all(_is_linear(o, names) for o in factors):
         return None
-    return Chain(stmt, tuple(loops))
+    return Chain(stmt, stmt.primitive, tuple(loops))
 
 
 def _sizes(operand: Operand) -> frozenset[str]:

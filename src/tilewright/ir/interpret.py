@@ -36,7 +36,7 @@ from tilewright.ir.nodes import (
     View,
     Wait,
 )
-from tilewright.ir.primitives import PRIMITIVES
+from tilewright.ir.primitives import Repack
 
 Array = npt.NDArray[Any]
 Env = dict[str, Any]
@@ -247,18 +247,16 @@ def _call(call: Call, env: Env, state: _State) -> None:
     for i, operand in enumerate(call.operands):
         if isinstance(operand, View):
             slot = (operand.buffer, int(evaluate(operand.slot, env)))
-            _check_free(state, slot, call.primitive, writes=i == 0)
-    if call.primitive == "repack":
+            _check_free(state, slot, call.primitive.name, writes=i == 0)
+    if isinstance(call.primitive, Repack):
         _repack(call, env, state)
         return
-    primitive = PRIMITIVES[call.primitive]
     letters = _axis_letters(call)
     operands = [_load(o, axes, env, state) for o, axes in zip(call.operands, letters, strict=True)]
     parts = [part for part, _ in operands]
-    if not primitive.reads_first:
+    if not call.primitive.accumulates:
         parts[0] = Part(parts[0].values)
-    attributes = dict(call.attributes)
-    result = computed(lambda arrays: primitive.meaning(attributes, arrays), tuple(parts))
+    result = computed(call.primitive.meaning, tuple(parts))
     _store(call.operands[0], result, operands[0][1], env, state)
 
 
@@ -266,10 +264,8 @@ def _axis_letters(call: Call) -> list[str]:
     """The order of axes each operand is handed in: the primitive's own first, then the rest as in
     operand 0.
     """
-    own = PRIMITIVES[call.primitive].axes
-    named = set("".join(own))
-    rest = "".join(dict.fromkeys(c for c in call.operands[0].roles if c not in named and c != "."))
-    return [own[min(i, len(own) - 1)] + rest for i in range(len(call.operands))]
+    rest = call.other_axes
+    return [call.primitive.axes_of(i, rest) for i in range(len(call.operands))]
 
 
 Placement = tuple[tuple[int, ...], tuple[int, ...]]
@@ -349,9 +345,7 @@ def _slice(r: Range, env: Env) -> slice:
 
 
 def _repack(call: Call, env: Env, state: _State) -> None:
-    """Change the packed shape of the tile in a slot: zeros where it grows, cropped where it
-    shrinks.
-    """
+    """Change the packed shape of the tile in a slot."""
     target, source = call.operands
     if not (isinstance(target, View) and isinstance(source, View)):
         raise ProgramError("repack works on views")
@@ -361,18 +355,12 @@ def _repack(call: Call, env: Env, state: _State) -> None:
     for shapes, cores in _alike((*target.shape, *source.shape), env, state.mesh):
         new, old = shapes[:rank], shapes[rank:]
         tile = pads.read((cores, slice(base, base + prod(old))))
-        pads.write((cores, slice(base, base + prod(new))), _repacked(tile, old, new))
+        count = len(tile.values)
+        ground = Part(np.empty((count, *new), tile.values.dtype))
+        packed = computed(call.primitive.meaning, (ground, _shaped(tile, (count, *old))))
+        flat = _shaped(packed, (count, prod(new)))
+        pads.write((cores, slice(base, base + prod(new))), flat)
 
 
-def _repacked(tile: Part, old: tuple[int, ...], new: tuple[int, ...]) -> Part:
-    count = len(tile.values)
-    kept = (slice(None), *(slice(0, min(a, b)) for a, b in zip(new, old, strict=True)))
-
-    def on(values: Array, ground: Array) -> Array:
-        ground[kept] = values.reshape(count, *old)[kept]
-        return ground.reshape(count, -1)
-
-    written = tile.written
-    if written is not None:
-        written = on(written, np.ones((count, *new), bool))
-    return Part(on(tile.values, np.zeros((count, *new), tile.values.dtype)), written)
+def _shaped(part: Part, shape: tuple[int, ...]) -> Part:
+    return part.changed(lambda values: values.reshape(shape))

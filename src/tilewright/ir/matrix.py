@@ -16,13 +16,12 @@ from typing import Literal, assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, product
-from tilewright.ir.nodes import Call, Operand, Program, Range, Tile, View
+from tilewright.ir.nodes import Operand, Program, Range, Tile, View
 from tilewright.ir.printer import print_operand, print_range
 from tilewright.ir.regions import strides_of
 
 Order = Literal["row", "column"]
 _BEGIN = Const(0)
-_GEMM_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 
 
 @dataclass(frozen=True)
@@ -75,20 +74,6 @@ class _Dimensions:
 
     def of(self, role: str) -> list[int]:
         return [d for d in self.wide if self.view.roles[d] == role]
-
-
-def product_forms(
-    call: Call, program: Program, *, runs: bool = False, result_runs: bool = False
-) -> tuple[Matrix, ...]:
-    """The matrices C, A and B of a matrix product; with `runs` the rows of the factor that is not
-    loaded by vectors may come in some, with `result_runs` those of C. Raises as `matrix_form` does.
-    """
-    across = "n" if call.attribute("vector", "n") == "m" else "m"
-    found = []
-    for number, (operand, roles) in enumerate(zip(call.operands, _GEMM_ROLES, strict=True)):
-        broken = across if (runs if number > 0 else result_runs) else ""
-        found.append(matrix_form(as_view(operand, program), *roles, runs=broken))
-    return tuple(found)
 
 
 def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -> Matrix:

@@ -17,11 +17,11 @@ from typing import Literal, TypeAlias, TypeVar
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, IntLike, expr
+from tilewright.ir.primitive import Primitive
 
 TensorKind = Literal["input", "constant", "output", "scratch"]
 """A constant is an input that stays the same from call to call, such as weights."""
 Direction = Literal["get", "put"]
-Attribute: TypeAlias = "str | int | float"
 
 _ONE = Const(1)
 
@@ -164,15 +164,16 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Call:
-    """Call a tensorised primitive (`ir.primitives`) on all cores; the first operand is written."""
+    """Call a primitive (`ir.primitives`) on all cores; the first operand is written."""
 
-    primitive: str
+    primitive: Primitive
     operands: tuple[Operand, ...]
-    attributes: tuple[tuple[str, Attribute], ...] = ()
 
-    def attribute(self, name: str, default: Attribute) -> Attribute:
-        """The value of one attribute."""
-        return dict(self.attributes).get(name, default)
+    @property
+    def other_axes(self) -> str:
+        """The axes of the first operand that are not the primitive's own, as they come."""
+        own = {*self.primitive.axes, "."}
+        return "".join(dict.fromkeys(c for c in self.operands[0].roles if c not in own))
 
 
 Stmt: TypeAlias = For | If | Transfer | Wait | Barrier | Call

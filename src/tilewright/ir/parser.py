@@ -30,6 +30,7 @@ from tilewright.ir.nodes import (
     Transfer,
     Wait,
 )
+from tilewright.ir.primitives import make_primitive
 from tilewright.ir.syntax import (
     line_of,
     parse_attribute,
@@ -247,4 +248,8 @@ def _call(name: str, call: ast.Call) -> Call:
     check_name("primitive", name, where=line_of(call))
     operands = tuple(parse_operand(o) for o in call.args)
     attributes = parse_keywords(call, "attribute")
-    return Call(name, operands, tuple((k, parse_attribute(v)) for k, v in attributes.items()))
+    given = {name: parse_attribute(value) for name, value in attributes.items()}
+    try:
+        return Call(make_primitive(name, given), operands)
+    except ProgramError as error:
+        raise ProgramError(error.message, where=line_of(call), fix=error.fix) from error

@@ -21,9 +21,8 @@ from typing import TypeAlias, assert_never
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, free_vars
-from tilewright.ir.names import STATEMENT_WORDS, check_name
+from tilewright.ir.names import check_name
 from tilewright.ir.nodes import (
-    Attribute,
     Barrier,
     Buffer,
     Call,
@@ -40,6 +39,7 @@ from tilewright.ir.nodes import (
     Wait,
     at,
 )
+from tilewright.ir.primitive import Attribute
 
 _WIDTH = 100
 _INDENT = "    "
@@ -153,12 +153,9 @@ def _simple(stmt: Transfer | Wait | Barrier | Call) -> _Group:
             return _Group("wait(", (_slot(buffer, slot),))
         case Barrier():
             return _Group("barrier(", ())
-        case Call(primitive, operands, attributes):
-            if primitive in STATEMENT_WORDS:
-                raise ProgramError(f"{primitive!r} is a statement and cannot name a primitive")
-            named = (f"{check_name('attribute', k)}={_attribute(k, v)}" for k, v in attributes)
-            items: tuple[_Piece, ...] = (*(_operand(o) for o in operands), *named)
-            return _Group(f"{check_name('primitive', primitive)}(", items)
+        case Call(primitive, operands):
+            named = (f"{name}={_attribute(name, value)}" for name, value in primitive.attributes())
+            return _Group(f"{primitive.name}(", (*(_operand(o) for o in operands), *named))
         case _:
             assert_never(stmt)
 

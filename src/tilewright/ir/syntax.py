@@ -13,7 +13,8 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Binary, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import from_ast
 from tilewright.ir.names import check_name
-from tilewright.ir.nodes import Attribute, Operand, Range, Tile, View, at
+from tilewright.ir.nodes import Operand, Range, Tile, View, at
+from tilewright.ir.primitive import Attribute
 
 _INTEGER_LIMIT = 2**63
 _NOT_FINITE = ("inf", "-inf", "nan")

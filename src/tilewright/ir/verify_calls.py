@@ -1,47 +1,29 @@
-"""What the verifier demands of a call: its operands, their roles and extents (see `primitives`).
+"""What the verifier demands of a call: its operands, their roles and extents (see `primitive`).
 
-`repack` is special: it changes the packed shape of the tile in one buffer slot in place.
+A re-packing is special: its operands are one tile in two shapes, so that their extents differ.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, product
-from tilewright.ir.matrix import product_forms
-from tilewright.ir.names import check_name
 from tilewright.ir.nodes import Call, Operand, Range, Tensor, Tile, View
 from tilewright.ir.place import Place
-from tilewright.ir.primitives import PRIMITIVES, Primitive
+from tilewright.ir.primitives import Repack
 from tilewright.ir.printer import print_operand, print_range
-from tilewright.ir.verify_types import check_types
-
-_BROADCASTING = "scale_add"
-"""Takes one or more operands; an operand that lacks an axis of the first is repeated along it."""
 
 
 def check_call(call: Call, place: Place) -> None:
     """All rules for one call; raises ProgramError."""
-    _check_attributes(call, place)
     for operand in call.operands:
         _check_stage(operand, place)
         _check_operand(operand, place)
-    if call.primitive == "repack":
-        _check_repack(call, place)
-        return
-    primitive = PRIMITIVES.get(call.primitive)
-    if primitive is None:
-        known = ", ".join((*PRIMITIVES, "repack"))
-        raise place.error(
-            f"there is no primitive {call.primitive!r}", f"the primitives are {known}"
-        )
-    _check_count(call, len(primitive.axes), place)
-    _check_axes(call, primitive, place)
-    check_types(call, place)
-    _check_extents(call, place)
-    if primitive.name == "gemm" and place.stage != "seed":
-        _check_matrices(call, place)
+    _check_count(call, place)
+    if not isinstance(call.primitive, Repack):
+        _check_axes(call, place)
+        _check_extents(call, place)
+    call.primitive.check(call.operands, place)
 
 
 def check_slot(buffer: str, slot: Expr, place: Place) -> None:
@@ -69,14 +51,6 @@ def check_rank(tensor: Tensor, ranges: tuple[Range, ...], place: Place) -> None:
             f"its region has {len(ranges)} ranges",
             "give each dimension one range",
         )
-
-
-def _check_attributes(call: Call, place: Place) -> None:
-    names = [name for name, _ in call.attributes]
-    for name in names:
-        check_name("attribute", name)
-        if names.count(name) > 1:
-            raise place.error(f"attribute {name!r} is given twice")
 
 
 def _check_stage(operand: Operand, place: Place) -> None:
@@ -136,25 +110,28 @@ def _check_role(operand: Operand, d: int, role: str, r: Range, place: Place) -> 
         raise place.error(message, "a role is one letter, or . for none")
 
 
-def _check_count(call: Call, expected: int, place: Place) -> None:
-    found = len(call.operands)
-    if call.primitive == _BROADCASTING:
+def _check_count(call: Call, place: Place) -> None:
+    primitive, found = call.primitive, len(call.operands)
+    expected = len(primitive.arguments)
+    if primitive.broadcasts:
         if found < 1:
-            raise place.error(f"{call.primitive} takes at least 1 operand, found {found}")
+            raise place.error(f"{primitive.name} takes at least 1 operand, found {found}")
     elif found != expected:
         noun = "operand" if expected == 1 else "operands"
-        raise place.error(f"{call.primitive} takes {expected} {noun}, found {found}")
+        raise place.error(f"{primitive.name} takes {expected} {noun}, found {found}")
 
 
-def _check_axes(call: Call, primitive: Primitive, place: Place) -> None:
+def _check_axes(call: Call, place: Place) -> None:
     """Each operand has the primitive's own axes and, beside them, those of the first operand."""
-    own = set("".join(primitive.axes))
-    rest = "".join(dict.fromkeys(c for c in call.operands[0].roles if c not in {*own, "."}))
-    if rest and primitive.name == "gemm":
-        raise place.error(f"gemm has no axis {rest[0]!r}", "its axes are m, n and k")
+    primitive = call.primitive
+    rest = call.other_axes
+    if rest and primitive.closed:
+        message = f"{primitive.name} has no axis {rest[0]!r}"
+        *others, last = tuple(primitive.axes)
+        raise place.error(message, f"its axes are {', '.join(others)} and {last}")
     for i, operand in enumerate(call.operands):
-        mine = primitive.axes[min(i, len(primitive.axes) - 1)]
-        needed = mine if primitive.name == _BROADCASTING else mine + rest
+        mine = primitive.axes_of(i)
+        needed = mine if primitive.broadcasts else mine + rest
         for letter in operand.roles:
             if letter not in {*mine, *rest, "."}:
                 raise place.error(
@@ -190,23 +167,3 @@ def _check_extents(call: Call, place: Place) -> None:
 def _axis_extent(operand: Operand, letter: str) -> Expr:
     named = zip(operand.roles, operand.ranges, strict=True)
     return product(r.extent for role, r in named if role == letter)
-
-
-def _check_matrices(call: Call, place: Place) -> None:
-    try:
-        product_forms(call, place.program, runs=place.in_place)
-    except ProgramError as error:
-        raise place.error(error.message, error.fix) from error
-
-
-def _check_repack(call: Call, place: Place) -> None:
-    _check_count(call, 2, place)
-    target, source = call.operands
-    if not (isinstance(target, View) and isinstance(source, View)):
-        raise place.error("repack works on views of a buffer", "use it from the staged stage on")
-    if (target.buffer, target.slot) != (source.buffer, source.slot):
-        message = f"repack works inside one slot, found {target.buffer}[{target.slot}] and "
-        raise place.error(f"{message}{source.buffer}[{source.slot}]")
-    if target.roles != source.roles:
-        message = f"repack keeps the axes, found {source.roles!r} before and {target.roles!r} after"
-        raise place.error(message, "give both views the same roles")

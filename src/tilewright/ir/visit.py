@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from tilewright.common.expr import Const, Expr, IntLike, free_vars, substitute
 from tilewright.ir.nodes import (
@@ -24,7 +24,9 @@ from tilewright.ir.nodes import (
     View,
     Wait,
 )
+from tilewright.ir.primitive import Primitive
 
+P = TypeVar("P", bound=Primitive)
 ExprMap = Callable[[Expr], Expr]
 Rewrite = Callable[[Stmt], tuple[Stmt, ...] | None]
 
@@ -103,6 +105,13 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 yield from walk(stmt.orelse)
             case _:
                 pass
+
+
+def calls_of(body: tuple[Stmt, ...], kind: type[P]) -> Iterator[tuple[Call, P]]:
+    """Every call of one kind of primitive in program order, and its primitive."""
+    for stmt in walk(body):
+        if isinstance(stmt, Call) and isinstance(stmt.primitive, kind):
+            yield stmt, stmt.primitive
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:

@@ -9,7 +9,7 @@ round better (Barabasz et al. 2020), and their filter matrices are left as they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -119,30 +119,23 @@ def transforms(points: str) -> Transforms:
     return Transforms(inputs, filters, outputs, float(divisor**2))
 
 
-def points_of(attributes: Mapping[str, str | int | float]) -> str:
-    """The finite points of a call: its `points`, or the textbook's for its `output_tile`.
+def points_of(output_tile: int, points: str | None = None) -> str:
+    """The finite points for a tile: those given, or the textbook's.
 
     Raises ProgramError where there are none, or as many as another tile needs.
     """
-    tile = attributes.get("output_tile", 0)
-    if "points" not in attributes:
-        if tile not in TEXTBOOK_POINTS:
+    if points is None:
+        if output_tile not in TEXTBOOK_POINTS:
             known = ", ".join(map(str, TEXTBOOK_POINTS))
-            raise ProgramError(f"output_tile is {tile}", fix=f"use {known}, or give points")
-        return TEXTBOOK_POINTS[int(tile)]
-    text = str(attributes["points"])
-    if len(parse_points(text)) != int(tile) + KERNEL_POINTS - 2:
-        count = int(tile) + KERNEL_POINTS - 2
+            raise ProgramError(f"output_tile is {output_tile}", fix=f"use {known}, or give points")
+        return TEXTBOOK_POINTS[output_tile]
+    count = output_tile + KERNEL_POINTS - 2
+    if len(parse_points(points)) != count:
         raise ProgramError(
-            f"F({tile}, {KERNEL_POINTS}) with the points {text[:60]!r}",
+            f"F({output_tile}, {KERNEL_POINTS}) with the points {points[:60]!r}",
             fix=f"give {count} finite ones",
         )
-    return text
-
-
-def transforms_of(attributes: Mapping[str, str | int | float]) -> Transforms:
-    """The transforms of a call; raises as `points_of` does."""
-    return transforms(points_of(attributes))
+    return points
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tilewright.common.errors import MachineError
-from tilewright.common.plugins import brought_files
+from tilewright.common.plugins import FAMILIES, brought_files
 from tilewright.isa.dialect import check_dialect
 from tilewright.isa.table import (
     Form,
@@ -27,7 +27,6 @@ from tilewright.isa.table import (
     fixed_bits,
 )
 from tilewright.isa.variant import built_on
-from tilewright.machine.family import GROUP
 
 _REGISTER_PREFIX = re.compile(r"[$%][A-Za-z_]*|[A-Za-z_]+")
 FindTable = Callable[[str], InstructionTable]
@@ -35,7 +34,7 @@ FindTable = Callable[[str], InstructionTable]
 
 def table_files() -> dict[str, tuple[str, Path]]:
     """Each table that a family brings, by name: (the family's name, its TOML file)."""
-    return brought_files(GROUP, "target", "isa", "instruction table")
+    return brought_files(FAMILIES, "target", "isa", "instruction table")
 
 
 def table_names() -> tuple[str, ...]:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from tilewright.common.errors import ToolError
-from tilewright.common.plugins import brought_files, registered
+from tilewright.common.plugins import FAMILIES, brought_files, registered
 from tilewright.machine.model import Machine
 
-GROUP = "tilewright.targets"
 T = TypeVar("T")
 
 
@@ -74,7 +73,7 @@ class Capability(Generic[T]):
 
 def family_names() -> tuple[str, ...]:
     """The names of all registered families, sorted."""
-    return tuple(registered(GROUP, "target"))
+    return tuple(registered(FAMILIES, "target"))
 
 
 def find_family(name: str) -> Family:
@@ -83,7 +82,7 @@ def find_family(name: str) -> Family:
     Raises ToolError when no package registers it, when two packages register different families
     under one name, or when what is registered is not a family.
     """
-    found = registered(GROUP, "target")
+    found = registered(FAMILIES, "target")
     if name not in found:
         known = ", ".join(found) or "none; install the package, `pip install -e .` in a checkout"
         raise ToolError(f"unknown target {name!r}", fix=f"known targets: {known}")
@@ -92,7 +91,7 @@ def find_family(name: str) -> Family:
 
 def machine_files() -> dict[str, tuple[str, Path]]:
     """Each machine that a family brings, by name: (the family's name, its TOML file)."""
-    return brought_files(GROUP, "target", "machines", "machine")
+    return brought_files(FAMILIES, "target", "machines", "machine")
 
 
 @cache

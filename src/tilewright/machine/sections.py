@@ -1,8 +1,8 @@
 """What a family declares of its machine files, and the kinds of sections that families share.
 
 A family's module `sections` has an object `SECTIONS`: the sections that its descriptions must and
-may have, and which memories and engines. The two primitives here are priced by `cost.primitives`;
-a family whose primitives follow other laws has sections of its own.
+may have, and which memories and engines. The two primitives here are what families' `prices` and
+`cost.elementwise` take; a family whose primitives follow other laws has sections of its own.
 """
 
 from __future__ import annotations

@@ -66,9 +66,9 @@ def _buffers(statements: list[Stmt]) -> set[str]:
         match stmt:
             case Transfer() | Wait():
                 used.add(stmt.buffer)
-            case Call(_, operands):
+            case Call(primitive, operands):
                 used |= {o.buffer for o in operands if isinstance(o, View)}
-                used.add(str(stmt.attribute("workspace", "")))
+                used.update(primitive.buffers())
             case _:
                 pass
     return used

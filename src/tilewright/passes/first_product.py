@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.expr import Const, Var, all_of, binary, free_vars
-from tilewright.ir.chains import Chain, Fill, chain_at, memory_of, zero_fill
+from tilewright.ir.chains import Chain, ZeroFill, chain_at, memory_of, zero_fill
 from tilewright.ir.nodes import Call, For, If, Program, Stmt, Transfer
+from tilewright.ir.primitives import Fill
 from tilewright.ir.visit import walk
 
 
@@ -44,7 +45,9 @@ def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return body
 
 
-def _sunk(body: tuple[Stmt, ...], fill: Fill, passed: tuple[str, ...]) -> tuple[Stmt, ...] | None:
+def _sunk(
+    body: tuple[Stmt, ...], fill: ZeroFill, passed: tuple[str, ...]
+) -> tuple[Stmt, ...] | None:
     """The statements with the fill before the products; None where something else needs it first.
 
     `passed`: the loops that it has been moved into.
@@ -76,12 +79,12 @@ def _touches(stmt: Stmt, memory: str) -> bool:
     return False
 
 
-def _at_start(chain: Chain, fill: Fill, passed: tuple[str, ...]) -> Stmt:
+def _at_start(chain: Chain, fill: ZeroFill, passed: tuple[str, ...]) -> Stmt:
     """The fill of the chain's C in the first iteration of the loops that come back to it."""
     c = chain.call.operands[0]
     kept = frozenset[str]().union(*(free_vars(r.start) for r in c.ranges))
     firsts = (binary("==", Var(loop), 0) for loop in passed if loop not in kept)
     letters = "".join(chr(ord("a") + i) for i in range(len(c.ranges)))
-    zero = Call("fill", (replace(c, roles=letters),), (("value", 0.0),))
+    zero = Call(Fill(), (replace(c, roles=letters),))
     condition = all_of((fill.condition, *firsts))
     return zero if condition == Const(1) else If(condition, (zero,))

@@ -31,6 +31,7 @@ from tilewright.common.expr import (
     total,
 )
 from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
+from tilewright.ir.primitives import Repack
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _clamp(stmt: Transfer, program: Program, rounded: frozenset[str]) -> tuple[T
     condition = beyond[0] if len(beyond) == 1 else binary("<", 0, total(beyond))
     padded, real = _view(stmt, stmt.ranges), _view(stmt, ranges)
     views = (padded, real) if stmt.direction == "get" else (real, padded)
-    return replace(stmt, ranges=ranges), If(condition, (Call("repack", views),))
+    return replace(stmt, ranges=ranges), If(condition, (Call(Repack(), views),))
 
 
 def _may_exceed(r: Range, rounded: frozenset[str]) -> bool:

@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec import structs
+
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
     Const,
@@ -46,7 +48,7 @@ from tilewright.ir.nodes import (
     View,
     Wait,
 )
-from tilewright.ir.primitives import PRIMITIVES
+from tilewright.ir.primitives import Fill, MatrixProduct
 from tilewright.seeds.steps import IN_PLACE
 
 SLOT_ELEMENTS = 8
@@ -98,9 +100,11 @@ class InferDma:
         staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in _tiles(inner, main)]
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
         views = {s.tile.tensor: s.view for s in staged}
-        packing = _workspace(main, staged, program, loops) if self.workspace else None
-        if packing:
-            main = replace(main, attributes=(*main.attributes, ("workspace", packing.name)))
+        packing = None
+        if self.workspace and isinstance(main.primitive, MatrixProduct):
+            packing = _workspace(main.primitive, staged, program, loops)
+            name = packing.name if packing else None
+            main = replace(main, primitive=structs.replace(main.primitive, workspace=name))
         body = (_on_views(main, views),)
         if guard is not None:
             body = (If(guard, body),)
@@ -260,9 +264,9 @@ def _whole(s: _Staged) -> Operand:
 
 
 def _initialised(output: _Staged, loops: list[For], inner: tuple[Stmt, ...]) -> list[Stmt]:
-    if not PRIMITIVES[_main_call(inner).primitive].reads_first:
+    if not _main_call(inner).primitive.accumulates:
         return []
-    zero = Call("fill", (_whole(output),), (("value", 0.0),))
+    zero = Call(Fill(), (_whole(output),))
     used = frozenset().union(*(_range_symbols(r) for r in output.tile.ranges))
     outer = [f.var for f in loops[: output.depth] if f.var in _reduced(inner, loops) - used]
     if not outer:
@@ -318,14 +322,11 @@ def _largest(ranges: tuple[Range, ...], loops: list[For]) -> Expr:
 
 
 def _workspace(
-    main: Call, staged: list[_Staged], program: Program, loops: list[For]
+    multiply: MatrixProduct, staged: list[_Staged], program: Program, loops: list[For]
 ) -> Buffer | None:
     """Room to pack the vectorised operand of a matrix product where it is strided."""
-    if main.primitive != "gemm":
-        return None
-    vector = str(main.attribute("vector", "n"))
-    operand = staged[1] if vector == "m" else staged[2]
-    if operand.tile.roles.rstrip(".").endswith(vector):
+    operand = staged[multiply.loaded]
+    if operand.tile.roles.rstrip(".").endswith(multiply.along):
         return None
     elements = _largest(operand.view.ranges, loops)
     dtype = program.tensor(operand.tile.tensor).dtype

@@ -119,16 +119,12 @@ def _renamed(part: Program) -> Program:
         match stmt:
             case Transfer() | Wait():
                 return (replace(stmt, buffer=name(stmt.buffer)),)
-            case Call(_, operands):
+            case Call(primitive, operands):
                 views = tuple(
                     replace(o, buffer=name(o.buffer)) if isinstance(o, View) else o
                     for o in operands
                 )
-                attributes = tuple(
-                    (key, name(str(value)) if key == "workspace" else value)
-                    for key, value in stmt.attributes
-                )
-                return (replace(stmt, operands=views, attributes=attributes),)
+                return (Call(primitive.renamed(name), views),)
             case _:
                 return None
 

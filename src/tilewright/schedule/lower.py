@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
     Const,
@@ -39,7 +41,7 @@ from tilewright.ir.nodes import (
     Tensor,
     Tile,
 )
-from tilewright.ir.primitives import PRIMITIVES
+from tilewright.ir.primitives import Fill, MatrixProduct, Requantise, ScaleAdd
 from tilewright.ir.visit import used_symbols
 from tilewright.ops.numerics import Numerics
 from tilewright.schedule.plan import STRICT, Plan, Rules, plan
@@ -99,7 +101,7 @@ def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str
 
 def _requantises(nest: Nest, numerics: Numerics) -> bool:
     """Whether the nest's sums are made results of another type."""
-    return PRIMITIVES[nest.primitive].reads_first and numerics.requantises
+    return nest.primitive.accumulates and numerics.requantises
 
 
 def _sums(result: Tensor, numerics: Numerics) -> Tensor:
@@ -115,19 +117,19 @@ def _innermost(p: Plan, numerics: Numerics) -> tuple[Stmt, ...]:
     operands = tuple(tile(p, use, i) for i, use in enumerate(nest.uses))
     for s in p.skews.values():
         _check_transfers(p, s, operands)
-    attributes = nest.attributes
-    if p.vector:
-        attributes = (*attributes, ("vector", p.vector), ("dtype", numerics.sums.name))
+    primitive = nest.primitive
+    if isinstance(primitive, MatrixProduct) and p.vector:
+        primitive = structs.replace(primitive, vector=p.vector, dtype=numerics.sums.name)
     requantises = _requantises(nest, numerics)
     if requantises:
         operands = (replace(operands[0], tensor=f"{operands[0].tensor}_sums"), *operands[1:])
-    call = Call(nest.primitive, operands, attributes)
-    if not PRIMITIVES[nest.primitive].reads_first:
+    call = Call(primitive, operands)
+    if not primitive.accumulates:
         return (call,)
     output = operands[0]
     reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
     first = all_of(binary("==", a.var, 0) for a in reductions)
-    body: tuple[Stmt, ...] = (If(first, (Call("fill", (output,), (("value", 0.0),)),)), call)
+    body: tuple[Stmt, ...] = (If(first, (Call(Fill(), (output,)),)), call)
     if nest.epilogue or requantises:
         last = all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions)
         after = _requantised(p, output, numerics) if requantises else _epilogue(p, output)
@@ -153,20 +155,16 @@ def _epilogue(p: Plan, output: Tile) -> Call:
     assert p.nest.epilogue is not None
     epilogue = p.nest.epilogue
     addend = () if epilogue.addend is None else (tile(p, epilogue.addend, 0),)
-    attributes = (("alpha", epilogue.alpha), ("beta", epilogue.beta))
-    return Call("scale_add", _elementwise(output, *addend), attributes)
+    return Call(ScaleAdd(epilogue.alpha, epilogue.beta), _elementwise(output, *addend))
 
 
 def _requantised(p: Plan, sums: Tile, numerics: Numerics) -> Call:
     """The result of finished sums: shifted, rounded once, saturated or wrapped."""
     result = replace(sums, tensor=p.nest.output.tensor.name)
-    attributes = (
-        ("shift", numerics.shift),
-        ("rounding", numerics.rounding),
-        ("saturate", int(numerics.saturate)),
-        ("dtype", numerics.sums.name),
+    primitive = Requantise(
+        numerics.shift, numerics.rounding, int(numerics.saturate), numerics.sums.name
     )
-    return Call("requantise", _elementwise(result, sums), attributes)
+    return Call(primitive, _elementwise(result, sums))
 
 
 def _elementwise(*tiles: Tile) -> tuple[Tile, ...]:

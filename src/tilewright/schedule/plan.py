@@ -15,6 +15,7 @@ from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import free_vars
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.seeds.nest import Axis, Nest
 from tilewright.seeds.steps import (
     IN_PLACE,
@@ -77,7 +78,7 @@ class Plan:
         """How `axis` is cut over the mesh in one operand (0 is the output)."""
         if axis not in self.spreads or self.rules.partial_blocks:
             return ""
-        if self.nest.primitive == "gemm":
+        if isinstance(self.nest.primitive, MatrixProduct):
             return _GEMM_SPREAD[operand].get(self.roles[axis], "")
         return self.spreads[axis]
 
@@ -157,8 +158,8 @@ def _check(step: Step, p: Plan) -> None:
         case Layout(tensor, dims):
             _check_layout(step, tensor, dims, p)
         case Vectorize(letter):
-            if p.nest.primitive != "gemm":
-                raise _refusal(step, f"{p.nest.primitive!r} is not vectorised by choice")
+            if not isinstance(p.nest.primitive, MatrixProduct):
+                raise _refusal(step, f"{p.nest.primitive.name!r} is not vectorised by choice")
             if letter not in ("m", "n"):
                 raise _refusal(step, "a matrix product is vectorised along m or n")
         case Spread(axis, over):
@@ -177,7 +178,7 @@ def _check(step: Step, p: Plan) -> None:
 
 def _check_split(step: Step, axis: str, factor: str, p: Plan) -> None:
     if _axis(step, axis, p).inner:
-        raise _refusal(step, f"{p.nest.primitive!r} takes {axis} whole")
+        raise _refusal(step, f"{p.nest.primitive.name!r} takes {axis} whole")
     check_name("factor", factor)
     if list(p.splits.values()).count(factor) > 1 or factor in _symbols(p.nest):
         raise _refusal(step, f"the name {factor!r} is taken", "give the factor a name of its own")
@@ -201,14 +202,14 @@ def _check_spread(step: Step, axis: str, over: str, p: Plan) -> None:
     _axis(step, axis, p)
     if axis not in p.splits:
         raise _refusal(step, f"{axis} is not split", f"add split({axis}, {axis}_tile)")
-    if p.nest.primitive == "gemm":
+    if isinstance(p.nest.primitive, MatrixProduct):
         expected = _GEMM_OVER.get(p.roles.get(axis, ""))
         if expected is None:
             raise _refusal(step, f"{axis} is no dimension of the matrix product")
         if over != expected:
             raise _refusal(step, f"a matrix product cuts {p.roles[axis]} over {expected}")
     elif over not in ("rows", "columns"):
-        raise _refusal(step, f"{p.nest.primitive!r} is cut over rows or columns")
+        raise _refusal(step, f"{p.nest.primitive.name!r} is cut over rows or columns")
     others = [a for a, other in p.spreads.items() if other == over and a != axis]
     if others:
         raise _refusal(step, f"{others[0]} is cut over {over} already")

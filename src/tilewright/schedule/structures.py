@@ -14,9 +14,10 @@ from functools import cache
 
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitute
-from tilewright.ir.matrix import Matrix, as_view, product_forms
-from tilewright.ir.nodes import Call, Program, Tile, View
-from tilewright.ir.visit import walk
+from tilewright.ir.matrix import Matrix, as_view
+from tilewright.ir.nodes import Program, Tile, View
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.visit import calls_of
 from tilewright.passes.base import run
 from tilewright.passes.staging import Staging
 from tilewright.schedule.lower import lower
@@ -134,15 +135,15 @@ def check_structure(p: Plan, staged: Program) -> tuple[Expr, ...]:
             f"nest {p.nest.name!r} splits no axis, so that a core holds whole tensors",
             fix="split the axes inside the primitive",
         )
-    if p.nest.primitive != "gemm":
+    if not isinstance(p.nest.primitive, MatrixProduct):
         return ()
     spread = {p.roles[axis] for axis in p.spreads}
     needed = "" if p.rules.partial_blocks else "mnk"
     for letter in (letter for letter in needed if letter not in spread):
         raise ScheduleError(f"the whole mesh computes a matrix product, but no {letter} is spread")
-    call = next(s for s in walk(staged.body) if isinstance(s, Call) and s.primitive == "gemm")
+    call, product = next(calls_of(staged.body, MatrixProduct))
     views = [as_view(operand, staged) for operand in call.operands]
-    forms = product_forms(call, staged, runs=p.rules.in_place)
+    forms = product.matrices(call.operands, staged, runs=p.rules.in_place)
     contiguous = "n" if forms[0].order == "row" else "m"
     if p.vector != contiguous:
         chosen = f"vectorize({p.vector})" if p.vector else "no vectorize"

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.common.dtypes import DType
-from tilewright.common.errors import ScheduleError
+from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Expr, IntLike, Var, expr, free_vars
 from tilewright.ir.names import check_name
-from tilewright.ir.nodes import Attribute, TensorKind
-from tilewright.ir.primitives import PRIMITIVES
+from tilewright.ir.nodes import TensorKind
+from tilewright.ir.primitive import Attribute, Primitive
+from tilewright.ir.primitives import Repack, make_primitive
 from tilewright.ops.numerics import Numerics
 
 
@@ -124,31 +125,29 @@ class Nest:
     """
 
     name: str
-    primitive: str
+    primitive: Primitive
     axes: tuple[Axis, ...]
     roles: tuple[tuple[str, str], ...]
     output: Use
     inputs: tuple[Use, ...]
-    attributes: tuple[tuple[str, Attribute], ...] = ()
     epilogue: Epilogue | None = None
     turns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("nest", self.name)
-        primitive = PRIMITIVES.get(self.primitive)
-        if primitive is None:
-            known = ", ".join(PRIMITIVES)
-            raise self._refusal(f"unknown primitive {self.primitive!r}", f"primitives are {known}")
-        if len(self.uses) != len(primitive.axes):
-            takes = f"{self.primitive} takes {len(primitive.axes)} operands"
+        primitive = self.primitive
+        if isinstance(primitive, Repack):
+            raise self._refusal("repack changes the shape of a tile and computes nothing")
+        if len(self.uses) != len(primitive.arguments):
+            takes = f"{primitive.name} takes {len(primitive.arguments)} operands"
             raise self._refusal(f"{takes}, found {len(self.uses)}")
         for name, letter in self.roles:
             if name not in (a.name for a in self.axes):
                 raise self._refusal(f"{letter} is given to {name!r}, which is not among the axes")
         letters = {letter for _, letter in self.roles}
-        missing = [x for x in dict.fromkeys("".join(primitive.axes)) if x not in letters]
+        missing = [x for x in primitive.axes if x not in letters]
         if missing:
-            raise self._refusal(f"no axis feeds {', '.join(missing)} of {self.primitive}")
+            raise self._refusal(f"no axis feeds {', '.join(missing)} of {primitive.name}")
 
     def _refusal(self, why: str, fix: str = "") -> ScheduleError:
         return ScheduleError(f"nest {self.name!r}: {why}", fix=fix)
@@ -198,8 +197,13 @@ def nest(
     turns: tuple[str, ...] = (),
     **attributes: Attribute,
 ) -> Nest:
-    """Build a nest; `roles` maps each letter of the primitive to its axis, or to its axes."""
+    """Build a nest around the primitive of that name with these attributes; `roles` maps each
+    letter of the primitive to its axis, or to its axes.
+    """
     every = ((letter, a if isinstance(a, tuple) else (a,)) for letter, a in roles.items())
     letters = tuple((a.name, letter) for letter, axes in every for a in axes)
-    named = tuple(attributes.items())
-    return Nest(name, primitive, axes, letters, output, inputs, named, epilogue, turns)
+    try:
+        made = make_primitive(primitive, attributes)
+    except ProgramError as error:
+        raise ScheduleError(f"nest {name!r}: {error.message}", fix=error.fix) from error
+    return Nest(name, made, axes, letters, output, inputs, epilogue, turns)

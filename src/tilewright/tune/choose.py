@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.ops import Op
@@ -181,9 +183,10 @@ def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, in
     return found
 
 
-def _multiple(over: str, primitive: str, machine: Machine) -> int:
+def _multiple(over: str, primitive: Primitive, machine: Machine) -> int:
     """What an extent that is spread over the mesh is at least a multiple of."""
-    block = machine.section(GemmPrimitive).register_block_scalars if primitive == "gemm" else 1
+    is_product = isinstance(primitive, MatrixProduct)
+    block = machine.section(GemmPrimitive).register_block_scalars if is_product else 1
     match over:
         case "rows":
             return machine.mesh.rows * block

@@ -6,8 +6,10 @@ In: a call on views of buffers, or of tensors that are used in place. Out: the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeAlias
 
 from tilewright.codegen.c.expression import Scope, c_expression
 from tilewright.codegen.c.loop_nest import (
@@ -27,9 +29,20 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate, product
-from tilewright.common.fixed_point import rounding_called
-from tilewright.ir.nodes import Call, Program, View
-from tilewright.ir.winograd import KERNEL_POINTS, points_of
+from tilewright.ir.nodes import Program, View
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import (
+    Copy,
+    Fill,
+    Repack,
+    Requantise,
+    ScaleAdd,
+    WinogradFilter,
+    WinogradInput,
+    WinogradOutput,
+    WinogradTransform,
+)
+from tilewright.ir.winograd import KERNEL_POINTS
 
 
 @dataclass(frozen=True)
@@ -70,17 +83,20 @@ class CallContext:
         return f"{stem}_{self.element_type(view)}"
 
 
-def check_element_types(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def check_element_types(
+    primitive: Primitive, views: tuple[View, ...], context: CallContext
+) -> None:
     """Raise ProgramError unless all operands have one element type, or the call changes it."""
     types = {context.element_type(v) for v in views}
-    if len(types) > 1 and call.primitive != "requantise":
-        raise ProgramError(f"{call.primitive} mixes element types {', '.join(sorted(types))}")
+    if len(types) > 1 and not isinstance(primitive, Requantise):
+        raise ProgramError(f"{primitive.name} mixes element types {', '.join(sorted(types))}")
 
 
-def _number(call: Call, name: str, default: float) -> str:
-    value = float(call.attribute(name, default))
-    if value != value or value in (float("inf"), float("-inf")):
-        raise ProgramError(f"{call.primitive}: {name} is {value}", fix="give a finite number")
+def _finite(primitive: Primitive, name: str, value: float) -> str:
+    """An attribute as C."""
+    value = float(value)
+    if not isfinite(value):
+        raise ProgramError(f"{primitive.name}: {name} is {value}", fix="give a finite number")
     return repr(value)
 
 
@@ -96,72 +112,72 @@ def _write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: Ca
         context.writer.array(f"const long {name}_stride[TW_LOOPS]", strides)
 
 
-def _nest(views: tuple[View, ...], primitive: str) -> tuple[Loop, ...]:
+def _nest(views: tuple[View, ...], primitive: Primitive) -> tuple[Loop, ...]:
     axes = [view_axes(v) for v in views]
     loops: list[Loop] = []
     for letter in _letters(views[0]):
-        loops += match_axes(letter, tuple(a.get(letter, []) for a in axes), primitive)
+        loops += match_axes(letter, tuple(a.get(letter, []) for a in axes), primitive.name)
     for i, mine in enumerate(axes[1:], 1):
         extra = [a for a in mine if mine[a] and a not in axes[0]]
         if extra:
             raise ProgramError(
-                f"{primitive}: operand {i} has axis {extra[0]!r}, the result has not"
+                f"{primitive.name}: operand {i} has axis {extra[0]!r}, the result has not"
             )
-    return padded(merge_loops(loops), len(views), primitive)
+    return padded(merge_loops(loops), len(views), primitive.name)
 
 
-def _fill(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def _fill(fill: Fill, views: tuple[View, ...], context: CallContext) -> None:
     (y,) = views
     with context.writer.block():
-        _write_loops(_nest(views, "fill"), ("y",), context)
+        _write_loops(_nest(views, fill), ("y",), context)
         arguments = [context.pointer(y, view_offset(y)), "count", "y_stride"]
-        arguments.append(_number(call, "value", 0.0))
+        arguments.append(_finite(fill, "value", fill.value))
         context.writer.call(context.function("tw_fill", y), arguments)
 
 
-def _copy(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def _copy(copy: Copy, views: tuple[View, ...], context: CallContext) -> None:
     y, x = views
     axes = view_axes(y), view_axes(x)
     for letter in axes[0]:
         if bool(axes[0][letter]) != bool(axes[1].get(letter)):
             raise ProgramError(f"the operands of copy disagree about axis {letter!r}")
     with context.writer.block():
-        _write_loops(_nest(views, "copy"), ("y", "x"), context)
+        _write_loops(_nest(views, copy), ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in (y, x)]
         arguments = [*pointers, "count", "y_stride", "x_stride"]
         context.writer.call(context.function("tw_copy", y), arguments)
 
 
-def requantisation(call: Call, program: Program) -> Requantisation:
-    """The function that a call of `requantise` is."""
-    result, sums = (dtype(program.element_type(operand)) for operand in call.operands)
-    rounding = rounding_called(str(call.attribute("rounding", "even")))
-    return Requantisation(sums, result, rounding, bool(call.attribute("saturate", 1)))
+def requantisation(round_off: Requantise, kinds: Sequence[str]) -> Requantisation:
+    """The function of a call whose result and sums are of these `kinds`."""
+    result, sums = map(dtype, kinds)
+    return Requantisation(sums, result, round_off.rounding, bool(round_off.saturate))
 
 
-def _requantise(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def emit_requantise(round_off: Requantise, views: tuple[View, ...], context: CallContext) -> None:
+    """The call of the function that `requantisation` gives."""
     with context.writer.block():
-        _write_loops(_nest(views, "requantise"), ("y", "x"), context)
+        _write_loops(_nest(views, round_off), ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in views]
-        shift = str(int(call.attribute("shift", 0)))
-        arguments = [*pointers, "count", "y_stride", "x_stride", shift]
-        context.writer.call(requantisation(call, context.program).name, arguments)
+        arguments = [*pointers, "count", "y_stride", "x_stride", str(round_off.shift)]
+        function = requantisation(round_off, [context.element_type(v) for v in views])
+        context.writer.call(function.name, arguments)
 
 
-def _scale_add(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def _scale_add(combine: ScaleAdd, views: tuple[View, ...], context: CallContext) -> None:
     y = views[0]
-    alpha = _number(call, "alpha", 1.0)
+    alpha = _finite(combine, "alpha", combine.alpha)
     for x in views[1:] or (y,):
-        beta = _number(call, "beta", 1.0) if len(views) > 1 else "0.0"
+        beta = _finite(combine, "beta", combine.beta) if len(views) > 1 else "0.0"
         with context.writer.block():
-            _write_loops(_nest((y, x), "scale_add"), ("y", "x"), context)
+            _write_loops(_nest((y, x), combine), ("y", "x"), context)
             pointers = [context.pointer(v, view_offset(v)) for v in (y, x)]
             arguments = [*pointers, "count", "y_stride", "x_stride", alpha, beta]
             context.writer.call(context.function("tw_scale_add", y), arguments)
         alpha = "1.0"
 
 
-def _repack(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
     target, source = views
     if len(target.shape) != len(source.shape) or target.buffer != source.buffer:
         raise ProgramError(
@@ -176,34 +192,42 @@ def _repack(call: Call, views: tuple[View, ...], context: CallContext) -> None:
         context.writer.call(context.function("tw_repack", target), arguments)
 
 
-def _winograd(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: CallContext) -> None:
     """The transforms of one tile of points, repeated over tiles and all further axes."""
     y, x = views
-    transforms = points_of(dict(call.attributes))
-    tile = int(call.attribute("output_tile", 0))
+    name, which, tile = transform.name, transform.finite_points, transform.output_tile
     points = tile + KERNEL_POINTS - 1
     axes = [view_axes(y), view_axes(x)]
-    spatial, flat = (1, 0) if call.primitive != "winograd_output" else (0, 1)
-    sides = {"winograd_input": points, "winograd_filter": KERNEL_POINTS, "winograd_output": tile}
-    grid = _grid(axes[spatial], views[spatial], sides[call.primitive], call.primitive)
-    plane = _plane(axes[flat].pop("x", []), points, call.primitive)
+    spatial, flat = (0, 1) if isinstance(transform, WinogradOutput) else (1, 0)
+    grid = _grid(axes[spatial], views[spatial], _side(transform, points), name)
+    plane = _plane(axes[flat].pop("x", []), points, name)
     tiles = axes[flat].pop("t", [])
     steps = [Axis(product(a.extent for a in tiles), grid[1] * tile)] if tiles else []
     pair = (tiles, steps) if flat == 0 else (steps, tiles)
-    loops = match_axes("t", pair, call.primitive)
+    loops = match_axes("t", pair, name)
     for letter in dict.fromkeys((*axes[0], *axes[1])):
-        loops += match_axes(
-            letter, (axes[0].get(letter, []), axes[1].get(letter, [])), call.primitive
-        )
-    nest = padded(merge_loops(loops), 2, call.primitive)
+        mine = axes[0].get(letter, []), axes[1].get(letter, [])
+        loops += match_axes(letter, mine, name)
+    nest = padded(merge_loops(loops), 2, name)
     y_point, x_point = (plane, grid) if flat == 0 else (grid, plane)
     with context.writer.block():
         _write_loops(nest, ("y", "x"), context)
         arguments = [context.pointer(v, view_offset(v)) for v in (y, x)]
         arguments += ["count", "y_stride", "x_stride"]
         arguments += [context.c(e) for e in (*y_point, *x_point)]
-        stem = f"tw_{call.primitive}_{transform_name(transforms)}"
+        stem = f"tw_{name}_{transform_name(which)}"
         context.writer.call(context.function(stem, y), arguments)
+
+
+def _side(transform: WinogradTransform, points: int) -> int:
+    """Rows of one tile in space."""
+    match transform:
+        case WinogradInput():
+            return points
+        case WinogradOutput():
+            return transform.output_tile
+        case _:
+            return KERNEL_POINTS
 
 
 def _grid(axes: Axes, view: View, side: int, primitive: str) -> tuple[Expr, Expr]:
@@ -227,16 +251,31 @@ def _plane(axes: list[Axis], points: int, primitive: str) -> tuple[Expr, Expr]:
             raise ProgramError(f"{primitive}: axis 'x' must have {points} x {points} points")
 
 
-Emitter = Callable[[Call, tuple[View, ...], CallContext], None]
+Emitter: TypeAlias = Callable[[Any, tuple[View, ...], CallContext], None]
+"""Writes the call of one kind of primitive; raises ProgramError for operands it does not take."""
+Emitters: TypeAlias = Mapping[type[Primitive], Emitter]
 
-ELEMENTWISE: Mapping[str, Emitter] = {
-    "fill": _fill,
-    "copy": _copy,
-    "requantise": _requantise,
-    "scale_add": _scale_add,
-    "repack": _repack,
-    "winograd_input": _winograd,
-    "winograd_filter": _winograd,
-    "winograd_output": _winograd,
+ELEMENTWISE: Emitters = {
+    Fill: _fill,
+    Copy: _copy,
+    ScaleAdd: _scale_add,
+    Repack: _repack,
+    WinogradInput: _winograd,
+    WinogradFilter: _winograd,
+    WinogradOutput: _winograd,
 }
-"""How the call of each primitive is written; raises ProgramError for operands it does not take."""
+
+
+def emitter_of(
+    primitive: Primitive, emitters: Emitters, target: str, beside: tuple[type[Primitive], ...] = ()
+) -> Emitter:
+    """The emitter of a primitive; ProgramError lists those that the target has, with those that it
+    writes in another way `beside`.
+    """
+    found = emitters.get(type(primitive))
+    if found is None:
+        known = ", ".join(sorted(kind.name for kind in (*beside, *emitters)))
+        raise ProgramError(
+            f"target {target} has no primitive {primitive.name!r}", fix=f"it has {known}"
+        )
+    return found

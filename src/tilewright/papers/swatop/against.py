@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.common.errors import CapacityError
-from tilewright.cost.primitives import CALL_COSTS, CallCost
+from tilewright.cost.calls import Costs
+from tilewright.cost.prices import call_costs
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.papers.lab import Lab
@@ -99,14 +101,14 @@ def _manual(ops: Sequence[Conv2d | Gemm], algorithm: str, machine: Machine) -> l
     if len(convolutions) < len(ops):
         return [_library(op, machine) for op in ops]
     if algorithm == IMPLICIT:
-        costs = {**CALL_COSTS, "gemm": swdnn_gemm_cost}
+        costs: Costs = {**call_costs(machine), MatrixProduct: swdnn_gemm_cost}
         return [_plan(op, machine, costs) for op in convolutions]
     return with_library_calls(convolutions, algorithm, machine)
 
 
 def plans_with_our_product(tasks: Sequence[Task]) -> list[Outcome]:
     """swDNN's plans of convolutions with our matrix primitive in the place of its own."""
-    return [_plan(t.op, t.on.load(), CALL_COSTS) for t in tasks if isinstance(t.op, Conv2d)]
+    return [_plan(t.op, t.on.load()) for t in tasks if isinstance(t.op, Conv2d)]
 
 
 def _library(op: Op, machine: Machine) -> Outcome:
@@ -118,7 +120,7 @@ def _library(op: Op, machine: Machine) -> Outcome:
     return outcome_of(op, part, simulate(candidate.program(machine), machine), machine)
 
 
-def _plan(op: Conv2d, machine: Machine, costs: Mapping[str, CallCost]) -> Outcome:
+def _plan(op: Conv2d, machine: Machine, costs: Costs | None = None) -> Outcome:
     candidate = best_plan(op, machine)
     part = next((p for p in split(op, machine.groups.count) if p.kind == "rows"), None)
     if candidate is None or part is None:

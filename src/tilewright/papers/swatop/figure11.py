@@ -19,8 +19,11 @@ from matplotlib.figure import Figure
 from msgspec import Struct
 
 from tilewright.common.expr import Value
-from tilewright.cost.primitives import CALL_COSTS, Attributes, Dims
+from tilewright.cost.calls import CallCost, PricedCall
+from tilewright.cost.prices import call_costs
 from tilewright.ir.nodes import Program
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct, Repack
 from tilewright.machine import Machine
 from tilewright.ops import Gemm
 from tilewright.papers.figures import bars, level_line
@@ -75,7 +78,7 @@ def boundary_costs(case: Case) -> Costs:
 def _lightweight(op: Gemm, machine: Machine) -> Cost:
     program = _best(op, "gemm", machine).program(machine)
     run = simulate(program, machine)
-    unpacked = simulate(program, machine, costs={**CALL_COSTS, "repack": _free})
+    unpacked = simulate(program, machine, costs={**call_costs(machine), Repack: _free})
     ideal = _ideal_cycles(program, _useful_share(run, op, machine), machine)
     return _cost(run.cycles, unpacked.cycles, ideal)
 
@@ -112,14 +115,20 @@ def _useful_share(run: KernelRun, op: Gemm, machine: Machine) -> float:
 def _ideal_cycles(program: Program, share: float, machine: Machine) -> int:
     """The program's time without re-packing and without work on zeros."""
 
-    def shortened(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
-        return CALL_COSTS["gemm"](machine, dims, attributes) * share
+    own = call_costs(machine)
 
-    costs = {**CALL_COSTS, "repack": _free, "gemm": shortened}
+    def shortened(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+        return own[MatrixProduct](machine, call) * share
+
+    costs: dict[type[Primitive], CallCost] = {
+        **own,
+        Repack: _free,
+        MatrixProduct: shortened,
+    }
     return simulate(program, machine, costs=costs).cycles
 
 
-def _free(_: Machine, __: Dims, ___: Attributes) -> float:
+def _free(_: Machine, __: PricedCall[Primitive]) -> float:
     """A call that takes no time."""
     return 0.0
 

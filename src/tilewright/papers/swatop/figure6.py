@@ -13,6 +13,7 @@ from math import prod
 from msgspec import structs
 
 from tilewright.common.expr import evaluate
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d
 from tilewright.papers.lab import Lab
@@ -99,4 +100,5 @@ def _least(nest: Nest, values: Mapping[str, int], machine: Machine) -> float:
         seconds += _DOUBLE_BYTES * elements / engine.peak_bytes_per_second
     flops = 2 * prod(int(evaluate(a.extent, values)) for a in nest.axes)
     peak = machine.cores * machine.core.flops_per_cycle
-    return max(seconds * machine.clock_hz, flops / peak if nest.primitive == "gemm" else 0.0)
+    least = flops / peak if isinstance(nest.primitive, MatrixProduct) else 0.0
+    return max(seconds * machine.clock_hz, least)

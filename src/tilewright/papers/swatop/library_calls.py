@@ -14,6 +14,7 @@ from functools import cache
 from math import prod
 
 from tilewright.common.expr import evaluate, free_vars
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm, gemm
 from tilewright.papers.swatop.schedules import Outcome, outcome_of
@@ -82,7 +83,7 @@ def _versions(op: Conv2d, algorithm: str, machine: Machine) -> Iterator[_Version
         if main_memory_bytes(part.piece, seed) > machine.main.capacity_bytes:
             continue
         shared = shared_operands(part, seed)
-        (product,) = (s.nest for s in seed.spaces if s.nest.primitive == "gemm")
+        (product,) = (s.nest for s in seed.spaces if isinstance(s.nest.primitive, MatrixProduct))
         for joint in seed.layout_combinations():
             orders = {layout.tensor: layout.dims for layout in joint}
             calls = library_calls(product, orders, parameters(part.piece), shared)
@@ -92,7 +93,7 @@ def _versions(op: Conv2d, algorithm: str, machine: Machine) -> Iterator[_Version
 @cache
 def _without_products(seed: Seed, joint: tuple[Layout, ...]) -> Seed:
     """The transforms in one layout; one value each, for what is ranked together has the same."""
-    spaces = tuple(s for s in seed.spaces if s.nest.primitive != "gemm")
+    spaces = tuple(s for s in seed.spaces if not isinstance(s.nest.primitive, MatrixProduct))
     return replace(seed, spaces=spaces, layouts=((joint,),))
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tilewright.common.errors import CapacityError, ScheduleError
-from tilewright.cost.primitives import CALL_COSTS, CallCost
+from tilewright.cost.calls import Costs
 from tilewright.cost.roofline import MEMORY, Level, Roofline, roofline
 from tilewright.cost.timing import TransferShape, stream_bytes_per_second
 from tilewright.machine import Machine
@@ -176,10 +176,10 @@ def modelled(candidate: Candidate, machine: Machine) -> float:
     return roof.useful_fraction * _gets(roof).squared_flops
 
 
-def outcome(
-    candidate: Candidate, machine: Machine, *, costs: Mapping[str, CallCost] = CALL_COSTS
-) -> Outcome:
-    """The roofline and the simulated run of the candidate's program; `costs` are of the run."""
+def outcome(candidate: Candidate, machine: Machine, *, costs: Costs | None = None) -> Outcome:
+    """The roofline and the simulated run of the candidate's program; `costs` take the place of
+    the family's in the run.
+    """
     program = candidate.program(machine)
     run = simulate(program, machine, costs=costs)
     roof = roofline(program, machine, run.useful_flops)

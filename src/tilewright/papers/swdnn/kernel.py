@@ -18,7 +18,8 @@ import msgspec
 from tilewright.asm import assemble, link
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
-from tilewright.cost.primitives import Attributes, Dims
+from tilewright.cost.calls import PricedCall
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
@@ -238,13 +239,12 @@ def _cycles(pixels: int, channels: int, depth: int, table: InstructionTable) -> 
     return simulate_mesh(image.program, Mesh(MESH, MESH), entries=ENTRY, registers=registers).cycles
 
 
-def swdnn_gemm_cost(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
-    """A cost of `gemm` calls for the kernel-level simulator: the kernel's cycles, and the machine's
-    `switch_cycles` for each block and step. Pixels are the vectorised dimension.
+def swdnn_gemm_cost(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """A cost of matrix products for the kernel-level simulator: the kernel's cycles, and the
+    machine's `switch_cycles` for each block and step. Pixels are the vectorised dimension.
     """
-    vector = str(attributes.get("vector", "m"))
-    scalar = "n" if vector == "m" else "m"
-    pixels, channels, depth = (int(dims[letter]) for letter in (vector, scalar, "k"))
+    letters = call.primitive.along, call.primitive.across, "k"
+    pixels, channels, depth = (int(call.dims[letter]) for letter in letters)
     blocks = pixels // PIXELS * (channels // CHANNELS)
     table = machine.core.instruction_table
     if table is None:

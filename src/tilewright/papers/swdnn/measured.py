@@ -12,7 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from msgspec import Struct
 
-from tilewright.cost.primitives import CALL_COSTS
+from tilewright.cost.calls import Costs
+from tilewright.cost.prices import call_costs
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.figures import scatter
 from tilewright.papers.lab import Lab
@@ -130,7 +132,7 @@ def simulate_row(case: MeasuredRow, machine: Machine) -> Simulated:
 
 def simulate_part(part: BatchAware, machine: Machine) -> Simulated:
     """One group's part of a layer."""
-    costs = {**CALL_COSTS, "gemm": swdnn_gemm_cost}
+    costs: Costs = {**call_costs(machine), MatrixProduct: swdnn_gemm_cost}
     found = simulate(batch_aware_program(part), machine, costs=costs)
     return Simulated(found.cycles + SPAWN_CYCLES, part.groups * part.flops, found.by_kind())
 

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from msgspec import Struct
 
-from tilewright.cost.primitives import CALL_COSTS
+from tilewright.cost.calls import Costs
+from tilewright.cost.prices import call_costs
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import load_machine
 from tilewright.papers.figures import bars
 from tilewright.papers.lab import Lab
@@ -91,8 +93,8 @@ def priced(case: Case) -> Outcome | None:
     found = fixed_plan(op, line.plan, machine, promoted=case.promoted, tiles=tiles)
     if found is None:
         return None
-    public = {**CALL_COSTS, "gemm": swdnn_gemm_cost}
-    return outcome(found, machine, costs=public if case.machine == _MEASURED else CALL_COSTS)
+    public: Costs = {**call_costs(machine), MatrixProduct: swdnn_gemm_cost}
+    return outcome(found, machine, costs=public if case.machine == _MEASURED else None)
 
 
 def run(lab: Lab) -> Result:

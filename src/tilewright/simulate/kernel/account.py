@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.nodes import Direction
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.simulate.kernel.program import Plan
 
 STATEMENTS, FLOPS, BARRIER, FIXED = 0, 1, 2, 3
@@ -63,17 +65,17 @@ class Ledger:
     statement."""
 
     def __init__(self, plan: Plan) -> None:
-        self._primitives: dict[str, int] = {}
+        self._primitives: dict[type[Primitive], int] = {}
         self._tensors: dict[tuple[str, Direction], int] = {}
         self.columns = FIXED
-        self.work_columns = [self._primitive(w.call.primitive) for w in plan.works]
+        self.work_columns = [self._primitive(type(w.call.primitive)) for w in plan.works]
         self.move_columns = [self._tensor(m.stmt.tensor, m.stmt.direction) for m in plan.moves]
 
-    def _primitive(self, name: str) -> int:
-        if name not in self._primitives:
-            self._primitives[name] = self.columns
+    def _primitive(self, kind: type[Primitive]) -> int:
+        if kind not in self._primitives:
+            self._primitives[kind] = self.columns
             self.columns += OVERHEAD + 1
-        return self._primitives[name]
+        return self._primitives[kind]
 
     def _tensor(self, name: str, direction: Direction) -> int:
         if (name, direction) not in self._tensors:
@@ -84,11 +86,11 @@ class Ledger:
     def causes(self, counts: Sequence[int]) -> tuple[Cause, ...]:
         """Every cause with cycles, the largest first."""
         found = [Cause("barrier", "", counts[BARRIER])]
-        for name, column in self._primitives.items():
+        for kind, column in self._primitives.items():
             useful, padding, rest = counts[column : column + OVERHEAD + 1]
-            overhead = "compute overhead" if name == "gemm" else "primitive"
-            kinds = (("compute useful", useful), ("compute padding", padding), (overhead, rest))
-            found += [Cause(kind, name, cycles) for kind, cycles in kinds]
+            overhead = "compute overhead" if kind is MatrixProduct else "primitive"
+            causes = (("compute useful", useful), ("compute padding", padding), (overhead, rest))
+            found += [Cause(cause, kind.name, cycles) for cause, cycles in causes]
         for row in self.traffic(counts):
             subject = f"{row.tensor} {row.direction}"
             found.append(Cause("dma issue", subject, row.issue_cycles))

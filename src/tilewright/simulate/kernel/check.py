@@ -59,10 +59,11 @@ def check_work(
         if slot not in pending:
             continue
         direction = plan.moves[pending[slot].move].stmt.direction
+        name, where = work.call.primitive.name, _where(work.text, env)
         if i == 0:
-            _refuse(plan, slot, pending, f"{work.call.primitive} writes", _where(work.text, env))
+            _refuse(plan, slot, pending, f"{name} writes", where)
         if direction == "get":
-            _refuse(plan, slot, pending, f"{work.call.primitive} reads", _where(work.text, env))
+            _refuse(plan, slot, pending, f"{name} reads", where)
 
 
 def check_end(plan: Plan, pending: Mapping[Slot, Pending]) -> None:

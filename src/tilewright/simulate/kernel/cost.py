@@ -8,7 +8,7 @@ product on a tile that reaches beyond its tensor spends cycles on padding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -17,11 +17,9 @@ import numpy.typing as npt
 
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
-from tilewright.cost.primitives import CallCost
+from tilewright.cost.calls import Costs, call_cycles
 from tilewright.cost.timing import (
-    call_cycles,
     issue_cycles,
-    matrix_flops,
     moved_bytes,
     transfer_cycles,
 )
@@ -58,7 +56,7 @@ class WorkCost:
 class KernelCosts:
     """The costs of a plan's statements on a machine, each computed once."""
 
-    def __init__(self, machine: Machine, call_costs: Mapping[str, CallCost]) -> None:
+    def __init__(self, machine: Machine, call_costs: Costs) -> None:
         self._machine = machine
         self._call_costs = call_costs
         self._moves: dict[tuple[int, Values], MoveCost] = {}
@@ -128,11 +126,8 @@ class KernelCosts:
     def _call_cycles(self, work: Work, values: Values) -> int:
         key = (work.number, values)
         if key not in self._calls:
-            call, dims = work.call, self._dims(work, values)
-            cycles = call_cycles(
-                self._machine, call.primitive, dims, dict(call.attributes), self._call_costs
-            )
-            self._calls[key] = ceil(cycles)
+            call = replace(work.priced, dims=self._dims(work, values))
+            self._calls[key] = ceil(call_cycles(self._machine, call, self._call_costs))
         return self._calls[key]
 
     def _dims(self, work: Work, values: Values) -> dict[str, int]:
@@ -144,7 +139,8 @@ class KernelCosts:
         cycles = self._call_cycles(work, values)
         dims = self._dims(work, values)
         peak = machine.cores * machine.core.flops_per_cycle
-        flops = machine.cores * int(matrix_flops(work.call.primitive, dims, machine))
+        each = work.call.primitive.flops(dims, machine.mesh.columns)
+        flops = machine.cores * int(each)
         m, n, k = self._useful_extents(work, values, contents)
         useful_flops = min(2 * m * n * k, flops)
         useful = min(useful_flops // peak, cycles)

@@ -224,9 +224,9 @@ class Executor:
         result = self._costs.content(work.result, env) if work.result else WHOLE
         factors = (self.state.contents.get(slot, WHOLE) for slot in slots[1:])
         cost = self._costs.work(work, values, (result, *factors))
-        if work.call.primitive in _OVERWRITES or slots[0] not in self.state.contents:
+        if work.call.primitive.replaces or slots[0] not in self.state.contents:
             self._hold(slots[0], WHOLE)
-        self._timeline.busy(work.call.primitive, work.text, self.state.now, cost.cycles)
+        self._timeline.busy(work.call.primitive.name, work.text, self.state.now, cost.cycles)
         self.state.now += cost.cycles
         column = self.ledger.work_columns[work.number]
         self.counts[FLOPS] += cost.useful_flops
@@ -241,10 +241,6 @@ class Executor:
         self._timeline.busy("barrier", "barrier()", self.state.now, self._barrier_cycles)
         self.state.now += self._barrier_cycles
         self.counts[BARRIER] += self._barrier_cycles
-
-
-_OVERWRITES = ("copy", "winograd_input", "winograd_filter", "winograd_output")
-"""Primitives whose result owes nothing to what a get had delivered."""
 
 
 def _values(expressions: tuple[Expr, ...], env: Env) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.cost.primitives import CALL_COSTS, CallCost
+from tilewright.cost.calls import Costs
+from tilewright.cost.prices import call_costs
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
@@ -86,13 +87,14 @@ def simulate(
     *,
     trace_limit: int = 0,
     skip: bool = True,
-    costs: Mapping[str, CallCost] = CALL_COSTS,
+    costs: Costs | None = None,
     barrier_cycles: int = 0,
 ) -> KernelRun:
     """Run `program` on one core group of `machine`; with `inputs` also compute its output tensors.
 
     `trace_limit` is how many events are recorded in detail (0: no trace); `skip=False` executes
-    every iteration; `costs` replaces the cycles of primitives; a barrier takes `barrier_cycles`.
+    every iteration; `costs` replaces the cycles that the machine's family gives to
+    primitives; a barrier takes `barrier_cycles`.
     Raises SimulationError where a slot is misused, with buffer, slot and statement, CapacityError
     where the buffers do not fit the scratchpad, ProgramError where the numbers cannot be computed.
     """
@@ -101,7 +103,7 @@ def simulate(
     executor = Executor(
         plan,
         machine,
-        KernelCosts(machine, costs),
+        KernelCosts(machine, call_costs(machine) if costs is None else costs),
         timeline,
         skip=skip,
         barrier_cycles=barrier_cycles,

@@ -11,6 +11,7 @@ from typing import assert_never
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, SimulationError
 from tilewright.common.expr import Const, Expr, evaluate, free_vars, product, substitute
+from tilewright.cost.calls import priced_call
 from tilewright.cost.steps import (
     BranchStep,
     CallStep,
@@ -31,6 +32,8 @@ from tilewright.ir.nodes import (
     View,
     Wait,
 )
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.printer import print_head
 from tilewright.ir.visit import map_stmt, walk
 from tilewright.machine import Machine
@@ -166,7 +169,9 @@ class _Builder:
 
     def _result(self, call: Call) -> Region | None:
         """What the put of the result keeps, if there is one put and it stands around the call."""
-        if call.primitive != "gemm" or not isinstance(call.operands[0], View):
+        if not isinstance(call.primitive, MatrixProduct):
+            return None
+        if not isinstance(call.operands[0], View):
             return None
         buffer = call.operands[0].buffer
         kept = {
@@ -189,7 +194,7 @@ class _Builder:
         for operand in local.operands:
             if isinstance(operand, Tile):
                 raise SimulationError(
-                    f"{stmt.primitive} works on {operand.tensor!r} in main memory",
+                    f"{stmt.primitive.name} works on {operand.tensor!r} in main memory",
                     where=print_head(stmt),
                     fix="infer the transfers of the program first",
                 )
@@ -205,6 +210,7 @@ class _Builder:
         work = Work(
             number,
             local,
+            priced_call(local, {}, self._program),
             buffers,
             tuple(dims),
             places,
@@ -216,9 +222,9 @@ class _Builder:
         return work
 
 
-def _places(primitive: str, views: list[View]) -> tuple[Place, ...]:
+def _places(primitive: Primitive, views: list[View]) -> tuple[Place, ...]:
     """The places that decide which part of a matrix product is padding."""
-    if primitive != "gemm":
+    if not isinstance(primitive, MatrixProduct):
         return ()
     return tuple(
         Place(operand, len(views[operand].shape), dim, role, r.start, r.extent, r.step)

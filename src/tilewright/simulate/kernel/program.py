@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright.common.expr import Expr
+from tilewright.cost.calls import PricedCall
 from tilewright.cost.steps import TransferStep
 from tilewright.ir.nodes import Barrier, Call, Transfer
+from tilewright.ir.primitive import Primitive
 from tilewright.simulate.kernel.signature import Timed
 
 
@@ -90,11 +92,13 @@ class Work:
     """A primitive call.
 
     `numbers` are, one after the other: the slots of the operands, the elements of their tiles, the
-    `dims` that its cost depends on, and start, extent and step of each of `places`.
+    `dims` that its cost depends on, and start, extent and step of each of `places`. `priced` lacks
+    the extents.
     """
 
     number: int
     call: Call
+    priced: PricedCall[Primitive]
     buffers: tuple[str, ...]
     dims: tuple[str, ...]
     places: tuple[Place, ...]

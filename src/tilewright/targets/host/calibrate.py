@@ -2,7 +2,7 @@
 
 In: the processor as detected and a protocol. Out: `Measurements`. Cycles are those of the clock
 that ran meanwhile: a chain of dependent additions is timed in the same interleaved run.
-The matrix kernel is fitted in the form of `cost.primitives`, with one core as the mesh. What a core
+The matrix kernel is fitted in the form of `cost.calls`, with one core as the mesh. What a core
 has for itself is given by medians, what it shares with others (memory) by the best sample.
 """
 
@@ -245,7 +245,7 @@ def _kernel_timing(host: HostDescription, kind: DType, run: _Run) -> KernelTimin
 
 
 def _terms(kernel: Microkernel, grid: Sequence[Extents]) -> np.ndarray[tuple[int, int]]:
-    """1, rows of blocks, blocks, and blocks times k, as `cost.primitives` multiplies them."""
+    """1, rows of blocks, blocks, and blocks times k, as `cost.calls` multiplies them."""
     rows = np.array([e.n // kernel.width for e in grid])
     blocks = rows * np.array([e.m // kernel.scalars for e in grid])
     depths = np.array([e.k for e in grid])

@@ -16,7 +16,10 @@ from tilewright.codegen.artifact import BufferInfo, TensorInfo
 from tilewright.codegen.c.elementwise_calls import (
     ELEMENTWISE,
     CallContext,
+    Emitters,
     check_element_types,
+    emit_requantise,
+    emitter_of,
     requantisation,
 )
 from tilewright.codegen.c.elementwise_text import integer_arithmetic, static_primitives
@@ -24,15 +27,14 @@ from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
 from tilewright.codegen.c.names import Naming
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType, dtype
-from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
+from tilewright.ir.primitives import MatrixProduct, Requantise, WinogradTransform
 from tilewright.ir.regions import strides_of
 from tilewright.ir.threads import meets_inside
 from tilewright.ir.visit import walk
-from tilewright.ir.winograd import points_of
 from tilewright.passes.split_ahead import Ahead
 from tilewright.targets.host.emit_copy import (
     Packing,
@@ -72,6 +74,10 @@ from tilewright.targets.host.transform_text import Transform, emit_transform
 
 _FENCE = "_mm_sfence();"
 """After it others see what was stored past the caches."""
+
+
+_EMITTERS: Emitters = {**ELEMENTWISE, Requantise: emit_requantise}
+"""Of what is no chain of products."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +191,16 @@ def _functions(text: KernelText) -> Iterator[str]:
         yield thread_functions()
     called = [s for s in _every_statement(text) if isinstance(s, Call)]
     anyhow = [s for s in called if text.transform_of(s) is None]
-    if {s.primitive for s in anyhow} & ELEMENTWISE.keys():
+    if {type(s.primitive) for s in anyhow} & _EMITTERS.keys():
         types = [t.dtype for t in text.program.tensors] + [b.dtype for b in text.program.buffers]
         kinds = tuple(map(dtype, dict.fromkeys(types)))
         yield static_primitives(kinds, winograd=_transforms_anyhow(anyhow))
-    made = (s for s in called if s.primitive == "requantise")
-    yield from dict.fromkeys(requantisation(s, text.program).text() for s in made)
+    made = (
+        requantisation(s.primitive, [text.program.element_type(o) for o in s.operands])
+        for s in called
+        if isinstance(s.primitive, Requantise)
+    )
+    yield from dict.fromkeys(one.text() for one in made)
     kernels, transforms = text.microkernels(), text.transforms()
     if kernels or transforms:
         used = (*(kernel.dtype for kernel in kernels), *(one.dtype for one in transforms))
@@ -229,7 +239,8 @@ def _every_statement(text: KernelText) -> Iterator[Stmt]:
 
 def _transforms_anyhow(calls: Iterable[Call]) -> tuple[str, ...]:
     """The points of transforms for operands that lie anyhow."""
-    found = (points_of(dict(c.attributes)) for c in calls if c.primitive.startswith("winograd"))
+    primitives = (call.primitive for call in calls)
+    found = (p.finite_points for p in primitives if isinstance(p, WinogradTransform))
     return tuple(dict.fromkeys(found))
 
 
@@ -382,10 +393,6 @@ def _call(call: Call, text: KernelText, context: CallContext) -> None:
         emit_transform_call(call, transform, context, text.finish)
         return
     views = tuple(as_view(operand, text.program) for operand in call.operands)
-    check_element_types(call, views, context)
-    if call.primitive not in ELEMENTWISE:
-        known = ", ".join(sorted(("gemm", *ELEMENTWISE)))
-        raise ProgramError(
-            f"target host has no primitive {call.primitive!r}", fix=f"it has {known}"
-        )
-    ELEMENTWISE[call.primitive](call, views, context)
+    check_element_types(call.primitive, views, context)
+    emit = emitter_of(call.primitive, _EMITTERS, "host", beside=(MatrixProduct,))
+    emit(call.primitive, views, context)

@@ -16,12 +16,11 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr, product
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Program, Tile, View
-from tilewright.ir.winograd import points_of
+from tilewright.ir.primitives import WinogradInput, WinogradOutput
 from tilewright.targets.host.finish import NO_BORDER, PLAIN, Finish, arguments_of
 from tilewright.targets.host.instruction_sets import InstructionSet
 from tilewright.targets.host.transform_text import Direction, Transform
 
-_DIRECTIONS: dict[str, Direction] = {"winograd_input": "input", "winograd_output": "output"}
 _PIXELS, _POINTS = "rcqp", "xtqp"
 
 
@@ -35,9 +34,14 @@ def transform_of(
     """The function that a call takes, None where there is none for its operands; results in tensors
     that are `far` are stored past the caches.
     """
-    direction = _DIRECTIONS.get(call.primitive)
-    if direction is None:
-        return None
+    direction: Direction
+    match call.primitive:
+        case WinogradInput():
+            direction = "input"
+        case WinogradOutput():
+            direction = "output"
+        case _:
+            return None
     tiles = [o for o in call.operands if isinstance(o, Tile)]
     if len(tiles) < len(call.operands) or not all(_runs_along_channels(t) for t in tiles):
         return None
@@ -45,7 +49,7 @@ def transform_of(
     if not (set(pixels.roles) <= {*_PIXELS, "."} and set(points.roles) <= {*_POINTS, "."}):
         return None
     kind = dtype(program.tensor(tiles[0].tensor).dtype)
-    which = points_of(dict(call.attributes))
+    which = call.primitive.finite_points
     name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
     steps = finish.steps if direction == "output" else ()
     streams = direction == "output" and isa.streams and pixels.tensor in far

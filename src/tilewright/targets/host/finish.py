@@ -16,7 +16,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, Var, all_of, binary, free_vars, product
 from tilewright.ir.chains import Chain, memory_of, with_chains
-from tilewright.ir.matrix import Matrix, Runs, as_view, product_forms
+from tilewright.ir.matrix import Matrix, Runs, as_view
 from tilewright.ir.nodes import (
     Call,
     For,
@@ -29,11 +29,12 @@ from tilewright.ir.nodes import (
     Tile,
     Transfer,
 )
-from tilewright.ir.visit import rewrite, walk
+from tilewright.ir.primitives import Fill, MatrixProduct, WinogradOutput
+from tilewright.ir.visit import calls_of, rewrite, walk
 from tilewright.targets.host.epilogue import Bias, Residual, Step, parameter
 from tilewright.targets.host.microkernel import SET_BYTES
 
-FINISHED = ("gemm", "winograd_output")
+FINISHED = (MatrixProduct, WinogradOutput)
 """Primitives that write finished sums."""
 
 
@@ -77,11 +78,11 @@ def with_finish(program: Program, finish: Finish) -> Program:
         )
     program = _bordered(program, finish.border)
     y = result_of(program)
-    taken = {"bias": (y.dims[-1:], (_channels(y),)), "residual": (y.dims, y.shape)}
+    taken = {Bias: (y.dims[-1:], (_channels(y),)), Residual: (y.dims, y.shape)}
     more = [
-        Tensor(name, y.dtype, "input", *taken[name.rstrip("0123456789")])
-        for name in (parameter(i, s) for i, s in enumerate(finish.steps))
-        if name
+        Tensor(parameter(i, step), y.dtype, "input", *taken[type(step)])
+        for i, step in enumerate(finish.steps)
+        if type(step) in taken
     ]
     return replace(program, tensors=(*program.tensors, *more))
 
@@ -105,9 +106,9 @@ def can_finish(program: Program, finish: Finish) -> bool:
             case Call(primitive, (first, *others)):
                 if y.name in (_owner(o, program) for o in others):
                     return False
-                if _owner(first, program) != y.name or primitive == "fill":
+                if _owner(first, program) != y.name or isinstance(primitive, Fill):
                     continue
-                if primitive not in FINISHED or not _by_channels(first, program):
+                if not isinstance(primitive, FINISHED) or not _by_channels(first, program):
                     return False
                 if finish.border != NO_BORDER and not _around(first, program):
                     return False
@@ -136,13 +137,12 @@ def _walkable(program: Program) -> bool:
     once borders lie between them.
     """
     y = result_of(program).name
-    for call in walk(program.body):
-        if isinstance(call, Call) and call.primitive == "gemm":
-            try:
-                if _owner(call.operands[0], program) == y:
-                    product_forms(call, program, runs=True, result_runs=True)
-            except ProgramError:
-                return False
+    for call, multiply in calls_of(program.body, MatrixProduct):
+        try:
+            if _owner(call.operands[0], program) == y:
+                multiply.matrices(call.operands, program, runs=True, result_runs=True)
+        except ProgramError:
+            return False
     return True
 
 
@@ -158,7 +158,7 @@ def _fills(body: tuple[Stmt, ...]) -> Iterator[Operand]:
     """What is filled with zeros for itself, not as a part of a chain of products."""
     for stmt in with_chains(body):
         match stmt:
-            case Call("fill", (operand,)):
+            case Call(Fill(), (operand,)):
                 yield operand
             case For(_, _, inner):
                 yield from _fills(inner)
@@ -245,7 +245,7 @@ def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
         for stmt in body
         if any(
             isinstance(s, Call)
-            and s.primitive in FINISHED
+            and isinstance(s.primitive, FINISHED)
             and _owner(s.operands[0], program) == name
             for s in walk((stmt,))
         )

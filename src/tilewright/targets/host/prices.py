@@ -16,12 +16,15 @@ from tilewright.machine import Machine
 from tilewright.machine.sections import Caches
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
+from tilewright.targets.host.cost.calls import COSTS
 from tilewright.targets.host.cost.streams import streamed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
 
 
 class HostPrices(Prices):
     """Prices of cores with caches, which make copies themselves."""
+
+    costs = COSTS
 
     def transfer_kind(self, direction: Direction) -> int:
         """The core is busy with a copy."""

@@ -16,7 +16,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, coefficient, evaluate, free_vars, minimum, product
 from tilewright.ir.chains import Chain, chains_of
-from tilewright.ir.matrix import as_view, product_forms
+from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
 from tilewright.machine import Machine
 from tilewright.machine.sections import Caches, GemmPrimitive
@@ -103,8 +103,8 @@ def compiler_flags(machine: Machine) -> tuple[str, ...]:
 def plan_products(program: Program, machine: Machine, finish: Finish = PLAIN) -> Products:
     """Choose micro-kernels and packed forms; ProgramError for operands that none can take."""
     found = list(scoped(program.body, Scope()))
-    calls = [(s, scope) for s, scope in found if isinstance(s, Call) and s.primitive == "gemm"]
     chains = {id(chain.call): chain for chain in chains_of(program)}
+    calls = [(s, scope) for s, scope in found if isinstance(s, Call) and id(s) in chains]
     others = [s for s, _ in found]
     packed: dict[str, Panels] = {}
     elements: dict[str, int] = {}
@@ -142,13 +142,14 @@ def _product(
     call = chain.call
     isa = instruction_set_of(machine)
     views = [as_view(operand, program) for operand in call.operands]
-    c, a, b = map(Side, views, product_forms(call, program, runs=True, result_runs=True))
-    vectorised: Along = "n" if call.attribute("vector", "n") == "n" else "m"
+    forms = chain.multiply.matrices(call.operands, program, runs=True, result_runs=True)
+    c, a, b = map(Side, views, forms)
+    vectorised: Along = chain.multiply.along
     kind = dtype(program.element_type(call.operands[0]))
     gemm = machine.section(GemmPrimitive)
     vectors, scalars = gemm.register_block_vectors, gemm.register_block_scalars
     width = vectors * isa.lanes(kind)
-    index = 2 if vectorised == "n" else 1
+    index = chain.multiply.loaded
     loaded = _loaded(call.operands[index], (c, a, b)[index], vectorised, width, program, others)
     broadcast = (c, a, b)[3 - index]
     if isinstance(call.operands[index], View) and loaded.panels:

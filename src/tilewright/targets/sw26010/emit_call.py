@@ -4,12 +4,19 @@
 
 from __future__ import annotations
 
-from tilewright.codegen.c.elementwise_calls import ELEMENTWISE, CallContext, check_element_types
+from tilewright.codegen.c.elementwise_calls import (
+    ELEMENTWISE,
+    CallContext,
+    Emitters,
+    check_element_types,
+    emitter_of,
+)
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, product
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
+from tilewright.ir.primitives import MatrixProduct, WinogradTransform
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
@@ -22,31 +29,26 @@ def emit_call(call: Call, context: CallContext) -> None:
     for operand in call.operands:
         if not isinstance(operand, View):
             raise ProgramError(
-                f"{call.primitive} works on tensor {operand.tensor!r} in main memory",
+                f"{call.primitive.name} works on tensor {operand.tensor!r} in main memory",
                 fix="stage its operands in the scratchpad first",
             )
         views.append(operand)
-    check_element_types(call, tuple(views), context)
-    emitters = {"gemm": _gemm, **ELEMENTWISE}
-    if call.primitive not in emitters:
-        known = ", ".join(sorted(emitters))
-        raise ProgramError(
-            f"target sw26010 has no primitive {call.primitive!r}", fix=f"it has {known}"
-        )
-    if call.primitive.startswith("winograd"):
-        _check_points(call)
-    emitters[call.primitive](call, tuple(views), context)
+    check_element_types(call.primitive, tuple(views), context)
+    emit = emitter_of(call.primitive, EMITTERS, "sw26010")
+    if isinstance(call.primitive, WinogradTransform):
+        _check_points(call.primitive)
+    emit(call.primitive, tuple(views), context)
 
 
-def _check_points(call: Call) -> None:
+def _check_points(transform: WinogradTransform) -> None:
     """The cores' library has transforms for some points only."""
-    tile = int(call.attribute("output_tile", 0))
-    points = str(call.attribute("points", TEXTBOOK_POINTS.get(tile, "")))
+    tile, given = transform.output_tile, transform.points
+    points = TEXTBOOK_POINTS.get(tile, "") if given is None else given
     if points in TILES_OF_CORES:
         return
-    which = f"points are {points[:60]!r}" if "points" in dict(call.attributes) else ""
+    which = "" if given is None else f"points are {points[:60]!r}"
     raise ProgramError(
-        f"{call.primitive}: {which or f'output_tile is {tile}'}",
+        f"{transform.name}: {which or f'output_tile is {tile}'}",
         fix="use those of the textbook" if which else "use 2 or 4",
     )
 
@@ -56,18 +58,20 @@ def _extent(view: View, role: str) -> Expr:
     return product(r.extent for letter, r in pairs if letter == role)
 
 
-def _gemm(call: Call, views: tuple[View, ...], context: CallContext) -> None:
+def _product(multiply: MatrixProduct, views: tuple[View, ...], context: CallContext) -> None:
     c, a, b = views
     m, n, k = _extent(c, "m"), _extent(c, "n"), _extent(a, "k")
     forms = (matrix_form(a, "m", "k"), matrix_form(b, "k", "n"), matrix_form(c, "m", "n"))
-    vector = str(call.attribute("vector", "m"))
     arguments = [context.c(e) for e in (m, n, k)]
     for scalar, view, form in zip(("1.0", "", "1.0"), (a, b, c), forms, strict=True):
         arguments += [scalar] if scalar else []
         arguments.append(context.pointer(view, form.offset_elements))
         arguments.append(context.c(form.leading_dimension))
-    arguments.append(_VECTOR_DIMENSIONS[vector])
+    arguments.append(_VECTOR_DIMENSIONS[multiply.along])
     arguments += [_ORDERS[form.order] for form in forms]
-    workspace = str(call.attribute("workspace", ""))
-    arguments.append(context.naming.buffers[workspace] if workspace else "0")
+    workspace = multiply.workspace
+    arguments.append("0" if workspace is None else context.naming.buffers[workspace])
     context.writer.call(context.function("spm_gemm", c), arguments)
+
+
+EMITTERS: Emitters = {MatrixProduct: _product, **ELEMENTWISE}

@@ -1,12 +1,12 @@
 """The cost of a matrix product by simulating its routine instruction by instruction.
 
 In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
-frame included, as a `CallCost`: `simulate(program, machine, costs={**CALL_COSTS, "gemm": cost})`.
-It takes the place of the calibrated form of swATOP Eq. 2. The machine's instruction table gives
-the timing; its `switch_cycles`, which no simulation shows, are added. Cycles do not depend on the
-data, and on leading dimensions only where a pointer step needs several instructions (beyond 32 KB);
-the smallest legal ones are simulated. Each shape is simulated once per process, and once at all
-with a cache.
+frame included, as a `CallCost`: `simulate(program, machine, costs={**call_costs(machine),
+MatrixProduct: cost})`. It takes the place of the calibrated form of swATOP Eq. 2. The machine's
+instruction table gives the timing; its `switch_cycles`, which no simulation shows, are added.
+Cycles do not depend on the data, and on leading dimensions only where a pointer step needs several
+instructions (beyond 32 KB); the smallest legal ones are simulated. Each shape is simulated once per
+process, and once at all with a cache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tilewright.common.cache import Cache
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
-from tilewright.cost.primitives import Attributes, CallCost, Dims
+from tilewright.cost.calls import CallCost, PricedCall
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import InstructionTable, load_table, table_names
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
@@ -53,14 +54,14 @@ def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
     than the routines are written for, ScheduleError and CapacityError for shapes that they refuse.
     """
 
-    def cost(machine: Machine, dims: Dims, attributes: Attributes) -> Value:
+    def cost(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
         table = _table_of(machine)
-        if any(np.ndim(dims[axis]) for axis in "mnk"):
+        if any(np.ndim(call.dims[axis]) for axis in "mnk"):
             raise ProgramError(
                 "exact cycles of a gemm are simulated one shape at a time",
-                fix="price many shapes with the calibrated form, CALL_COSTS",
+                fix="price many shapes with the calibrated form, call_costs(machine)",
             )
-        instance = _instance([int(dims[axis]) for axis in "mnk"], attributes)
+        instance = _instance(call)
         blocks = instance.plan.vector_blocks * instance.plan.scalar_blocks
         switches = blocks * MESH_STEPS * machine.section(GemmPrimitive).switch_cycles
         return _known_cycles(instance, table, cache) + switches
@@ -77,20 +78,20 @@ def _table_of(machine: Machine) -> str:
             f"machine {machine.name!r} has {mesh[0]} x {mesh[1]} cores of "
             f"{table!r}, the routines are for {MESH_STEPS} x {MESH_STEPS} "
             f"of {TABLE_NAME!r}",
-            fix="use the calibrated form, CALL_COSTS",
+            fix="use the calibrated form, call_costs(machine)",
         )
     return table
 
 
-def _instance(extents: list[int], attributes: Attributes) -> GemmInstance:
+def _instance(call: PricedCall[MatrixProduct]) -> GemmInstance:
     """The routine of a call, with the smallest leading dimensions."""
-    m, n, k = extents
-    by_m = attributes.get("vector", "m") == "m"
-    packs = "workspace" in attributes
+    m, n, k = (int(call.dims[axis]) for axis in "mnk")
+    by_m = call.primitive.along == "m"
+    packs = call.primitive.workspace is not None
     orders: tuple[Layout, Layout] = ("row", "column") if packs else ("column", "row")
     a: Layout = orders[0] if by_m else "column"
     b: Layout = "row" if by_m else orders[1]
-    precision = PRECISIONS[str(attributes.get("dtype", "f64"))]
+    precision = PRECISIONS[call.dtype]
     variant = GemmVariant("m" if by_m else "n", a, b, precision)
     leading = (m if a == "column" else k, n if b == "row" else k, m if by_m else n)
     return GemmInstance(variant, GemmShape(m, n, k, *map(_whole_vectors, leading)))

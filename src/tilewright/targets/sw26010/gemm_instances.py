@@ -20,6 +20,7 @@ from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Binary, Const, Expr, Var, evaluate, free_vars, product
 from tilewright.ir.matrix import Matrix, matrix_form
 from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, View
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.gemm_shape import (
     F32,
@@ -66,6 +67,7 @@ class _Place:
     """A call with what stands around it: loops outermost first, and the conditions that hold."""
 
     call: Call
+    multiply: MatrixProduct
     loops: tuple[For, ...]
     conditions: tuple[Expr, ...]
 
@@ -102,9 +104,8 @@ def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ..
 
 def _check_workspace(program: Program, call: Call, instances: Iterable[GemmInstance]) -> None:
     """Calls that pack name a buffer that is large enough."""
-    name = str(call.attribute("workspace", ""))
     given = 0
-    if name:
+    for name in call.primitive.buffers():
         buffer = program.buffer(name)
         given = int(evaluate(buffer.elements, {})) * dtype(buffer.dtype).size_bytes
     for instance in instances:
@@ -128,8 +129,8 @@ def _calls(
                 yield from _calls(stmt.then, loops, (*conditions, stmt.condition))
                 fails = Binary("==", stmt.condition, Const(0))
                 yield from _calls(stmt.orelse, loops, (*conditions, fails))
-            case Call("gemm"):
-                yield _Place(stmt, loops, conditions)
+            case Call(MatrixProduct() as multiply):
+                yield _Place(stmt, multiply, loops, conditions)
             case _:
                 pass
 
@@ -138,11 +139,8 @@ def _instances(program: Program, place: _Place, capacity_bytes: int) -> Iterator
     views = [_view(operand) for operand in place.call.operands]
     c, a, b = (matrix_form(v, *roles) for v, roles in zip(views, ROLES, strict=True))
     kind = dtype(program.buffer(views[0].buffer).dtype).name
-    vector = place.call.attribute("vector", "m")
-    if vector not in ("m", "n"):
-        raise ProgramError(f"gemm: vector is {vector!r}", fix="use 'm' or 'n'")
-    by_m = vector == "m"
-    vectorised: Dimension = "m" if by_m else "n"
+    vectorised: Dimension = place.multiply.along
+    by_m = vectorised == "m"
     if c.order != ("column" if by_m else "row"):
         raise ScheduleError(
             f"gemm vectorises {vectorised}, but the result is stored in {c.order} order",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import prepare
 from tilewright.cost.estimate import estimate
-from tilewright.cost.timing import call_cycles
+from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.machine.sections import Caches
 from tilewright.targets.host.cost.caches import Region, exposed_cycles
@@ -194,10 +196,10 @@ def test_results_past_the_caches_take_the_time_of_main_memory():
 def test_a_partial_block_costs_its_part():
     host = load_machine("host", {"memory.caches.l1.exposed_cycles_per_byte": "0"})
     timing = host.section(GemmPrimitive).timing("f32")
-    attributes = {"vector": "n", "dtype": "f32"}
 
     def cycles(m: int, n: int, k: int = 100) -> float:
-        return float(call_cycles(host, "gemm", {"m": m, "n": n, "k": k}, attributes))
+        call = PricedCall(MatrixProduct("n"), {"m": m, "n": n, "k": k}, "f32")
+        return float(call_cycles(host, call, call_costs(host)))
 
     fixed = timing.call_cycles + timing.row_cycles
     assert cycles(14, 32) == pytest.approx(fixed + timing.block_cycles + 100 * timing.cycles_per_k)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import prepare
-from tilewright.cost.primitives import CALL_COSTS
+from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
+from tilewright.ir.primitives import WinogradInput
 from tilewright.machine import load_machine
 from tilewright.targets.host.cost.streams import streamed_cycles
 
@@ -59,10 +61,10 @@ def test_what_exceeds_the_cache_is_the_part_that_is_gone() -> None:
 
 
 def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores() -> None:
-    dims = {"x": 36, "t": 1, "p": 16, "r": 6, "c": 6}
-    attributes = {"output_tile": 4, "dtype": "f32"}
-    cost = CALL_COSTS["winograd_input"]
-    host = load_machine("host")
-    apart = cost(load_machine("sw26010_cg"), dims, attributes)
-    assert cost(host, dims, attributes) == max(2 * 36, 12 * 12) + 1
-    assert apart > 4 * cost(host, dims, attributes)
+    call = PricedCall(WinogradInput(4), {"x": 36, "t": 1, "p": 16, "r": 6, "c": 6}, "f32")
+    together, apart = (
+        call_cycles(machine, call, call_costs(machine))
+        for machine in map(load_machine, ("host", "sw26010_cg"))
+    )
+    assert together == max(2 * 36, 12 * 12) + 1
+    assert apart > 4 * together

@@ -13,8 +13,9 @@ import numpy as np
 
 from tilewright.common.expr import Expr, Value, evaluate, product
 from tilewright.cost.buffers import buffer_bytes, is_whole_view, scratchpad_bytes
-from tilewright.ir.nodes import Call, For, Program, View
-from tilewright.ir.visit import walk
+from tilewright.ir.nodes import For, Program, View
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.visit import calls_of, walk
 from tilewright.machine import Machine
 from tilewright.machine.sections import Caches, GemmPrimitive
 from tilewright.passes.lowering import lowering_of
@@ -44,13 +45,12 @@ def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) 
 def loaded_buffers(program: Program) -> Iterator[tuple[View, Expr]]:
     """The buffers that products read whole and by vectors, with their extents along the vectors."""
     found: dict[str, tuple[View, Expr]] = {}
-    for stmt in walk(program.body):
-        if isinstance(stmt, Call) and stmt.primitive == "gemm":
-            letter = str(stmt.attribute("vector", "m"))
-            loaded = stmt.operands[2 if letter == "n" else 1]
-            if isinstance(loaded, View) and is_whole_view(loaded):
-                pairs = zip(loaded.roles, loaded.shape, strict=True)
-                found[loaded.buffer] = loaded, product(e for role, e in pairs if role == letter)
+    for call, multiply in calls_of(program.body, MatrixProduct):
+        loaded = call.operands[multiply.loaded]
+        if isinstance(loaded, View) and is_whole_view(loaded):
+            pairs = zip(loaded.roles, loaded.shape, strict=True)
+            width = product(e for role, e in pairs if role == multiply.along)
+            found[loaded.buffer] = loaded, width
     yield from found.values()
 
 

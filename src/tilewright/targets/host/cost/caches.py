@@ -24,7 +24,8 @@ from tilewright.common.expr import Const, Value, coefficient, evaluate, free_var
 from tilewright.cost.chain import Prepared
 from tilewright.ir.chains import chains_of
 from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, View
-from tilewright.ir.visit import walk
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
 from tilewright.machine.sections import Cache, Caches, GemmPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
@@ -94,7 +95,7 @@ def exposed_cycles(
     `buffer_bytes` of the caches are taken by buffers; meanwhile the core is busy with other things.
     """
     caches, program = machine.find_section(Caches), prepared.program
-    if caches is None or next(_products(program), None) is None:
+    if caches is None or next(calls_of(program.body, MatrixProduct), None) is None:
         return 0.0
     every = (*prepared.loops, *prepared.inside)
     at_start = {**env, **dict.fromkeys((f.var for f in every), 0)}
@@ -160,13 +161,15 @@ class _Shape:
     loaded: Operand
 
 
-def _shape(call: Call, program: Program, machine: Machine, env: Mapping[str, Value]) -> _Shape:
+def _shape(program: Program, machine: Machine, env: Mapping[str, Value]) -> _Shape:
+    """Of the first product."""
+    call, multiply = next(calls_of(program.body, MatrixProduct))
     m, n, k = (_extent(call, letter, env) for letter in "mnk")
     _, a, b = call.operands
     lanes = machine.core.lanes(program.element_type(call.operands[0]))
     gemm = machine.section(GemmPrimitive)
     block = gemm.register_block_scalars, lanes * gemm.register_block_vectors
-    if call.attribute("vector", "m") == "n":
+    if multiply.along == "n":
         return _Shape(m, n, k, *block, a, b)
     return _Shape(n, m, k, *block, b, a)
 
@@ -184,7 +187,7 @@ def _swept_again(
     caches = machine.find_section(Caches)
     if caches is None:
         return 0
-    shape = _shape(next(_products(program)), program, machine, env)
+    shape = _shape(program, machine, env)
     part = np.minimum(1.0, shape.width / np.maximum(shape.columns, 1))
     touched, swept = buffer_bytes, 0
     for mine in operands:
@@ -209,11 +212,8 @@ def _streamed(program: Program, env: Mapping[str, Value]) -> Value:
 
 def _tiles(program: Program) -> tuple[Tile, ...]:
     """The operands in place of the matrix product."""
-    return tuple(o for call in _products(program) for o in call.operands if isinstance(o, Tile))
-
-
-def _products(program: Program) -> Iterator[Call]:
-    return (s for s in walk(program.body) if isinstance(s, Call) and s.primitive == "gemm")
+    products = calls_of(program.body, MatrixProduct)
+    return tuple(o for call, _ in products for o in call.operands if isinstance(o, Tile))
 
 
 def _operand(
@@ -265,8 +265,8 @@ def _set_conflicts(
     """Cycles for factors whose part in one register block the nearer caches do not keep, though it
     is small: rows that share sets, or lie on too many pages. Each line comes anew at every use.
     """
-    call = next(_products(program))
-    kind, shape = program.element_type(call.operands[0]), _shape(call, program, machine, env)
+    call, _ = next(calls_of(program.body, MatrixProduct))
+    kind, shape = program.element_type(call.operands[0]), _shape(program, machine, env)
     scalars, columns, width, height = shape.scalars, shape.columns, shape.width, shape.height
     times = shape.k * dtype(kind).size_bytes * prod(count for _, count in loops)
     sweeps = prod(count for _, count in loops) * -(-columns // width)

@@ -17,11 +17,12 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate, free_vars
 from tilewright.cost.chain import Prepared
 from tilewright.ir.nodes import Call, Tile
+from tilewright.ir.primitives import WinogradInput, WinogradOutput
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.sections import Caches
 
-_TRANSFORMS = ("winograd_input", "winograd_output")
+_TRANSFORMS = (WinogradInput, WinogradOutput)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
     calls = (s for s in walk(prepared.program.body) if isinstance(s, Call))
     for call in calls:
         found = tuple(o for o in call.operands if isinstance(o, Tile))
-        if call.primitive in _TRANSFORMS and len(found) == len(call.operands):
+        if isinstance(call.primitive, _TRANSFORMS) and len(found) == len(call.operands):
             return found
     return ()
 

@@ -1,0 +1,86 @@
+"""What one call of a primitive costs the core: a table from kinds of primitives to cycles.
+
+In: the machine and a `PricedCall`. Out: cycles, not rounded, of the extents' form. The table of a
+machine is its family's (`cost.prices`); an experiment passes `{**call_costs(machine), Kind:
+its_function}` in its place. `cost.elementwise` has what simple loops over vectors cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
+
+import numpy as np
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Value
+from tilewright.cost.buffers import is_whole_view
+from tilewright.ir.nodes import Call, Operand, Program, Tile, Transfer, View
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.visit import walk
+from tilewright.machine import Machine
+
+Dims = Mapping[str, Value]
+P = TypeVar("P", bound=Primitive, covariant=True)
+
+
+@dataclass(frozen=True)
+class PricedCall(Generic[P]):
+    """What the time of a call depends on: the primitive with its attributes, the extents
+    (`timing.call_dims`), the element type, and of a product whether both factors lie `packed`, in
+    panels in buffers.
+    """
+
+    primitive: P
+    dims: Dims
+    dtype: str = "f64"
+    packed: bool = False
+
+
+CallCost: TypeAlias = Callable[[Machine, PricedCall[Any]], Value]
+Costs: TypeAlias = Mapping[type[Primitive], CallCost]
+
+
+def call_cycles(machine: Machine, call: PricedCall[Any], costs: Costs) -> Value:
+    """Cycles of one call, not rounded; 0 where any extent is 0.
+
+    Raises ProgramError for a primitive that `costs` lack.
+    """
+    cost = costs.get(type(call.primitive))
+    if cost is None:
+        known = ", ".join(kind.name for kind in costs)
+        raise ProgramError(
+            f"primitive {call.primitive.name!r} has no cost", fix=f"those with one are {known}"
+        )
+    empty: Value = False
+    for extent in call.dims.values():
+        empty = empty | np.less_equal(extent, 0)
+    array = np.asarray(np.where(empty, 0, cost(machine, call)))
+    return array.item() if array.ndim == 0 else array
+
+
+def priced_call(call: Call, dims: Dims, program: Program) -> PricedCall[Primitive]:
+    """The call as it is priced. (Copying constants, which are in panels already, was measured to
+    gain nothing: they do not count as packed.)
+    """
+    primitive = call.primitive
+    dtype = primitive.computed_in or program.element_type(call.operands[0])
+    if not isinstance(primitive, MatrixProduct):
+        return PricedCall(primitive, dims, dtype)
+    constants = {
+        s.buffer
+        for s in walk(program.body)
+        if isinstance(s, Transfer) and program.tensor(s.tensor).kind == "constant"
+    }
+    packed = all(_is_matrix(o) and o.buffer not in constants for o in call.operands[1:])
+    return PricedCall(primitive, dims, dtype, packed)
+
+
+def _is_matrix(operand: Operand) -> TypeGuard[View]:
+    """Whether a factor is a buffer with one dimension along k and one across."""
+    if isinstance(operand, Tile):
+        return False
+    plain = [r for r, size in zip(operand.roles, operand.shape, strict=True) if size != Const(1)]
+    return is_whole_view(operand) and len(set(plain)) == len(plain)

@@ -1,0 +1,108 @@
+"""What a primitive is: one object with a name, typed attributes, operands, a meaning and limits.
+
+The tensorised primitives are what a core computes in one call (swATOP 4.1). Each is a class derived
+from `Primitive`, its attributes are the fields, and a call of a program holds a value of it. What a
+call costs and which code it becomes is a matter of the machine: families bring both by type. The
+shipped primitives stand in `ir.primitives`; a family may bring more in its module `primitives`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy.typing as npt
+from msgspec import Struct
+
+from tilewright.common.expr import Value
+
+if TYPE_CHECKING:
+    from tilewright.ir.nodes import Operand
+    from tilewright.ir.place import Place
+
+Array = npt.NDArray[Any]
+Attribute: TypeAlias = "str | int | float"
+Access = Literal["reads", "writes", "accumulates"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One operand of a primitive: its leading axes, one letter each, and what is done with it.
+
+    An operand that is accumulated into must have been initialised.
+    """
+
+    axes: str
+    access: Access = "reads"
+
+
+class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
+    """A primitive with the values of its attributes; two of equal type and attributes are equal.
+
+    A call's operands carry one role letter per dimension; the same letter is the same axis in every
+    operand, several dimensions of one letter are that axis flattened in order. Beside the axes of
+    `arguments` operands have those that the first one has, unless the primitive is `closed`. Where
+    it `broadcasts` it takes one operand or more like the last argument, and one that lacks an axis
+    of the first is repeated along it. A field that is None is absent from the text form.
+    """
+
+    name: ClassVar[str]
+    arguments: ClassVar[tuple[Argument, ...]]
+    broadcasts: ClassVar[bool] = False
+    closed: ClassVar[bool] = False
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        """The new value of the first operand, from the operands' local tiles: arrays of shape (mesh
+        rows, mesh columns, axes in the order of `axes_of`).
+        """
+        raise NotImplementedError(f"primitive {self.name!r} has no meaning")
+
+    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
+        """The primitive's own limits, beyond the rules for all calls; raises ProgramError."""
+
+    def flops(self, dims: Mapping[str, Value], mesh_columns: int) -> Value:
+        """Floating-point operations of one core in one call that count towards its peak.
+
+        `dims` are the extents of the axes on one core.
+        """
+        del dims, mesh_columns
+        return 0
+
+    @property
+    def computed_in(self) -> str | None:
+        """The element type in which the core computes, where that is not the first operand's."""
+        return None
+
+    def buffers(self) -> tuple[str, ...]:
+        """The buffers that a call works in beside its operands."""
+        return ()
+
+    def renamed(self, name: Callable[[str], str]) -> Self:
+        """The same with other names for its buffers."""
+        del name
+        return self
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether the old value of the first operand matters."""
+        return self.arguments[0].access == "accumulates"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the result is made of the other operands alone."""
+        return not self.accumulates and len(self.arguments) > 1
+
+    @property
+    def axes(self) -> str:
+        """Each letter of the primitive's own axes once."""
+        return "".join(dict.fromkeys("".join(a.axes for a in self.arguments)))
+
+    def axes_of(self, operand: int, rest: str = "") -> str:
+        """The axes of operand number `operand`, where the first one has `rest` beside its own."""
+        return self.arguments[min(operand, len(self.arguments) - 1)].axes + rest
+
+    def attributes(self) -> tuple[tuple[str, Attribute], ...]:
+        """Name and value of each attribute that is there, as the text form shows them."""
+        named = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return tuple((name, value) for name, value in named if value is not None)

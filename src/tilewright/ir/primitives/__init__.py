@@ -1,0 +1,27 @@
+"""The shipped primitives, one module per kind; importing the package registers them."""
+
+from tilewright.ir.primitives.elementwise import Copy, Fill, Repack, Requantise, ScaleAdd
+from tilewright.ir.primitives.product import MatrixProduct
+from tilewright.ir.primitives.registry import find_primitive, make_primitive, register
+from tilewright.ir.primitives.winograd import (
+    WinogradFilter,
+    WinogradInput,
+    WinogradOutput,
+    WinogradTransform,
+)
+
+__all__ = [
+    "Copy",
+    "Fill",
+    "MatrixProduct",
+    "Repack",
+    "Requantise",
+    "ScaleAdd",
+    "WinogradFilter",
+    "WinogradInput",
+    "WinogradOutput",
+    "WinogradTransform",
+    "find_primitive",
+    "make_primitive",
+    "register",
+]

@@ -1,0 +1,135 @@
+"""The matrix product: the one collective primitive, the local blocks of all cores are one product
+(swATOP 4.1 and appendix, swDNN Fig. 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal, Self, TypeAlias
+
+from msgspec.structs import replace
+
+from tilewright.common.dtypes import DType
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Value
+from tilewright.common.fixed_point import exact_product
+from tilewright.ir.matrix import Matrix, as_view, matrix_form
+from tilewright.ir.nodes import Operand, Program
+from tilewright.ir.place import Place
+from tilewright.ir.primitive import Argument, Array, Primitive
+from tilewright.ir.primitives.registry import register
+from tilewright.ir.printer import print_operand
+from tilewright.ir.verify_types import check_one_type, element_types
+
+Letter: TypeAlias = Literal["m", "n"]
+_ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
+
+
+@register
+class MatrixProduct(Primitive, frozen=True):
+    """C += A B, vectorised along m or n.
+
+    `dtype` is the element type of the routine. Where the operand that is loaded by vectors does not
+    lie along them, the routine packs it into the buffer `workspace`.
+    """
+
+    name: ClassVar[str] = "gemm"
+    arguments: ClassVar[tuple[Argument, ...]] = (
+        Argument("mn", "accumulates"),
+        Argument("mk"),
+        Argument("kn"),
+    )
+    closed: ClassVar[bool] = True
+
+    vector: Letter | None = None
+    dtype: str | None = None
+    workspace: str | None = None
+
+    @property
+    def computed_in(self) -> str | None:
+        return self.dtype
+
+    @property
+    def along(self) -> Letter:
+        """The dimension that is vectorised: m where nothing is said of it."""
+        return self.vector or "m"
+
+    @property
+    def across(self) -> Letter:
+        """The other dimension of the result."""
+        return "m" if self.along == "n" else "n"
+
+    @property
+    def loaded(self) -> int:
+        """The number of the operand that is loaded by vectors; the other factor is broadcast."""
+        return 2 if self.along == "n" else 1
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        c, a, b = operands
+        rows, columns, m, k = a.shape
+        n = b.shape[3]
+        whole_a = a.transpose(0, 2, 1, 3).reshape(rows * m, columns * k)
+        whole_b = b.transpose(0, 2, 1, 3).reshape(rows * b.shape[2], columns * n)
+        product = whole_a @ whole_b if c.dtype.kind == "f" else exact_product(whole_a, whole_b)
+        whole = product.reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
+        total: Array = c + whole.astype(c.dtype, copy=False)
+        return total
+
+    def flops(self, dims: Mapping[str, Value], mesh_columns: int) -> Value:
+        """k runs over the local blocks of a whole mesh row (swDNN Fig. 3)."""
+        return 2 * dims["m"] * dims["n"] * dims["k"] * mesh_columns
+
+    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
+        """Operands of integers may be narrower than the sums, which have the products' fraction."""
+        kinds = element_types(operands, place)
+        if any(kind.is_float for kind in kinds):
+            check_one_type(self, operands, place)
+        else:
+            _check_integers(operands, kinds, place)
+        if place.stage == "seed":
+            return
+        try:
+            self.matrices(operands, place.program, runs=place.in_place)
+        except ProgramError as error:
+            raise place.error(error.message, error.fix) from error
+        for name in self.buffers():
+            place.buffer(name)
+
+    def matrices(
+        self,
+        operands: tuple[Operand, ...],
+        program: Program,
+        *,
+        runs: bool = False,
+        result_runs: bool = False,
+    ) -> tuple[Matrix, ...]:
+        """The matrices C, A and B; with `runs` the rows of the factor that is not loaded by vectors
+        may come in some, with `result_runs` those of C. Raises as `matrix_form` does.
+        """
+        found = []
+        for number, (operand, roles) in enumerate(zip(operands, _ROLES, strict=True)):
+            broken = self.across if (runs if number > 0 else result_runs) else ""
+            found.append(matrix_form(as_view(operand, program), *roles, runs=broken))
+        return tuple(found)
+
+    def buffers(self) -> tuple[str, ...]:
+        return (self.workspace,) if self.workspace else ()
+
+    def renamed(self, name: Callable[[str], str]) -> Self:
+        return replace(self, workspace=name(self.workspace)) if self.workspace else self
+
+
+def _check_integers(operands: tuple[Operand, ...], kinds: list[DType], place: Place) -> None:
+    sums, a, b = kinds
+    for operand, kind in zip(operands, kinds, strict=True):
+        if kind.size_bytes > sums.size_bytes:
+            raise place.error(
+                f"{print_operand(operand)} is of {kind}, wider than the sums of {sums}",
+                "give the sums as many bits",
+            )
+    if sums.fraction_bits != a.fraction_bits + b.fraction_bits:
+        raise place.error(
+            f"products of {a} and {b} have {a.fraction_bits + b.fraction_bits} fraction bits, "
+            f"the sums of {sums} have {sums.fraction_bits}",
+            "give the sums as many",
+        )

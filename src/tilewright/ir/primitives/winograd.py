@@ -1,0 +1,99 @@
+"""Winograd's transforms of pixels, kernels and results as primitives (`ir.winograd` has the
+matrices).
+
+Axes: rows and columns r and c in space, points x of a transformed tile, tiles t.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tilewright.ir.nodes import Operand
+from tilewright.ir.place import Place
+from tilewright.ir.primitive import Argument, Array, Primitive
+from tilewright.ir.primitives.registry import register
+from tilewright.ir.verify_types import check_one_type, element_types
+from tilewright.ir.winograd import Transforms, points_of, transforms
+
+
+class WinogradTransform(Primitive, frozen=True):
+    """A transform for output tiles of `output_tile` rows and columns and 3 x 3 kernels.
+
+    `points` are the finite interpolation points, those of the textbook where there are none.
+    """
+
+    output_tile: int
+    points: str | None = None
+
+    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
+        check_one_type(self, operands, place)
+        kind = element_types(operands, place)[0]
+        if not kind.is_float:
+            raise place.error(f"{self.name} computes in floating point, not in {kind}")
+
+    @property
+    def finite_points(self) -> str:
+        """The finite points; raises ProgramError where they do not suit the tile."""
+        return points_of(self.output_tile, self.points)
+
+    @property
+    def transforms(self) -> Transforms:
+        """The matrices; raises as `finite_points` does."""
+        return transforms(self.finite_points)
+
+
+@register
+class WinogradInput(WinogradTransform, frozen=True):
+    """B^T d B of each window of pixels."""
+
+    name: ClassVar[str] = "winograd_input"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("xt", "writes"), Argument("rc"))
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        out, x = operands  # x: (r, c, rest), out: (x, t, rest)
+        b = self.transforms.input
+        window = _windows(x, 3, len(b), self.output_tile)  # (R, C, r, t, rest..., c)
+        transformed: Array = np.einsum("ir,jc,RSrt...c->RSijt...", b, b, window)
+        return transformed.reshape(out.shape).astype(out.dtype, copy=False)
+
+
+@register
+class WinogradFilter(WinogradTransform, frozen=True):
+    """G g G^T of each kernel."""
+
+    name: ClassVar[str] = "winograd_filter"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("x", "writes"), Argument("rc"))
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        out, w = operands  # w: (r, c, rest), out: (x, rest)
+        g = self.transforms.filter
+        transformed: Array = np.einsum("ir,jc,RSrc...->RSij...", g, g, w)
+        return transformed.reshape(out.shape).astype(out.dtype, copy=False)
+
+
+@register
+class WinogradOutput(WinogradTransform, frozen=True):
+    """A^T m A of the products at each point, over the divisor."""
+
+    name: ClassVar[str] = "winograd_output"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("rc", "writes"), Argument("xt"))
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        out, product = operands  # product: (x, t, rest), out: (r, c, rest)
+        found = self.transforms
+        a, points = found.output, found.points
+        split = product.reshape(*product.shape[:2], points, points, *product.shape[3:])
+        transformed: Array = np.einsum("ri,cj,RSijt...->RSrtc...", a, a, split)
+        return (transformed / found.divisor).reshape(out.shape).astype(out.dtype)
+
+
+def _windows(array: Array, axis: int, size: int, stride: int) -> Array:
+    """Overlapping windows along `axis`: the axis becomes the window number, the last axis the place
+    within.
+    """
+    view = np.lib.stride_tricks.sliding_window_view(array, size, axis=axis)
+    index = [slice(None)] * view.ndim
+    index[axis] = slice(None, None, stride)
+    return view[tuple(index)]

@@ -1,0 +1,88 @@
+"""What primitives cost on a processor with caches: blocks of the product that need not be full, and
+loops whose loads and arithmetic overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Value
+from tilewright.cost.calls import Costs, PricedCall
+from tilewright.cost.elementwise import LoopForm, elementwise_costs
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.shared_sums import shared_sums
+from tilewright.ir.winograd import Matrix
+from tilewright.machine import Machine
+from tilewright.machine.sections import Cache, Caches, GemmPrimitive
+
+
+def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """swATOP Eq. 2 for blocks that need not be full: each step of k takes a multiply-add per
+    vector, and the core waits for what lies behind the first cache.
+    """
+    dims, product = call.dims, call.primitive
+    scalars, width, k = dims[product.across], dims[product.along], dims["k"]
+    gemm, kind = machine.section(GemmPrimitive), call.dtype
+    timing, lanes = gemm.timing(kind), machine.core.lanes(kind)
+    rows = -(-width // (lanes * gemm.register_block_vectors))
+    columns = -(-scalars // gemm.register_block_scalars)
+    full = gemm.register_block_vectors * gemm.register_block_scalars
+    products = k * scalars * -(-width // lanes) * (timing.cycles_per_k / full)
+    blocks = rows * columns * (timing.block_cycles + gemm.switch_cycles)
+    fixed = timing.call_cycles + rows * timing.row_cycles + blocks
+    caches = machine.find_section(Caches)
+    if caches is None:
+        return fixed + products
+    busy, missed, moved = _cached(machine, caches.l1, call, products, rows, columns)
+    return fixed + busy + missed + moved
+
+
+def _cached(
+    machine: Machine,
+    l1: Cache,
+    call: PricedCall[MatrixProduct],
+    products: Value,
+    rows: Value,
+    columns: Value,
+) -> tuple[Value, Value, Value]:
+    """Cycles of the multiply-adds and what streams in meanwhile, of misses, and of moving C.
+
+    Both factors come from there: the broadcast one once for each block along the vectors, and a
+    large C, in and out. A loaded block that the first cache cannot hold is streamed again for each
+    block along the other dimension, which the processor foresees: that only takes the time of the
+    transfer, if it is longer. Where both factors are `packed` and the first cache holds a loaded
+    block beside the broadcast elements in work and the next ones, nothing is lost within a block.
+    """
+    dims, gemm, kind = call.dims, machine.section(GemmPrimitive), call.dtype
+    scalars, width, k = dims[call.primitive.across], dims[call.primitive.along], dims["k"]
+    size, lanes = dtype(kind).size_bytes, machine.core.lanes(kind)
+    if call.packed:
+        near = (lanes * gemm.register_block_vectors + 2 * gemm.register_block_scalars) * k * size
+        rate = _ideal_rate(machine, kind)
+        products = products * np.where(near <= l1.capacity_bytes, rate, 1.0)
+    block = (lanes * gemm.register_block_vectors + gemm.register_block_scalars) * k * size
+    streamed = np.where(block <= l1.capacity_bytes, 1, columns) * width * k * size
+    missed = (width + rows * scalars) * k * size * l1.exposed_cycles_per_byte
+    result = width * scalars * size
+    moved = np.where(result > l1.capacity_bytes // 2, 2 * result, 0) / l1.fill_bytes_per_cycle
+    return np.maximum(products, streamed / l1.fill_bytes_per_cycle), missed, moved
+
+
+def _ideal_rate(machine: Machine, kind: str) -> float:
+    """How much faster full blocks are at the core's peak than at the calibrated rate."""
+    gemm, lanes = machine.section(GemmPrimitive), machine.core.lanes(kind)
+    full = gemm.register_block_vectors * gemm.register_block_scalars
+    ideal = 2 * lanes * full / machine.core.peak_flops_per_cycle(kind)
+    return float(np.minimum(1.0, ideal / gemm.timing(kind).cycles_per_k))
+
+
+def _shared_operations(matrix: Matrix) -> int:
+    """Those of the generated transforms, which share sums."""
+    return sum(one.operations for one in shared_sums(matrix))
+
+
+COSTS: Costs = {
+    MatrixProduct: product_cycles,
+    **elementwise_costs(LoopForm(overlapped=True, operations=_shared_operations)),
+}

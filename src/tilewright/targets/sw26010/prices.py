@@ -1,0 +1,40 @@
+"""What primitives cost on a mesh of SW26010 cores: swATOP Eq. 2 for the product, compiled loops for
+the others.
+"""
+
+from __future__ import annotations
+
+from tilewright.common.expr import Value
+from tilewright.cost.calls import Costs, PricedCall
+from tilewright.cost.elementwise import LoopForm, elementwise_costs
+from tilewright.cost.prices import Prices
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.machine import GemmPrimitive, Machine
+
+
+def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """swATOP Eq. 2 in the form that follows the code: call + rows + blocks x mesh steps x (k x rate
+    + per block), and packing where the call has a workspace to pack its vector operand into.
+    """
+    gemm, product, dims = machine.section(GemmPrimitive), call.primitive, call.dims
+    timing = gemm.timing(call.dtype)
+    rows = -(-dims[product.along] // (gemm.lanes * gemm.register_block_vectors))
+    blocks = rows * -(-dims[product.across] // gemm.register_block_scalars)
+    each = dims["k"] * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
+    cycles = timing.call_cycles + rows * timing.row_cycles + blocks * machine.mesh.columns * each
+    if product.workspace is not None:
+        sweeps = -(-dims["k"] // gemm.lanes)
+        cycles = cycles + sweeps * (timing.sweep_cycles + rows * timing.row_sweep_cycles)
+    return cycles
+
+
+COSTS: Costs = {MatrixProduct: product_cycles, **elementwise_costs(LoopForm())}
+
+
+class MeshPrices(Prices):
+    """Prices of a mesh that computes a matrix product together."""
+
+    costs = COSTS
+
+
+PRICES = MeshPrices()
