@@ -27,6 +27,7 @@ from tilewright.ir.parser import parse
 from tilewright.ir.primitives import Requantise
 from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
+from tilewright.ir.visit import calls_of
 from tilewright.tune.legal import rules_of
 
 of_integers = pytest.mark.parametrize(
