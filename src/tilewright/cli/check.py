@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec import Struct
+from msgspec import UNSET
 
 from tilewright.cli.options import AlgorithmName, MachineOptions, OperatorOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, read_workload
 from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, read_text
@@ -22,30 +23,13 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
+from tilewright.report.findings import CheckReport, Finding
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
 from tilewright.tune.ways import Way, ways
 
 _BRIEF = 30
 """More findings than this are shown without those that are well."""
-
-
-class Finding(Struct, frozen=True):
-    """One thing that was checked: `status` is ok, note or refused."""
-
-    subject: str
-    rule: str
-    status: str
-    message: str = ""
-    fix: str = ""
-
-
-class CheckReport(Struct, frozen=True):
-    """The `--json` form of `check`."""
-
-    machine: str
-    findings: tuple[Finding, ...]
-    refused: int
 
 
 def check_command(
@@ -57,9 +41,25 @@ def check_command(
     operator: OperatorOptions,
     output: OutputOptions,
     algorithm: AlgorithmName = None,
+    tile: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[MEMORY:]m=M,n=N,k=K",
+            help="Does a tile of a gemm fit, and what bounds it? On any machine.",
+            rich_help_panel="Operator",
+        ),
+    ] = None,
 ) -> None:
     """Check that operators fit a machine, or that a program is legal on it."""
     target = machine.load()
+    if tile or (subject == "gemm" and not target.target):
+        if subject != "gemm":
+            raise UsageProblem("--tile goes with gemm")
+        found, bounds = check_product(operator, tile or [], target)
+        _finish(CheckReport(target.name, found, _refused(found), bounds), output)
+        return
+    if not target.target:
+        EMITS.required(target, "check a gemm on it")
     path = Path(subject)
     if algorithm is not None and path.exists() and path.suffix != ".onnx":
         raise UsageProblem(f"{subject} is written already: leave --algorithm")
@@ -178,6 +178,8 @@ def _finish(report: CheckReport, output: OutputOptions) -> None:
         output.show(f"{finding.status:8} {finding.subject}: {finding.rule}{text}")
         if finding.fix:
             output.show(f"         fix: {finding.fix}")
+    if report.roofline is not UNSET:
+        output.show(*roofline_lines(report.roofline))
     output.show(f"{len(report.findings)} checks on {report.machine}, {report.refused} refused")
     if report.refused:
         raise typer.Exit(CheckFailed.exit_code)

@@ -84,8 +84,8 @@ def _line(machine: Machine) -> MachineLine:
         machine.description,
         machine.groups.count,
         machine.groups.count * machine.cores,
-        machine.peak_flops / 1e9,
-        machine.spm.capacity_bytes,
+        machine.peak_flops_of(machine.core.usual_type) / 1e9,
+        machine.scratchpad_bytes,
     )
 
 
@@ -94,12 +94,21 @@ def _detail(machine: Machine, output: OutputOptions) -> None:
     detail = MachineDetail(
         machine.name,
         machine.description,
-        machine.peak_flops / 1e9,
+        machine.peak_flops_of(machine.core.usual_type) / 1e9,
         machine.content_hash(),
         values,
     )
     output.value(detail)
-    output.show(f"{machine.name}: {machine.description}", f"peak {detail.peak_gflops:.1f} Gflop/s")
+    output.show(f"{machine.name}: {machine.description}", _peaks(machine))
     width = max(len(value.key) for value in values)
     for value in values:
         output.show(f"  {value.key:{width}}  {value.value!s:>16}  {value.source}")
+
+
+def _peaks(machine: Machine) -> str:
+    """The peak in double precision, or in each type of a machine without."""
+    kinds = machine.core.arithmetic
+    if "f64" in kinds:
+        return f"peak {machine.peak_flops / 1e9:.1f} Gflop/s"
+    rates = (f"{machine.peak_flops_of(kind) / 1e9:.1f} Gop/s in {kind}" for kind in kinds)
+    return f"peak {', '.join(rates)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import UnionType
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -134,10 +134,18 @@ def _converted(kind: type[T], value: object, path: str, where: str) -> T:
         )
     values = dict(value)
     for field in msgspec.structs.fields(kind):
-        inner, several = _below(field.type)
-        if inner is None or field.name not in values:
+        if field.name not in values:
             continue
         below, place = values[field.name], f"{path}.{field.name}" if path else field.name
+        if get_origin(field.type) is Literal and below not in get_args(field.type):
+            wanted = ", ".join(get_args(field.type))
+            raise MachineError(
+                f"{document_key(place)}: expected one of {wanted}, found {shown(below)}",
+                where=where,
+            )
+        inner, several = _below(field.type)
+        if inner is None:
+            continue
         if several and isinstance(below, Mapping):
             values[field.name] = {
                 name: _converted(inner, child, f"{place}.{name}", where)

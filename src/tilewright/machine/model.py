@@ -96,6 +96,11 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     @property
+    def usual_type(self) -> str:
+        """The element type that is meant where none is named: doubles, or the first of the file."""
+        return "f64" if "f64" in self.arithmetic else next(iter(self.arithmetic))
+
+    @property
     def vector_lanes(self) -> int:
         """Doubles of one vector."""
         return self.lanes("f64")
@@ -235,6 +240,11 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return found
 
     @property
+    def scratchpad_bytes(self) -> int:
+        """Bytes of all memories of one core together."""
+        return sum(space.capacity_bytes for space in self.memory.values() if space.scope == "core")
+
+    @property
     def spm_available_bytes(self) -> int:
         """Bytes of one core's scratchpad that buffers may take."""
         return self.spm.available_bytes
@@ -324,6 +334,8 @@ def _below(path: str, value: object, default: object) -> Iterator[Entry]:
         case dict():
             for name, child in value.items():
                 yield from _below(f"{path}.{name}", child, None)
+        case "" if default == "":
+            return
         case int() | float() | str():
             key = document_key(path)
             yield Entry(key, value, value in (default, PRESUMED.get(key)))
