@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, list_machines, load_machine
@@ -365,8 +366,11 @@ def test_an_override_is_checked_like_a_file():
 @pytest.mark.parametrize("file", sorted((Path(__file__).parent / "stored").glob("*.json")))
 def test_a_machine_that_an_older_version_stored_is_read_as_the_same_machine(file):
     stored = stored_machine(json.loads(file.read_text()))
-    assert describe(stored) == describe(load_machine(file.stem))
-    assert stored.content_hash() == load_machine(file.stem).content_hash()
+    now = load_machine(file.stem)
+    types = {name: now.core.arithmetic[name] for name in stored.core.arithmetic}
+    now = structs.replace(now, core=structs.replace(now.core, arithmetic=types))
+    assert describe(stored) == describe(now)
+    assert stored.content_hash() == now.content_hash()
 
 
 @pytest.mark.parametrize("name", list_machines())

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from tilewright.common.digest import digest
+from tilewright.common.dtypes import F32, F64, dtype_or_none
 from tilewright.common.errors import MachineError
 from tilewright.machine.keys import PRESUMED, document_key
 from tilewright.machine.parts import (
@@ -84,10 +85,14 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     instruction_table: Text | None = None
 
     def of(self, dtype: str) -> Arithmetic:
-        """The arithmetic of one element type, that of doubles where it has none of its own; raises
-        MachineError where there are no doubles, either.
+        """The arithmetic of one element type: of fixed point that of its integers, of single
+        precision that of doubles where it has none of its own. Raises MachineError where there is
+        none.
         """
-        found = self.arithmetic.get(dtype, self.arithmetic.get("f64"))
+        kind = dtype_or_none(dtype)
+        found = self.arithmetic.get(kind.stored.name if kind else dtype)
+        if found is None and kind is F32:
+            found = self.arithmetic.get(F64.name)
         if found is None:
             known = ", ".join(self.arithmetic)
             raise MachineError(
@@ -113,11 +118,17 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def types(self) -> tuple[str, ...]:
         """The element types that it computes with."""
-        return ("f64", "f32")
+        single = (F32.name,) if F64.name in self.arithmetic else ()
+        return tuple(dict.fromkeys((*self.arithmetic, *single)))
 
     def lanes(self, dtype: str) -> int:
-        """Elements of one vector."""
-        return self.of(dtype).vector_lanes
+        """Elements of one vector; of a type that is only moved, as many as its bytes hold."""
+        kind = dtype_or_none(dtype)
+        if kind is None or kind.stored.name in self.types:
+            return self.of(dtype).vector_lanes
+        known = ((dtype_or_none(name), rate) for name, rate in self.arithmetic.items())
+        sizes = (rate.vector_lanes * own.size_bytes for own, rate in known if own)
+        return max(sizes, default=kind.size_bytes) // kind.size_bytes or 1
 
     def peak_flops_per_cycle(self, dtype: str) -> int:
         """Operations of one core in a cycle."""

@@ -23,7 +23,7 @@ def rules_of(machine: Machine) -> Rules:
 
 def require_types(op: Op, machine: Machine) -> None:
     """Raise CapacityError unless the machine computes with the type of the operator's sums."""
-    known, wanted = machine.core.types, op.numerics.sums.name
+    known, wanted = machine.core.types, op.numerics.sums.stored.name
     if wanted not in known:
         raise CapacityError(
             f"machine {machine.name!r} computes {' and '.join(known)}; "

@@ -141,6 +141,14 @@ def _kernel(
     measure = f"independent multiply-adds, {timing.peak_flops_per_cycle:.2f} measured, {here}"
     units = max(1, round(timing.peak_flops_per_cycle / (2 * lanes)))
     yield f"{part}.flops_per_cycle", units * 2 * lanes, measure
+    if name == "f32":
+        integers = "assumption: a vector multiplication and an addition a cycle"
+        yield "core.arithmetic.i32.vector_lanes", lanes, f"vectors of {isa.name}"
+        yield "core.arithmetic.i32.flops_per_cycle", 2 * lanes, integers
+    else:
+        several = "assumption: some eight instructions multiply integers of 64 bits"
+        yield "core.arithmetic.i64.vector_lanes", lanes, f"vectors of {isa.name}"
+        yield "core.arithmetic.i64.flops_per_cycle", max(1, lanes // 2), several
     error = f"mean error {timing.mean_error:.1%}, worst {timing.worst_error:.1%}"
     source = f"fit over {len(timing.samples)} products, {error}, {here}"
     for key in ("call_cycles", "row_cycles", "block_cycles", "cycles_per_k"):

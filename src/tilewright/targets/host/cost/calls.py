@@ -5,8 +5,9 @@ loops whose loads and arithmetic overlap.
 from __future__ import annotations
 
 import numpy as np
+from msgspec import structs
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import F32, F64, dtype
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
@@ -14,7 +15,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.shared_sums import shared_sums
 from tilewright.ir.winograd import Matrix
 from tilewright.machine import Machine
-from tilewright.machine.sections import Cache, Caches, GemmPrimitive
+from tilewright.machine.sections import Cache, Caches, GemmPrimitive, GemmTiming
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -24,7 +25,7 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     dims, product = call.dims, call.primitive
     scalars, width, k = dims[product.across], dims[product.along], dims["k"]
     gemm, kind = machine.section(GemmPrimitive), call.dtype
-    timing, lanes = gemm.timing(kind), machine.core.lanes(kind)
+    timing, lanes = _timing(machine, kind), machine.core.lanes(kind)
     rows = -(-width // (lanes * gemm.register_block_vectors))
     columns = -(-scalars // gemm.register_block_scalars)
     full = gemm.register_block_vectors * gemm.register_block_scalars
@@ -36,6 +37,19 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
         return fixed + products
     busy, missed, moved = _cached(machine, caches.l1, call, products, rows, columns)
     return fixed + busy + missed + moved
+
+
+def _timing(machine: Machine, kind: str) -> GemmTiming:
+    """The calibrated timing of a float; of integers that of the float of the same size, at the rate
+    of the integers.
+    """
+    gemm, element, core = machine.section(GemmPrimitive), dtype(kind), machine.core
+    if element.is_float:
+        return gemm.timing(kind)
+    alike = F64.name if element.size_bytes == F64.size_bytes else F32.name
+    known = gemm.timing(alike)
+    slower = core.peak_flops_per_cycle(alike) / core.peak_flops_per_cycle(kind)
+    return structs.replace(known, cycles_per_k=known.cycles_per_k * slower)
 
 
 def _cached(
@@ -74,7 +88,7 @@ def _ideal_rate(machine: Machine, kind: str) -> float:
     gemm, lanes = machine.section(GemmPrimitive), machine.core.lanes(kind)
     full = gemm.register_block_vectors * gemm.register_block_scalars
     ideal = 2 * lanes * full / machine.core.peak_flops_per_cycle(kind)
-    return float(np.minimum(1.0, ideal / gemm.timing(kind).cycles_per_k))
+    return float(np.minimum(1.0, ideal / _timing(machine, kind).cycles_per_k))
 
 
 def _shared_operations(matrix: Matrix) -> int:
