@@ -25,6 +25,7 @@ from tilewright.network.search import Search
 from tilewright.targets.host.network.generate import generated
 
 Arrays = dict[str, Any]
+BY_THE_MODEL = Search(keep=1)
 _TOGETHER = 32
 """Networks that are compiled as one."""
 
@@ -119,11 +120,13 @@ def _together(part: Sequence[Runnable]) -> Iterator[Outcome]:
 
 
 def host_results(
-    networks: Sequence[Network], inputs: Sequence[Sequence[Arrays]]
+    networks: Sequence[Network],
+    inputs: Sequence[Sequence[Arrays]],
+    search: Search = BY_THE_MODEL,
 ) -> list[list[Arrays]]:
     """The outputs of each network for each of its data sets."""
     whole = merged(networks)
-    loaded = quickly_loaded(generated(whole, NATIVE_HOSTS[0], Search("direct", keep=1)))
+    loaded = quickly_loaded(generated(whole, NATIVE_HOSTS[0], search))
     bound = loaded.bind(loaded.constants(whole.values))
     results: list[list[Arrays]] = [[] for _ in networks]
     for turn in range(max(map(len, inputs))):

@@ -120,7 +120,7 @@ CONV = node("Conv", "xw", "y", name="c")
         ),
         (
             model([node("Add", "xw", "y", name="a")], IMAGE, {"w": ints(1)}),
-            "node 'a' (Add) computes with 'w', which holds int64",
+            "node 'a' (Add) takes 'w', which holds int64",
         ),
         (
             model([node("Softmax", "x", "y", name="s", axis=4)], IMAGE),

@@ -37,7 +37,7 @@ class Importer:
             raise GraphError(f"{by} reads {quoted(name)}, which nothing before it produces")
         constant = self.constants[name]
         if constant.dtype != dtype(self.file_dtype).numpy:
-            raise GraphError(f"{by} computes with {quoted(name)}, which holds {constant.dtype}")
+            raise GraphError(f"{by} takes {quoted(name)}, which holds {constant.dtype}")
         self.values[name] = constant.astype(dtype(self.dtype).numpy, copy=False)
         return self.builder.weight(name, tuple(constant.shape))
 
