@@ -37,7 +37,7 @@ REFUSALS = [
     (
         ["compile", "lenet5", "--schedule", "schedule.txt"],
         2,
-        "--schedule is for one operator, conv2d or gemm",
+        "--schedule is for one operator, conv2d, gemm, batched_matmul",
         "",
     ),
     (

@@ -240,10 +240,15 @@ def test_unknown_algorithms_and_kinds() -> None:
     )
     with pytest.raises(ScheduleError) as caught:
         seed("gem", name="mine")(lambda op: None)
-    assert str(caught.value) == "no seed computes 'gem'; seeds exist for conv2d, gemm"
+    assert (
+        str(caught.value) == "no seed computes 'gem'; seeds exist for batched_matmul, conv2d, gemm"
+    )
     with pytest.raises(ScheduleError) as caught:
         seeds_for(max_pool2d((2, 4, 8, 8), kernel=2))
-    assert str(caught.value) == "no seed computes 'pool2d'; seeds exist for conv2d, gemm"
+    assert (
+        str(caught.value)
+        == "no seed computes 'pool2d'; seeds exist for batched_matmul, conv2d, gemm"
+    )
 
 
 def test_a_seed_has_the_name_it_is_registered_under() -> None:

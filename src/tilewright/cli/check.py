@@ -35,7 +35,9 @@ _BRIEF = 30
 def check_command(
     subject: Annotated[
         str,
-        typer.Argument(help="A network, FILE.onnx, conv2d, gemm, a written folder or IR text."),
+        typer.Argument(
+            help="A network, FILE.onnx, an operator such as conv2d, a written folder or IR text."
+        ),
     ],
     machine: MachineOptions,
     operator: OperatorOptions,

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 WorkloadName = Annotated[
     str,
-    typer.Argument(metavar="NETWORK", help="A known network, FILE.onnx, conv2d or gemm."),
+    typer.Argument(
+        metavar="NETWORK", help="A known network, FILE.onnx, or an operator such as conv2d."
+    ),
 ]
-_OPERATORS = ("conv2d", "gemm")
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,13 @@ def compile_command(
     """Choose the best schedule of every layer; generate, time and report its code."""
     # Help needs none of these, which bring NumPy with them.
     from tilewright.cli.run_network import write_network
-    from tilewright.cli.workload import read_workload
+    from tilewright.cli.workload import is_operator, read_workload
     from tilewright.codegen.artifact import LOADS
     from tilewright.codegen.folder import require_replaceable
 
     target, check, schedule = machine.load(), options.which, _schedule(network, options)
     native = LOADS.of(target) is not None
-    if native and network not in _OPERATORS:
+    if native and not is_operator(network):
         write_network(
             network,
             target,
@@ -114,6 +115,9 @@ def _schedule(workload: str, options: CompileOptions) -> str | None:
     """The text of the file that is to be replayed."""
     if options.schedule is None:
         return None
-    if workload not in _OPERATORS:
-        raise UsageProblem(f"--schedule is for one operator, {' or '.join(_OPERATORS)}")
+    from tilewright.cli.workload import is_operator  # brings NumPy, which help does without
+    from tilewright.ops import CONTRACTIONS
+
+    if not is_operator(workload):
+        raise UsageProblem(f"--schedule is for one operator, {', '.join(CONTRACTIONS)}")
     return options.schedule.read_text(encoding="utf-8", errors="replace")

@@ -11,13 +11,16 @@ import typer
 from tilewright.cli.options import HostMachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import CompareOptions, run_network
+from tilewright.cli.workload import is_operator
 from tilewright.codegen.artifact import LOADS
 
 
 def run_command(
     workload_name: Annotated[
         str,
-        typer.Argument(metavar="WORKLOAD", help="conv2d, gemm, a known network or FILE.onnx."),
+        typer.Argument(
+            metavar="WORKLOAD", help="An operator such as conv2d, a known network or FILE.onnx."
+        ),
     ],
     machine: HostMachineOptions,
     operator: OperatorOptions,
@@ -39,7 +42,7 @@ def run_command(
     target = machine.load()
     LOADS.required(target, "simulate it")
     files = (inputs, out)
-    if workload_name not in ("conv2d", "gemm"):
+    if not is_operator(workload_name):
         run_network(workload_name, machine, operator, search, compare, output, files, top)
         return
     if compare.compare:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,11 @@ from tilewright.compiler.entry import load
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
-from tilewright.ops import Op, conv2d, gemm
+from tilewright.ops import CONTRACTIONS, Op
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")
-_CONV2D = ("batch", "in_channels", "out_channels", "height", "width", "kernel")
-_CONV2D_MORE = ("stride", "padding", "dilation", "groups", "dtype")
-_GEMM = ("m", "n", "k")
-_GEMM_MORE = ("transpose_a", "transpose_b", "alpha", "beta", "dtype")
+_EXTENTS = {"kernel": (1, 2), "stride": (1, 2), "dilation": (1, 2), "padding": (1, 2, 4)}
+"""Options of several numbers, and how many they may be."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,8 @@ class Workload:
 
 def read_workload(name: str, options: OperatorOptions) -> Workload:
     """Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one."""
-    match name:
-        case "conv2d":
-            return _operator(name, _conv2d(options))
-        case "gemm":
-            return _operator(name, _gemm(options))
+    if is_operator(name):
+        return Workload(name, ((name, _operator(name, options)),), is_operator=True)
     network = read_network(name, options)
     return Workload(network.name, tuple(network.layers()), is_operator=False)
 
@@ -51,7 +47,7 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
     """
     _refuse_others(name, options, _NETWORK_OPTIONS)
     if not name.endswith(".onnx") and name not in list_networks():
-        known = [*list_networks(), "conv2d", "gemm"]
+        known = [*list_networks(), *CONTRACTIONS]
         close = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
         raise GraphError(f"unknown network {quoted(name)}", fix=f"{meant} or give an .onnx file")
@@ -61,28 +57,24 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
     return load(path, known_dtype=known_dtype, shapes=shapes, **given)
 
 
-def _operator(name: str, op: Op) -> Workload:
-    return Workload(name, ((name, op),), is_operator=True)
+def is_operator(name: str) -> bool:
+    """Whether `name` is an operator, whose extents are options, and not a network."""
+    return name in CONTRACTIONS
 
 
-def _conv2d(options: OperatorOptions) -> Op:
-    _refuse_others("conv2d", options, (*_CONV2D, *_CONV2D_MORE))
+def _operator(kind: str, options: OperatorOptions) -> Op:
+    """The operator by the function that users make it by, whose parameters are the options."""
+    make = CONTRACTIONS[kind].make
+    taken = signature(make).parameters
+    _refuse_others(kind, options, tuple(taken))
     given = _given(options)
-    given.setdefault("batch", 1)
-    _require("conv2d", given, _CONV2D)
-    for option in ("kernel", "stride", "dilation"):
-        if option in given:
-            given[option] = _short(numbers(option, given[option], (1, 2)))
-    if "padding" in given:
-        given["padding"] = _short(numbers("padding", given["padding"], (1, 2, 4)))
-    return conv2d(**given)
-
-
-def _gemm(options: OperatorOptions) -> Op:
-    _refuse_others("gemm", options, (*_GEMM, *_GEMM_MORE))
-    given = _given(options)
-    _require("gemm", given, _GEMM)
-    return gemm(**given)
+    if "batch" in taken:
+        given.setdefault("batch", 1)
+    _require(kind, given, [name for name, p in taken.items() if p.default is p.empty])
+    for name, value in given.items():
+        if name in _EXTENTS:
+            given[name] = _short(numbers(name, value, _EXTENTS[name]))
+    return make(**given)
 
 
 def _given(options: OperatorOptions) -> dict[str, Any]:

@@ -34,13 +34,12 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
-from tilewright.ops import Conv2d, Gemm, Op
+from tilewright.ops import CONTRACTIONS, Op
 from tilewright.partition import Partition
 from tilewright.report.view import Explanation, NetworkResult
 
 _KERNEL_FORMAT, _NETWORK_FORMAT = "tilewright kernel 1", "tilewright network 1"
 _FOLDER_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_OPS: dict[str, type[Conv2d] | type[Gemm]] = {"conv2d": Conv2d, "gemm": Gemm}
 
 Interval = tuple[int | None, int | None]
 
@@ -160,11 +159,11 @@ def read_program(text: str, where: str) -> Program:
 def stored_op(fields: dict[str, Any], where: str) -> Op:
     """The operator that `kernel.json` describes."""
     values = dict(fields)
-    kind = _OPS.get(str(values.pop("kind", "")))
+    kind = CONTRACTIONS.get(str(values.pop("kind", "")))
     if kind is None:
         raise ArtifactError(f"unknown operator {fields.get('kind')!r}", where=where)
     try:
-        return msgspec.convert(values, kind)
+        return msgspec.convert(values, kind.operator)
     except msgspec.ValidationError as error:
         raise ArtifactError(f"operator: {error}", where=where) from None
 

@@ -7,7 +7,6 @@ reference, "within bound" where none is further from it than rounding allows; Ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from tilewright.common.errors import CheckFailed
 from tilewright.common.expr import Expr, evaluate
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
-from tilewright.ops import Gemm, Op
+from tilewright.ops import Op
 from tilewright.report.view import CheckResult
 from tilewright.seeds.nest import TensorSpec
 from tilewright.seeds.space import Seed, family, parameters
@@ -124,7 +123,7 @@ def _limit(op: Op, operands: Sequence[Array], expected: Array) -> Array:
         return np.zeros(expected.shape)
     terms = max(1, op.flops // (2 * max(1, expected.size)))
     unit = np.finfo(op.numerics.sums.numpy).eps
-    magnitude = _positive(op).reference(*(np.abs(x) for x in operands)).astype(np.float64)
+    magnitude = op.with_magnitudes().reference(*(np.abs(x) for x in operands)).astype(np.float64)
     limit: Array = _ROUNDINGS_PER_TERM * terms * unit * magnitude
     return limit
 
@@ -134,8 +133,3 @@ def relative_error(op: Op, operands: Sequence[Array], found: Array) -> float:
     expected = op.reference(*operands).astype(np.float64)
     largest, difference = np.abs(expected).max(), np.abs(found - expected).max()
     return float(difference / largest) if largest else float(difference)
-
-
-def _positive(op: Op) -> Op:
-    """The operator with factors of its sum made positive."""
-    return replace(op, alpha=abs(op.alpha), beta=abs(op.beta)) if isinstance(op, Gemm) else op

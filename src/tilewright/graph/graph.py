@@ -13,8 +13,7 @@ import numpy as np
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.names import quoted
-from tilewright.ops.conv2d import Conv2d
-from tilewright.ops.gemm import Gemm
+from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Array, Op, Shape, show_shape
 
 
@@ -85,10 +84,10 @@ class Network:
         """Floating-point operations of one pass, multiply-accumulates of the direct form as two."""
         return sum(node.op.flops for node in self.nodes)
 
-    def layers(self) -> Iterator[tuple[str, Conv2d | Gemm]]:
+    def layers(self) -> Iterator[tuple[str, Op]]:
         """The safe unique name and the operator of each convolution and matrix product."""
         for node in self.nodes:
-            if isinstance(node.op, Conv2d | Gemm):
+            if node.op.kind in CONTRACTIONS:
                 yield node.name, node.op
 
     def evaluate(self, feeds: Mapping[str, Array]) -> dict[str, Array]:

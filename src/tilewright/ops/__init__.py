@@ -1,4 +1,10 @@
-"""Operators: one frozen dataclass each, with shape rule, NumPy reference and operation count."""
+"""Operators: one frozen dataclass each, with shape rule, NumPy reference and operation count.
+
+Each module of the package is imported with it: those that sum products register themselves.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from tilewright.ops.conv2d import Conv2d, conv2d
 from tilewright.ops.elementwise import (
@@ -12,12 +18,18 @@ from tilewright.ops.elementwise import (
 )
 from tilewright.ops.gemm import Gemm, gemm
 from tilewright.ops.normalize import BatchNorm, LocalResponseNorm, Softmax
-from tilewright.ops.op import Op, Shape
+from tilewright.ops.op import CONTRACTIONS, Op, Shape
 from tilewright.ops.pool import Pool2d, average_pool2d, global_average_pool2d, max_pool2d
 from tilewright.ops.shaping import Concat, Reshape, SpaceToDepth, flatten
 
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+# The functions that make operators, under their own names.
+globals().update({kind: found.make for kind, found in CONTRACTIONS.items()})
+
 __all__ = [
     "BINARY_FUNCTIONS",
+    "CONTRACTIONS",
     "UNARY_FUNCTIONS",
     "BatchNorm",
     "Bias",

@@ -9,9 +9,12 @@ import numpy as np
 
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import exact_product
+from tilewright.ops.conv2d_pieces import divide_conv2d
 from tilewright.ops.numerics import require_products
 from tilewright.ops.op import (
+    CONTRACTIONS,
     Array,
+    Contraction,
     IntOrPair,
     Shape,
     Typed,
@@ -21,6 +24,7 @@ from tilewright.ops.op import (
     require_positive,
     rounded,
 )
+from tilewright.ops.piece import Divided
 from tilewright.ops.window import Padding, out_extent, padding_of, require_window, windows
 
 _COLUMNS_PER_PRODUCT = 2048
@@ -97,6 +101,10 @@ class Conv2d(Typed):
         per_output = self.in_channels // self.groups * self.kernel[0] * self.kernel[1]
         outputs = self.batch * self.out_channels * self.out_height * self.out_width
         return 2 * outputs * per_output
+
+    def divided(self, groups: int) -> Divided:
+        """Over rows of the result, images, output channels or channel groups."""
+        return divide_conv2d(self, groups)
 
     def describe(self) -> str:
         """Input shape, output channels, kernel, stride, padding; dilation and groups if any.
@@ -177,3 +185,6 @@ def conv2d(
 def _short(numbers: tuple[int, ...]) -> str:
     """`(1, 1)` -> `1`, `(1, 2)` -> `1,2`."""
     return str(numbers[0]) if len(set(numbers)) == 1 else ",".join(map(str, numbers))
+
+
+CONTRACTIONS["conv2d"] = Contraction(Conv2d, conv2d)

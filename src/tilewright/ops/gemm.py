@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import exact_product
 from tilewright.ops.numerics import require_products
 from tilewright.ops.op import (
+    CONTRACTIONS,
     Array,
+    Contraction,
     Shape,
     Typed,
     in_double,
@@ -18,6 +20,7 @@ from tilewright.ops.op import (
     require_positive,
     rounded,
 )
+from tilewright.ops.piece import Divided, pieces_along
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,20 @@ class Gemm(Typed):
         """Two for each of the m n k multiply-accumulates."""
         return 2 * self.m * self.n * self.k
 
+    def divided(self, groups: int) -> Divided:
+        """Over the rows or the columns of the result, never over k."""
+        a, b = (1 if self.transpose_a else 0), (0 if self.transpose_b else 1)
+        rows, columns = (a, None, 0), (None, b, 1)
+        given = len(self.input_shapes)
+        return [
+            ("m", pieces_along(self, "m", groups, rows[:given], 0)),
+            ("n", pieces_along(self, "n", groups, columns[:given], 1)),
+        ]
+
+    def with_magnitudes(self) -> Gemm:
+        """With positive alpha and beta."""
+        return replace(self, alpha=abs(self.alpha), beta=abs(self.beta))
+
     def describe(self) -> str:
         """The extents as m x n x k, then what departs from the plain product.
 
@@ -109,3 +126,6 @@ def gemm(
 ) -> Gemm:
     """The m x n product over k; raises ShapeError for extents below one."""
     return Gemm(m, n, k, transpose_a, transpose_b, alpha, beta, dtype)
+
+
+CONTRACTIONS["gemm"] = Contraction(Gemm, gemm)

@@ -6,8 +6,9 @@ made. `reference` is the meaning that all generated code and simulations are jud
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import Integers
 from tilewright.ops.numerics import Numerics
+
+if TYPE_CHECKING:
+    from tilewright.ops.piece import Divided
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]
@@ -65,6 +69,26 @@ class Op(Protocol):
         integers exactly and rounded once (`Numerics`).
         """
 
+    def divided(self, groups: int) -> Divided:
+        """Every way to divide the operator over `groups` core groups, none where there is none."""
+
+    def with_magnitudes(self) -> Op:
+        """The operator whose result on absolute values bounds the magnitude of each sum's terms."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """An operator that sums products, so that schedules are searched for it: its class, and the
+    function that users make it by, whose parameters are its options on the command line.
+    """
+
+    operator: type[Op]
+    make: Callable[..., Op]
+
+
+CONTRACTIONS: dict[str, Contraction] = {}
+"""By kind. A module of this package that defines such an operator registers it here."""
+
 
 class _Declared(Protocol):
     @property
@@ -90,6 +114,14 @@ class Typed:
     def out_dtype(self: _Declared) -> str:
         """The name of the element type of the result."""
         return _numerics(self).result.name
+
+    def divided(self, groups: int) -> Divided:
+        """No way to divide it."""
+        return []
+
+    def with_magnitudes(self) -> Self:
+        """The operator itself: its sums have no factors."""
+        return self
 
 
 def _numerics(op: _Declared) -> Numerics:

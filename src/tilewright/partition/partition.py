@@ -10,18 +10,15 @@ divided alike. Reductions are not divided: no piece needs another's result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops import Op
 from tilewright.ops.op import Array
-from tilewright.partition.strategies.conv2d import divide_conv2d
-from tilewright.partition.strategies.gemm import divide_gemm
-from tilewright.partition.strategies.piece import Piece, whole_piece
+from tilewright.ops.piece import Piece, whole_piece
 
 __all__ = ["Partition", "Piece", "split"]
 
@@ -65,13 +62,6 @@ def split(op: Op, groups: int) -> list[Partition]:
     """
     if groups < 1:
         raise ShapeError(f"{op.kind} cannot be divided over {groups} core groups")
-    divide = _DIVIDE.get(op.kind)
-    found = divide(op, groups) if divide and groups > 1 else []
+    found = op.divided(groups) if groups > 1 else []
     partitions = [Partition(kind, op, pieces) for kind, pieces in found if len(pieces) > 1]
     return partitions or [Partition(WHOLE, op, (whole_piece(op),))]
-
-
-_DIVIDE: dict[str, Callable[[Any, int], list[tuple[str, tuple[Piece, ...]]]]] = {
-    "conv2d": divide_conv2d,
-    "gemm": divide_gemm,
-}

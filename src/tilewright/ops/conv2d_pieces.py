@@ -7,26 +7,26 @@ the border of the image; between strips the halo rows are read from the neighbou
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tilewright.ops import Conv2d
-from tilewright.partition.strategies.piece import EVERYTHING, Piece, intervals
+from tilewright.ops.piece import EVERYTHING, Divided, Piece, intervals, pieces_along
 
-Divided = list[tuple[str, tuple[Piece, ...]]]
+if TYPE_CHECKING:
+    from tilewright.ops.conv2d import Conv2d
 
 
 def divide_conv2d(op: Conv2d, groups: int) -> Divided:
     """The pieces of every strategy that applies to `op`."""
     rows = tuple(_rows(op, part) for part in intervals(op.out_height, groups))
-    batch = tuple(_images(op, part) for part in intervals(op.batch, groups))
-    found: Divided = [("batch", batch)]
+    found: Divided = [("batch", pieces_along(op, "batch", groups, (0, None), 0))]
     if all(piece is not None for piece in rows):
         found.insert(0, ("rows", tuple(piece for piece in rows if piece is not None)))
     if op.groups == 1:
-        parts = intervals(op.out_channels, groups)
-        found.append(("out_channels", tuple(_out_channels(op, part) for part in parts)))
+        parts = pieces_along(op, "out_channels", groups, (None, 0), 1)
+        found.append(("out_channels", parts))
     else:
-        parts = intervals(op.groups, groups)
-        found.append(("channel_groups", tuple(_channel_groups(op, part) for part in parts)))
+        cut = intervals(op.groups, groups)
+        found.append(("channel_groups", tuple(_channel_groups(op, part) for part in cut)))
     return found
 
 
@@ -43,19 +43,6 @@ def _rows(op: Conv2d, part: slice) -> Piece | None:
     piece = replace(op, height=stop - start, padding=padding)
     image = (EVERYTHING, EVERYTHING, slice(start, stop), EVERYTHING)
     return Piece(piece, (image, (EVERYTHING,) * 4), (EVERYTHING, EVERYTHING, part, EVERYTHING))
-
-
-def _images(op: Conv2d, part: slice) -> Piece:
-    piece = replace(op, batch=part.stop - part.start)
-    some = (part, EVERYTHING, EVERYTHING, EVERYTHING)
-    return Piece(piece, (some, (EVERYTHING,) * 4), some)
-
-
-def _out_channels(op: Conv2d, part: slice) -> Piece:
-    piece = replace(op, out_channels=part.stop - part.start)
-    weights = (part, EVERYTHING, EVERYTHING, EVERYTHING)
-    result = (EVERYTHING, part, EVERYTHING, EVERYTHING)
-    return Piece(piece, ((EVERYTHING,) * 4, weights), result)
 
 
 def _channel_groups(op: Conv2d, part: slice) -> Piece:

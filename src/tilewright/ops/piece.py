@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tilewright.ops import Op
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Op
 
 Slices = tuple[slice, ...]
 EVERYTHING = slice(None)
@@ -42,3 +43,32 @@ def intervals(extent: int, groups: int) -> list[slice]:
     count = min(groups, -(-extent // length))
     starts = [i * (extent - length) // max(1, count - 1) for i in range(count)]
     return [slice(start, start + length) for start in starts]
+
+
+Divided = list[tuple[str, tuple[Piece, ...]]]
+"""Ways to divide an operator by name, each with its pieces."""
+
+
+def pieces_along(
+    op: Any, field: str, groups: int, operands: Sequence[int | None], result: int
+) -> tuple[Piece, ...]:
+    """Pieces over the extent that `field` names: dimension `result` of the result, and of each of
+    the `operands` the dimension given, None for one that all pieces read whole.
+
+    `op` is a frozen dataclass whose `field` may be any smaller extent.
+    """
+    return tuple(
+        Piece(
+            replace(op, **{field: part.stop - part.start}),
+            tuple(
+                _region(len(shape), dimension, part)
+                for shape, dimension in zip(op.input_shapes, operands, strict=True)
+            ),
+            _region(len(op.out_shape), result, part),
+        )
+        for part in intervals(getattr(op, field), groups)
+    )
+
+
+def _region(rank: int, dimension: int | None, part: slice) -> Slices:
+    return tuple(part if d == dimension else EVERYTHING for d in range(rank))

@@ -1,0 +1,111 @@
+"""Batched matrix multiplication: one product for each element of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tilewright.common.fixed_point import exact_product
+from tilewright.ops.numerics import require_products
+from tilewright.ops.op import (
+    CONTRACTIONS,
+    Array,
+    Contraction,
+    Shape,
+    Typed,
+    in_double,
+    in_own_type,
+    require_positive,
+    rounded,
+)
+from tilewright.ops.piece import Divided, pieces_along
+
+
+@dataclass(frozen=True)
+class BatchedMatmul(Typed):
+    """batch x m x n results of batch x m x k by batch x k x n matrices; a transposed operand is
+    stored with its last two dimensions the other way.
+    """
+
+    kind: ClassVar[str] = "batched_matmul"
+    batch: int
+    m: int
+    n: int
+    k: int
+    transpose_a: bool = False
+    transpose_b: bool = False
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        require_positive(self.kind, batch=self.batch, m=self.m, n=self.n, k=self.k)
+        require_products(self.kind, self.numerics)
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """A and B."""
+        a = (self.k, self.m) if self.transpose_a else (self.m, self.k)
+        b = (self.n, self.k) if self.transpose_b else (self.k, self.n)
+        return (self.batch, *a), (self.batch, *b)
+
+    @property
+    def out_shape(self) -> Shape:
+        """batch x m x n."""
+        return (self.batch, self.m, self.n)
+
+    @property
+    def flops(self) -> int:
+        """Two for each of the batch m n k multiply-accumulates."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+    def divided(self, groups: int) -> Divided:
+        """Over the batch, the rows or the columns of the results, never over k."""
+        a, b = (2 if self.transpose_a else 1), (1 if self.transpose_b else 2)
+        return [
+            ("batch", pieces_along(self, "batch", groups, (0, 0), 0)),
+            ("m", pieces_along(self, "m", groups, (a, None), 1)),
+            ("n", pieces_along(self, "n", groups, (None, b), 2)),
+        ]
+
+    def describe(self) -> str:
+        """The extents as batch x m x n x k, then which operands are transposed.
+
+        >>> BatchedMatmul(8, 64, 32, 16, transpose_b=True).describe()
+        'batched_matmul b8 m64 n32 k16 transpose_b'
+        """
+        words = [f"batched_matmul b{self.batch} m{self.m} n{self.n} k{self.k}"]
+        words += ["transpose_a"] * self.transpose_a + ["transpose_b"] * self.transpose_b
+        return " ".join(words)
+
+    def reference(self, *operands: Array) -> Array:
+        """The products in double precision; of integers, exact and rounded once."""
+        if self.numerics.is_float:
+            a, b = self._oriented(*in_double(self, operands))
+            return rounded(self, a @ b)
+        a, b = self._oriented(*in_own_type(self, operands))
+        products = [exact_product(left, right) for left, right in zip(a, b, strict=True)]
+        return self.numerics.write_back(np.stack(products))
+
+    def _oriented(self, a: Array, b: Array) -> tuple[Array, Array]:
+        return (
+            a.transpose(0, 2, 1) if self.transpose_a else a,
+            b.transpose(0, 2, 1) if self.transpose_b else b,
+        )
+
+
+def batched_matmul(
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    dtype: str = "f64",
+) -> BatchedMatmul:
+    """`batch` products m x n over k; raises ShapeError for extents below one."""
+    return BatchedMatmul(batch, m, n, k, transpose_a, transpose_b, dtype)
+
+
+CONTRACTIONS["batched_matmul"] = Contraction(BatchedMatmul, batched_matmul)

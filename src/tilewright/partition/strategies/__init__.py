@@ -1,1 +1,0 @@
-"""One module per kind of operator: the ways to divide it."""

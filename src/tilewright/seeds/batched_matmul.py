@@ -1,0 +1,60 @@
+"""The seed of batched matrix multiplication: a loop over the batch around the product."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tilewright.common.expr import Var
+from tilewright.ops.batched_matmul import BatchedMatmul
+from tilewright.seeds.gemm import K, M, N, gemm_space
+from tilewright.seeds.nest import axis, nest, tensor
+from tilewright.seeds.space import FAMILIES, Family, Seed, layout, seed
+
+BATCH = Var("batch")
+
+
+def _arrange(op: BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    a, b = operands
+    return (
+        a.transpose(0, 2, 1) if op.transpose_a else a,
+        b.transpose(0, 2, 1) if op.transpose_b else b,
+    )
+
+
+FAMILIES["batched_matmul"] = Family(
+    "batched_matmul",
+    lambda op: {"batch": op.batch, "m": op.m, "n": op.n, "k": op.k},
+    _arrange,
+    lambda op, c: c,
+)
+
+
+@seed("batched_matmul", name="batched")
+def batched(op: BatchedMatmul) -> Seed:
+    """C[i] = A[i] B[i], the batch outside, tiles in the three dimensions of a product."""
+    return _seed(op.transpose_a, op.transpose_b)
+
+
+@cache
+def _seed(transpose_a: bool, transpose_b: bool) -> Seed:
+    item = axis("item", BATCH)
+    row, col, depth = axis("row", M), axis("col", N), axis("depth", K)
+    a = tensor("a", "input", operand=0, item=BATCH, rows=M, depth=K)
+    b = tensor("b", "input", operand=1, item=BATCH, depth=K, cols=N)
+    c = tensor("c", "output", item=BATCH, rows=M, cols=N)
+    product = nest(
+        "batched",
+        "gemm",
+        (item, row, col, depth),
+        {"m": row, "n": col, "k": depth},
+        c.at(item=item, rows=row, cols=col),
+        a.at(item=item, rows=row, depth=depth),
+        b.at(item=item, depth=depth, cols=col),
+    )
+    space = gemm_space(product, row.name, col.name, depth.name)
+    fixed = (
+        layout(a, ("item", "depth", "rows") if transpose_a else ("item", "rows", "depth")),
+        layout(b, ("item", "cols", "depth") if transpose_b else ("item", "depth", "cols")),
+    )
+    return Seed("batched", (a, b, c), (space,), fixed, ("a", "b"), "c")
