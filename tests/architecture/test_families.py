@@ -1,8 +1,9 @@
-"""A family is asked for capabilities: no code outside its folder names it."""
+"""A family is asked for capabilities: no code outside its folder guesses or names it."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ SOURCES = ROOT / "src" / "tilewright"
 OWN = ("targets", "papers")
 """Families, and the experiments of papers, which are about one machine."""
 FAMILIES = sorted(p.parent.name for p in (SOURCES / "targets").glob("*/__init__.py"))
+NUMBERS = ("caches", "synchronous")
+"""Fields that one family alone has, which used to stand for the family."""
 
 
 def shared_modules() -> list[Path]:
@@ -46,6 +49,13 @@ def test_shared_code_compares_nothing_with_a_family_or_its_machines(path: Path) 
         if text in names
     ]
     assert not found
+
+
+@pytest.mark.parametrize("path", shared_modules(), ids=lambda p: str(p.relative_to(SOURCES)))
+def test_shared_code_does_not_guess_the_family_from_a_number(path: Path) -> None:
+    attributes = re.compile(rf"\.(?:{'|'.join(NUMBERS)})\b")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert not [f"line {i}: {line}" for i, line in enumerate(lines, 1) if attributes.search(line)]
 
 
 def test_the_families_are_those_that_the_project_registers() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import load_machine
-from tilewright.machine.sections import Caches
+from tilewright.targets.host.sections import Caches
 
 
 def test_it_has_caches_and_no_engine_of_its_own():

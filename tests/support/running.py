@@ -15,9 +15,9 @@ from tilewright.common.errors import SimulationError
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.cost.estimate import estimate
 from tilewright.ir.interpret import interpret
-from tilewright.machine.sections import Caches
 from tilewright.ops import Gemm, Op
 from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.host.sections import Caches
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated_many
 

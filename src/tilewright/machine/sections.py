@@ -94,33 +94,3 @@ class VectorPrimitive(Section, frozen=True, forbid_unknown_fields=True):
     load_cycles: NonNegativeFloat
     arithmetic_cycles: NonNegativeFloat
     loop_cycles: NonNegativeFloat
-
-
-class Cache(Struct, frozen=True, forbid_unknown_fields=True):
-    """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
-    the core beyond what overlaps with computing; no more than `fill_bytes_per_cycle` come at all.
-    Addresses a multiple of `capacity_bytes / ways` apart share a set.
-    """
-
-    capacity_bytes: PositiveInt
-    exposed_cycles_per_byte: NonNegativeFloat
-    fill_bytes_per_cycle: PositiveFloat
-    ways: PositiveInt
-
-
-class Caches(Section, frozen=True, forbid_unknown_fields=True):
-    """The caches between a core and main memory, nearest first.
-
-    Cores that have them address main memory themselves: an operand may be used where it lies.
-    """
-
-    key: ClassVar[str] = "memory.caches"
-
-    l1: Cache
-    l2: Cache
-    l3: Cache
-
-    @property
-    def levels(self) -> tuple[Cache, ...]:
-        """Nearest first."""
-        return self.l1, self.l2, self.l3

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilewright.common.errors import ToolError
 from tilewright.machine import load_machine
 from tilewright.machine.model import Threads
-from tilewright.machine.sections import Caches, GemmPrimitive
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.calibrate import (
     Bandwidth,
     CopyRate,
@@ -28,6 +28,7 @@ from tilewright.targets.host.detect import CacheLevel, HostDescription
 from tilewright.targets.host.instruction_sets import AVX512
 from tilewright.targets.host.kernel_speed import Extents
 from tilewright.targets.host.microkernel import LINE_BYTES
+from tilewright.targets.host.sections import Caches
 
 CACHES = tuple(CacheLevel(i, 2**15 << 5 * (i - 1), 64, 8, 1) for i in (1, 2, 3))
 HOST = HostDescription('A "CPU"\n\\ 9000', "25", "17", 2, 1, 2**34, CACHES, AVX512)

@@ -13,12 +13,12 @@ from tilewright.cost.prices import Prices
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction, Program
 from tilewright.machine import Machine
-from tilewright.machine.sections import Caches
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.calls import COSTS
 from tilewright.targets.host.cost.streams import streamed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
+from tilewright.targets.host.sections import Caches
 
 
 class HostPrices(Prices):

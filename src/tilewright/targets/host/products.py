@@ -19,7 +19,7 @@ from tilewright.ir.chains import Chain, chains_of
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Tile, Transfer, View
 from tilewright.machine import Machine
-from tilewright.machine.sections import Caches, GemmPrimitive
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.emit_threads import OPENMP_FLAG
 from tilewright.targets.host.epilogue import Along, Bias
@@ -34,6 +34,7 @@ from tilewright.targets.host.finish import (
 from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.microkernel import Microkernel, Prefetch, Start, row_counts
+from tilewright.targets.host.sections import Caches
 
 _ALWAYS = Const(1)
 _START: dict[Expr, Start] = {Const(0): "accumulate", _ALWAYS: "overwrite"}

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.machine import Machine
-from tilewright.machine.sections import Caches, GemmPrimitive
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.base import Pass
 from tilewright.passes.first_product import FirstProduct
 from tilewright.passes.handle_boundary import HandleBoundary
 from tilewright.passes.infer_dma import InferDma
 from tilewright.passes.lowering import Lowering
+from tilewright.targets.host.sections import Caches
 
 _MAX_ERROR = 1e-5
 """What F(4x4, 3x3) keeps up to a thousand channels, and F(6x6, 3x3) does not."""

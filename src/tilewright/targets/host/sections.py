@@ -1,6 +1,45 @@
 """What the description of a computer's processor has beyond every machine's: caches, primitives."""
 
-from tilewright.machine.sections import Caches, GemmPrimitive, Sections, VectorPrimitive
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from tilewright.machine.model import Section
+from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveInt
+from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
+
+
+class Cache(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
+    the core beyond what overlaps with computing; no more than `fill_bytes_per_cycle` come at all.
+    Addresses a multiple of `capacity_bytes / ways` apart share a set.
+    """
+
+    capacity_bytes: PositiveInt
+    exposed_cycles_per_byte: NonNegativeFloat
+    fill_bytes_per_cycle: PositiveFloat
+    ways: PositiveInt
+
+
+class Caches(Section, frozen=True, forbid_unknown_fields=True):
+    """The caches between a core and main memory, nearest first.
+
+    Cores that have them address main memory themselves: an operand may be used where it lies.
+    """
+
+    key: ClassVar[str] = "memory.caches"
+
+    l1: Cache
+    l2: Cache
+    l3: Cache
+
+    @property
+    def levels(self) -> tuple[Cache, ...]:
+        """Nearest first."""
+        return self.l1, self.l2, self.l3
+
 
 SECTIONS = Sections(
     required=(GemmPrimitive, VectorPrimitive),

@@ -12,8 +12,8 @@ from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, load_machine
-from tilewright.machine.sections import Caches
 from tilewright.targets.host.cost.caches import Region, exposed_cycles
+from tilewright.targets.host.sections import Caches
 
 PRODUCT = """\
 def product(m, n, k, m_tile, n_tile):

@@ -17,8 +17,9 @@ from tilewright.ir.nodes import For, Program, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of, walk
 from tilewright.machine import Machine
-from tilewright.machine.sections import Caches, GemmPrimitive
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import lowering_of
+from tilewright.targets.host.sections import Caches
 
 _LASTING = 2 / 3
 """Of the room near a core, where buffers are larger than that."""

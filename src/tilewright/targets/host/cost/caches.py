@@ -27,10 +27,11 @@ from tilewright.ir.nodes import Call, Operand, Program, Range, Tensor, Tile, Vie
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
-from tilewright.machine.sections import Cache, Caches, GemmPrimitive
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
 from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.cost.threads import crowding, has_own
+from tilewright.targets.host.sections import Cache, Caches
 
 _L1_SHARE = 0.5
 """Of the first cache, for one factor: the other one is streamed through it."""

@@ -15,7 +15,8 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.shared_sums import shared_sums
 from tilewright.ir.winograd import Matrix
 from tilewright.machine import Machine
-from tilewright.machine.sections import Cache, Caches, GemmPrimitive, GemmTiming
+from tilewright.machine.sections import GemmPrimitive, GemmTiming
+from tilewright.targets.host.sections import Cache, Caches
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:

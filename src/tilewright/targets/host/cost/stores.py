@@ -13,7 +13,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate, product
 from tilewright.ir.nodes import Program, Tensor, Tile
 from tilewright.machine import Machine
-from tilewright.machine.sections import Caches
+from tilewright.targets.host.sections import Caches
 
 
 def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:

@@ -20,7 +20,7 @@ from tilewright.ir.nodes import Call, Tile
 from tilewright.ir.primitives import WinogradInput, WinogradOutput
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
-from tilewright.machine.sections import Caches
+from tilewright.targets.host.sections import Caches
 
 _TRANSFORMS = (WinogradInput, WinogradOutput)
 

@@ -14,7 +14,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate, product
 from tilewright.cost.chain import Prepared
 from tilewright.machine import Machine
-from tilewright.machine.sections import Caches
+from tilewright.targets.host.sections import Caches
 
 
 def meeting_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
