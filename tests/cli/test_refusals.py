@@ -17,6 +17,10 @@ def run(*arguments):
     return result
 
 
+GEMM_OF_SHORTS = (
+    "compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--dtype", "i16", "--sum-dtype", "i32",
+)  # fmt: skip
+
 REFUSALS = [
     (["compile", "vgg"], 1, "unknown network 'vgg'", "did you mean vgg16? or give an .onnx file"),
     (["compile", "gemm", "--m", "3"], 2, "gemm needs --n, --k", ""),
@@ -34,6 +38,37 @@ REFUSALS = [
         "unknown element type 'f16'",
         "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8",
     ),
+    (
+        ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--dtype", "i16"],
+        1,
+        "gemm: sums of i16 do not hold every product of i16 and i16",
+        "sums of more bits, such as i8:i32, i16:i32 or i32:i64",
+    ),
+    (
+        [*GEMM_OF_SHORTS, "--machine", "sw26010"],
+        1,
+        "machine 'sw26010' computes f64 and f32; gemm m3 n3 k3 has sums of i32",
+        "--dtype f64, or a machine that computes i32",
+    ),
+    (
+        ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--sum-dtype", "i32"],
+        2,
+        "--sum-dtype needs --dtype",
+        "",
+    ),
+    (
+        ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--result-dtype", "i32"],
+        2,
+        "--result-dtype needs --sum-dtype",
+        "",
+    ),
+    (
+        [*GEMM_OF_SHORTS, "--dtype", "i16:i32"],
+        2,
+        "--dtype i16:i32 says the types of sums and result: leave --sum-dtype and --result-dtype",
+        "",
+    ),
+    (["compile", "lenet5", "--sum-dtype", "i32"], 2, "'lenet5' does not take --sum-dtype", ""),
     (
         ["compile", "lenet5", "--schedule", "schedule.txt"],
         2,

@@ -78,7 +78,19 @@ class OperatorOptions:
     """The extents of an operator; networks take `batch`, `dtype` and `shape`."""
 
     batch: Annotated[int | None, typer.Option(min=1, max=_MOST, help="Images.")] = None
-    dtype: Annotated[str | None, typer.Option(help="Element type: f32 or f64.")] = None
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="Element type, as f32 or i16; or operands:sums:result:rounding:overflow, as "
+            "q8.8:q16.16:q8.8:even:saturate."
+        ),
+    ] = None
+    sum_dtype: Annotated[
+        str | None, typer.Option(help="Element type of the sums, unless --dtype says it.")
+    ] = None
+    result_dtype: Annotated[
+        str | None, typer.Option(help="Element type of the result: that of the sums by default.")
+    ] = None
     shape: Annotated[
         list[str] | None,
         typer.Option(

@@ -13,12 +13,12 @@ from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.cli.workload import read_workload
 from tilewright.codegen.artifact import Array
-from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
 from tilewright.compiler.checking import compare as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import Machine
+from tilewright.ops.op import in_own_type
 from tilewright.report.view import CheckResult, LayerResult
 
 
@@ -75,8 +75,7 @@ def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
             f"expected the arrays {', '.join(names)}, found {', '.join(given) or 'none'}",
             where=str(path),
         )
-    element = dtype(kernel.op.dtype).numpy
-    return tuple(np.asarray(given[name], element) for name in names)
+    return tuple(in_own_type(kernel.op, [given[name] for name in names]))
 
 
 def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:

@@ -21,6 +21,8 @@ from tilewright.ops import CONTRACTIONS, Op
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")
 _EXTENTS = {"kernel": (1, 2), "stride": (1, 2), "dilation": (1, 2), "padding": (1, 2, 4)}
 """Options of several numbers, and how many they may be."""
+_TYPES = ("dtype", "sum_dtype", "result_dtype")
+"""Options that are one text together."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def _operator(kind: str, options: OperatorOptions) -> Op:
     """The operator by the function that users make it by, whose parameters are the options."""
     make = CONTRACTIONS[kind].make
     taken = signature(make).parameters
-    _refuse_others(kind, options, tuple(taken))
+    _refuse_others(kind, options, (*taken, *_TYPES))
     given = _given(options)
     if "batch" in taken:
         given.setdefault("batch", 1)
@@ -74,7 +76,23 @@ def _operator(kind: str, options: OperatorOptions) -> Op:
     for name, value in given.items():
         if name in _EXTENTS:
             given[name] = _short(numbers(name, value, _EXTENTS[name]))
-    return make(**given)
+    return make(**_typed(given))
+
+
+def _typed(given: dict[str, Any]) -> dict[str, Any]:
+    """The options with one text for the element types of operands, sums and result."""
+    parts = [given.pop(name, None) for name in _TYPES]
+    own, sums, result = parts
+    if own is not None and ":" in own and (sums or result):
+        raise UsageProblem(
+            f"--dtype {own} says the types of sums and result: leave --sum-dtype and --result-dtype"
+        )
+    if sums is None and result is not None:
+        raise UsageProblem("--result-dtype needs --sum-dtype")
+    if own is None and sums is not None:
+        raise UsageProblem("--sum-dtype needs --dtype")
+    text = ":".join(part for part in parts if part)
+    return {**given, "dtype": text} if text else given
 
 
 def _given(options: OperatorOptions) -> dict[str, Any]:
