@@ -2,7 +2,7 @@
 
 Every fenced block names one of the languages below; a block of another language fails the test.
 In a console block a line that starts with `$ ` is a command, and the lines after it are its output,
-in which `...` stands for anything.
+in which `...` stands for anything. Commands run in a folder of their own, beside `examples`.
 """
 
 import doctest
@@ -83,6 +83,7 @@ def test_command_prints_what_the_document_shows(command, output, tmp_path, monke
         assert not output.strip(), f"the output of {program} is shown but not checked"
         return
     assert program == "tilewright"
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [program, *arguments])
     with pytest.raises(SystemExit) as finished:

@@ -16,8 +16,8 @@ from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.cost.estimate import estimate
 from tilewright.ir.interpret import interpret
 from tilewright.ops import Gemm, Op
+from tilewright.passes.lowering import lowering_of
 from tilewright.simulate.kernel.level import simulate
-from tilewright.targets.host.sections import Caches
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated_many
 
@@ -28,12 +28,12 @@ Operands: TypeAlias = tuple[Array, ...]
 def simulated(case: Case, operands: Operands) -> Array:
     """The operator's result by a simulation of the candidate's program, which interprets it.
 
-    A machine with caches runs its programs itself: they are interpreted, not simulated.
+    Programs whose operands are used where they lie are interpreted, not simulated.
     """
     candidate = case.candidate
     program = candidate.program(case.machine)
     inputs = program_inputs(candidate.op, candidate.seed, program, operands)
-    if case.machine.find_section(Caches) is not None:
+    if lowering_of(case.machine).in_place:
         mesh = (case.machine.mesh.rows, case.machine.mesh.columns)
         outputs = interpret(program, inputs, mesh)
     else:

@@ -1,9 +1,9 @@
 """The keys of a machine file: short forms of what a description says most often.
 
 `[dma]` is the engine called dma, which moves between main memory and scratchpad. `vector_lanes` and
-`flops_per_cycle` of `[core]` are its arithmetic in double precision, and in types that have no
-rates of their own; `[core.f32]` has those of single precision. A direction is a table of its
-engine. Numbers are shown, sourced and set by these keys.
+`flops_per_cycle` of `[core]` are its arithmetic in double precision; `[core.f32]` has those of
+single precision, where they differ. A direction is a table of its engine. Numbers are shown,
+sourced and set by these keys.
 
 >>> document_key("engines.dma.directions.get.peak_bytes_per_second")
 'dma.get.peak_bytes_per_second'
