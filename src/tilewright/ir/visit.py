@@ -114,6 +114,11 @@ def calls_of(body: tuple[Stmt, ...], kind: type[P]) -> Iterator[tuple[Call, P]]:
             yield stmt, stmt.primitive
 
 
+def moved_tensors(program: Program) -> dict[str, str]:
+    """For each buffer that transfers fill or empty, the tensor whose part it holds."""
+    return {s.buffer: s.tensor for s in walk(program.body) if isinstance(s, Transfer)}
+
+
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """The expressions that stand in a statement itself, not in its body."""
     match stmt:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tilewright.common.expr import Const, Value, evaluate
 from tilewright.ir.nodes import For
-from tilewright.ir.visit import walk
+from tilewright.ir.visit import moved_tensors, walk
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import lowering_of
@@ -146,7 +146,8 @@ def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blo
     if p.nest.reductions() and _reduces_outside(p):
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
     buffers = [b for b in structure.staged.buffers if not isinstance(b.copies, Const)]
-    tensors = tuple(b.name.removesuffix("_tile") for b in buffers)
+    held = moved_tensors(structure.staged)
+    tensors = tuple(held[b.name] for b in buffers)
     packs = len(buffers) < len(structure.staged.buffers)
     tiles = _tiles(split_axes(p, parameters), p.vector, structure.space.limits, blocks, packs)
     if not blocks.partial:

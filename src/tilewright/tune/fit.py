@@ -17,6 +17,7 @@ from tilewright.common.expr import evaluate, product
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import Program
+from tilewright.ir.visit import moved_tensors
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.schedule.factors import Columns, FactorGrid, blocks_of, factor_grid
@@ -140,8 +141,9 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
     totals = scratchpad_bytes(structure.staged, {**env, **grid.tiles})
     i = int(np.argmin(np.broadcast_to(totals, (grid.tile_count,))))
     at = env | _tile(grid, i)
+    held = moved_tensors(structure.staged)
     own = {
-        b.name.removesuffix("_tile"): int(scratchpad_bytes(_alone(structure.staged, b.name), at))
+        held.get(b.name, b.name): int(scratchpad_bytes(_alone(structure.staged, b.name), at))
         for b in structure.staged.buffers
     }
     largest = max(own, key=lambda name: own[name])
