@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Expr, evaluate
+from tilewright.common.expr import Const, Expr, evaluate
 from tilewright.ir.memory import Memory, Part, computed
 from tilewright.ir.nodes import (
     Barrier,
@@ -322,7 +322,7 @@ def _view(view: View, env: Env, state: _State) -> Memory:
     """The view's elements in the scratchpads, writable: (mesh rows, mesh columns, extents)."""
     elements, _ = state.slots[view.buffer]
     shape = _shape(view.shape, env)
-    slot, count = int(evaluate(view.slot, env)), int(np.prod(shape))
+    slot, count = int(evaluate(view.slot, env)), prod(shape)
     if count > elements:
         raise ProgramError(f"a tile of {count} elements does not fit {view.buffer} of {elements}")
     place = slice(slot * elements, slot * elements + count)
@@ -336,11 +336,16 @@ def _view(view: View, env: Env, state: _State) -> Memory:
 
 
 def _shape(shape: tuple[Expr, ...], env: Env) -> tuple[int, ...]:
-    return tuple(_scalar(evaluate(e, env)) for e in shape)
+    return tuple(_integer(e, env) for e in shape)
+
+
+def _integer(e: Expr, env: Env) -> int:
+    """What is the same for all cores, constants without ado."""
+    return e.value if isinstance(e, Const) else _scalar(evaluate(e, env))
 
 
 def _slice(r: Range, env: Env) -> slice:
-    start, extent, step = (_scalar(evaluate(e, env)) for e in (r.start, r.extent, r.step))
+    start, extent, step = (_integer(e, env) for e in (r.start, r.extent, r.step))
     return slice(start, start + (extent - 1) * step + 1 if extent else start, step)
 
 
