@@ -5,7 +5,9 @@ What only reads data files never imports a package's code: its folder is found b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -17,12 +19,26 @@ FAMILIES = "tilewright.targets"
 """The group under which families of machines register (`machine.family`)."""
 
 
-def registered(group: str, noun: str) -> dict[str, EntryPoint]:
+def registered(group: str, noun: str) -> Mapping[str, EntryPoint]:
     """The entry points of a group by name; `noun` is what each is, such as "target".
 
-    Raises ToolError where two packages register different objects under one name.
+    They are looked up again when a package is installed or removed. Raises ToolError where two
+    packages register different objects under one name.
     """
+    return _registered(group, noun, tuple(map(_changed, sys.path)))
+
+
+@cache
+def _registered(group: str, noun: str, _: tuple[object, ...]) -> Mapping[str, EntryPoint]:
     return _unique(entry_points(group=group), noun)
+
+
+def _changed(folder: str) -> tuple[str, int]:
+    """A folder that packages are found in, and when something in it was last made or removed."""
+    try:
+        return folder, os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:
+        return folder, 0
 
 
 def _unique(found: Iterable[EntryPoint], noun: str) -> dict[str, EntryPoint]:

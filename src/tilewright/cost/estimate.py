@@ -35,7 +35,7 @@ from tilewright.cost.pipeline_types import (
     Nest,
     Rows,
 )
-from tilewright.cost.prices import call_costs, prices_of
+from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
 from tilewright.cost.timing import issue_cycles
 from tilewright.ir.nodes import Program
@@ -72,21 +72,19 @@ def estimate(
     (tiles,). Candidates that are not `wanted` (copies, tiles) are left at infinity. A program that
     is priced often is `prepare`d once.
     """
-    chains = lowering_of(machine).chains
+    chains, prices = lowering_of(machine).chains, prices_of(machine)
     prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
     env: Env = {**values, **first_core(machine)}
     if prepared.division is not None:
         env |= prepared.division.values(env, machine.thread_count)
     doubles = _doubles(prepared.program, env)
-    nest = _arrays(prepared, env, machine)
+    nest = _arrays(prepared, env, machine, prices)
     shape = (len(doubles), nest.loops.counts.shape[1])
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
     play(nest, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
-    cycles = np.asarray(
-        prices_of(machine).elapsed_cycles(prepared, machine, env, bytes_used, cycles)
-    )
+    cycles = np.asarray(prices.elapsed_cycles(prepared, machine, env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 
@@ -103,14 +101,14 @@ def _doubles(program: Program, env: Env) -> Flags:
     return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
-def _arrays(prepared: Prepared, env: Env, machine: Machine) -> Nest:
+def _arrays(prepared: Prepared, env: Env, machine: Machine, prices: Prices) -> Nest:
     width = _width(env)
     values = Values(prepared, env)
     layout, kinds = prepared.layout, prepared.kinds
     costs: list[tuple[Value, Value]] = []
     for item, strides in zip(prepared.items, layout.costs.strides, strict=True):
         for _ in _places(values, strides):
-            costs.append(_cost(item, prepared.program, values, machine))
+            costs.append(_cost(item, prepared.program, values, machine, prices))
     counts: list[Value] = []
     for loop, strides in zip(prepared.loops, layout.counts.strides, strict=True):
         for _ in _places(values, strides):
@@ -119,7 +117,7 @@ def _arrays(prepared: Prepared, env: Env, machine: Machine) -> Nest:
     iterations = _stacked(counts, width)
     alike = _uniform(layout.costs, kinds, service) & _uniform(layout.counts, kinds, iterations)
     items = Items(
-        kind=np.array([_kind(i.step, machine) for i in prepared.items], np.int64),
+        kind=np.array([_kind(i.step, prices) for i in prepared.items], np.int64),
         level=np.array([i.level for i in prepared.items], np.int64),
         buffer=np.array([i.buffer for i in prepared.items], np.int64),
         rows=layout.costs,
@@ -163,23 +161,24 @@ def _stacked(rows: Sequence[Value], width: int) -> Floats:
     return result
 
 
-def _kind(step: CallStep | TransferStep, machine: Machine) -> int:
+def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
     if isinstance(step, CallStep):
         return CALL
-    return prices_of(machine).transfer_kind(step.stmt.direction)
+    return prices.transfer_kind(step.stmt.direction)
 
 
-def _cost(item: Item, program: Program, value: Values, machine: Machine) -> tuple[Value, Value]:
+def _cost(
+    item: Item, program: Program, value: Values, machine: Machine, prices: Prices
+) -> tuple[Value, Value]:
     """(service or call cycles, issue cycles), zero where the condition does not hold."""
     holds, step = value(item.condition), item.step
     if isinstance(step, CallStep):
         dims = {name: value(e) for name, e in step.dims.items()}
-        cycles = call_cycles(machine, priced_call(step.stmt, dims, program), call_costs(machine))
+        cycles = call_cycles(machine, priced_call(step.stmt, dims, program), prices.costs)
         return cycles * holds, 0.0
     whole = [value(e) for e in step.tensor_shape]
     shape = step.shape(whole, [value(e) for e in step.numbers])
-    prices, direction = prices_of(machine), step.stmt.direction
-    size = prod(whole) * step.element_bytes
+    direction, size = step.stmt.direction, prod(whole) * step.element_bytes
     service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
     if prices.transfer_kind(direction) == COPY:
         return (service + issue_cycles(machine, shape)) * holds, 0.0
