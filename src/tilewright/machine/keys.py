@@ -53,14 +53,11 @@ def shortened(tree: Tree) -> dict[str, object]:
         found["dma"] = {**_table(found, "dma"), **_table(engines, "dma")}
         del engines["dma"]
         found["engines"] = engines
-    core = dict(_table(found, "core"))
-    rates = dict(_table(core, "arithmetic"))
-    if {"f64", "f32"} & set(rates):
-        double, single = _table(rates, "f64"), _table(rates, "f32")
-        rest = {name: rate for name, rate in rates.items() if name not in ("f64", "f32")}
-        found["core"] = {**core, **double, "arithmetic": rest}
-        if single:
-            found["core"]["f32"] = {**_table(core, "f32"), **single}  # type: ignore[index]  # just made
+    rates = dict(_table(_table(found, "core"), "arithmetic"))
+    double, single = rates.pop("f64", {}), rates.pop("f32", {})
+    if isinstance(double, Mapping) and isinstance(single, Mapping) and (double or single):
+        core = {**_table(found, "core"), **double, "arithmetic": rates}
+        found["core"] = {**core, "f32": {**_table(core, "f32"), **single}} if single else core
     return found
 
 
