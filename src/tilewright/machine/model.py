@@ -146,6 +146,7 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 S = TypeVar("S", bound=Section)
+T = TypeVar("T")
 
 
 class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -207,11 +208,20 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def space(self, name: str) -> Space:
         """The memory called `name`; raises MachineError where there is none."""
-        return _named(self.memory, name, f"machine {self.name!r} has no memory {name!r}")
+        return self._named(self.memory, "memory", name)
 
     def engine(self, name: str) -> Engine:
         """The engine called `name`; raises MachineError where there is none."""
-        return _named(self.engines, name, f"machine {self.name!r} has no engine {name!r}")
+        return self._named(self.engines, "engine", name)
+
+    def _named(self, parts: Mapping[str, T], kind: str, name: str) -> T:
+        found = parts.get(name)
+        if found is None:
+            raise MachineError(
+                f"machine {self.name!r} has no {kind} {name!r}",
+                fix=f"it has: {', '.join(parts) or 'none'}",
+            )
+        return found
 
     def section(self, kind: type[S]) -> S:
         """The section of one kind; raises MachineError where the description has none."""
@@ -225,7 +235,10 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def find_section(self, kind: type[S]) -> S | None:
         """The section of one kind, None where the description has none."""
-        return next((s for s in self.sections if isinstance(s, kind)), None)
+        for section in self.sections:
+            if isinstance(section, kind):
+                return section
+        return None
 
     @property
     def spm(self) -> Space:
@@ -272,16 +285,6 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             f"{path}={value!r}" for path, value in leaves(self) if path.split(".")[0] not in prose
         ]
         return digest("\n".join(sorted(lines)))[:16]
-
-
-T = TypeVar("T")
-
-
-def _named(values: Mapping[str, T], name: str, problem: str) -> T:
-    found = values.get(name)
-    if found is None:
-        raise MachineError(problem, fix=f"it has: {', '.join(values) or 'none'}")
-    return found
 
 
 @dataclass(frozen=True)
