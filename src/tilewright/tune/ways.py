@@ -12,6 +12,7 @@ from pkgutil import iter_modules
 
 from tilewright import seeds as shipped_seeds
 from tilewright.common.errors import ScheduleError
+from tilewright.cost.prices import call_costs
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
@@ -69,7 +70,7 @@ def _ways(
     addressed = rules_of(machine).in_place
     for part in _partitions(op, machine, partition):
         try:
-            own = seeds_for(part.piece, algorithm, addressed=addressed)
+            own = _priced(seeds_for(part.piece, algorithm, addressed=addressed), machine)
             own = accurate(part.piece, own, machine, max_error, algorithm)
             found += [(part, seed) for seed in own]
         except ScheduleError as error:
@@ -80,6 +81,24 @@ def _ways(
         )  # refuses in words of the whole operator, if it can
         raise refused[0]
     return found
+
+
+def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
+    """The seeds whose primitives the machine's family has; ScheduleError where none is left."""
+    costs = call_costs(machine)
+    lacking = {
+        seed.name: space.nest.primitive.name
+        for seed in seeds
+        for space in seed.spaces
+        if type(space.nest.primitive) not in costs
+    }
+    if len(lacking) == len(seeds):
+        why = ", ".join(f"{name} needs {primitive!r}" for name, primitive in lacking.items())
+        raise ScheduleError(
+            f"machine {machine.name!r} lacks primitives: {why}",
+            fix=f"it has {', '.join(kind.name for kind in costs)}",
+        )
+    return [seed for seed in seeds if seed.name not in lacking]
 
 
 def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:

@@ -2,7 +2,13 @@
 
 from tilewright.ir.primitives.elementwise import Copy, Fill, Repack, Requantise, ScaleAdd
 from tilewright.ir.primitives.product import MatrixProduct
-from tilewright.ir.primitives.registry import find_primitive, make_primitive, register
+from tilewright.ir.primitives.registry import (
+    find_primitive,
+    make_primitive,
+    primitive_names,
+    register,
+    unregister,
+)
 from tilewright.ir.primitives.winograd import (
     WinogradFilter,
     WinogradInput,
@@ -23,5 +29,7 @@ __all__ = [
     "WinogradTransform",
     "find_primitive",
     "make_primitive",
+    "primitive_names",
     "register",
+    "unregister",
 ]

@@ -40,6 +40,12 @@ def register(kind: type[P]) -> type[P]:
     return kind
 
 
+def unregister(name: str) -> None:
+    """Forget a primitive; ProgramError where there is none of that name."""
+    find_primitive(name)
+    del _REGISTERED[name]
+
+
 def find_primitive(name: str) -> type[Primitive]:
     """The primitive of that name; ProgramError lists the known ones.
 
@@ -53,6 +59,12 @@ def find_primitive(name: str) -> type[Primitive]:
             fix=f"the primitives are {', '.join(_REGISTERED)}",
         )
     return _REGISTERED[name]
+
+
+def primitive_names() -> tuple[str, ...]:
+    """The names of all primitives, those that families bring among them."""
+    _load_brought()
+    return tuple(_REGISTERED)
 
 
 @cache
