@@ -6,9 +6,9 @@ import tomllib
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.cli import calibrate
 from tilewright.cli.main import app
 from tilewright.machine import find_machine, load_machine
+from tilewright.targets.host import calibration
 from tilewright.targets.host.calibrate import measure_host
 from tilewright.tune.sampling import Protocol
 
@@ -20,7 +20,7 @@ def hurried(monkeypatch, tmp_path):
     def measured(host, protocol, progress):
         return measure_host(host, HURRIED, progress)
 
-    monkeypatch.setattr(calibrate, "measure_host", measured)
+    monkeypatch.setattr(calibration, "measure_host", measured)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
