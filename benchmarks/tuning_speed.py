@@ -90,8 +90,9 @@ def spaces(cases: list[Case], rankings: list[Ranking]) -> list[dict[str, Any]]:
             {
                 "algorithm": name,
                 "layers": len(own),
-                "space": sum(r.candidates for r in own),
-                "priced": sum(r.fitting for r in own),
+                "space": sum(r.counts.considered for r in own),
+                "fitting": sum(r.counts.fitting for r in own),
+                "priced": sum(r.counts.priced for r in own),
             }
         )
     return rows
@@ -100,8 +101,8 @@ def spaces(cases: list[Case], rankings: list[Ranking]) -> list[dict[str, Any]]:
 def as_text(result: dict[str, Any]) -> str:
     """Tables and the summary."""
     rows = [
-        (r["algorithm"], r["layers"], r["space"], r["priced"], f"{r['space'] / r['layers']:.0f}",
-         f"{r['priced'] / r['layers']:.0f}")
+        (r["algorithm"], r["layers"], r["space"], r["fitting"], r["priced"],
+         f"{r['space'] / r['layers']:.0f}", f"{r['priced'] / r['layers']:.0f}")
         for r in result["spaces"]
     ]  # fmt: skip
     lines = [
@@ -113,7 +114,7 @@ def as_text(result: dict[str, Any]) -> str:
         f"warm, the three algorithms of swATOP ({', '.join(PAPER)}): "
         f"{result['warm_process_seconds_of_the_papers_three']:.2f} s of one core",
     ]
-    headers = ("algorithm", "layers", "in the space", "priced", "in the space per layer",
+    headers = ("algorithm", "layers", "considered", "fitting", "priced", "considered per layer",
                "priced per layer")  # fmt: skip
     title = f"VGG-16, batch {result['batch']}, {result['machine']}; {result['processor']}, one core"
     return "\n\n".join([title, text_table(headers, rows), "\n".join(lines)])

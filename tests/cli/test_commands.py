@@ -16,10 +16,12 @@ LAYER_KEYS = {
     "name", "op", "shape", "algorithm", "partition", "schedule", "candidates", "estimate_cycles",
     "simulated_cycles", "milliseconds", "gflops", "peak_fraction", "bound", "lower_bound_cycles",
     "check", "artifact", "timed_by", "measured_seconds", "expected_error",
+    "candidates_fitting", "candidates_priced",
 }  # fmt: skip
 RESULT_KEYS = {
     "machine", "batch", "dtype", "layers", "tuning_seconds", "candidates_total",
-    "total_milliseconds", "checks", "timings",
+    "total_milliseconds", "checks", "timings", "candidates_fitting_total",
+    "candidates_priced_total",
 }  # fmt: skip
 
 
@@ -59,7 +61,7 @@ def test_compile_prints_one_line_per_layer_and_says_whose_the_numbers_are():
     assert re.fullmatch(r"gemm gemm whole row \d+ col \d+ depth \d+ .* exact", lines[3])
     assert re.fullmatch(
         r"total [\d.]+ ms simulated, [\d.]+ Gflop/s, [\d.]+ % of peak; "
-        r"\d+ candidates priced in [\d.]+ s",
+        r"\d+ candidates considered, \d+ fit, \d+ priced in [\d.]+ s",
         lines[4],
     )
     stages = ["choose", "confirm", "instantiate", "emit", "simulate", "check"]

@@ -35,7 +35,17 @@ LAYER = LayerResult(
     bound="dma latency",
     lower_bound_cycles=725_000,
 )
-RESULT = NetworkResult("toy", 8, "f64", (LAYER, LAYER), 1.25, 1234, 4.0)
+RESULT = NetworkResult(
+    machine="toy",
+    batch=8,
+    dtype="f64",
+    layers=(LAYER, LAYER),
+    tuning_seconds=1.25,
+    candidates_total=1234,
+    total_milliseconds=4.0,
+    candidates_fitting_total=500,
+    candidates_priced_total=200,
+)
 
 
 def lines_of(result, **options):
@@ -74,7 +84,8 @@ def test_narrow_tables_leave_the_schedules_out():
 
 def test_totals_are_weighted_by_time():
     assert totals(RESULT, 1e12) == (
-        "total 4.000 ms simulated, 250.0 Gflop/s, 25.0 % of peak; 1234 candidates priced in 1.2 s"
+        "total 4.000 ms simulated, 250.0 Gflop/s, 25.0 % of peak; "
+        "1234 candidates considered, 500 fit, 200 priced in 1.2 s"
     )
 
 

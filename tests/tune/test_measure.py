@@ -78,7 +78,7 @@ def test_the_whole_space_is_listed_once_best_by_the_model_first(candidates):
     (ranking,) = rank([(OP, gemm_seed(OP))], MACHINE, keep=1)
     texts = [schedule_text(c) for c in candidates]
     cycles = [c.cycles for c in candidates]
-    assert len(set(texts)) == len(texts) == ranking.fitting
+    assert len(set(texts)) == len(texts) == ranking.counts.priced
     assert cycles == sorted(cycles)
     assert cycles[0] == ranking.best[0].cycles
 

@@ -235,13 +235,16 @@ class CompiledNetwork:
         for name, kernel in self.kernels.items():
             folder = None if written is None else str(Path(written) / kernel.name)
             layers.append(structs.replace(kernel.result, name=name, artifact=folder))
+        searched = [kernel.choice.counts for kernel in set(self.kernels.values())]
         return NetworkResult(
             machine=self.machine.name,
             batch=self.batch,
             dtype=self.dtype,
             layers=tuple(layers),
             tuning_seconds=self.tuning_seconds,
-            candidates_total=sum(k.choice.candidates for k in set(self.kernels.values())),
+            candidates_total=sum(counts.considered for counts in searched),
+            candidates_fitting_total=sum(counts.fitting for counts in searched),
+            candidates_priced_total=sum(counts.priced for counts in searched),
             total_milliseconds=sum(layer.milliseconds for layer in layers),
             checks=self.checks,
             timings=dict(self.timings),

@@ -111,10 +111,11 @@ def totals(result: NetworkResult, peak_flops: float) -> str:
     milliseconds = result.total_milliseconds
     flops = sum(layer.gflops * layer.milliseconds * 1e6 for layer in result.layers)
     rate = flops / milliseconds * 1e3 if milliseconds else 0.0
-    priced = result.candidates_total
-    candidates = "candidate" if priced == 1 else "candidates"
+    considered, fitting = result.candidates_total, result.candidates_fitting_total
+    candidates = "candidate" if considered == 1 else "candidates"
     return (
         f"total {milliseconds:.3f} ms {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
-        f"{100 * rate / peak_flops:.1f} % of peak; {priced} {candidates} priced "
+        f"{100 * rate / peak_flops:.1f} % of peak; {considered} {candidates} "
+        f"considered, {fitting} fit, {result.candidates_priced_total} priced "
         f"in {result.tuning_seconds:.1f} s"
     )

@@ -46,6 +46,8 @@ class LayerResult(Struct, frozen=True):
     timed_by: TimedBy = "simulated"
     measured_seconds: float | None = None
     expected_error: float | None = None
+    candidates_fitting: int = 0
+    candidates_priced: int = 0
 
 
 class AlgorithmCheck(Struct, frozen=True):
@@ -69,6 +71,8 @@ class NetworkResult(Struct, frozen=True):
     total_milliseconds: float
     checks: tuple[AlgorithmCheck, ...] = ()
     timings: dict[str, float] = {}
+    candidates_fitting_total: int = 0
+    candidates_priced_total: int = 0
 
     @property
     def timed_by(self) -> TimedBy:

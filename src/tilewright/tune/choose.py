@@ -25,7 +25,7 @@ from tilewright.seeds.steps import Spread
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.search import Candidate, Counts, rank
 from tilewright.tune.ways import Way, ways
 
 
@@ -45,12 +45,11 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """All that was kept of the search for one operator, best first; `candidates` were priced."""
+    """All that was kept of the search for one operator, best first."""
 
     op: Op
     options: tuple[Option, ...]
-    candidates: int
-    fitting: int
+    counts: Counts
 
     @property
     def best(self) -> Option:
@@ -90,17 +89,16 @@ def choose(
     shared = [shared_operands(part, seed) for _, part, seed in cases]
     rankings = rank(pairs, machine, shared=shared, keep=keep)
     options: list[list[Option]] = [[] for _ in ops]
-    counts = [[0, 0] for _ in ops]
+    counts = [Counts()] * len(ops)
     for (i, part, _), ranking in zip(cases, rankings, strict=True):
         options[i] += [Option(part, candidate) for candidate in ranking.best]
-        counts[i][0] += ranking.candidates
-        counts[i][1] += ranking.fitting
+        counts[i] += ranking.counts
     called = names or [""] * len(ops)
     short = [_short(called[i], every[i], machine) for i, own in enumerate(options) if not own]
     if short:
         raise max(short, key=lambda s: s.factor).error
     return [
-        Choice(op, tuple(sorted(own, key=lambda option: option.candidate.cycles)), *count)
+        Choice(op, tuple(sorted(own, key=lambda option: option.candidate.cycles)), count)
         for op, own, count in zip(ops, options, counts, strict=True)
     ]
 

@@ -17,7 +17,7 @@ from tilewright.partition import Partition
 from tilewright.seeds.space import Seed, parameters
 from tilewright.seeds.steps import Schedule, parse_schedule
 from tilewright.tune.choose import Choice, Option, shared_operands
-from tilewright.tune.search import Candidate, NestChoice, choice_of
+from tilewright.tune.search import Candidate, Counts, NestChoice, choice_of
 from tilewright.tune.ways import ways
 
 _AS_PRINTED = "give the text as schedule.txt of a compiled kernel has it"
@@ -50,7 +50,7 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
     if not options:
         raise refused[0]
     options.sort(key=lambda option: option.candidate.cycles)
-    return Choice(op, tuple(options), len(options), len(options))
+    return Choice(op, tuple(options), Counts(len(options), len(options), len(options)))
 
 
 def _candidate(said: _Text, part: Partition, seed: Seed, machine: Machine) -> Candidate:

@@ -111,6 +111,25 @@ class Candidate:
         raise ScheduleError(f"the nests of {self.seed.name!r} disagree on layouts")
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Candidates of a space: `considered` are all whose tiles fit with one copy of each buffer,
+    `fitting` those that fit with their own copies, and `priced` those of them that no candidate
+    with more copies, which is never slower, makes superfluous.
+    """
+
+    considered: int = 0
+    fitting: int = 0
+    priced: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.considered + other.considered,
+            self.fitting + other.fitting,
+            self.priced + other.priced,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """The best candidates of one algorithm and the best of each layout of its tensors, best first,
@@ -119,25 +138,30 @@ class Ranking:
 
     seed: Seed
     best: tuple[Candidate, ...]
-    candidates: int
-    fitting: int
+    counts: Counts
 
 
 @dataclass(frozen=True, eq=False)
 class _Priced:
     """`NestChoice`'s three kinds of cycles for one structure's grid and one operator: (3, copies,
-    tiles), infinite where a candidate does not fit.
+    tiles), infinite where a candidate is not priced; `fitting` of them fit.
     """
 
     structure: Structure
     grid: FactorGrid
     kinds: Floats
+    fitting: int
 
     @property
     def cycles(self) -> Floats:
         """The estimates, (copies, tiles)."""
         found: Floats = self.kinds[0]
         return found
+
+    @property
+    def counts(self) -> Counts:
+        """How many candidates there are."""
+        return Counts(self.cycles.size, self.fitting, int(np.isfinite(self.cycles).sum()))
 
     def top(self, count: int) -> list[NestChoice]:
         kinds = self.kinds.reshape(3, -1)
@@ -234,8 +258,7 @@ def _rank_seed(
 def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
     """The best of all sizes of blocks."""
     best = sorted((c for r in rankings for c in r.best), key=lambda c: c.cycles)
-    candidates, fitting = sum(r.candidates for r in rankings), sum(r.fitting for r in rankings)
-    return Ranking(seed, _kept(best, keep), candidates, fitting)
+    return Ranking(seed, _kept(best, keep), sum((r.counts for r in rankings), Counts()))
 
 
 def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
@@ -285,7 +308,7 @@ def _price(
     bounds = np.cumsum([0, *counts])
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
     shape = (grids[0].copy_count, int(ends[-1]))
-    kinds = _cycles(structure, env | copies, machine, shape, seed)
+    kinds, room = _cycles(structure, env | copies, machine, shape, seed)
     if structure.space.ahead:
         kinds = np.where(np.isfinite(kinds), 0.0, kinds)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
@@ -294,6 +317,7 @@ def _price(
             structure,
             FactorGrid({name: env[name][part] for name in grids[0].tiles}, copies),
             kinds[:, :, part],
+            int(room[:, part].sum()),
         )
         for part in parts
     ]
@@ -305,10 +329,12 @@ def _cycles(
     machine: Machine,
     shape: tuple[int, int],
     seed: Seed,
-) -> Floats:
-    """The kinds of cycles; what the seed makes ahead of all calls is packed as constants are."""
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """(the kinds of cycles, which candidates fit); what the seed makes ahead of all calls is packed
+    as constants are.
+    """
     if shape[1] == 0:
-        return np.empty((3, *shape))
+        return np.empty((3, *shape)), np.empty(shape, np.bool_)
     room = prices_of(machine).has_room(structure.staged, machine, {**env, **mesh_values(machine)})
     fits = np.broadcast_to(room, shape)
     columns = [v for v in env.values() if v.ndim == 2]
@@ -322,7 +348,8 @@ def _cycles(
         _undominated(copies, fits),
     )
     engine = found.dma_cycles + machine.dma.latency_cycles
-    return np.stack([found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)])
+    kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
+    return np.stack(kinds), fits
 
 
 @cache
@@ -357,15 +384,14 @@ def _ranking(
     op: Op, seed: Seed, blocks: Mapping[str, int], nests: list[list[_Priced]], keep: int
 ) -> Ranking:
     """Join the nests' best choices under each joint layout."""
-    sizes = [p.cycles.size for nest in nests for p in nest]
-    fitting = sum(int(np.isfinite(p.cycles).sum()) for nest in nests for p in nest)
+    counts = sum((p.counts for nest in nests for p in nest), Counts())
     tops = [[(p.structure.layouts, p.top(keep)) for p in nest] for nest in nests] if keep else []
     found: list[Candidate] = []
     for joint in seed.layout_combinations() if keep else ():
         layouts = frozenset(joint)
         parts = [_best_under(layouts, top, keep) for top in tops]
         found += _joined(op, seed, blocks, parts, keep)
-    return Ranking(seed, _kept(found, keep), sum(sizes), fitting)
+    return Ranking(seed, _kept(found, keep), counts)
 
 
 def _best_under(

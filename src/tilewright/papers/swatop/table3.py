@@ -85,10 +85,10 @@ def tune(case: Case) -> Tuned:
     _emit(rankings, machine)
     emitted = time.process_time()
     sampled, seconds = _simulated(layers, machine, case.sample)
-    priced = [ranking.fitting for ranking in rankings]
+    priced = [ranking.counts.priced for ranking in rankings]
     return Tuned(
         layers=len(layers),
-        candidates=sum(ranking.candidates for ranking in rankings),
+        candidates=sum(ranking.counts.considered for ranking in rankings),
         priced=sum(priced),
         ranking_seconds=ranked - start,
         emitting_seconds=emitted - ranked,
