@@ -9,6 +9,9 @@ import pytest
 from tilewright.common.errors import SimulationError
 from tilewright.isa import Instruction, Label, Memory, Operand, Register, load_table
 from tilewright.isa import make_instruction as make
+from tilewright.isa.modulo import ModuloSchedule, modulo_schedule
+from tilewright.isa.operations import operations_of
+from tilewright.report.minimum import minimum_text
 from tilewright.report.pipeline import hottest_loop, pipeline_report
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text, pressure_text, stall_text, timeline_text
@@ -126,20 +129,44 @@ def test_a_program_without_a_loop_is_one_iteration() -> None:
     assert (report.instructions, report.iterations, report.cycles_per_iteration) == (3, 1, 12.0)
 
 
-def test_the_whole_text_has_its_four_parts() -> None:
-    parts = pipeline_text(_nest(2, 4), proven_minimum=7, timeline_cycles=12).split("\n\n")
+def _best(*body: Instruction) -> ModuloSchedule:
+    return modulo_schedule(operations_of(body), CPE.issue)
+
+
+def test_the_minimum_comes_with_its_schedule_and_the_reason() -> None:
+    sums = [_i("vaddd", _r(1), _r(n), _r(n)) for n in range(2, 11)]
+    head, columns, *slots, question, reason = minimum_text(_best(*sums)).splitlines()
+    assert (head, columns) == (
+        "shortest schedule found: 9 cycles per iteration",
+        "slot  iteration",
+    )
+    assert [line[:4] for line in slots] == [f"{slot:>4}" for slot in range(9)]
+    assert question == "why not 8 cycles, with these register names:"
+    assert reason == "  the instructions that only P0 can take keep it busy for 9 cycles"
+    (*_, reason) = minimum_text(_best(sums[0])).splitlines()
+    assert reason == "  a value needs 7 cycles from one iteration to the next"
+
+
+def test_the_whole_text_has_its_five_parts() -> None:
+    best = _best(
+        _i("vaddd", _r(3), _r(4), _r(3), label="inner"),
+        _i("subl", _r(1), 1, _r(1)),
+        _i("bne", _r(1), Label("inner")),
+    )
+    parts = pipeline_text(_nest(2, 4), best, timeline_cycles=12).split("\n\n")
     assert [part.splitlines()[0] for part in parts] == [
         "machine               sw26010_cpe",
         "cycle           10        20",
         "cause                    cycles       %",
         "resource pressure",
+        "shortest schedule found: 7 cycles per iteration",
     ]
     assert parts[0].splitlines()[1:] == [
         "instructions          3 per iteration",
         "iterations            8",
         "cycles per iteration  7",
         f"total cycles          {_nest(2, 4).cycles}",
-        "proven minimum        7 cycles per iteration",
+        "proven minimum        7 cycles per iteration with these register names",
     ]
 
 

@@ -17,7 +17,7 @@ from support.examples import examples
 from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.isa.table import Communication
-from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.instruction_level import simulate_core, simulate_mesh
 from tilewright.simulate.launch import Mesh, UnitOrder
 from tilewright.simulate.program import Program
 from tilewright.simulate.stopped import DeadlockError
@@ -150,6 +150,19 @@ def test_a_full_buffer_of_a_core_that_waits_is_a_deadlock(assemble: Assemble) ->
     ]
     assert report.cycle == (1, 3)
     assert report.blocked[1].waiting_entries == (2, 0)
+
+
+def test_a_core_alone_that_waits_for_a_datum_is_a_deadlock(assemble: Assemble) -> None:
+    program = assemble("getr $1\nhalt")
+    with pytest.raises(DeadlockError) as error:
+        simulate_core(program)
+    assert str(error.value) == (
+        "deadlock in cycle 0:\n"
+        "  core 0 (row 0, column 0) gets from the row bus at 'getr $1' (instruction 0, line 1), "
+        "and no other core is there; row bus: 0 puts, 0 gets, 0 waiting; "
+        "column bus: 0 puts, 0 gets, 0 waiting"
+    )
+    assert simulate_core(program, ideal_communication=True).instructions == 2
 
 
 def test_waiting_for_a_finished_core_is_a_deadlock(assemble: Assemble) -> None:

@@ -13,7 +13,7 @@ from tilewright.cli.output import OutputOptions
 from tilewright.codegen.folder import write_text
 from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable, load_table
-from tilewright.isa.modulo import Effort, modulo_schedule
+from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
 from tilewright.report.pipeline import hottest_loop, pipeline_report
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
@@ -36,11 +36,14 @@ def pipeline_command(
     minimum: Annotated[
         bool, typer.Option("--minimum", help="Prove how few cycles the hottest loop can take.")
     ] = False,
+    ideal_buses: Annotated[
+        bool, typer.Option(help="Gets find a zero at once; without it nobody puts to the core.")
+    ] = False,
     trace: Annotated[
         Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")
     ] = None,
 ) -> None:
-    """Run a program on one core; show its pipeline, with a cause for every stall."""
+    """Run a program on one core alone; show its pipeline, with a cause for every stall."""
     described = machine.load()
     if described.core.instruction_table is None:
         raise MachineError(
@@ -51,20 +54,26 @@ def pipeline_command(
     image = link([assemble_file(file, table)], table)
     loaded = load_image(image, table)
     start = 0 if entry is None else loaded.program.number_at(image.address_of(entry))
-    run = simulate_core(loaded.program, entry=start, local_memory=loaded.local_memory)
-    proven = _proven_minimum(run, table) if minimum else None
+    run = simulate_core(
+        loaded.program,
+        entry=start,
+        local_memory=loaded.local_memory,
+        ideal_communication=ideal_buses,
+    )
+    best = _best_schedule(run, table) if minimum else None
     if trace:
         write_text(trace, pipeline_perfetto_json(run, file.name))
+    proven = None if best is None else best.lower_bound_cycles
     output.value(pipeline_report(run, proven))
-    output.show(pipeline_text(run, proven, timeline).rstrip("\n"))
+    output.show(pipeline_text(run, best, timeline).rstrip("\n"))
     if trace:
         output.show(f"timeline written to {trace}")
 
 
-def _proven_minimum(run: CoreRun, table: InstructionTable) -> int | None:
-    """Cycles per iteration that no order of the hottest loop's body can beat."""
+def _best_schedule(run: CoreRun, table: InstructionTable) -> ModuloSchedule | None:
+    """The shortest schedule of the hottest loop's body, with its proof."""
     loop = hottest_loop(run)
     if loop is None:
         return None
     body = run.program.instructions[loop.first : loop.last + 1]
-    return modulo_schedule(operations_of(body), table.issue, effort=Effort()).lower_bound_cycles
+    return modulo_schedule(operations_of(body), table.issue, effort=Effort())

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.isa.modulo import ModuloSchedule
+from tilewright.report.minimum import minimum_text
 from tilewright.report.pipeline import Loop, PipelineReport, hottest_loop, pipeline_report
 from tilewright.simulate.runs import CoreRun, Issue
 
@@ -22,16 +24,20 @@ _LEFT = 16
 
 
 def pipeline_text(
-    run: CoreRun, proven_minimum: int | None = None, timeline_cycles: int = 64
+    run: CoreRun, best: ModuloSchedule | None = None, timeline_cycles: int = 64
 ) -> str:
-    """Summary, timeline from the start of the steady state, stalls and pressure."""
-    report, loop = pipeline_report(run, proven_minimum), hottest_loop(run)
+    """Summary, timeline from the start of the steady state, stalls and pressure; and the `best`
+    schedule of the hottest loop, where one was searched.
+    """
+    proven = None if best is None else best.lower_bound_cycles
+    report, loop = pipeline_report(run, proven), hottest_loop(run)
     first = _steady_start(run, loop) if loop else 0
     parts = [
         summary_text(report),
         timeline_text(run, first, timeline_cycles),
         stall_text(run),
         pressure_text(run),
+        *([minimum_text(best)] if best else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -46,7 +52,8 @@ def summary_text(report: PipelineReport) -> str:
         f"total cycles          {report.total_cycles}",
     ]
     if report.proven_minimum is not None:
-        lines.append(f"proven minimum        {report.proven_minimum} cycles per iteration")
+        minimum = f"{report.proven_minimum} cycles per iteration with these register names"
+        lines.append(f"proven minimum        {minimum}")
     return "\n".join(lines)
 
 

@@ -29,14 +29,18 @@ def simulate_core(
     registers: Registers | None = None,
     local_memory: ArrayLike | None = None,
     unit_order: UnitOrder = "in_order",
+    ideal_communication: bool = False,
     trace: bool = True,
     trace_limit: int = 100_000,
     max_cycles: int = MAX_CYCLES,
 ) -> CoreRun:
-    """One core alone, with ideal communication; arguments and errors as in `simulate_mesh`."""
+    """One core alone, to which nobody puts; arguments and errors as in `simulate_mesh`.
+
+    With `ideal_communication` every get finds a zero at once.
+    """
     run_ = simulate_mesh(
         program,
-        Mesh(1, 1, ideal_communication=True),
+        Mesh(1, 1, ideal_communication=ideal_communication),
         entries=entry,
         registers=registers,
         local_memory=None if local_memory is None else [local_memory],

@@ -121,7 +121,9 @@ def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[An
         "ideal": mesh.ideal_communication,
     }
     communication = _communication(table, mesh)
-    if communication is not None:
+    if communication is None:
+        values["ideal"] = True
+    else:
         values |= {
             "depth": communication.transfer_buffer_entries,
             "transfer": communication.transfer_latency_cycles,
@@ -156,7 +158,7 @@ def cache_lines(table: InstructionTable) -> int:
 
 def _communication(table: InstructionTable, mesh: Mesh) -> Communication | None:
     communication = mesh.communication or table.communication
-    if communication is None and not mesh.ideal_communication:
+    if communication is None and mesh.cores > 1 and not mesh.ideal_communication:
         raise MachineError(f"table '{table.name}' has no register communication")
     if (
         communication is not None

@@ -79,7 +79,8 @@ _WAITING = {
 
 
 def _blocked_line(entry: BlockedCore) -> str:
-    waits = "" if entry.waits_for is None else f", waits for core {entry.waits_for}"
+    nobody = entry.waits_for is None
+    waits = ", and no other core is there" if nobody else f", waits for core {entry.waits_for}"
     return (
         f"core {entry.core} (row {entry.row}, column {entry.column}) {entry.cause} "
         f"at '{entry.text}'{_place(entry.instruction, entry.line)}{waits}; row bus: "
