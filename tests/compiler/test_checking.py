@@ -89,11 +89,9 @@ def test_a_family_whose_code_cannot_run_here_says_so(kernel, monkeypatch):
     )
 
 
-def test_a_mesh_that_is_not_emulated_says_so():
-    small = load_machine("sw26010_cg", {"mesh.rows": "4", "mesh.columns": "4"})
-    with pytest.raises(ToolError) as caught:
-        compile(gemm(64, 64, 64), small, check="each layer")
-    assert str(caught.value) == (
-        "the code of a 4 x 4 mesh cannot be run on the host, the emulation has 8 x 8 cores; "
-        "simulate it, or leave --set mesh"
-    )
+@pytest.mark.parametrize("mesh", [1, 3])
+def test_the_code_of_another_mesh_is_complete_and_checked(mesh):
+    other = load_machine("sw26010_cg", {"mesh.rows": str(mesh), "mesh.columns": str(mesh)})
+    kernel = compile(gemm(60, 40, 20), other)
+    assert "gemm_gemm.S" in kernel.artifact.files
+    assert kernel.check() == "exact"

@@ -15,8 +15,8 @@ from tilewright.ir.nodes import Call, Program
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate, walk
 from tilewright.machine import load_machine
-from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.sw26010.timings import product_timing
 
 CG = load_machine("sw26010_cg")
 GIGA = 1e9
@@ -158,7 +158,7 @@ def test_the_bound_is_that_of_the_least_share_and_its_square():
 
 
 def test_execution_efficiency_is_that_of_the_primitives_cycles():
-    timing = CG.section(GemmPrimitive).f64
+    timing = product_timing(CG, "f64")
     blocks = 64 // 16 * 16 // 4
     cycles = timing.call_cycles + 4 * timing.row_cycles
     cycles += blocks * 8 * (16 * timing.cycles_per_k + timing.block_cycles)

@@ -1,18 +1,13 @@
 """Machine files: what is shipped, bases, overrides, and each refusal as a whole message."""
 
-import json
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
-from msgspec import structs
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, list_machines, load_machine
-from tilewright.machine.build import stored_machine
 from tilewright.machine.family import machine_files
-from tilewright.machine.model import document_of
 
 SHIPPED = machine_files()["sw26010"][1].read_text()
 
@@ -358,25 +353,6 @@ def test_an_override_is_checked_like_a_file():
     assert refusal("sw26010", {"memory.spm.capacity_bytes": "0"}) == (
         "sw26010.toml: memory.spm.capacity_bytes: expected an integer >= 1, found 0"
     )
-
-
-# --- stored machines -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("file", sorted((Path(__file__).parent / "stored").glob("*.json")))
-def test_a_machine_that_an_older_version_stored_is_read_as_the_same_machine(file):
-    stored = stored_machine(json.loads(file.read_text()))
-    now = load_machine(file.stem)
-    types = {name: now.core.arithmetic[name] for name in stored.core.arithmetic}
-    now = structs.replace(now, core=structs.replace(now.core, arithmetic=types))
-    assert describe(stored) == describe(now)
-    assert stored.content_hash() == now.content_hash()
-
-
-@pytest.mark.parametrize("name", list_machines())
-def test_a_stored_machine_is_the_machine(name):
-    machine = load_machine(name)
-    assert stored_machine(json.loads(msgspec.json.encode(document_of(machine)))) == machine
 
 
 def test_longer_spellings_are_the_same_keys(tmp_path):

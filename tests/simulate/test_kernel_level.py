@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import Copy
 from tilewright.machine import load_machine
+from tilewright.machine.sections import GemmPrimitive, GemmTiming
 from tilewright.passes.double_buffer import DoubleBuffer
 from tilewright.simulate.kernel.level import KernelRun, simulate
 
@@ -31,10 +33,15 @@ ROUND = load_machine(
         "dma.get.block_overhead_transactions": "0",
         "dma.put.peak_bytes_per_second": "2e9",
         "dma.put.block_overhead_transactions": "0",
-        "primitives.gemm.f64.call_cycles": "7",
-        "primitives.gemm.f64.row_cycles": "0",
-        "primitives.gemm.f64.block_cycles": "0",
     },
+)
+TIMED = GemmTiming(7, 0, 0, 16, 0, 0)
+ROUND = msgspec.structs.replace(
+    ROUND,
+    sections=tuple(
+        msgspec.structs.replace(one, f64=TIMED) if isinstance(one, GemmPrimitive) else one
+        for one in ROUND.sections
+    ),
 )
 """4 cores; a get of 128 bytes a core takes the engine 512 cycles, a put 256."""
 

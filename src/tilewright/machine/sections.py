@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from tilewright.common.errors import MachineError
 from tilewright.machine.model import Machine, Section
 from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -31,7 +32,8 @@ class Sections:
 
 
 class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
-    """Calibrated cycles of the matrix-multiply primitive for one element type.
+    """Cycles of the matrix-multiply primitive for one element type: calibrated, or derived from
+    its code by the family of machines whose code it is.
 
     With V and S the register blocks of one core's part along the vectorised and the other
     dimension, one call on per-core extents with k takes `call_cycles + V * row_cycles + V * S *
@@ -43,7 +45,7 @@ class GemmTiming(Struct, frozen=True, forbid_unknown_fields=True):
     row_cycles: float
     block_cycles: NonNegativeFloat
     cycles_per_k: PositiveFloat
-    sweep_cycles: NonNegativeFloat
+    sweep_cycles: float
     row_sweep_cycles: NonNegativeFloat
 
 
@@ -62,14 +64,24 @@ class GemmPrimitive(Section, frozen=True, forbid_unknown_fields=True):
     register_block_vectors: PositiveInt
     register_block_scalars: PositiveInt
     switch_cycles: NonNegativeFloat
-    f64: GemmTiming
-    f32: GemmTiming
+    f64: GemmTiming | None = None
+    f32: GemmTiming | None = None
     partial_blocks: bool = False
     chains: bool = False
 
-    def timing(self, dtype: str) -> GemmTiming:
-        """The cycles for one element type."""
+    def timing(self, dtype: str) -> GemmTiming | None:
+        """The calibrated cycles for one element type, where the machine file gives them."""
         return self.f32 if dtype == "f32" else self.f64
+
+    def given_timing(self, dtype: str) -> GemmTiming:
+        """The same where the file must give them. Raises MachineError where it does not."""
+        given = self.timing(dtype)
+        if given is None:
+            raise MachineError(
+                f"{self.key}.{dtype} is missing: what the matrix primitive takes is not derived",
+                fix=f"give {self.key}.{dtype}.call_cycles and the others of its table",
+            )
+        return given
 
     def problem(self, machine: Machine) -> str:
         """Other lanes than the core's, or partial blocks that a mesh would have to divide."""

@@ -23,9 +23,11 @@ from tilewright.common.errors import ShapeError, SimulationError, ToolError
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
+from tilewright.isa import load_table
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
+from tilewright.targets.sw26010.simulated_products import SimulatedProducts
 
 MACHINE = load_machine("sw26010")
 HANDWRITTEN = [parse(t) for t in (GEMM, REGIONS, UNEVEN, REPACK, REPACK_MIXED, SHARED)]
@@ -57,6 +59,31 @@ def test_handwritten_programs():
 
 def test_the_eight_variants_of_the_matrix_kernel_in_both_types():
     assert_meaning(VARIANTS)
+
+
+@pytest.mark.parametrize("number", range(len(VARIANTS)))
+def test_every_variant_runs_as_it_is_emitted_c_and_assembly(number):
+    program = VARIANTS[number]
+    artifact, inputs = CODE.emit(program, MACHINE), integer_inputs(program, number)
+    products = SimulatedProducts(artifact, load_table("sw26010_cpe"), (8, 8))
+    outputs = run_emulated(artifact, inputs, products=products)
+    assert products.cycles
+    for name, expected in interpret(program, inputs).items():
+        np.testing.assert_array_equal(outputs[name], expected)
+
+
+def test_a_fault_of_the_assembly_is_seen_in_the_whole_kernel():
+    program = VARIANTS[0]
+    artifact, inputs = CODE.emit(program, MACHINE), integer_inputs(program)
+    name = f"{artifact.name}_gemm.S"
+    lines = artifact.files[name].splitlines()
+    last = max(i for i, line in enumerate(lines) if "vmad" in line)
+    lines[last] = lines[last].replace("vmad", "vmsd")
+    broken = replace(artifact, files={**artifact.files, name: "\n".join(lines) + "\n"})
+    products = SimulatedProducts(broken, load_table("sw26010_cpe"), (8, 8))
+    (result,) = interpret(program, inputs).values()
+    (found,) = run_emulated(broken, inputs, products=products).values()
+    assert not np.array_equal(found, result)
 
 
 def test_winograd_transforms():

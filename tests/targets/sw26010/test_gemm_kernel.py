@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from support.gemm_mesh import run_gemm
 from tilewright.asm import assemble
 from tilewright.common.errors import CapacityError, ScheduleError
+from tilewright.cost.calls import PricedCall
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import Label, load_table, make_instruction
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_mesh
@@ -117,9 +119,8 @@ def test_the_best_primitive_keeps_the_vector_pipe_busy(k, target):
 
 @pytest.mark.parametrize(("k", "target"), [(16, 0.77), (32, 0.86), (48, 0.89)])
 def test_taken_branches_and_changes_of_roles_leave_most_of_the_peak(k, target):
-    machine = load_machine("sw26010_measured")
-    dims, layouts = {"m": 16, "n": 48, "k": k}, {"vector": "m", "dtype": "f64"}
-    cycles = exact_gemm_cost()(machine, dims, layouts)
+    machine, dims = load_machine("sw26010_measured"), {"m": 16, "n": 48, "k": k}
+    cycles = exact_gemm_cost()(machine, PricedCall(MatrixProduct("m"), dims, "f64"))
     assert GemmShape(**dims).multiply_adds / cycles >= target
 
 

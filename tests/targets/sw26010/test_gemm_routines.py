@@ -7,7 +7,7 @@ import pytest
 
 from support.explicit_programs import gemm_variant
 from support.gemm_routine import run_routine
-from tilewright import ops
+from tilewright import compile, ops
 from tilewright.common.errors import ProgramError, ScheduleError, SimulationError
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate
@@ -196,11 +196,26 @@ def test_what_the_primitive_cannot_do_is_refused(call, space, error, message):
     assert str(caught.value) == message
 
 
-def test_another_mesh_has_no_primitive():
+def test_the_primitives_are_written_for_the_machines_mesh():
     small = load_machine("sw26010", {"mesh.rows": "4", "mesh.columns": "4"})
     program = product(OPERANDS + 'vector="n"')
-    assert gemm_instances(program, MACHINE)
-    assert gemm_instances(program, small) == ()
+    assert [i.shape.mesh for i in gemm_instances(program, MACHINE)] == [8]
+    assert [i.shape.mesh for i in gemm_instances(program, small)] == [4]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 8), (17, 17)])
+def test_a_mesh_without_a_primitive_is_refused(rows, columns):
+    other = load_machine("sw26010", {"mesh.rows": str(rows), "mesh.columns": str(columns)})
+    message = (
+        "the matrix primitive needs a square mesh of at most 16 x 16 cores, machine 'sw26010' has "
+        f"{rows} x {columns}; set mesh.rows and mesh.columns to one number of 1 to 16"
+    )
+    with pytest.raises(ScheduleError) as error:
+        gemm_instances(product(OPERANDS + 'vector="n"'), other)
+    assert str(error.value) == message
+    with pytest.raises(ScheduleError) as error:
+        compile(ops.Gemm(m=64, n=64, k=64), other)
+    assert str(error.value) == message
 
 
 def test_a_product_without_extent_has_its_function_too():

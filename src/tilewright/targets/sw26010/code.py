@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
-from tilewright.common.errors import ProgramError, ToolError
+from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
@@ -17,7 +17,7 @@ from tilewright.targets.sw26010.emit_build import build_plan, emit_makefile
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit_slave import emit_slave
-from tilewright.targets.sw26010.emulate import EMULATED_MESH, run_emulated
+from tilewright.targets.sw26010.emulate import run_emulated
 from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
 from tilewright.targets.sw26010.names import (
     buffer_infos,
@@ -48,7 +48,7 @@ class Sw26010Code:
             )
         program = instantiate(program, mesh_bindings(machine))
         naming = name_program(program)
-        instances, kinds = gemm_instances(program, machine), gemm_types(program, machine)
+        instances, kinds = gemm_instances(program, machine), gemm_types(program)
         plan = build_plan(naming, has_gemm=bool(kinds))
         files = {
             f"{naming.artifact}.h": emit_header(program, naming),
@@ -83,13 +83,7 @@ class Sw26010Code:
         Raises SimulationError where it does something illegal, ToolError where it cannot be built.
         """
         mesh = (machine.mesh.rows, machine.mesh.columns)
-        if mesh != EMULATED_MESH:
-            raise ToolError(
-                f"the code of a {mesh[0]} x {mesh[1]} mesh cannot be run on the host, the "
-                f"emulation has {EMULATED_MESH[0]} x {EMULATED_MESH[1]} cores",
-                fix="simulate it, or leave --set mesh",
-            )
-        return run_emulated(artifact, inputs)
+        return run_emulated(artifact, inputs, mesh=mesh)
 
 
 CODE = Sw26010Code()

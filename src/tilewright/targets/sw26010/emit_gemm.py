@@ -37,8 +37,9 @@ def routine_name(artifact: str, instance: GemmInstance) -> str:
 
 def emit_gemm_assembly(artifact: str, instances: Sequence[GemmInstance]) -> str:
     """The text of `<name>_gemm.S`: one routine per instance."""
+    on = "".join(sorted({f" on {i.shape.mesh} x {i.shape.mesh} cores" for i in instances}))
     lines = [
-        f"// {artifact}_gemm.S: C += A B on 8 x 8 cores, one routine per shape. Generated.",
+        f"// {artifact}_gemm.S: C += A B{on}, one routine per shape. Generated.",
         "//",
         "// void routine(const void *a, const void *b, void *c, void *workspace): $16 .. $19.",
         f"// Keeps $9 .. $15, $26, $29, $30; takes {FRAME_BYTES} bytes of stack.",
@@ -48,7 +49,7 @@ def emit_gemm_assembly(artifact: str, instances: Sequence[GemmInstance]) -> str:
     for instance in instances:
         name = routine_name(artifact, instance)
         lines += ["", "    .align 4", f"    .globl {name}", f"    .type {name}, @function"]
-        lines += [f"{name}:", *_frame(f"{name}_mesh")]
+        lines += [f"{name}:", *frame(f"{name}_mesh")]
         lines.append(_kernel_text(instance, f"{name}_mesh").rstrip())
         lines.append(f"    .size {name}, . - {name}")
     return "\n".join(lines) + "\n"
@@ -59,7 +60,7 @@ def _kernel_text(instance: GemmInstance, name: str) -> str:
     return gemm_kernel(instance.variant, instance.shape, name).text()
 
 
-def _frame(kernel: str) -> Iterable[str]:
+def frame(kernel: str) -> Iterable[str]:
     """The C-callable part: a stack frame aligned to vectors, whose tables are at its start."""
     vectors = [(r, TABLE_BYTES + _VECTOR_BYTES * i) for i, r in enumerate(SAVED_VECTORS)]
     words = [(r, _WORDS_AT + _WORD_BYTES * i) for i, r in enumerate(SAVED_WORDS)]

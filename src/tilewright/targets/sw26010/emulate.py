@@ -1,13 +1,14 @@
 """Running generated SW26010 code on the host: artifact and input tensors in, output tensors out.
 
 The C that a user would take to the machine is compiled against an emulated tool chain and run in a
-process of its own (`emulation/`): 64 cores with an LDM each, DMA that delivers at the wait, and a
+process of its own (`emulation/`): cores with an LDM each, DMA that delivers at the wait, and a
 report where the machine would trap, hang or compute garbage. Tensors travel in one file that both
 sides map.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -23,11 +24,13 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError, SimulationError, ToolError
 from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.emulation_build import build_cases
+from tilewright.targets.sw26010.simulated_products import SWITCH, SimulatedProducts
 
 Outputs: TypeAlias = dict[str, Array]
 Case: TypeAlias = tuple[Artifact, Mapping[str, Array]]
 
-EMULATED_MESH = (8, 8)
+MESH = (8, 8)
+"""Rows and columns of the real machine."""
 
 _WORD_BYTES = 8
 _ALIGNMENT_BYTES = 128
@@ -37,22 +40,37 @@ _ENDED_WELL, _REPORTED, _TIME_RAN_OUT = 0, 1, 2
 _REPORT, _RESULT, _SIGNAL, _TENSORS = 2, 4, 5, 7
 
 
-def run_emulated(artifact: Artifact, inputs: Mapping[str, Array], *, seconds: int = 300) -> Outputs:
+def run_emulated(
+    artifact: Artifact,
+    inputs: Mapping[str, Array],
+    *,
+    seconds: int = 300,
+    mesh: tuple[int, int] = MESH,
+    products: SimulatedProducts | None = None,
+) -> Outputs:
     """Run an SW26010 artifact on the host and return its output tensors, shaped as declared.
+
+    The code is that of a `mesh` of so many rows and columns. Its matrix products are computed by
+    the host, or with `products` by the artifact's own assembly on simulated cores.
 
     `inputs` holds an array for each input tensor, in the program's storage order. Raises
     SimulationError with the report of what the code does wrong (a missing wait, a slot used too
     early, an address out of bounds, a deadlock, unwritten results, more than `seconds`), ToolError
     where it cannot be built.
     """
-    (result,) = run_emulated_many([(artifact, inputs)], seconds=seconds)
+    cases = [(artifact, inputs)]
+    (result,) = run_emulated_many(cases, seconds=seconds, mesh=mesh, products=products)
     if isinstance(result, SimulationError):
         raise result
     return result
 
 
 def run_emulated_many(
-    cases: Sequence[Case], *, seconds: int = 60
+    cases: Sequence[Case],
+    *,
+    seconds: int = 60,
+    mesh: tuple[int, int] = MESH,
+    products: SimulatedProducts | None = None,
 ) -> list[Outputs | SimulationError]:
     """Run many cases with one build, each in a process of its own; equal artifacts are compiled
     once.
@@ -68,9 +86,13 @@ def run_emulated_many(
             numbers[id(artifact)] = len(distinct)
             distinct.append(artifact)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        executable = build_cases(distinct, Path(folder))
+        executable = build_cases(distinct, Path(folder), mesh)
         data = _Data(cases, [numbers[id(a)] for a, _ in cases], seconds, Path(folder) / "data")
-        _execute([str(executable), str(data.path)], seconds * len(cases) + 60)
+        command = [str(executable), str(data.path)]
+        if products is None:
+            _execute(command, seconds * len(cases) + 60)
+        else:
+            _execute_with(products, command)
         return [data.result(i) for i in range(len(cases))]
 
 
@@ -81,6 +103,17 @@ def _execute(command: list[str], seconds: int) -> None:
         raise SimulationError(f"the emulation did not end within {seconds} s") from None
     if done.returncode:
         raise ToolError(f"the emulation ended with status {done.returncode}: {done.stderr.strip()}")
+
+
+def _execute_with(products: SimulatedProducts, command: list[str]) -> None:
+    """Run the process and serve its products; each case ends by itself in its seconds."""
+    environment, pipe = {**os.environ, SWITCH: "1"}, subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        products.serve(process.stdout, process.stdin)
+    if process.returncode:
+        raise ToolError(f"the emulation ended with status {process.returncode}")
 
 
 class _Data:

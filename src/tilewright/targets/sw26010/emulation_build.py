@@ -27,8 +27,9 @@ _CASES_PER_UNIT = 16
 _SHARED_FILES = ("tw_primitives.h", "tw_primitives.c")
 
 
-def build_cases(artifacts: Sequence[Artifact], directory: Path) -> Path:
-    """Compile `artifacts` into one executable below `directory`; case number i is artifacts[i].
+def build_cases(artifacts: Sequence[Artifact], directory: Path, mesh: tuple[int, int]) -> Path:
+    """Compile `artifacts`, all for one mesh (rows, columns), into one executable below `directory`;
+    case number i is artifacts[i].
 
     Raises ToolError with the compiler's words where generated code does not compile.
     """
@@ -45,8 +46,18 @@ def build_cases(artifacts: Sequence[Artifact], directory: Path) -> Path:
         unit = directory / f"cases{start}.c"
         unit.write_text(_unit(numbered, total=len(artifacts), first=start == 0), encoding="utf-8")
         units.append(unit.name)
-    runtime = [str(path) for path in runtime_objects(_primitives_of(artifacts))]
-    command = [*compiler(_USER), *_CASE_FLAGS, "-Iemulation", *units, *runtime, "-o", "cases"]
+    defined = _mesh_flags(mesh)
+    runtime = [str(path) for path in runtime_objects(_primitives_of(artifacts), defined)]
+    command = [
+        *compiler(_USER),
+        *_CASE_FLAGS,
+        *defined,
+        "-Iemulation",
+        *units,
+        *runtime,
+        "-o",
+        "cases",
+    ]
     run_compiler(command, directory)
     return directory / "cases"
 
@@ -72,10 +83,14 @@ def _primitives_of(artifacts: Sequence[Artifact]) -> dict[str, str]:
     return first
 
 
-def runtime_objects(primitives: Mapping[str, str]) -> tuple[Path, ...]:
+def _mesh_flags(mesh: tuple[int, int]) -> tuple[str, ...]:
+    return (f"-DTW_ROWS={mesh[0]}", f"-DTW_COLUMNS={mesh[1]}")
+
+
+def runtime_objects(primitives: Mapping[str, str], flags: tuple[str, ...]) -> tuple[Path, ...]:
     """The compiled runtime and `primitives`, from the cache or built into it."""
     sources = {**emulation_sources(), **primitives}
-    return compiled(_USER, "sw26010-emulation", sources, (*_RUNTIME_FLAGS, "-I.", "-c"))
+    return compiled(_USER, "sw26010-emulation", sources, (*_RUNTIME_FLAGS, *flags, "-I.", "-c"))
 
 
 def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> str:

@@ -31,10 +31,9 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, routine_name
-from tilewright.targets.sw26010.gemm_instances import PRECISIONS, GemmInstance
+from tilewright.targets.sw26010.gemm_instances import PRECISIONS, GemmInstance, square_mesh
 from tilewright.targets.sw26010.gemm_parts import TABLE_NAME
 from tilewright.targets.sw26010.gemm_shape import (
-    MESH_STEPS,
     VECTOR_LANES,
     GemmShape,
     GemmVariant,
@@ -61,9 +60,10 @@ def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
                 "exact cycles of a gemm are simulated one shape at a time",
                 fix="price many shapes with the calibrated form, call_costs(machine)",
             )
-        instance = _instance(call)
+        mesh = square_mesh(machine)
+        instance = _instance(call, mesh)
         blocks = instance.plan.vector_blocks * instance.plan.scalar_blocks
-        switches = blocks * MESH_STEPS * machine.section(GemmPrimitive).switch_cycles
+        switches = blocks * mesh * machine.section(GemmPrimitive).switch_cycles
         return _known_cycles(instance, table, cache) + switches
 
     return cost
@@ -71,19 +71,17 @@ def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
 
 def _table_of(machine: Machine) -> str:
     """The machine's instruction table, if the routines are written for its cores."""
-    mesh, table = (machine.mesh.rows, machine.mesh.columns), machine.core.instruction_table
+    table = machine.core.instruction_table
     fits = table in table_names() and load_table(table).instruction_set == TABLE_NAME
-    if table is None or not fits or mesh != (MESH_STEPS, MESH_STEPS):
+    if table is None or not fits:
         raise ProgramError(
-            f"machine {machine.name!r} has {mesh[0]} x {mesh[1]} cores of "
-            f"{table!r}, the routines are for {MESH_STEPS} x {MESH_STEPS} "
-            f"of {TABLE_NAME!r}",
+            f"machine {machine.name!r} has cores of {table!r}, the routines are for {TABLE_NAME!r}",
             fix="use the calibrated form, call_costs(machine)",
         )
     return table
 
 
-def _instance(call: PricedCall[MatrixProduct]) -> GemmInstance:
+def _instance(call: PricedCall[MatrixProduct], mesh: int) -> GemmInstance:
     """The routine of a call, with the smallest leading dimensions."""
     m, n, k = (int(call.dims[axis]) for axis in "mnk")
     by_m = call.primitive.along == "m"
@@ -94,7 +92,8 @@ def _instance(call: PricedCall[MatrixProduct]) -> GemmInstance:
     precision = PRECISIONS[call.dtype]
     variant = GemmVariant("m" if by_m else "n", a, b, precision)
     leading = (m if a == "column" else k, n if b == "row" else k, m if by_m else n)
-    return GemmInstance(variant, GemmShape(m, n, k, *map(_whole_vectors, leading)))
+    lda, ldb, ldc = map(_whole_vectors, leading)
+    return GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, mesh=mesh))
 
 
 def _whole_vectors(extent: int) -> int:
@@ -104,7 +103,7 @@ def _whole_vectors(extent: int) -> int:
 def _known_cycles(instance: GemmInstance, table: str, kept: Cache | None) -> int:
     if kept is None:
         return routine_cycles(instance, table)
-    key = digest(instance.symbol, _sources_digest(table))
+    key = digest(instance.symbol, str(instance.shape.mesh), _sources_digest(table))
     return kept.value(key, int, lambda: routine_cycles(instance, table))
 
 
@@ -126,7 +125,7 @@ def routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
     text = emit_gemm_assembly(_ARTIFACT, [instance])
     program = load_image(link([assemble(text, table)], table), table).program
     registers = _arguments(instance, table)
-    mesh = Mesh(MESH_STEPS, MESH_STEPS)
+    mesh = Mesh(instance.shape.mesh, instance.shape.mesh)
     return simulate_mesh(program, mesh, entries=symbol, registers=registers).cycles
 
 

@@ -25,7 +25,6 @@ from tilewright.machine import Machine
 from tilewright.targets.sw26010.gemm_shape import (
     F32,
     F64,
-    MESH_STEPS,
     VECTOR_LANES,
     Dimension,
     GemmPlan,
@@ -33,6 +32,7 @@ from tilewright.targets.sw26010.gemm_shape import (
     GemmVariant,
     plan_gemm,
 )
+from tilewright.targets.sw26010.gemm_tables import LARGEST_MESH
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 PRECISIONS = {"f64": F64, "f32": F32}
@@ -72,14 +72,22 @@ class _Place:
     conditions: tuple[Expr, ...]
 
 
-def gemm_types(program: Program, machine: Machine) -> tuple[DType, ...]:
-    """The element types of the matrix products whose primitives come with the code.
-
-    None on a machine with another mesh than the primitive is written for: its programs are
-    estimated, simulated and emitted, but the primitive is left to whoever builds that machine.
+def square_mesh(machine: Machine) -> int:
+    """Rows and columns of the machine's mesh. Errors: ScheduleError for one that the matrix
+    primitive cannot run on: its broadcasts need a step for each row and each column.
     """
-    if (machine.mesh.rows, machine.mesh.columns) != (MESH_STEPS, MESH_STEPS):
-        return ()
+    rows, columns = machine.mesh.rows, machine.mesh.columns
+    if rows != columns or rows > LARGEST_MESH:
+        raise ScheduleError(
+            f"the matrix primitive needs a square mesh of at most {LARGEST_MESH} x {LARGEST_MESH} "
+            f"cores, machine {machine.name!r} has {rows} x {columns}",
+            fix=f"set mesh.rows and mesh.columns to one number of 1 to {LARGEST_MESH}",
+        )
+    return rows
+
+
+def gemm_types(program: Program) -> tuple[DType, ...]:
+    """The element types of the program's matrix products."""
     results = [_view(place.call.operands[0]).buffer for place in _calls(program.body, (), ())]
     used = {program.buffer(name).dtype for name in results}
     return tuple(kind for kind in FLOATS if kind.name in used)
@@ -92,11 +100,9 @@ def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ..
     for operands that are no matrices or differ between cores and for a missing workspace,
     ScheduleError and CapacityError for what the primitive cannot do.
     """
-    if not gemm_types(program, machine):
-        return ()
     found: dict[GemmInstance, None] = {}
     for place in _calls(program.body, (), ()):
-        own = dict.fromkeys(_instances(program, place, machine.spm.capacity_bytes))
+        own = dict.fromkeys(_instances(program, place, machine))
         _check_workspace(program, place.call, own)
         found.update(own)
     return tuple(found)
@@ -135,7 +141,7 @@ def _calls(
                 pass
 
 
-def _instances(program: Program, place: _Place, capacity_bytes: int) -> Iterator[GemmInstance]:
+def _instances(program: Program, place: _Place, machine: Machine) -> Iterator[GemmInstance]:
     views = [_view(operand) for operand in place.call.operands]
     c, a, b = (matrix_form(v, *roles) for v, roles in zip(views, ROLES, strict=True))
     kind = dtype(program.buffer(views[0].buffer).dtype).name
@@ -149,10 +155,11 @@ def _instances(program: Program, place: _Place, capacity_bytes: int) -> Iterator
     variant = GemmVariant(vectorised, a.order, b.order, PRECISIONS[kind])
     extents = (_extent(views[0], "m"), _extent(views[0], "n"), _extent(views[1], "k"))
     leading = tuple(form.leading_dimension for form in (a, b, c))
+    mesh, capacity_bytes = square_mesh(machine), machine.spm.capacity_bytes
     for values in _distinct((*extents, *leading), place).tolist():
         if min(values[:3]) > 0:
             m, n, k, lda, ldb, ldc = values
-            yield GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, capacity_bytes))
+            yield GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, capacity_bytes, mesh))
     aligned = (c, *((a,) if by_m else (b,)))
     for form, view in zip(aligned, (views[0], views[1 if by_m else 2]), strict=True):
         _check_alignment(program, view, form, place)

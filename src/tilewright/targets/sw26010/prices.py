@@ -10,6 +10,7 @@ from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.prices import Prices
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, Machine
+from tilewright.targets.sw26010.timings import product_timing
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -17,7 +18,7 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     + per block), and packing where the call has a workspace to pack its vector operand into.
     """
     gemm, product, dims = machine.section(GemmPrimitive), call.primitive, call.dims
-    timing = gemm.timing(call.dtype)
+    timing = product_timing(machine, call.dtype)
     rows = -(-dims[product.along] // (gemm.lanes * gemm.register_block_vectors))
     blocks = rows * -(-dims[product.across] // gemm.register_block_scalars)
     each = dims["k"] * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles

@@ -46,9 +46,9 @@ def _timing(machine: Machine, kind: str) -> GemmTiming:
     """
     gemm, element, core = machine.section(GemmPrimitive), dtype(kind), machine.core
     if element.is_float:
-        return gemm.timing(kind)
+        return gemm.given_timing(kind)
     alike = F64.name if element.size_bytes == F64.size_bytes else F32.name
-    known = gemm.timing(alike)
+    known = gemm.given_timing(alike)
     slower = core.peak_flops_per_cycle(alike) / core.peak_flops_per_cycle(kind)
     return structs.replace(known, cycles_per_k=known.cycles_per_k * slower)
 

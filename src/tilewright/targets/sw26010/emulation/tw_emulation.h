@@ -1,13 +1,17 @@
 /* What the emulated machine offers to the headers and to the harness of each case.
  *
- * 64 cores run as coroutines on one thread, each with an LDM of its own. A core runs until it must
+ * The cores of a mesh of TW_ROWS x TW_COLUMNS run as coroutines on one thread, each with an LDM of its own. A core runs until it must
  * wait for others (synchronisation, matrix kernel, register communication); DMA requests are
  * carried out when their reply word is waited for, never earlier. Anything that the hardware would
  * answer with a trap, a hang or garbage ends the case with a report. */
 #ifndef TW_EMULATION_H
 #define TW_EMULATION_H
 
-enum { TW_ROWS = 8, TW_COLUMNS = 8, TW_CORES = TW_ROWS * TW_COLUMNS };
+#ifndef TW_ROWS
+#define TW_ROWS 8
+#define TW_COLUMNS 8
+#endif
+enum { TW_CORES = TW_ROWS * TW_COLUMNS };
 
 struct tw_tensor {
     const char *name;

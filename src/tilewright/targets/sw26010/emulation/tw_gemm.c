@@ -120,7 +120,7 @@ void tw_multiply(void)
         check_workspace(call);
     }
     tw_current = last;
-    if (first->m <= 0 || first->n <= 0 || first->k <= 0)
+    if (first->m <= 0 || first->n <= 0 || first->k <= 0 || tw_product_elsewhere())
         return;
     if (first->element_bytes == 8)
         multiply_f64(first);

@@ -72,6 +72,9 @@ const char *tw_file_name(const char *path);
 /* Called when the last core has come to the matrix kernel: computes for all of them. */
 void tw_multiply(void);
 
+/* Whether products are computed by another process; if so, this one has been. */
+int tw_product_elsewhere(void);
+
 /* Ends a core: none of its requests may be outstanding. */
 void tw_check_requests(void);
 

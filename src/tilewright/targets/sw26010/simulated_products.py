@@ -1,0 +1,96 @@
+"""Matrix products of emulated code by its own assembly, on the instruction-level simulator.
+
+In: an artifact and, from the emulated process, the local memories of all cores at each product.
+Out: the memories as the routine of the artifact's `_gemm.S` leaves them, which is assembled, linked
+and run on the simulated mesh. So a whole kernel is executed as it is emitted, C and assembly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.asm import assemble, link
+from tilewright.codegen.artifact import Artifact
+from tilewright.common.errors import SimulationError
+from tilewright.isa import InstructionTable
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
+from tilewright.simulate.program import Program
+from tilewright.targets.sw26010.emit_gemm import routine_name
+from tilewright.targets.sw26010.gemm_instances import GemmInstance
+from tilewright.targets.sw26010.gemm_shape import (
+    F32,
+    F64,
+    Dimension,
+    GemmShape,
+    GemmVariant,
+    Layout,
+)
+
+SWITCH = "TW_PRODUCTS_ELSEWHERE"
+"""The environment variable by which an emulated process leaves its products to the caller."""
+_WORD_BYTES = 8
+_HEAD_WORDS, _PLACES = 11, 4
+_ORDERS: tuple[Layout, Layout] = ("column", "row")
+
+
+@dataclass
+class SimulatedProducts:
+    """Serves the products of one emulated artifact; `cycles` has those of each that was run."""
+
+    artifact: Artifact
+    table: InstructionTable
+    mesh: tuple[int, int]
+    cycles: list[int] = field(default_factory=list)
+
+    def serve(self, requests: IO[bytes], answers: IO[bytes]) -> None:
+        """Run every product that the process asks for, until it ends."""
+        rows, columns = self.mesh
+        cores, memory_bytes = rows * columns, self.artifact.scratchpad_bytes
+        while head := requests.read(_HEAD_WORDS * _WORD_BYTES):
+            places = requests.read(cores * _PLACES * _WORD_BYTES)
+            memories = requests.read(cores * memory_bytes)
+            images = np.frombuffer(memories, np.uint8).reshape(cores, memory_bytes)
+            numbers = np.frombuffer(places, np.int64).reshape(cores, _PLACES)
+            symbol = routine_name(
+                self.artifact.name, _instance(np.frombuffer(head, np.int64), rows)
+            )
+            answers.write(self._run(symbol, numbers, images).tobytes())
+            answers.flush()
+
+    def _run(
+        self, symbol: str, places: NDArray[np.int64], images: NDArray[np.uint8]
+    ) -> NDArray[np.uint8]:
+        program = self._program
+        if symbol not in program.labels:
+            raise SimulationError(f"{self.artifact.name}_gemm.S has no routine {symbol}")
+        stack = {"$30": self.table.local_memory_bytes}
+        given = [
+            {f"${16 + i}": int(place) for i, place in enumerate(core)} | stack for core in places
+        ]
+        run = simulate_mesh(
+            program, Mesh(*self.mesh), entries=symbol, registers=given, local_memory=images
+        )
+        self.cycles.append(run.cycles)
+        return run.local_memory()
+
+    @cached_property
+    def _program(self) -> Program:
+        text = self.artifact.files[f"{self.artifact.name}_gemm.S"]
+        return load_image(link([assemble(text, self.table)], self.table), self.table).program
+
+
+def _instance(head: Iterable[Any], mesh: int) -> GemmInstance:
+    """The routine that a call of `spm_gemm` means, as `spm_gemm.c` finds it."""
+    size, m, n, k, vector, lda, ldb, ldc, order_a, order_b, _ = map(int, head)
+    precision = F64 if size == F64.element_bytes else F32
+    along: Dimension = "n" if vector else "m"
+    variant = GemmVariant(along, _ORDERS[order_a], _ORDERS[order_b], precision)
+    return GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, mesh=mesh))

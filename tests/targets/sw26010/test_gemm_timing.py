@@ -1,0 +1,73 @@
+"""What the matrix primitives take is derived from their own code, for every shipped core."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from tilewright.machine import list_machines, load_machine
+from tilewright.machine.sections import GemmPrimitive
+from tilewright.targets.sw26010 import gemm_timing as module
+from tilewright.targets.sw26010.gemm_timing import (
+    SHIPPED_TABLES,
+    TIMINGS,
+    derive_timings,
+    question,
+    shipped_timings,
+    timings_of,
+    write_shipped,
+)
+from tilewright.targets.sw26010.timings import product_timing as timing_of_machine
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+def test_the_shipped_timings_are_what_the_code_takes_today(
+    table: str, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("--update-golden", default=False):
+        write_shipped(Path(str(resources.files(module.__package__) / TIMINGS)))
+    assert derive_timings(table, 8) == shipped_timings()[table]
+
+
+def test_every_shipped_machine_is_timed_without_a_derivation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "derive_timings", None)
+    for name in list_machines():
+        machine = load_machine(name)
+        if machine.target == "sw26010":
+            for dtype in ("f64", "f32"):
+                assert machine.section(GemmPrimitive).timing(dtype) is None
+                assert timing_of_machine(machine, dtype).cycles_per_k >= 16
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+def test_the_form_is_within_a_percent_of_its_samples(table: str) -> None:
+    for derived in (timings_of(table).f64, timings_of(table).f32):
+        assert derived.mean_error <= derived.worst_error <= 0.01
+
+
+def test_a_taken_branch_costs_the_measured_core_less_than_a_cycle_per_k() -> None:
+    ideal, measured = (timings_of(table).f64.timing for table in SHIPPED_TABLES)
+    assert ideal.cycles_per_k == 16
+    assert 16 < measured.cycles_per_k < 17
+
+
+def test_another_mesh_or_table_is_another_question() -> None:
+    asked = {question(table, mesh) for table in SHIPPED_TABLES for mesh in (4, 8)}
+    assert len(asked) == 4
+
+
+def test_a_mesh_that_is_not_shipped_is_derived_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    timings_of.cache_clear()
+    found = timings_of("sw26010_cpe", 2)
+    assert found.f64.timing.cycles_per_k == 16
+    assert found.f64.timing.call_cycles < timings_of("sw26010_cpe").f64.timing.call_cycles
+    monkeypatch.setattr(module, "derive_timings", None)
+    timings_of.cache_clear()
+    assert timings_of("sw26010_cpe", 2) == found
