@@ -56,7 +56,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Outline:
     """Item numbers at each level before and after its loop; the rows of the items' costs and of the
     loops' numbers of iterations.
     """
@@ -102,7 +102,7 @@ class Prepared:
     loops: tuple[For, ...]
     edges: tuple[Edges, ...]
     items: tuple[Item, ...]
-    layout: Layout
+    outline: Outline
     inside: tuple[For, ...] = ()
     division: Division | None = None
 
@@ -131,8 +131,8 @@ def prepare(
     edges = [_edges(f, loops, found) for f in loops]
     kinds = [front + 1 + back for front, back in edges]
     items = [_completed(item, buffers) for item in _ordered(found)]
-    layout = _layout(items, loops, kinds)
-    return Prepared(program, tuple(loops), tuple(edges), tuple(items), layout, inside, division)
+    outline = _outline(items, loops, kinds)
+    return Prepared(program, tuple(loops), tuple(edges), tuple(items), outline, inside, division)
 
 
 def _division(program: Program, loops: Sequence[For], together: Collection[str]) -> Division:
@@ -252,11 +252,11 @@ def kind_index(edges: Edges, kind: int, count: Value) -> Value:
     return np.maximum(count - back + (kind - front - 1), 0)
 
 
-def _layout(items: Sequence[Item], loops: Sequence[For], kinds: Sequence[int]) -> Layout:
+def _outline(items: Sequence[Item], loops: Sequence[For], kinds: Sequence[int]) -> Outline:
     spans = [[_span(items, d, after) for d in range(len(kinds) + 1)] for after in (False, True)]
     costs = [(item.symbols(), item.level) for item in items]
     counts = [(free_vars(f.extent), d) for d, f in enumerate(loops)]
-    return Layout(
+    return Outline(
         np.array(spans[0], np.int64),
         np.array(spans[1], np.int64),
         _rows(costs, loops, kinds),

@@ -104,34 +104,34 @@ def _doubles(program: Program, env: Env) -> Flags:
 def _arrays(prepared: Prepared, env: Env, machine: Machine, prices: Prices) -> Nest:
     width = _width(env)
     values = Values(prepared, env)
-    layout, kinds = prepared.layout, prepared.kinds
+    outline, kinds = prepared.outline, prepared.kinds
     costs: list[tuple[Value, Value]] = []
-    for item, strides in zip(prepared.items, layout.costs.strides, strict=True):
+    for item, strides in zip(prepared.items, outline.costs.strides, strict=True):
         for _ in _places(values, strides):
             costs.append(_cost(item, prepared.program, values, machine, prices))
     counts: list[Value] = []
-    for loop, strides in zip(prepared.loops, layout.counts.strides, strict=True):
+    for loop, strides in zip(prepared.loops, outline.counts.strides, strict=True):
         for _ in _places(values, strides):
             counts.append(values(loop.extent))
     service, issue = _stacked([c[0] for c in costs], width), _stacked([c[1] for c in costs], width)
     iterations = _stacked(counts, width)
-    alike = _uniform(layout.costs, kinds, service) & _uniform(layout.counts, kinds, iterations)
+    alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
     items = Items(
         kind=np.array([_kind(i.step, prices) for i in prepared.items], np.int64),
         level=np.array([i.level for i in prepared.items], np.int64),
         buffer=np.array([i.buffer for i in prepared.items], np.int64),
-        rows=layout.costs,
+        rows=outline.costs,
         service=service,
         issue=issue,
     )
     loops = Loops(
         kinds=np.array(kinds, np.int64),
         edges=np.array(prepared.edges, np.int64).reshape(-1, 2),
-        rows=layout.counts,
+        rows=outline.counts,
         counts=iterations,
         uniform=alike,
     )
-    return Nest(layout.before, layout.after, items, loops)
+    return Nest(outline.before, outline.after, items, loops)
 
 
 def _places(values: Values, strides: Ints) -> Iterator[None]:

@@ -25,7 +25,7 @@ from tilewright.cost.pipeline_rows import (
     times_of,
     totals,
 )
-from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Case, Clock
+from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Candidate, Clock
 
 _PLAYED = 2
 _BACKLOG = 1e15
@@ -33,21 +33,21 @@ _SUMMARY = 5  # elapsed, engine busy, headroom, engine's lead over the clock, la
 
 
 @piece
-def _mark_looped(case: Any, kinds: Any, looped: Any) -> None:
+def _mark_looped(candidate: Any, kinds: Any, looped: Any) -> None:
     """Whether any loop around each level runs more than once; if none does there is nothing to
     overlap.
     """
     looped[0] = False
-    for d in range(len(case.nest.loops.kinds)):
-        looped[d + 1] = looped[d] or iterations_of(case, kinds, d) > 1.0
+    for d in range(len(candidate.nest.loops.kinds)):
+        looped[d + 1] = looped[d] or iterations_of(candidate, kinds, d) > 1.0
 
 
 @piece
-def _fetch_next(case: Any, clock: Any, item: int) -> None:
+def _fetch_next(candidate: Any, clock: Any, item: int) -> None:
     """Fetch the tile of the next iteration, if there is one: the innermost loop that goes on has
     its next kind of iteration, the loops inside it start again.
     """
-    items, time = case.nest.items, clock.time
+    items, time = candidate.nest.items, clock.time
     last = items.level[item] - 1
     while last >= 0 and clock.following[last] < 0:
         last -= 1
@@ -59,30 +59,30 @@ def _fetch_next(case: Any, clock: Any, item: int) -> None:
         for d in range(last):
             row += rows.strides[item, d] * clock.kinds[d]
         row += rows.strides[item, last] * clock.following[last]
-    cost = items.service[row, case.tile]
-    time[0] += items.issue[row, case.tile]
-    time[1] = max(time[1], time[0] + case.latency) + cost
+    cost = items.service[row, candidate.tile]
+    time[0] += items.issue[row, candidate.tile]
+    time[1] = max(time[1], time[0] + candidate.latency) + cost
     time[2] += cost
     clock.arrived[items.buffer[item]] = time[1]
 
 
 @piece
-def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
+def _items(candidate: Any, clock: Any, span: Any, looped: bool) -> None:
     """Play the items of a span."""
-    items, time = case.nest.items, clock.time
+    items, time = candidate.nest.items, clock.time
     for item in range(span[0], span[1]):
         row = row_of(items.rows, item, clock.kinds)
-        cost = items.service[row, case.tile]
+        cost = items.service[row, candidate.tile]
         if items.kind[item] == CALL or items.kind[item] == COPY:
             time[0] += cost
         elif cost > 0.0:
             b = items.buffer[item]
-            if items.kind[item] == GET and case.double[b] and looped:
+            if items.kind[item] == GET and candidate.double[b] and looped:
                 time[0] = max(time[0], clock.arrived[b])
-                _fetch_next(case, clock, item)
+                _fetch_next(candidate, clock, item)
                 continue
-            time[0] += items.issue[row, case.tile]
-            time[1] = max(time[1], time[0] + case.latency) + cost
+            time[0] += items.issue[row, candidate.tile]
+            time[1] = max(time[1], time[0] + candidate.latency) + cost
             time[2] += cost
             if items.kind[item] == GET or not looped:
                 time[0] = time[1]
@@ -92,35 +92,35 @@ def _items(case: Any, clock: Any, span: Any, looped: bool) -> None:
 
 
 @piece
-def _reuse(case: Any, clock: Any, span: Any) -> None:
+def _reuse(candidate: Any, clock: Any, span: Any) -> None:
     """Wait until the slots that the span's stores leave from may be written again."""
     for item in range(span[0], span[1]):
-        if case.nest.items.kind[item] == PUT:
-            b = case.nest.items.buffer[item]
-            due = clock.stored[b, 0] if case.double[b] else clock.stored[b, 1]
+        if candidate.nest.items.kind[item] == PUT:
+            b = candidate.nest.items.buffer[item]
+            due = clock.stored[b, 0] if candidate.double[b] else clock.stored[b, 1]
             clock.time[0] = max(clock.time[0], due)
 
 
 @piece
-def _iteration(case: Any, clock: Any, level: int, summaries: Any) -> None:
+def _iteration(candidate: Any, clock: Any, level: int, summaries: Any) -> None:
     """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
     inside is opaque.
     """
-    nest, loops, deep = case.nest, len(case.nest.loops.kinds), level
-    while deep < loops and iterations_of(case, clock.kinds, deep) == 1.0:
+    nest, loops, deep = candidate.nest, len(candidate.nest.loops.kinds), level
+    while deep < loops and iterations_of(candidate, clock.kinds, deep) == 1.0:
         deep += 1
     if clock.looped[level]:
         for d in range(level, deep + 1):
-            _reuse(case, clock, nest.before[d])
-            _reuse(case, clock, nest.after[d])
+            _reuse(candidate, clock, nest.before[d])
+            _reuse(candidate, clock, nest.after[d])
     for d in range(level, deep + 1):
-        _items(case, clock, nest.before[d], clock.looped[d])
+        _items(candidate, clock, nest.before[d], clock.looped[d])
     if deep < loops:
         goes_on = _goes_on(clock, deep)
         place = _place(nest, clock.kinds, deep) if goes_on else summaries.shape[1] - 1
         _opaque(clock, deep, summaries[deep, place])
     for d in range(deep, level - 1, -1):
-        _items(case, clock, nest.after[d], clock.looped[d])
+        _items(candidate, clock, nest.after[d], clock.looped[d])
 
 
 @piece
@@ -159,15 +159,15 @@ def _place(nest: Any, kinds: Any, loops: int) -> int:
 
 
 @piece
-def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
+def _loop(candidate: Any, clock: Any, loop: int, summaries: Any) -> float:
     """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
 
     The last one of a kind is played apart: what it fetches is of the next kind, or the end. Returns
     when the second iteration of the first kind ended, negative where there is but one.
     """
-    kinds, time, second = case.nest.loops.kinds[loop], clock.time, -1.0
+    kinds, time, second = candidate.nest.loops.kinds[loop], clock.time, -1.0
     for kind in range(kinds):
-        times = times_of(case, clock.kinds, loop, kind)
+        times = times_of(candidate, clock.kinds, loop, kind)
         if times == 0.0:
             continue
         clock.kinds[loop] = clock.following[loop] = kind
@@ -175,22 +175,22 @@ def _loop(case: Any, clock: Any, loop: int, summaries: Any) -> float:
         now, busy = time[0], time[2]
         while played < times - 1.0 and played < _PLAYED:
             now, busy = time[0], time[2]
-            _iteration(case, clock, loop + 1, summaries)
+            _iteration(candidate, clock, loop + 1, summaries)
             played += 1.0
         if kind == 0 and played == _PLAYED:
             second = time[0]
         period = 1.0
-        if times - 1.0 > _PLAYED and _stores_twice(case, clock.kinds, loop + 1):
+        if times - 1.0 > _PLAYED and _stores_twice(candidate, clock.kinds, loop + 1):
             now, busy = time[0], time[2]
             period = min(2.0, times - 1.0 - played)
             for _ in range(int(period)):
-                _iteration(case, clock, loop + 1, summaries)
+                _iteration(candidate, clock, loop + 1, summaries)
             played += period
         rest = times - 1.0 - played
         if rest > 0.0:
             _extrapolate(clock, now, busy, rest / period)
-        clock.following[loop] = kind_after(case, clock.kinds, loop, kind)
-        _iteration(case, clock, loop + 1, summaries)
+        clock.following[loop] = kind_after(candidate, clock.kinds, loop, kind)
+        _iteration(candidate, clock, loop + 1, summaries)
     clock.kinds[loop] = 0
     return second
 
@@ -207,19 +207,19 @@ def _extrapolate(clock: Any, now: float, busy: float, times: float) -> None:
 
 
 @piece
-def _stores_twice(case: Any, kinds: Any, level: int) -> bool:
+def _stores_twice(candidate: Any, kinds: Any, level: int) -> bool:
     """Whether the body at `level` stores from two slots: its steady state takes two iterations,
     from the third on, when both have been stored from.
     """
-    nest, items = case.nest, case.nest.items
+    nest, items = candidate.nest, candidate.nest.items
     for item in range(nest.after[level, 0], nest.after[level, 1]):
-        if items.kind[item] == PUT and case.double[items.buffer[item]]:
+        if items.kind[item] == PUT and candidate.double[items.buffer[item]]:
             return True
     for item in range(nest.before[level, 0], nest.before[level, 1]):
-        if items.kind[item] == PUT and case.double[items.buffer[item]]:
+        if items.kind[item] == PUT and candidate.double[items.buffer[item]]:
             return True
-    if level < len(nest.loops.kinds) and iterations_of(case, kinds, level) == 1.0:
-        return _stores_twice(case, kinds, level + 1)
+    if level < len(nest.loops.kinds) and iterations_of(candidate, kinds, level) == 1.0:
+        return _stores_twice(candidate, kinds, level + 1)
     return False
 
 
@@ -245,76 +245,78 @@ def _reset(clock: Any) -> None:
 
 
 @piece
-def _summarise(case: Any, clock: Any, loop: int, ending: bool, summaries: Any, out: Any) -> None:
+def _summarise(
+    candidate: Any, clock: Any, loop: int, ending: bool, summaries: Any, out: Any
+) -> None:
     """Summarise a loop that starts with its data there and no store under way, and the backlog it
     absorbs. The loops around go on with their like, or are `ending`.
     """
     time = clock.time
     _reset(clock)
     for d in range(len(clock.following)):
-        goes_on = d < loop and not ending and iterations_of(case, clock.kinds, d) > 1.0
+        goes_on = d < loop and not ending and iterations_of(candidate, clock.kinds, d) > 1.0
         clock.following[d] = clock.kinds[d] if goes_on else -1
-    second = _loop(case, clock, loop, summaries)
+    second = _loop(candidate, clock, loop, summaries)
     out[0], out[1], out[2] = time[0], time[2], _BACKLOG
     out[3] = out[4] = 0.0
     if time[2] > 0.0:
         out[3] = time[1] - time[0]
-        out[4] = _leaving(case, clock) - time[0]
-        out[2] = _BACKLOG - _late(case, clock, loop, summaries, second)
+        out[4] = _leaving(candidate, clock) - time[0]
+        out[2] = _BACKLOG - _late(candidate, clock, loop, summaries, second)
 
 
 @piece
-def _leaving(case: Any, clock: Any) -> Any:
+def _leaving(candidate: Any, clock: Any) -> Any:
     """When the last store from a slot that the next run writes first ends."""
     last = 0.0
     for d in range(len(clock.left)):
         last = max(last, clock.left[d])
-    for b in range(len(case.double)):
-        last = max(last, clock.stored[b, 0] if case.double[b] else clock.stored[b, 1])
+    for b in range(len(candidate.double)):
+        last = max(last, clock.stored[b, 0] if candidate.double[b] else clock.stored[b, 1])
     return last
 
 
 @piece
-def _late(case: Any, clock: Any, loop: int, summaries: Any, second: float) -> float:
+def _late(candidate: Any, clock: Any, loop: int, summaries: Any, second: float) -> float:
     """How much later two iterations end when the engine has a huge backlog at the start.
 
     `second` is when they end without one, negative where that is not known.
     """
     if second < 0.0:
-        second = _second(case, clock, loop, summaries, 0.0)
-    return _second(case, clock, loop, summaries, _BACKLOG) - second
+        second = _second(candidate, clock, loop, summaries, 0.0)
+    return _second(candidate, clock, loop, summaries, _BACKLOG) - second
 
 
 @piece
-def _second(case: Any, clock: Any, loop: int, summaries: Any, backlog: float) -> float:
+def _second(candidate: Any, clock: Any, loop: int, summaries: Any, backlog: float) -> float:
     """When the second of two iterations ends that start with a backlog of the engine."""
     _reset(clock)
     clock.time[1] = backlog
     clock.following[loop] = clock.kinds[loop]
     for _ in range(_PLAYED):
-        _iteration(case, clock, loop + 1, summaries)
+        _iteration(candidate, clock, loop + 1, summaries)
     return float(clock.time[0])
 
 
 @piece
-def _fill(case: Any, clock: Any) -> None:
+def _fill(candidate: Any, clock: Any) -> None:
     """Fetch what is fetched before the loops, and wait for all of it."""
-    nest, items, time = case.nest, case.nest.items, clock.time
+    nest, items, time = candidate.nest, candidate.nest.items, clock.time
     for level in range(1, len(nest.loops.kinds) + 1):
         span = nest.before[level]
         for item in range(span[0], span[1] if clock.looped[level] else span[0]):
-            if items.kind[item] == GET and case.double[items.buffer[item]]:
-                time[2] += items.service[row_of(items.rows, item, clock.kinds), case.tile]
+            if items.kind[item] == GET and candidate.double[items.buffer[item]]:
+                time[2] += items.service[row_of(items.rows, item, clock.kinds), candidate.tile]
     if time[2] > 0.0:
-        time[0] = time[1] = time[2] + case.latency
+        time[0] = time[1] = time[2] + candidate.latency
 
 
 @piece
-def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
+def _all_loops(candidate: Any, clock: Any, summaries: Any) -> None:
     """Summaries of every loop, innermost first, for every combination of kinds of the loops around
     it, and for its very last run.
     """
-    nest = case.nest
+    nest = candidate.nest
     for loop in range(len(nest.loops.kinds) - 1, -1, -1):
         combinations = 1
         for d in range(loop):
@@ -325,11 +327,14 @@ def _all_loops(case: Any, clock: Any, summaries: Any) -> None:
             for d in range(loop - 1, -1, -1):
                 clock.kinds[d] = rest % nest.loops.kinds[d]
                 rest //= nest.loops.kinds[d]
-            if happens(case, clock.kinds, loop) and iterations_of(case, clock.kinds, loop) > 1.0:
-                _summarise(case, clock, loop, False, summaries, summaries[loop, place])
-        last_kinds(case, clock.kinds, loop)
-        if iterations_of(case, clock.kinds, loop) > 1.0:
-            _summarise(case, clock, loop, True, summaries, summaries[loop, -1])
+            if (
+                happens(candidate, clock.kinds, loop)
+                and iterations_of(candidate, clock.kinds, loop) > 1.0
+            ):
+                _summarise(candidate, clock, loop, False, summaries, summaries[loop, place])
+        last_kinds(candidate, clock.kinds, loop)
+        if iterations_of(candidate, clock.kinds, loop) > 1.0:
+            _summarise(candidate, clock, loop, True, summaries, summaries[loop, -1])
     clock.kinds[:] = 0
 
 
@@ -358,11 +363,11 @@ def play(
         for j in range(nest.loops.counts.shape[1]):
             if not wanted[c, j]:
                 continue
-            case = Case(nest, doubles[c], j, latency)
-            _mark_looped(case, clock.kinds, clock.looped)
-            _all_loops(case, clock, summaries)
+            candidate = Candidate(nest, doubles[c], j, latency)
+            _mark_looped(candidate, clock.kinds, clock.looped)
+            _all_loops(candidate, clock, summaries)
             _reset(clock)
-            _fill(case, clock)
-            _iteration(case, clock, 0, summaries)
+            _fill(candidate, clock)
+            _iteration(candidate, clock, 0, summaries)
             cycles[c, j] = max(clock.time[0], clock.time[1])
-            compute[c, j], busy[c, j] = totals(case, clock.kinds)
+            compute[c, j], busy[c, j] = totals(candidate, clock.kinds)

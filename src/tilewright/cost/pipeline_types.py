@@ -70,7 +70,7 @@ class Nest(NamedTuple):
     loops: Loops
 
 
-class Case(NamedTuple):
+class Candidate(NamedTuple):
     """One candidate: its double buffers, its tile column, and the machine's transfer latency."""
 
     nest: Nest

@@ -58,7 +58,7 @@ class CallGroup:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Occurrence:
     """A statement, the loops around it, outermost first, and the conditions it stands under."""
 
     step: CallStep | TransferStep
@@ -79,14 +79,14 @@ def executed(
     env = first_core(machine)
     transfers: list[TransferGroup] = []
     calls: list[CallGroup] = []
-    for place in _places(steps_of(program, chains=lowering_of(machine).chains), (), ()):
-        match place.step:
+    for occurrence in _occurrences(steps_of(program, chains=lowering_of(machine).chains), (), ()):
+        match occurrence.step:
             case CallStep() as call:
-                calls += _calls(call, place, env)
+                calls += _calls(call, occurrence, env)
             case TransferStep() as transfer:
-                transfers += _transfers(transfer, place, env)
+                transfers += _transfers(transfer, occurrence, env)
             case _:
-                assert_never(place.step)
+                assert_never(occurrence.step)
     return tuple(transfers), tuple(calls)
 
 
@@ -96,49 +96,49 @@ def cycles_of(group: CallGroup, program: Program, machine: Machine) -> float:
     return float(call_cycles(machine, call, call_costs(machine)))
 
 
-def _places(
+def _occurrences(
     steps: tuple[Step, ...], loops: tuple[For, ...], conditions: tuple[Expr, ...]
-) -> Iterator[_Place]:
+) -> Iterator[_Occurrence]:
     for step in steps:
         match step:
             case LoopStep(stmt, body):
-                yield from _places(body, (*loops, stmt), conditions)
+                yield from _occurrences(body, (*loops, stmt), conditions)
             case BranchStep(condition, then, orelse):
-                yield from _places(then, loops, (*conditions, condition))
-                yield from _places(orelse, loops, (*conditions, 1 - condition))
+                yield from _occurrences(then, loops, (*conditions, condition))
+                yield from _occurrences(orelse, loops, (*conditions, 1 - condition))
             case CallStep() | TransferStep():
-                yield _Place(step, loops, conditions)
+                yield _Occurrence(step, loops, conditions)
             case _:
                 pass
 
 
-def _calls(step: CallStep, place: _Place, env: Mapping[str, int]) -> Iterator[CallGroup]:
-    for values, count in _counted(list(step.dims.values()), place, env):
+def _calls(step: CallStep, occurrence: _Occurrence, env: Mapping[str, int]) -> Iterator[CallGroup]:
+    for values, count in _counted(list(step.dims.values()), occurrence, env):
         yield CallGroup(step.stmt, dict(zip(step.dims, values, strict=True)), count)
 
 
 def _transfers(
-    step: TransferStep, place: _Place, env: Mapping[str, int]
+    step: TransferStep, occurrence: _Occurrence, env: Mapping[str, int]
 ) -> Iterator[TransferGroup]:
     whole = [int(evaluate(e, env)) for e in step.tensor_shape]
-    for values, count in _counted(step.numbers, place, env):
+    for values, count in _counted(step.numbers, occurrence, env):
         shape = step.shape(whole, values)
         if shape.requests:
             yield TransferGroup(step.stmt, shape, count)
 
 
 def _counted(
-    wanted: Sequence[Expr], place: _Place, env: Mapping[str, int]
+    wanted: Sequence[Expr], occurrence: _Occurrence, env: Mapping[str, int]
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """Each combination of values of `wanted` that is executed, and how often."""
-    used = frozenset[str]().union(*map(free_vars, (*wanted, *place.conditions)))
-    used = used.union(*(free_vars(loop.extent) for loop in place.loops))
+    used = frozenset[str]().union(*map(free_vars, (*wanted, *occurrence.conditions)))
+    used = used.union(*(free_vars(loop.extent) for loop in occurrence.loops))
     found: dict[tuple[int, ...], int] = {}
-    for bound, times in _grids([x for x in place.loops if x.var in used], env):
-        for loop in place.loops:
+    for bound, times in _grids([x for x in occurrence.loops if x.var in used], env):
+        for loop in occurrence.loops:
             if loop.var not in used:
                 times = times * np.maximum(0, evaluate(loop.extent, bound))
-        for condition in place.conditions:
+        for condition in occurrence.conditions:
             times = times * np.not_equal(evaluate(condition, bound), 0)
         columns = np.broadcast_arrays(times, *(evaluate(e, bound) for e in wanted))
         rows = np.stack([np.ravel(column) for column in columns], axis=1).astype(np.int64)

@@ -21,7 +21,7 @@ from tilewright.simulate.trace import (
     Busy,
     CoreEvent,
     Flight,
-    Level,
+    Occupancy,
     Omitted,
     Repeated,
     Stall,
@@ -75,7 +75,7 @@ def _events(trace: Trace) -> list[TraceEvent]:
         match event:
             case Flight():
                 found += [_served(event), *_flow(event, number, stalls)]
-            case Level():
+            case Occupancy():
                 found += _counters(event)
             case _:
                 found.append(_core(event))
@@ -141,12 +141,12 @@ def _flow(flight: Flight, number: int, stalls: set[tuple[str, int, int]]) -> lis
     ]
 
 
-def _counters(level: Level) -> list[TraceEvent]:
+def _counters(occupancy: Occupancy) -> list[TraceEvent]:
     values = (
-        (SCRATCHPAD_COUNTER, {"bytes": level.scratchpad_bytes}),
-        (OUTSTANDING_COUNTER, {"transfers": level.outstanding}),
+        (SCRATCHPAD_COUNTER, {"bytes": occupancy.scratchpad_bytes}),
+        (OUTSTANDING_COUNTER, {"transfers": occupancy.outstanding}),
     )
     return [
-        {"ph": "C", "pid": PROCESS, "ts": level.cycle, "name": name, "args": args}
+        {"ph": "C", "pid": PROCESS, "ts": occupancy.cycle, "name": name, "args": args}
         for name, args in values
     ]

@@ -57,7 +57,7 @@ class Flight:
 
 
 @dataclass(frozen=True)
-class Level:
+class Occupancy:
     """What holds from `cycle` on: scratchpad bytes of one core in use, slots with transfers in
     flight."""
 
@@ -85,7 +85,7 @@ class Omitted:
 
 
 CoreEvent: TypeAlias = Busy | Stall | Repeated | Omitted
-Event: TypeAlias = CoreEvent | Flight | Level
+Event: TypeAlias = CoreEvent | Flight | Occupancy
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Recorder:
         """Whether further events are kept."""
         return self._cut_cycle is None
 
-    def finish(self, end_cycle: int) -> Trace:
+    def close(self, end_cycle: int) -> Trace:
         """The trace of a run that ended at `end_cycle`."""
         rest: tuple[Event, ...] = ()
         if self._cut_cycle is not None:
@@ -138,7 +138,7 @@ def _start(event: Event) -> int:
     match event:
         case Flight():
             return event.issue_cycle
-        case Level():
+        case Occupancy():
             return event.cycle
         case _:
             return event.start_cycle

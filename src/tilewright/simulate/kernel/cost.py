@@ -116,7 +116,7 @@ class KernelCosts:
 
     def work(self, work: Work, values: Values, contents: Values) -> WorkCost:
         """Cost of a call whose expressions have `values`, on slots with these contents."""
-        if not work.places:
+        if not work.axes:
             return WorkCost(self._call_cycles(work, values), 0, 0, 0)
         key = (work.number, values, contents)
         if key not in self._works:
@@ -165,13 +165,13 @@ class KernelCosts:
         mesh = (self._machine.mesh.rows, self._machine.mesh.columns)
         content = self._contents[contents[operand]]
         axes: dict[str, Extents] = {}
-        numbers = values[len(values) - 3 * len(work.places) :]
-        for i, place in enumerate(work.places):
-            if place.operand != operand:
+        numbers = values[len(values) - 3 * len(work.axes) :]
+        for i, axis in enumerate(work.axes):
+            if axis.operand != operand:
                 continue
             start, extent, step = numbers[3 * i : 3 * i + 3]
             count = np.full(mesh, extent, np.int64)
-            if content is not None and len(content) == place.rank:
-                count = np.clip(-((start - content[place.dim]) // step), 0, extent)
-            axes[place.axis] = axes.get(place.axis, np.ones(mesh, np.int64)) * count
+            if content is not None and len(content) == axis.rank:
+                count = np.clip(-((start - content[axis.dim]) // step), 0, extent)
+            axes[axis.name] = axes.get(axis.name, np.ones(mesh, np.int64)) * count
         return axes

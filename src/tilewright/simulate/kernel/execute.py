@@ -134,7 +134,7 @@ class Executor:
     def _jump(self, loop: Loop, iterations: int, cycles: int, snapshot: Snapshot) -> None:
         self._timeline.repeated(loop.text, self.state.now, cycles, iterations)
         self.state.restore(snapshot, self.state.now + cycles)
-        self._timeline.level(self.state, self._used_bytes)
+        self._timeline.occupancy(self.state, self._used_bytes)
 
     def _iteration(self, loop: Loop, number: int, snapshot: Snapshot, env: Env) -> None:
         key = (loop.number, number, snapshot)
@@ -182,7 +182,7 @@ class Executor:
         state.pending[slot] = Pending(start + cost.service_cycles, move.number)
         self._book_move(self.ledger.move_columns[move.number], cost)
         self._timeline.issued(move, slot, cost, issued, start)
-        self._timeline.level(state, self._used_bytes)
+        self._timeline.occupancy(state, self._used_bytes)
 
     def _book_move(self, column: int, cost: MoveCost) -> None:
         for place, amount in (
@@ -210,7 +210,7 @@ class Executor:
         if move.stmt.direction == "put":
             self.state.contents.pop(slot, None)
         self._timeline.waited(slot, self.state.now)
-        self._timeline.level(self.state, self._used_bytes)
+        self._timeline.occupancy(self.state, self._used_bytes)
 
     def _work(self, work: Work, env: Env) -> None:
         self._count_statement()
@@ -234,7 +234,7 @@ class Executor:
         self.counts[column + PADDING] += cost.padding_cycles
         rest = cost.cycles - cost.useful_cycles - cost.padding_cycles
         self.counts[column + OVERHEAD] += rest
-        self._timeline.level(self.state, self._used_bytes)
+        self._timeline.occupancy(self.state, self._used_bytes)
 
     def _sync(self) -> None:
         self._count_statement()

@@ -123,5 +123,5 @@ def simulate(
         statements=counts[STATEMENTS],
         simulated_statements=executor.simulated_statements,
         outputs=None if inputs is None else interpret(program, inputs, mesh),
-        trace=timeline.finish(cycles),
+        trace=timeline.close(cycles),
     )

@@ -43,10 +43,10 @@ from tilewright.simulate.kernel.program import (
     Loop,
     Move,
     Pause,
-    Place,
     Plan,
     Region,
     SlotSize,
+    TileAxis,
     Work,
 )
 from tilewright.simulate.kernel.signature import Timed
@@ -199,12 +199,12 @@ class _Builder:
                     fix="infer the transfers of the program first",
                 )
             views.append(operand)
-        dims, places = step.dims, _places(local.primitive, views)
+        dims, axes = step.dims, _tile_axes(local.primitive, views)
         numbers = (
             *(v.slot for v in views),
             *(product(v.shape) for v in views),
             *map(self._on_first_core, dims.values()),
-            *(e for p in places for e in (p.start, p.extent, p.step)),
+            *(e for a in axes for e in (a.start, a.extent, a.step)),
         )
         buffers, number = tuple(v.buffer for v in views), len(self.works)
         work = Work(
@@ -213,7 +213,7 @@ class _Builder:
             priced_call(local, {}, self._program),
             buffers,
             tuple(dims),
-            places,
+            axes,
             self._result(stmt),
             numbers,
             print_head(stmt),
@@ -222,12 +222,12 @@ class _Builder:
         return work
 
 
-def _places(primitive: Primitive, views: list[View]) -> tuple[Place, ...]:
-    """The places that decide which part of a matrix product is padding."""
+def _tile_axes(primitive: Primitive, views: list[View]) -> tuple[TileAxis, ...]:
+    """The axes that decide which part of a matrix product is padding."""
     if not isinstance(primitive, MatrixProduct):
         return ()
     return tuple(
-        Place(operand, len(views[operand].shape), dim, role, r.start, r.extent, r.step)
+        TileAxis(operand, len(views[operand].shape), dim, role, r.start, r.extent, r.step)
         for operand in range(3)
         for dim, (role, r) in enumerate(
             zip(views[operand].roles, views[operand].ranges, strict=True)

@@ -75,13 +75,13 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a matrix axis (m, n or k) lies in dimension `dim` of the tile that an operand views."""
+class TileAxis:
+    """Where matrix axis `name` (m, n or k) lies: dimension `dim` of the tile under an operand."""
 
     operand: int
     rank: int
     dim: int
-    axis: str
+    name: str
     start: Expr
     extent: Expr
     step: Expr
@@ -92,7 +92,7 @@ class Work:
     """A primitive call.
 
     `numbers` are, one after the other: the slots of the operands, the elements of their tiles, the
-    `dims` that its cost depends on, and start, extent and step of each of `places`. `priced` lacks
+    `dims` that its cost depends on, and start, extent and step of each of `axes`. `priced` lacks
     the extents.
     """
 
@@ -101,7 +101,7 @@ class Work:
     priced: PricedCall[Primitive]
     buffers: tuple[str, ...]
     dims: tuple[str, ...]
-    places: tuple[Place, ...]
+    axes: tuple[TileAxis, ...]
     result: Region | None
     numbers: tuple[Expr, ...]
     text: str

@@ -15,7 +15,7 @@ from tilewright.simulate.kernel.state import Slot, State
 from tilewright.simulate.trace import (
     Busy,
     Flight,
-    Level,
+    Occupancy,
     Recorder,
     Repeated,
     Stall,
@@ -30,7 +30,7 @@ class Timeline:
     def __init__(self, limit: int) -> None:
         self._recorder = Recorder(limit) if limit else None
         self._flights: dict[Slot, list[Flight]] = {}
-        self._level = (-1, -1)
+        self._occupancy = (-1, -1)
 
     def busy(self, activity: str, statement: str, start: int, cycles: int) -> None:
         """The core does something for `cycles`."""
@@ -69,18 +69,18 @@ class Timeline:
             self._land()
             self._recorder.add(Repeated(start, cycles, loop, iterations))
 
-    def level(self, state: State, used_bytes: Callable[[], int]) -> None:
+    def occupancy(self, state: State, used_bytes: Callable[[], int]) -> None:
         """Note how much is in use, where that changed."""
         if self._recorder and self._recorder.open:
-            level = (used_bytes(), len(state.pending))
-            if level != self._level:
-                self._level = level
-                self._recorder.add(Level(state.now, *level))
+            now = (used_bytes(), len(state.pending))
+            if now != self._occupancy:
+                self._occupancy = now
+                self._recorder.add(Occupancy(state.now, *now))
 
-    def finish(self, end_cycle: int) -> Trace | None:
+    def close(self, end_cycle: int) -> Trace | None:
         """The trace of the run."""
         self._land()
-        return self._recorder.finish(end_cycle) if self._recorder else None
+        return self._recorder.close(end_cycle) if self._recorder else None
 
     def _land(self) -> None:
         for flights in self._flights.values():
