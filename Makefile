@@ -12,7 +12,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay reference onnx-node-tests fuzz-onnx clean
+.PHONY: help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ reproduce-quick: $(VENV)/installed-dev ## the same on a small subset of the case
 
 replay: $(VENV)/installed ## BASE=REV compare picks, prices, cycles, code and JSON with an older revision
 	$(BIN)/python tools/replay.py $(BASE)
+
+check-prices: $(VENV)/installed-dev ## prices of the matrix primitives against their emitted code (an hour)
+	PYTHONPATH=tests $(BIN)/python benchmarks/gemm_primitive.py
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	$(BIN)/python tools/onnx_reference.py
