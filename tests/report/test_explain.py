@@ -160,3 +160,15 @@ def test_sections_without_content_are_left_out():
     text = explain_text(bare)
     assert "rejected" not in text
     assert "would help" not in text
+
+
+def test_causes_that_would_be_shown_as_nothing_are_summed_up():
+    causes = (
+        CauseRow("compute useful", "gemm", 99_990),
+        CauseRow("primitive", "fill", 6),
+        CauseRow("dma issue", "y put", 4),
+    )
+    text = explain_text(msgspec.structs.replace(EXPLANATION, causes=causes))
+    assert (
+        "  compute useful gemm   99990  100.0 %\n  2 other causes           10    0.0 %\n" in text
+    )

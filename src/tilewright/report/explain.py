@@ -14,6 +14,9 @@ from tilewright.report.view import Change, Explanation, Rejected
 _WORTH_SAYING = 0.01
 """A change that gains less is not said to help."""
 
+_LEAST_SHARE = 0.0005
+"""Causes of less are summed up: they would be shown as 0.0 %."""
+
 
 def explain_text(e: Explanation) -> str:
     """The whole explanation."""
@@ -66,10 +69,16 @@ def _time(e: Explanation) -> Iterator[str]:
     whose = "" if e.threads == 1 else " of the thread with most to do"
     yield f"time by cause{whose} ({_source(e)})"
     total = sum(cause.cycles for cause in e.causes)
+    shown = [cause for cause in e.causes if cause.cycles >= _LEAST_SHARE * total]
     rows = [
         (f"{cause.kind} {cause.subject}".strip(), str(cause.cycles), _percent(cause.cycles, total))
-        for cause in e.causes
+        for cause in shown
     ]
+    rest = total - sum(cause.cycles for cause in shown)
+    if rest:
+        others = len(e.causes) - len(shown)
+        noun = "other cause" if others == 1 else "other causes"
+        rows.append((f"{others} {noun}", str(rest), _percent(rest, total)))
     yield from columns([*rows, ("total", str(total), _percent(total, total))])
 
 
