@@ -350,3 +350,12 @@ def test_assembling_dumping_and_timing_a_program(tmp_path):
 
 def test_the_version():
     assert re.fullmatch(r"tilewright \S+\n", run("--version").stdout)
+
+
+def test_explain_takes_an_operator():
+    text = run("explain", *GEMM, "--no-changes").stdout
+    assert text.startswith("gemm: gemm m256 n192 k128\ngemm on one core group of sw26010_cg\n")
+    found = json.loads(run("explain", *GEMM, "--no-changes", "--json").stdout)
+    assert sum(cause["cycles"] for cause in found["causes"]) == found["layer"]["simulated_cycles"]
+    refused = run("explain", *GEMM, "--layer", "fc", code=2).stderr
+    assert refused == "error: gemm is one operator: leave --layer\n"

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec import structs
 
+from tilewright.cli.layers import searched
+from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.workload import Workload, read_workload
 from tilewright.codegen.folder import KERNEL_FILE, NETWORK_FILE, ArtifactError
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import every_call
 from tilewright.compiler.analysis import changes_that_help
 from tilewright.compiler.artifact import read_kernel, read_network, stored_op
+from tilewright.compiler.kernel import Kernel
 from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
+from tilewright.machine import Machine
 from tilewright.report.explain import explain_text
 from tilewright.report.roofline import roofline_text
 from tilewright.report.table import layer_table, totals
+from tilewright.report.view import Explanation, NetworkResult
 from tilewright.simulate.kernel.level import simulate
 
-ArtifactFolder = Annotated[
-    Path, typer.Argument(metavar="ARTIFACT", help="A folder of `compile -o`.")
+Subject = Annotated[
+    str,
+    typer.Argument(
+        metavar="SUBJECT", help="A folder of `compile -o`, or what `compile` takes: it is tuned."
+    ),
 ]
 
 
 def explain_command(
-    artifact: ArtifactFolder,
+    subject: Subject,
+    machine: MachineOptions,
+    operator: OperatorOptions,
+    search: SearchOptions,
     output: OutputOptions,
     layer: Annotated[
         str | None, typer.Option(help="Which layer of a network; the slowest one if not given.")
@@ -43,7 +56,12 @@ def explain_command(
     ] = False,
 ) -> None:
     """Explain the time of an operator, or of one layer of a network."""
-    folder = kernel_folder(artifact, layer, output)
+    if not Path(subject).exists():
+        kernel = _tuned(read_workload(subject, operator), machine.load(), layer, search, output)
+        found = kernel.explanation(what_if=changes)
+        _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
+        return
+    folder = kernel_folder(Path(subject), layer, output)
     stored, program = read_kernel(folder)
     found = stored.explanation
     if changes and found.layer.timed_by == "simulated":
@@ -58,6 +76,32 @@ def explain_command(
         useful = simulate(program, stored.machine).useful_flops if simulated else None
         levelled = roofline(every_call(program), stored.machine, useful)
         found = structs.replace(found, roofline=levelled)
+    _show(found, output)
+
+
+def _tuned(
+    workload: Workload,
+    machine: Machine,
+    layer: str | None,
+    search: SearchOptions,
+    output: OutputOptions,
+) -> Kernel:
+    """The kernel of an operator, or of one layer of a network: the slowest one if not given."""
+    compiled = searched(workload, machine, search, 0, output)
+    if workload.is_operator:
+        if layer is not None:
+            raise UsageProblem(f"{workload.name} is one operator: leave --layer")
+        return next(iter(compiled.kernels.values()))
+    result = compiled.result()
+    chosen = layer or max(result.layers, key=lambda x: x.milliseconds).name
+    if chosen not in compiled.kernels:
+        raise _no_layer(chosen, compiled.kernels)
+    if layer is None:
+        _slowest_of(result, machine, chosen, output)
+    return compiled.kernels[chosen]
+
+
+def _show(found: Explanation, output: OutputOptions) -> None:
     output.value(found)
     output.show(explain_text(found).rstrip("\n"))
     if found.roofline is not None:
@@ -79,14 +123,23 @@ def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> P
     stored = read_network(artifact)
     chosen = layer or max(stored.result.layers, key=lambda x: x.milliseconds).name
     if chosen not in stored.folders:
-        known = ", ".join(stored.folders)
-        raise GraphError(f"there is no layer {quoted(chosen)}", fix=f"the layers are {known}")
+        raise _no_layer(chosen, stored.folders)
     if layer is None:
-        machine = stored.machine
-        output.show(layer_table(stored.result, machine.clock_hz, schedules=output.is_wide))
-        output.show(
-            totals(stored.result, machine.peak_flops_of(stored.result.dtype)),
-            f"the slowest layer is {chosen}:",
-            "",
-        )
+        _slowest_of(stored.result, stored.machine, chosen, output)
     return artifact / stored.folders[chosen]
+
+
+def _no_layer(name: str, known: Iterable[str]) -> GraphError:
+    return GraphError(f"there is no layer {quoted(name)}", fix=f"the layers are {', '.join(known)}")
+
+
+def _slowest_of(
+    result: NetworkResult, machine: Machine, chosen: str, output: OutputOptions
+) -> None:
+    """The table of a network, of which the slowest layer is explained."""
+    output.show(layer_table(result, machine.clock_hz, schedules=output.is_wide))
+    output.show(
+        totals(result, machine.peak_flops_of(result.dtype)),
+        f"the slowest layer is {chosen}:",
+        "",
+    )
