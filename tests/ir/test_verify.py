@@ -125,12 +125,12 @@ def test_a_part_shares_the_storage_of_another() -> None:
 
 def _too_large(program: Program, capacity_bytes: int) -> str:
     with pytest.raises(CapacityError) as caught:
-        verify(program, "explicit", capacity_bytes=capacity_bytes)
+        verify(program, "explicit", capacity_bytes={"spm": capacity_bytes})
     return str(caught.value)
 
 
 def test_placed_buffers_end_inside_the_scratchpad() -> None:
-    verify(parse(EXPLICIT), "explicit", capacity_bytes=192)
+    verify(parse(EXPLICIT), "explicit", capacity_bytes={"spm": 192})
     assert _too_large(parse(EXPLICIT), 191) == (
         "add: buffer 'y_tile' of 64 bytes ends at byte 192, the limit is 191; "
         "free 1 bytes: smaller tiles or fewer copies"
@@ -141,7 +141,7 @@ def test_buffers_without_addresses_are_counted_one_after_the_other() -> None:
     text = EXPLICIT
     for offset in (", offset_bytes=128", ", offset_bytes=0", ", offset_bytes=0"):
         text = text.replace(offset, "", 1)
-    verify(parse(text), "explicit", capacity_bytes=192)
+    verify(parse(text), "explicit", capacity_bytes={"spm": 192})
     assert _too_large(parse(text), 100) == (
         "add: buffer 'x_tile' of 128 bytes ends at byte 192, the limit is 100; "
         "free 92 bytes: smaller tiles or fewer copies"
@@ -149,11 +149,11 @@ def test_buffers_without_addresses_are_counted_one_after_the_other() -> None:
 
 
 def test_buffers_whose_size_is_open_are_not_counted() -> None:
-    verify(parse(STAGED), "staged", capacity_bytes=64 * 8 + 2 * 32 * 8)
+    verify(parse(STAGED), "staged", capacity_bytes={"spm": 64 * 8 + 2 * 32 * 8})
 
 
 @given(programs(), st.sampled_from(get_args(Stage)))
 def test_any_program_passes_or_is_refused(program: Program, stage: Stage) -> None:
     """The verifier meets programs that are wrong in every way and never fails otherwise."""
     with suppress(TilewrightError):
-        verify(program, stage, capacity_bytes=1000)
+        verify(program, stage, capacity_bytes={"spm": 1000})

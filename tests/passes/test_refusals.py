@@ -78,5 +78,6 @@ def parts():
         "with 1600 bytes; free 32 bytes: a smaller tile or a single copy of 'large'"
     )
     with pytest.raises(CapacityError, match=f"^{re.escape(message)}$"):
-        AllocateBuffers(1920, 32).apply(program)
-    assert AllocateBuffers(1952, 32).apply(program).buffer("odd").offset_bytes == 1600
+        AllocateBuffers({"spm": 1920}, {"spm": 32}).apply(program)
+    placed = AllocateBuffers({"spm": 1952}, {"spm": 32}).apply(program)
+    assert placed.buffer("odd").offset_bytes == 1600

@@ -93,7 +93,7 @@ def explanation(
         causes=account.causes,
         traffic=account.traffic,
         scratchpad_bytes=account.scratchpad_bytes,
-        scratchpad_limit_bytes=lowering_of(machine).buffer_bytes,
+        scratchpad_limit_bytes=sum(lowering_of(machine).buffer_bytes.values()),
         lower_bound_compute_cycles=compute,
         lower_bound_transfer_cycles=transfer,
         rejected=rejected_options(choice, option),

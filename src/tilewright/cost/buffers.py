@@ -13,11 +13,19 @@ from tilewright.ir.nodes import Buffer, Program, View
 
 
 def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
-    """Bytes that the program's buffers take on each core."""
+    """Bytes that the program's buffers take on each core, in all its memories."""
     total: Value = 0
     for b in program.buffers:
         total = total + buffer_bytes(b, env)
     return total
+
+
+def bytes_by_space(program: Program, env: Mapping[str, Value]) -> dict[str, Value]:
+    """The same by memory."""
+    totals: dict[str, Value] = {}
+    for b in program.buffers:
+        totals[b.space] = totals.get(b.space, 0) + buffer_bytes(b, env)
+    return totals
 
 
 def is_whole_view(view: View) -> bool:

@@ -37,7 +37,7 @@ from tilewright.cost.pipeline_types import (
 )
 from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
-from tilewright.cost.timing import issue_cycles
+from tilewright.cost.timing import issue_cycles, transfer_latencies
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
@@ -82,7 +82,8 @@ def estimate(
     shape = (len(doubles), nest.loops.counts.shape[1])
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
-    play(nest, doubles, wanted, float(machine.dma.latency_cycles), cycles, compute, busy)
+    latency = float(max(transfer_latencies(prepared.program, machine), default=0))
+    play(nest, doubles, wanted, latency, cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from tilewright.common.expr import Value
-from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.cost.buffers import bytes_by_space
 from tilewright.cost.calls import Costs
 from tilewright.cost.chain import Prepared
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
@@ -56,8 +58,11 @@ class Prices:
         return cycles
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """Whether the buffers fit."""
-        return scratchpad_bytes(program, env) <= lowering_of(machine).buffer_bytes
+        """Whether the buffers fit each memory."""
+        room, fits = lowering_of(machine).buffer_bytes, np.True_
+        for space, needed in bytes_by_space(program, env).items():
+            fits = fits & np.less_equal(needed, room.get(space, 0))
+        return fits
 
 
 PRICES: Capability[Prices] = Capability(

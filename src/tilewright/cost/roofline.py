@@ -23,7 +23,8 @@ from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
-from tilewright.machine.sections import GemmPrimitive, VectorPrimitive
+from tilewright.machine.sections import VectorPrimitive
+from tilewright.passes.lowering import lowering_of
 
 MEMORY, REGISTERS, DIRECT = "main <-> scratchpad", "scratchpad <-> registers", "main <-> registers"
 _VECTORS_PER_MULTIPLY_ADD = 3
@@ -195,8 +196,7 @@ def _register_streams(
         if isinstance(group.stmt.primitive, MatrixProduct):
             blocks = group.count * machine.cores * machine.mesh.columns
             blocks *= _blocks(group, group.stmt.primitive, machine, work.lanes)
-            gemm = machine.section(GemmPrimitive)
-            height, width = gemm.register_block_vectors, gemm.register_block_scalars
+            height, width = lowering_of(machine).block
             factors += blocks * group.dims["k"] * (height + width) * work.vector_bytes
             results += blocks * 2 * height * width * work.vector_bytes
     loads_per_second = (
@@ -211,10 +211,10 @@ def _register_streams(
 
 def _blocks(group: CallGroup, product: MatrixProduct, machine: Machine, lanes: int) -> int:
     """Register blocks of one core's part."""
-    gemm = machine.section(GemmPrimitive)
+    height, width = lowering_of(machine).block
     along, across = group.dims[product.along], group.dims[product.across]
-    rows = -(-along // (lanes * gemm.register_block_vectors))
-    return rows * -(-across // gemm.register_block_scalars)
+    rows = -(-along // (lanes * height))
+    return rows * -(-across // width)
 
 
 def _direct_stream(work: _Work, machine: Machine) -> Stream:

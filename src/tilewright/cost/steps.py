@@ -61,7 +61,7 @@ class BranchStep:
 @dataclass(frozen=True, eq=False)
 class TransferStep:
     """A transfer; `numbers` are extents, steps, distances and cores of all ranges, one after the
-    other (`cost.timing.transfer_shape`).
+    other (`cost.timing.transfer_shape`). `space` is the memory of its buffer.
     """
 
     stmt: Transfer
@@ -69,6 +69,7 @@ class TransferStep:
     tensor_shape: tuple[Expr, ...]
     shared: bool
     numbers: tuple[Expr, ...]
+    space: str
 
     def bound(self, values: Mapping[str, IntLike]) -> TransferStep:
         """The step with values for some of its symbols."""
@@ -79,8 +80,10 @@ class TransferStep:
     def shape(self, tensor_shape: Sequence[Value], numbers: Sequence[Value]) -> TransferShape:
         """What the memory sees, from the values of the expressions."""
         rank = len(tensor_shape)
-        groups = [numbers[i : i + rank] for i in range(0, 4 * rank, max(1, rank))]
-        return transfer_shape(self.element_bytes, tensor_shape, *groups)
+        extents, steps, distances, cores = (numbers[i * rank : (i + 1) * rank] for i in range(4))
+        return transfer_shape(
+            self.element_bytes, tensor_shape, extents, steps, distances, cores, self.space
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,8 @@ def _step(stmt: Stmt | Chain, program: Program, chains: bool) -> Step:
         case Transfer():
             tensor = program.tensor(stmt.tensor)
             size, numbers = dtype(tensor.dtype).size_bytes, _numbers(stmt.ranges)
-            return TransferStep(stmt, size, tensor.shape, tensor.shared, numbers)
+            space = program.buffer(stmt.buffer).space
+            return TransferStep(stmt, size, tensor.shape, tensor.shared, numbers, space)
         case Call():
             return CallStep(stmt, call_dims(stmt))
         case Chain():

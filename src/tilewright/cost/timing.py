@@ -9,7 +9,7 @@ machine data give.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 import numpy as np
@@ -23,9 +23,20 @@ from tilewright.common.expr import (
     product,
 )
 from tilewright.ir.chains import Chain
-from tilewright.ir.nodes import Call, Direction, Operand, Range, Tile, View
+from tilewright.ir.nodes import (
+    SCRATCHPAD,
+    Call,
+    Direction,
+    Operand,
+    Program,
+    Range,
+    Tile,
+    Transfer,
+    View,
+)
 from tilewright.ir.primitives import Repack
 from tilewright.ir.regions import Repeat, split
+from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 
 
@@ -35,7 +46,7 @@ class TransferShape:
 
     `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
     `alignment_bytes` divides the distance between any two block starts (0 where there is one
-    block). The blocks of `adjoining` cores lie side by side.
+    block). The blocks of `adjoining` cores lie side by side. `space` is the memory of the core's.
     """
 
     block_bytes: Value
@@ -43,6 +54,7 @@ class TransferShape:
     requests: Value = 1
     alignment_bytes: Value = 0
     adjoining: Value = 1
+    space: str = field(default=SCRATCHPAD, repr=False)
 
     @property
     def asked_bytes(self) -> Value:
@@ -57,12 +69,14 @@ def transfer_shape(
     steps: Sequence[Value],
     distances: Sequence[Value] = (),
     cores: Sequence[Value] = (),
+    space: str = SCRATCHPAD,
 ) -> TransferShape:
     """What moving a region of a row-major tensor asks of the memory.
 
     `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
     stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
     each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not).
+    `space` is the memory on the core's side.
 
     >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
     16384
@@ -93,7 +107,8 @@ def transfer_shape(
         alignment,
         blocks.adjoining,
     )
-    return TransferShape(*map(_plain, found))
+    length, count, requests, alignment, adjoining = map(_plain, found)
+    return TransferShape(length, count, requests, alignment, adjoining, space)
 
 
 def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:
@@ -116,19 +131,20 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
 
 def moved_bytes(machine: Machine, shape: TransferShape) -> Value:
     """Bytes that cross the memory interface for one core's transfer, in whole transactions."""
-    return shape.blocks * moved_bytes_per_block(machine.dma.transaction_bytes, shape)
+    size = machine.transfer_engine(shape.space).transaction_bytes
+    return shape.blocks * moved_bytes_per_block(size, shape)
 
 
 def transfer_cycles(
     machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool = False
 ) -> Value:
-    """Cycles that the DMA engine of a group serves this transfer of all its cores, not rounded.
+    """Cycles that the engine of a group serves this transfer of all its cores, not rounded.
 
-    `shared`: the other groups read the same data at the same time. The latency
-    (`dma.latency_cycles`) comes on top: it passes before the engine serves a request and overlaps
-    with the service of others. Nothing is asked: nothing is paid.
+    `shared`: the other groups read the same data at the same time. The engine's latency comes on
+    top: it passes before the engine serves a request and overlaps with the service of others.
+    Nothing is asked: nothing is paid.
     """
-    dma = machine.dma
+    dma = machine.transfer_engine(shape.space)
     engine = dma.get if direction == "get" else dma.put
     together = shared and direction == "get"
     overhead = (
@@ -152,7 +168,14 @@ def stream_bytes_per_second(machine: Machine, direction: Direction, shape: Trans
 
 def issue_cycles(machine: Machine, shape: TransferShape) -> Value:
     """Cycles that the core itself spends on the descriptors of one transfer."""
-    return shape.requests * machine.dma.issue_cycles
+    return shape.requests * machine.transfer_engine(shape.space).issue_cycles
+
+
+def transfer_latencies(program: Program, machine: Machine) -> set[int]:
+    """The latencies in cycles of the engines that serve the program's transfers."""
+    moved = {s.buffer for s in walk(program.body) if isinstance(s, Transfer)}
+    spaces = {b.space for b in program.buffers if b.name in moved}
+    return {machine.transfer_engine(space).latency_cycles for space in spaces}
 
 
 def call_dims(call: Call) -> dict[str, Expr]:

@@ -25,8 +25,20 @@ Direction = Literal["get", "put"]
 
 _ONE = Const(1)
 
+SCRATCHPAD = "spm"
+"""The memory that buffers lie in where nothing else is said."""
+
 CORE_SYMBOLS = ("rid", "cid")
 MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
+
+
+def memory_words(space: str) -> str:
+    """How messages call a core's memory.
+
+    >>> memory_words("spm"), memory_words("synapse")
+    ('scratchpad', "memory 'synapse'")
+    """
+    return "scratchpad" if space == SCRATCHPAD else f"memory {space!r}"
 
 
 @dataclass(frozen=True)
@@ -72,9 +84,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Scratchpad memory of every core: `copies` slots of `elements` each.
+    """Memory of every core: `copies` slots of `elements` each.
 
-    `offset_bytes` is the address in the scratchpad, set by the allocation pass.
+    `space` names the memory, of which a core may have several; `offset_bytes` is the address in it,
+    set by the allocation pass.
     """
 
     name: str
@@ -82,6 +95,7 @@ class Buffer:
     elements: Expr
     copies: Expr = _ONE
     offset_bytes: int | None = None
+    space: str = SCRATCHPAD
 
 
 @dataclass(frozen=True)

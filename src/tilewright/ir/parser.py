@@ -18,6 +18,7 @@ from tilewright.common.expr import Const
 from tilewright.common.limits import MOST_THREADS
 from tilewright.ir.names import STATEMENT_WORDS, check_name
 from tilewright.ir.nodes import (
+    SCRATCHPAD,
     Barrier,
     Buffer,
     Call,
@@ -153,16 +154,28 @@ def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool]:
             raise refused(_TENSOR_FORM, call)
 
 
+_BUFFER_OPTIONS = {"copies", "offset_bytes", "space"}
+
+
 def _buffer(name: str, call: ast.Call) -> Buffer:
-    form = "buffer(dtype, elements, copies=..., offset_bytes=...)"
+    form = "buffer(dtype, elements, copies=..., offset_bytes=..., space=...)"
     options = parse_keywords(call, "option")
     match call.args:
-        case [ast.Constant(str(dtype)), elements] if options.keys() <= {"copies", "offset_bytes"}:
+        case [ast.Constant(str(dtype)), elements] if options.keys() <= _BUFFER_OPTIONS:
             copies = parse_expression(options["copies"]) if "copies" in options else Const(1)
             offset = _offset(options["offset_bytes"]) if "offset_bytes" in options else None
-            return Buffer(name, dtype, parse_expression(elements), copies, offset)
+            space = _space(options["space"]) if "space" in options else SCRATCHPAD
+            return Buffer(name, dtype, parse_expression(elements), copies, offset, space)
         case _:
             raise refused(form, call)
+
+
+def _space(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(str(name)):
+            return check_name("memory", name, where=line_of(node))
+        case _:
+            raise refused("the name of a memory in quotes", node)
 
 
 def _offset(node: ast.expr) -> int:

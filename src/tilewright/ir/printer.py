@@ -23,6 +23,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, free_vars
 from tilewright.ir.names import check_name
 from tilewright.ir.nodes import (
+    SCRATCHPAD,
     Barrier,
     Buffer,
     Call,
@@ -211,6 +212,8 @@ def _buffer(buffer: Buffer) -> _Group:
         items.append(f"copies={_expr(buffer.copies)}")
     if buffer.offset_bytes is not None:
         items.append(f"offset_bytes={buffer.offset_bytes}")
+    if buffer.space != SCRATCHPAD:
+        items.append(f"space={_quoted(buffer.space)}")
     return _Group(f"{check_name('buffer', buffer.name)}: buffer(", tuple(items))
 
 

@@ -7,7 +7,7 @@ decide is left to the interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from tilewright.common.expr import Const, Expr
@@ -40,7 +40,7 @@ def verify(
     program: Program,
     stage: Stage,
     *,
-    capacity_bytes: int | None = None,
+    capacity_bytes: Mapping[str, int] | None = None,
     part: bool = False,
     in_place: bool = False,
 ) -> None:
@@ -48,8 +48,8 @@ def verify(
 
     A `part` is one nest of several: what owns the storage of its tensors may stand in another.
     `in_place`: cores address main memory, so calls may work on tensors where they lie.
-    Raises ProgramError for a broken rule, and CapacityError for buffers beyond `capacity_bytes` of
-    scratchpad per core.
+    Raises ProgramError for a broken rule, and CapacityError for buffers beyond the `capacity_bytes`
+    of each of a core's memories.
 
     >>> from tilewright.ir.parser import parse
     >>> verify(parse("def p(n):\\n    for i in range(m):\\n        barrier()"), "seed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tilewright.common.dtypes import KNOWN_NAMES, dtype_or_none
 from tilewright.common.dtypes import dtype as dtype_called
@@ -12,6 +12,7 @@ from tilewright.ir.names import check_name
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     MESH_SYMBOLS,
+    SCRATCHPAD,
     Barrier,
     Buffer,
     Call,
@@ -21,6 +22,7 @@ from tilewright.ir.nodes import (
     Transfer,
     View,
     Wait,
+    memory_words,
 )
 from tilewright.ir.visit import walk
 
@@ -41,8 +43,9 @@ def check_declarations(program: Program, *, part: bool) -> None:
     _check_offsets(program)
 
 
-def check_capacity(program: Program, capacity_bytes: int) -> None:
-    """Buffers that are alive together fit; raises CapacityError naming the first that does not.
+def check_capacity(program: Program, capacity_bytes: Mapping[str, int]) -> None:
+    """Buffers that are alive together fit each memory; raises CapacityError naming the first that
+    does not.
 
     Top-level barriers separate parts whose buffers may share addresses. Buffers whose size is still
     an expression are not counted.
@@ -50,15 +53,17 @@ def check_capacity(program: Program, capacity_bytes: int) -> None:
     for alive in _alive_together(program):
         end_bytes = 0
         for buffer in alive:
+            limit = capacity_bytes.get(buffer.space, 0)
             size_bytes = _size_bytes(buffer) or 0
             start_bytes = end_bytes if buffer.offset_bytes is None else buffer.offset_bytes
             end_bytes = start_bytes + size_bytes
-            if end_bytes > capacity_bytes:
+            if end_bytes > limit:
+                place = "" if buffer.space == SCRATCHPAD else f" of {memory_words(buffer.space)}"
                 raise CapacityError(
-                    f"buffer {buffer.name!r} of {size_bytes} bytes ends at byte {end_bytes}, "
-                    f"the limit is {capacity_bytes}",
+                    f"buffer {buffer.name!r} of {size_bytes} bytes ends at byte "
+                    f"{end_bytes}{place}, the limit is {limit}",
                     where=program.name,
-                    fix=f"free {end_bytes - capacity_bytes} bytes: smaller tiles or fewer copies",
+                    fix=f"free {end_bytes - limit} bytes: smaller tiles or fewer copies",
                 )
 
 
@@ -161,11 +166,15 @@ def _check_overlap(alive: list[Buffer], program: Program) -> None:
 
 
 def _alive_together(program: Program) -> Iterator[list[Buffer]]:
-    """The buffers that each part between top-level barriers uses, in order of declaration."""
+    """The buffers of one memory that each part between top-level barriers uses, in order of
+    declaration.
+    """
     used: set[str] = set()
     for stmt in (*program.body, Barrier()):
         if isinstance(stmt, Barrier):
-            yield [b for b in program.buffers if b.name in used]
+            alive = [b for b in program.buffers if b.name in used]
+            for space in dict.fromkeys(b.space for b in alive):
+                yield [b for b in alive if b.space == space]
             used = set()
         else:
             used.update(name for s in walk((stmt,)) for name in _buffers_of(s))

@@ -240,6 +240,22 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 return section
         return None
 
+    def transfer_engine(self, space: str) -> Engine:
+        """The engine that serves transfers between main memory and another one; raises MachineError
+        where there is none.
+        """
+        return self.engines[self.transfer_engine_name(space)]
+
+    def transfer_engine_name(self, space: str) -> str:
+        """The name of that engine."""
+        for name, engine in self.engines.items():
+            if any({d.reads, d.writes} == {"main", space} for d in engine.directions.values()):
+                return name
+        raise MachineError(
+            f"machine {self.name!r} has no engine between main memory and {space!r}",
+            fix="describe one in its file under [engines]",
+        )
+
     @property
     def spm(self) -> Space:
         """The scratchpad of one core, where programs keep their buffers."""

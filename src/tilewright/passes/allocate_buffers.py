@@ -1,4 +1,4 @@
-"""Place all buffers in one coalesced scratchpad region (swATOP 4.7).
+"""Place all buffers of a memory in one coalesced region (swATOP 4.7).
 
 Buffers of the parts of a program that a barrier separates are never alive together and share
 addresses.
@@ -6,42 +6,58 @@ addresses.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError
 from tilewright.common.expr import evaluate
-from tilewright.ir.nodes import Barrier, Buffer, Call, Program, Stmt, Transfer, View, Wait
+from tilewright.ir.nodes import (
+    Barrier,
+    Buffer,
+    Call,
+    Program,
+    Stmt,
+    Transfer,
+    View,
+    Wait,
+    memory_words,
+)
 from tilewright.ir.visit import walk
 
 
 @dataclass(frozen=True)
 class AllocateBuffers:
-    """Gives every buffer its address in a region of `capacity_bytes`."""
+    """Gives every buffer its address in a region of its memory, of `capacity_bytes` by memory."""
 
     name: ClassVar[str] = "allocate_buffers"
-    capacity_bytes: int
-    alignment_bytes: int
+    capacity_bytes: Mapping[str, int]
+    alignment_bytes: Mapping[str, int]
 
     def apply(self, program: Program) -> Program:
         """CapacityError names the largest buffer where they do not fit."""
         offsets: dict[str, int] = {}
         for part in _parts(program.body):
             used = _buffers(part)
-            position = 0
-            for buffer in (b for b in program.buffers if b.name in used):
-                offsets[buffer.name] = position
-                size = buffer_bytes(buffer)
-                position += -(-size // self.alignment_bytes) * self.alignment_bytes
-            if position > self.capacity_bytes:
-                _refuse(
-                    [b for b in program.buffers if b.name in used], position, self.capacity_bytes
-                )
+            alive = [b for b in program.buffers if b.name in used]
+            for space in dict.fromkeys(b.space for b in alive):
+                offsets |= self._placed([b for b in alive if b.space == space], space)
         placed = tuple(
             replace(b, offset_bytes=offsets[b.name]) for b in program.buffers if b.name in offsets
         )
         return replace(program, buffers=placed)
+
+    def _placed(self, buffers: list[Buffer], space: str) -> dict[str, int]:
+        """The addresses of the buffers of one memory, one after the other."""
+        offsets, position = {}, 0
+        unit, limit = self.alignment_bytes.get(space, 1), self.capacity_bytes.get(space, 0)
+        for buffer in buffers:
+            offsets[buffer.name] = position
+            position += -(-buffer_bytes(buffer) // unit) * unit
+        if position > limit:
+            _refuse(buffers, position, limit)
+        return offsets
 
 
 def buffer_bytes(buffer: Buffer) -> int:
@@ -77,7 +93,7 @@ def _buffers(statements: list[Stmt]) -> set[str]:
 def _refuse(buffers: list[Buffer], needed: int, limit: int) -> None:
     largest = max(buffers, key=buffer_bytes)
     raise CapacityError(
-        f"the buffers take {needed} bytes of scratchpad, the limit is {limit}; the largest is "
-        f"{largest.name!r} with {buffer_bytes(largest)} bytes",
+        f"the buffers take {needed} bytes of {memory_words(largest.space)}, the limit is {limit}; "
+        f"the largest is {largest.name!r} with {buffer_bytes(largest)} bytes",
         fix=f"free {needed - limit} bytes: a smaller tile or a single copy of {largest.name!r}",
     )

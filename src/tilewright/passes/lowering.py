@@ -7,9 +7,11 @@ cores compute.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.machine import Capability, Machine
 from tilewright.passes.staging import Staging, staging
 
@@ -18,15 +20,18 @@ from tilewright.passes.staging import Staging, staging
 class Lowering:
     """The rules of a machine for programs.
 
-    `buffer_bytes` are all that the buffers of a core may take; `staging` gives the passes to the
-    staged stage. `partial_blocks`: register blocks need not be full. `in_place`: primitives take
+    `buffer_bytes` are all that the buffers of a core may take, by memory; `staging` gives the
+    passes to the staged stage, and says which memory a buffer lies in. The matrix primitive works
+    on a `block` of vectors along its vectorised dimension and of elements along the other;
+    `partial_blocks`: blocks need not be full. `in_place`: primitives take
     operands where they lie in main memory. `chains`: one call takes a chain of products
     (`ir.chains`). `overlap`: transfers pass while the core computes, so that a second copy of a
     buffer is of use. Algorithms may have a largest deviation of `max_error` unless users say so.
     """
 
-    buffer_bytes: int
+    buffer_bytes: Mapping[str, int]
     staging: Staging = staging
+    block: tuple[int, int] = (1, 1)
     partial_blocks: bool = False
     in_place: bool = False
     chains: bool = False
@@ -47,4 +52,4 @@ LOWERS: Capability[Lowers] = Capability("rules", ("lowering",), "rules of its ow
 def lowering_of(machine: Machine) -> Lowering:
     """What the machine's family says, or the rules of scratchpads."""
     rules = LOWERS.of(machine)
-    return rules.lowering(machine) if rules else Lowering(machine.spm_available_bytes)
+    return rules.lowering(machine) if rules else Lowering({SCRATCHPAD: machine.spm_available_bytes})

@@ -58,10 +58,11 @@ def make_explicit(
         run(each_nest, instantiate(program, {**values, **mesh}), observer)
         for program, values in zip(staged, bindings, strict=True)
     ]
+    room = lowering_of(machine).buffer_bytes
     bare = instantiate(Program(name, (), tuple(tensors), (), ()), bindings[0])
     whole = (
         DivideThreads(frozenset(together), machine.thread_count),
-        AllocateBuffers(lowering_of(machine).buffer_bytes, machine.spm.alignment_bytes),
+        AllocateBuffers(room, {name: machine.space(name).alignment_bytes for name in room}),
     )
     return run(whole, join(name, parts, bare.tensors, together), observer)
 

@@ -21,7 +21,6 @@ from tilewright.common.expr import Const, Value, evaluate
 from tilewright.ir.nodes import For
 from tilewright.ir.visit import moved_tensors, walk
 from tilewright.machine import Machine
-from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.plan import Plan
 from tilewright.schedule.structures import Structure
@@ -51,13 +50,13 @@ class Blocks:
 
 def blocks_of(machine: Machine, dtype: str) -> Blocks:
     """What the machine's matrix primitive asks of extents."""
-    gemm, lanes = machine.section(GemmPrimitive), machine.core.lanes(dtype)
-    lowering = lowering_of(machine)
+    lowering, lanes = lowering_of(machine), machine.core.lanes(dtype)
+    vectors, scalars = lowering.block
     return Blocks(
         machine.mesh.rows,
         machine.mesh.columns,
-        lanes * gemm.register_block_vectors,
-        gemm.register_block_scalars,
+        lanes * vectors,
+        scalars,
         1 if lowering.partial_blocks else lanes,
         partial=lowering.partial_blocks,
         overlap=lowering.overlap,

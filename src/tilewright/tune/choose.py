@@ -17,9 +17,9 @@ from tilewright.common.expr import evaluate
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
-from tilewright.machine.sections import GemmPrimitive
 from tilewright.ops import Op
 from tilewright.partition import Partition
+from tilewright.passes.lowering import lowering_of
 from tilewright.seeds.space import Seed, bindings
 from tilewright.seeds.steps import Spread
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
@@ -183,8 +183,7 @@ def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, in
 
 def _multiple(over: str, primitive: Primitive, machine: Machine) -> int:
     """What an extent that is spread over the mesh is at least a multiple of."""
-    is_product = isinstance(primitive, MatrixProduct)
-    block = machine.section(GemmPrimitive).register_block_scalars if is_product else 1
+    block = lowering_of(machine).block[1] if isinstance(primitive, MatrixProduct) else 1
     match over:
         case "rows":
             return machine.mesh.rows * block

@@ -6,17 +6,19 @@ that its smallest tiles take in a scratchpad; a `Shortage` where one of them is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import CapacityError, ScheduleError, TilewrightError
-from tilewright.common.expr import evaluate, product
-from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.common.expr import Value, evaluate, product
+from tilewright.cost.buffers import buffer_bytes, bytes_by_space
 from tilewright.cost.prices import prices_of
-from tilewright.ir.nodes import Program
+from tilewright.ir.nodes import SCRATCHPAD, Program, memory_words
 from tilewright.ir.visit import moved_tensors
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -40,12 +42,16 @@ class Shortage:
 
 @dataclass(frozen=True, order=True)
 class _Need:
-    """Scratchpad bytes of the smallest tiles of one nest, and the largest of its tensors."""
+    """Bytes of the smallest tiles of one nest in the memory `space` that they need most of, as a
+    `share` of it, and the largest tensor there.
+    """
 
+    share: float
     total_bytes: int
     nest: str
     tensor: str
     tensor_bytes: int
+    space: str = SCRATCHPAD
 
 
 def main_memory_bytes(op: Op, seed: Seed) -> int:
@@ -85,13 +91,13 @@ def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
     needed, limit = main_memory_bytes(op, seed), machine.main.capacity_bytes
     if needed > limit:
         return Shortage(needed / limit, _main_memory_error(op, seed, needed, limit))
-    need, limit = _smallest_whole(op, seed, machine), machine.spm_available_bytes
+    need = _smallest_whole(op, seed, machine)
     if need is None:
         none = f"{seed.name} has no tiles for {op.describe()} whose vectors would be aligned"
         return Shortage(inf, ScheduleError(none, fix="another algorithm"))
-    if need.total_bytes <= limit:
+    if need.share <= 1:
         return None
-    return Shortage(need.total_bytes / max(1, limit), _scratchpad_error(op, need, machine))
+    return Shortage(need.share, _space_error(op, need, machine))
 
 
 def _main_memory_error(op: Op, seed: Seed, needed: int, limit: int) -> CapacityError:
@@ -104,13 +110,14 @@ def _main_memory_error(op: Op, seed: Seed, needed: int, limit: int) -> CapacityE
     )
 
 
-def _scratchpad_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
-    capacity = need.total_bytes + machine.spm.reserved_bytes
+def _space_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
+    space = machine.space(need.space)
+    capacity = need.total_bytes + space.reserved_bytes
     return CapacityError(
         f"no tile of {op.describe()} fits: the smallest tiles of {need.nest!r} take "
-        f"{need.total_bytes} bytes of scratchpad, {need.tensor_bytes} of them for "
-        f"{need.tensor!r}, the limit is {machine.spm_available_bytes}",
-        fix=f"--set memory.spm.capacity_bytes={capacity}",
+        f"{need.total_bytes} bytes of {memory_words(need.space)}, {need.tensor_bytes} of them for "
+        f"{need.tensor!r}, the limit is {space.available_bytes}",
+        fix=f"--set memory.{need.space}.capacity_bytes={capacity}",
     )
 
 
@@ -136,25 +143,30 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
     if grid.tile_count == 0:
         return None
     if not structure.staged.buffers:
-        return _Need(0, structure.plan.nest.name, "", 0)
+        return _Need(0.0, 0, structure.plan.nest.name, "", 0)
     env = {**values, **dict.fromkeys(grid.copies, 1), **mesh_values(machine)}
-    totals = scratchpad_bytes(structure.staged, {**env, **grid.tiles})
-    i = int(np.argmin(np.broadcast_to(totals, (grid.tile_count,))))
+    shares = _shares(structure.staged, {**env, **grid.tiles}, machine)
+    most = np.maximum.reduce([np.broadcast_to(s, (grid.tile_count,)) for s in shares.values()])
+    i = int(np.argmin(most))
     at = env | _tile(grid, i)
+    least = _shares(structure.staged, at, machine)
+    space = max(least, key=lambda name: float(least[name]))
     held = moved_tensors(structure.staged)
     own = {
-        held.get(b.name, b.name): int(scratchpad_bytes(_alone(structure.staged, b.name), at))
+        held.get(b.name, b.name): int(buffer_bytes(b, at))
         for b in structure.staged.buffers
+        if b.space == space
     }
     largest = max(own, key=lambda name: own[name])
-    total = int(scratchpad_bytes(structure.staged, at))
-    return _Need(total, structure.plan.nest.name, largest, own[largest])
+    nest = structure.plan.nest.name
+    return _Need(float(least[space]), sum(own.values()), nest, largest, own[largest], space)
+
+
+def _shares(program: Program, env: Mapping[str, Value], machine: Machine) -> dict[str, Any]:
+    """Of each memory, how many times what it offers the buffers take."""
+    needed = bytes_by_space(program, env)
+    return {s: n / max(1, machine.space(s).available_bytes) for s, n in needed.items()}
 
 
 def _tile(grid: FactorGrid, index: int) -> dict[str, int]:
     return {name: int(column[index]) for name, column in grid.tiles.items()}
-
-
-def _alone(program: Program, buffer: str) -> Program:
-    """A program with one of the buffers only."""
-    return Program(program.name, program.parameters, (), (program.buffer(buffer),), ())

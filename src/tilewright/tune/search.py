@@ -21,6 +21,7 @@ from tilewright.common.errors import ScheduleError
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
+from tilewright.cost.timing import transfer_latencies
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
@@ -230,8 +231,10 @@ def choice_of(
 
 def _told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:
     """Nothing is shared where the machine makes no difference: fewer programs to price."""
-    dma = machine.dma
-    if dma.shared_block_overhead_transactions == dma.get.block_overhead_transactions:
+    engines = [e for e in machine.engines.values() if "get" in e.directions]
+    if all(
+        e.shared_block_overhead_transactions == e.get.block_overhead_transactions for e in engines
+    ):
         return [frozenset()] * len(shared)
     return shared
 
@@ -347,7 +350,7 @@ def _cycles(
         env,
         _undominated(copies, fits),
     )
-    engine = found.dma_cycles + machine.dma.latency_cycles
+    engine = found.dma_cycles + min(transfer_latencies(structure.staged, machine), default=0)
     kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
     return np.stack(kinds), fits
 

@@ -64,7 +64,7 @@ def test_its_generated_code_computes_the_convolution() -> None:
     for part in PARTS[:2]:
         inputs, result = operands(part)
         spm = MACHINE.spm
-        place = AllocateBuffers(MACHINE.spm_available_bytes, spm.alignment_bytes)
+        place = AllocateBuffers({"spm": spm.available_bytes}, {"spm": spm.alignment_bytes})
         program = place.apply(batch_aware_program(part))
         runs.append((CODE.emit(program, MACHINE), inputs))
         expected.append(result)

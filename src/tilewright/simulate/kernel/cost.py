@@ -138,7 +138,7 @@ class KernelCosts:
         machine = self._machine
         cycles = self._call_cycles(work, values)
         dims = self._dims(work, values)
-        peak = machine.cores * machine.core.flops_per_cycle
+        peak = machine.cores * machine.core.peak_flops_per_cycle(work.priced.dtype)
         each = work.call.primitive.flops(dims, machine.mesh.columns)
         flops = machine.cores * int(each)
         m, n, k = self._useful_extents(work, values, contents)

@@ -10,6 +10,7 @@ repetitions are multiplied.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -43,9 +44,10 @@ from tilewright.simulate.kernel.check import (
     check_work,
 )
 from tilewright.simulate.kernel.cost import KernelCosts, MoveCost
+from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import Action, Branch, Loop, Move, Pause, Plan, Work
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
-from tilewright.simulate.kernel.state import WHOLE, Pending, Slot, Snapshot, State
+from tilewright.simulate.kernel.state import WHOLE, Pending, Request, Slot, Snapshot, State
 from tilewright.simulate.kernel.timeline import Timeline
 
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -67,6 +69,7 @@ class Executor:
     ) -> None:
         self._plan, self._machine, self._costs = plan, machine, costs
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
+        self._rule = engine_rule_of(machine)
         self.ledger = Ledger(plan)
         self.state = State()
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
@@ -178,11 +181,22 @@ class Executor:
             return
         issued = state.now
         state.now += cost.issue_cycles
-        start = state.serve(state.now + self._machine.dma.latency_cycles, cost.service_cycles)
-        state.pending[slot] = Pending(start + cost.service_cycles, move.number)
+        queue, cost = self._queued(move, cost)
+        latency = self._machine.transfer_engine(move.step.space).latency_cycles
+        start = state.serve(queue, state.now + latency, cost.service_cycles)
+        if self._rule.remembers:
+            state.queue(queue).last = Request(move.step.space, stmt.direction)
+        state.pending[slot] = Pending(start + cost.service_cycles, move.number, queue)
         self._book_move(self.ledger.move_columns[move.number], cost)
         self._timeline.issued(move, slot, cost, issued, start)
         self._timeline.occupancy(state, self._used_bytes)
+
+    def _queued(self, move: Move, cost: MoveCost) -> tuple[str, MoveCost]:
+        """The queue that serves a transfer, and its cost with the change over to it."""
+        space, machine = move.step.space, self._machine
+        queue, request = self._rule.queue(machine, space), Request(space, move.stmt.direction)
+        change = self._rule.change_cycles(machine, self.state.queue(queue).last, request)
+        return queue, replace(cost, service_cycles=cost.service_cycles + change) if change else cost
 
     def _book_move(self, column: int, cost: MoveCost) -> None:
         for place, amount in (
@@ -204,7 +218,7 @@ class Executor:
             return
         move = self._plan.moves[pending.move]
         column = self.ledger.move_columns[pending.move]
-        for cause, start, cycles in self.state.advance(pending.ready_cycle):
+        for cause, start, cycles in self.state.advance(pending.queue, pending.ready_cycle):
             self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
             self._timeline.stalled(move, slot, cause, start, cycles)
         if move.stmt.direction == "put":

@@ -23,6 +23,7 @@ from tilewright.cost.steps import (
 )
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
+    SCRATCHPAD,
     Barrier,
     Buffer,
     Call,
@@ -31,6 +32,7 @@ from tilewright.ir.nodes import (
     Transfer,
     View,
     Wait,
+    memory_words,
 )
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
@@ -75,19 +77,21 @@ def prepare(program: Program, machine: Machine) -> Plan:
 
 
 def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
-    """Bytes up to the end of the last buffer: as placed, or one after the other."""
-    unit = machine.spm.alignment_bytes
-    end = 0
+    """Bytes up to the end of the last buffer, as placed or one after the other, of all memories."""
+    ends: dict[str, int] = {}
     for b in program.buffers:
+        unit, end = machine.space(b.space).alignment_bytes, ends.get(b.space, 0)
         size = -(-buffers[b.name].bytes * buffers[b.name].copies // unit) * unit
-        end = end + size if b.offset_bytes is None else max(end, b.offset_bytes + size)
-    if end > machine.spm_available_bytes:
-        raise CapacityError(
-            f"the buffers of {program.name!r} take {end} bytes of a scratchpad that offers "
-            f"{machine.spm_available_bytes}",
-            fix="use smaller tiles or fewer buffer copies",
-        )
-    return end
+        ends[b.space] = end + size if b.offset_bytes is None else max(end, b.offset_bytes + size)
+    for space, end in ends.items():
+        if end > machine.space(space).available_bytes:
+            words = "a scratchpad" if space == SCRATCHPAD else memory_words(space)
+            raise CapacityError(
+                f"the buffers of {program.name!r} take {end} bytes of {words} that offers "
+                f"{machine.space(space).available_bytes}",
+                fix="use smaller tiles or fewer buffer copies",
+            )
+    return sum(ends.values())
 
 
 class _Builder:
@@ -110,7 +114,8 @@ class _Builder:
 
     def _sharing(self, buffer: Buffer) -> frozenset[str]:
         start, end = self._addresses(buffer)
-        others = ((b.name, *self._addresses(b)) for b in self._program.buffers if b != buffer)
+        beside = (b for b in self._program.buffers if b != buffer and b.space == buffer.space)
+        others = ((b.name, *self._addresses(b)) for b in beside)
         return frozenset(name for name, low, high in others if low < end and start < high)
 
     def _addresses(self, buffer: Buffer) -> tuple[int, int]:

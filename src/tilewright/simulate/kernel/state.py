@@ -1,4 +1,4 @@
-"""What the timing of a kernel depends on at one moment: the clock, the DMA engine, the slots.
+"""What the timing of a kernel depends on at one moment: the clock, the engines, the slots.
 
 A `State` moves with the run; its `snapshot` is a value relative to the clock, so that two moments
 with equal snapshots have equal futures. That is what makes skipping exact.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from tilewright.ir.nodes import Direction
 from tilewright.simulate.trace import StallCause
 
 Slot: TypeAlias = tuple[str, int]
@@ -17,17 +18,40 @@ WHOLE = 0
 
 
 class Pending(NamedTuple):
-    """The outstanding transfers of one slot: when the last is done, which move started it.
+    """The outstanding transfers of one slot: when the last is done, which move started it, in which
+    queue.
 
     They all go one way: a get has its slot to itself.
     """
 
     ready_cycle: int
     move: int
+    queue: str
 
 
+@dataclass(frozen=True)
+class Request:
+    """A transfer as an engine sees it: which way it goes, to or from which of a core's memories."""
+
+    space: str
+    direction: Direction
+
+
+@dataclass
+class Queue:
+    """What one engine does: its busy intervals that are not over, and its latest request."""
+
+    intervals: list[tuple[int, int]] = field(default_factory=list)
+    last: Request | None = None
+
+    def snapshot(self, now: int) -> Busy:
+        """This queue relative to the clock."""
+        return tuple((max(a - now, 0), b - now) for a, b in self.intervals if b > now), self.last
+
+
+Busy: TypeAlias = tuple[tuple[tuple[int, int], ...], Request | None]
 Snapshot: TypeAlias = tuple[
-    tuple[tuple[int, int], ...],
+    tuple[tuple[str, Busy], ...],
     tuple[tuple[Slot, Pending], ...],
     tuple[tuple[Slot, int], ...],
 ]
@@ -35,31 +59,37 @@ Snapshot: TypeAlias = tuple[
 
 @dataclass
 class State:
-    """The clock of the cores, the engine's busy intervals, the slots' transfers and contents.
+    """The clock of the cores, the engines' queues, the slots' transfers and contents.
 
     `contents` numbers what a slot that is in use holds (which part of it is data, see
     `kernel_execute`).
     """
 
     now: int = 0
-    intervals: list[tuple[int, int]] = field(default_factory=list)
+    queues: dict[str, Queue] = field(default_factory=dict)
     pending: dict[Slot, Pending] = field(default_factory=dict)
     contents: dict[Slot, int] = field(default_factory=dict)
 
-    def serve(self, earliest_cycle: int, service_cycles: int) -> int:
-        """Queue a request at the engine, first come first served; returns when its service
+    def queue(self, name: str) -> Queue:
+        """The queue of that name."""
+        return self.queues.setdefault(name, Queue())
+
+    def serve(self, queue: str, earliest_cycle: int, service_cycles: int) -> int:
+        """Queue a request at an engine, first come first served; returns when its service
         starts."""
-        start = max(earliest_cycle, self.intervals[-1][1]) if self.intervals else earliest_cycle
-        if self.intervals and self.intervals[-1][1] == start:
-            self.intervals[-1] = (self.intervals[-1][0], start + service_cycles)
+        intervals = self.queue(queue).intervals
+        start = max(earliest_cycle, intervals[-1][1]) if intervals else earliest_cycle
+        if intervals and intervals[-1][1] == start:
+            intervals[-1] = (intervals[-1][0], start + service_cycles)
         else:
-            self.intervals.append((start, start + service_cycles))
+            intervals.append((start, start + service_cycles))
         return start
 
-    def advance(self, to_cycle: int) -> list[tuple[StallCause, int, int]]:
-        """Move the clock to `to_cycle`; returns (cause, start, cycles) pieces in order of time."""
+    def advance(self, queue: str, to_cycle: int) -> list[tuple[StallCause, int, int]]:
+        """Move the clock to `to_cycle`, when a transfer of `queue` is done; returns (cause, start,
+        cycles) pieces in order of time."""
         pieces: list[tuple[StallCause, int, int]] = []
-        for start, end in self.intervals:
+        for start, end in self.queue(queue).intervals:
             low, high = max(start, self.now), min(end, to_cycle)
             if low < high:
                 if self.now < low:
@@ -73,22 +103,28 @@ class State:
         return pieces
 
     def forget(self) -> None:
-        """Drop the engine's intervals that lie in the past."""
-        self.intervals = [i for i in self.intervals if i[1] > self.now]
+        """Drop the engines' intervals that lie in the past."""
+        for queue in self.queues.values():
+            queue.intervals = [i for i in queue.intervals if i[1] > self.now]
 
     def snapshot(self) -> Snapshot:
         """This state relative to its clock: equal snapshots behave equally from here on."""
         now = self.now
-        intervals = tuple((max(a - now, 0), b - now) for a, b in self.intervals if b > now)
+        every = ((name, queue.snapshot(now)) for name, queue in sorted(self.queues.items()))
+        queues = tuple((name, busy) for name, busy in every if any(busy))
         pending = sorted(
-            (slot, Pending(max(p.ready_cycle - now, 0), p.move)) for slot, p in self.pending.items()
+            (slot, Pending(max(p.ready_cycle - now, 0), p.move, p.queue))
+            for slot, p in self.pending.items()
         )
-        return intervals, tuple(pending), tuple(sorted(self.contents.items()))
+        return queues, tuple(pending), tuple(sorted(self.contents.items()))
 
     def restore(self, snapshot: Snapshot, now: int) -> None:
         """Become the state that `snapshot` describes, at cycle `now`."""
-        intervals, pending, contents = snapshot
+        queues, pending, contents = snapshot
         self.now = now
-        self.intervals = [(a + now, b + now) for a, b in intervals]
-        self.pending = {slot: Pending(p.ready_cycle + now, p.move) for slot, p in pending}
+        self.queues = {
+            name: Queue([(a + now, b + now) for a, b in intervals], last)
+            for name, (intervals, last) in queues
+        }
+        self.pending = {slot: Pending(p.ready_cycle + now, p.move, p.queue) for slot, p in pending}
         self.contents = dict(contents)

@@ -17,7 +17,7 @@ from tilewright.codegen.c.names import Naming, buffer_end, buffer_infos, name_pr
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
-from tilewright.ir.nodes import Program
+from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import AllocateBuffers
@@ -110,8 +110,8 @@ def _with_packed_buffers(program: Program, products: Products, machine: Machine)
         else b
         for b in program.buffers
     )
-    alignment = machine.spm.alignment_bytes
-    return AllocateBuffers(_NO_LIMIT, alignment).apply(replace(program, buffers=buffers))
+    limit, alignment = {SCRATCHPAD: _NO_LIMIT}, {SCRATCHPAD: machine.spm.alignment_bytes}
+    return AllocateBuffers(limit, alignment).apply(replace(program, buffers=buffers))
 
 
 def _artifact(

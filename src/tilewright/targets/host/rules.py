@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.base import Pass
@@ -40,8 +41,9 @@ class HostRules:
         near = machine.spm_available_bytes
         cached = caches.l3.capacity_bytes // 2 // machine.thread_count if caches else 0
         return Lowering(
-            max(near, cached),
+            {SCRATCHPAD: max(near, cached)},
             staging,
+            block=(gemm.register_block_vectors, gemm.register_block_scalars),
             partial_blocks=gemm.partial_blocks,
             in_place=caches is not None,
             chains=gemm.chains,

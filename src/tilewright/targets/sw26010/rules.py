@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import Lowering
@@ -15,7 +16,12 @@ class Sw26010Rules:
 
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one machine."""
-        return Lowering(machine.spm_available_bytes, chains=machine.section(GemmPrimitive).chains)
+        gemm = machine.section(GemmPrimitive)
+        return Lowering(
+            {SCRATCHPAD: machine.spm_available_bytes},
+            block=(gemm.register_block_vectors, gemm.register_block_scalars),
+            chains=gemm.chains,
+        )
 
 
 RULES = Sw26010Rules()

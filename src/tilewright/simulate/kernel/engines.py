@@ -1,0 +1,43 @@
+"""Which transfers wait for each other: one queue for each engine, unless a family has another rule.
+
+In: the requests of a program's transfers, in order. Out: the queue that serves each, and the cycles
+that it takes beyond its own. A family with a rule of its own brings a subclass in its module
+`simulation`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tilewright.machine import Capability, Machine
+from tilewright.simulate.kernel.state import Request
+
+
+class EngineRule:
+    """Each engine serves its own requests one after the other.
+
+    A rule that `remembers` is told the last request of a queue.
+    """
+
+    remembers: ClassVar[bool] = False
+
+    def queue(self, machine: Machine, space: str) -> str:
+        """The name of the queue for transfers between main memory and `space`."""
+        return machine.transfer_engine_name(space)
+
+    def change_cycles(self, machine: Machine, last: Request | None, request: Request) -> int:
+        """Cycles that the queue takes to change over from its last request; None: it had none, or
+        the rule does not remember.
+        """
+        return 0
+
+
+SIMULATION: Capability[EngineRule] = Capability(
+    "simulation", ("queue", "change_cycles", "remembers"), "simulator rule of its own"
+)
+_OWN_QUEUES = EngineRule()
+
+
+def engine_rule_of(machine: Machine) -> EngineRule:
+    """What the machine's family brings, or a queue for each engine."""
+    return SIMULATION.of(machine) or _OWN_QUEUES
