@@ -142,7 +142,7 @@ def test_what_is_no_program(text: str, message: str) -> None:
         ('x: tensor("f64", "input", é=3)', f"dimension 'é' is not an identifier; {ADVICE}"),
         (
             'b: buffer("f64", 8, slots=2)',
-            "expected buffer(dtype, elements, copies=..., offset_bytes=...), "
+            "expected buffer(dtype, elements, copies=..., offset_bytes=..., space=...), "
             "found \"buffer('f64', 8, slots=2)\"",
         ),
         ('b: buffer("f64", 8, offset_bytes=n)', "expected an integer, found 'n'"),

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from tilewright.codegen.artifact import EMITS
+from support.installed import declared, install
 from tilewright.common.errors import ToolError
-from tilewright.common.plugins import FAMILIES
-from tilewright.ir.parser import parse
-from tilewright.machine import Family, load_machine
-from tilewright.machine.family import family_names, find_family
+from tilewright.machine import Family
+from tilewright.machine.family import family_names, find_family, machine_files
 from tilewright.targets.sw26010 import TARGET
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "tests" / "plugin_example"
-
-
-def install(folder: Path, name: str, entries: dict[str, str]) -> None:
-    """What an installer leaves of a package: its metadata."""
-    metadata = folder / f"{name.replace('-', '_')}-0.1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
-    lines = [f"[{FAMILIES}]", *(f"{key} = {value}" for key, value in entries.items())]
-    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    importlib.invalidate_caches()
-
-
-def declared(pyproject: Path) -> dict[str, str]:
-    """The targets that a project declares."""
-    settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))
-    return dict(settings["project"]["entry-points"][FAMILIES])
 
 
 @pytest.fixture
@@ -53,16 +32,11 @@ def test_the_shipped_target(packages):
 
 
 def test_a_package_of_its_own_is_a_target(packages, monkeypatch):
-    install(packages, "tilewright-listing", declared(PLUGIN / "pyproject.toml"))
+    install(packages, "tilewright-duo", declared(PLUGIN / "pyproject.toml"))
     monkeypatch.syspath_prepend(str(PLUGIN / "src"))
-    assert {"listing", "sw26010"} <= set(family_names())
-    program = parse("def empty():\n    barrier()\n")
-    artifact = EMITS.of_family(find_family("listing")).emit(program, load_machine("sw26010"))
-    assert dict(artifact.files) == {
-        "empty.txt": "# for sw26010\ndef empty():\n    barrier()\n",
-    }
-    for name in [name for name in sys.modules if name.startswith("tilewright_listing")]:
-        del sys.modules[name]
+    assert {"duo", "sw26010"} <= set(family_names())
+    assert find_family("duo").package == "tilewright_duo"
+    assert machine_files()["duo"][0] == "duo"
 
 
 def test_an_unknown_target(packages):

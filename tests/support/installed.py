@@ -15,14 +15,24 @@ ROOT = Path(__file__).parents[2]
 
 def ensure_installed(folder: Path) -> None:
     """Put what an installer would leave of tilewright on the path, unless it is there already."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    entries = settings["entry-points"][FAMILIES]
+    entries = declared(ROOT / "pyproject.toml")
     if set(entries) <= set(family_names()):
         return
-    metadata = folder / "tilewright-0.1.0.dist-info"
+    install(folder, "tilewright", entries)
+    sys.path.insert(0, str(folder))
+
+
+def install(folder: Path, name: str, entries: dict[str, str]) -> None:
+    """What an installer leaves of a package: its metadata."""
+    metadata = folder / f"{name.replace('-', '_')}-0.1.0.dist-info"
     metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright\nVersion: 0.1.0\n")
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
     lines = [f"[{FAMILIES}]", *(f"{key} = {value}" for key, value in entries.items())]
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
+
+
+def declared(pyproject: Path) -> dict[str, str]:
+    """The families that a project declares."""
+    settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+    return dict(settings["project"]["entry-points"][FAMILIES])

@@ -22,6 +22,7 @@ from tilewright.compiler.kernel import Kernel
 from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
+from tilewright.ops.numerics import sums_called
 from tilewright.report.explain import explain_text
 from tilewright.report.roofline import roofline_text
 from tilewright.report.table import layer_table, totals
@@ -139,7 +140,7 @@ def _slowest_of(
     """The table of a network, of which the slowest layer is explained."""
     output.show(layer_table(result, machine.clock_hz, schedules=output.is_wide))
     output.show(
-        totals(result, machine.peak_flops_of(result.dtype)),
+        totals(result, machine.peak_flops_of(sums_called(result.dtype))),
         f"the slowest layer is {chosen}:",
         "",
     )

@@ -14,6 +14,7 @@ from tilewright.compiler.kernel import CompiledNetwork
 from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Check, Settings
 from tilewright.machine import Machine
+from tilewright.ops.numerics import sums_called
 from tilewright.report.table import layer_table, totals
 from tilewright.report.view import NetworkResult
 from tilewright.tune.executors import open_executor
@@ -74,7 +75,7 @@ def show_result(
     output.value(result)
     output.show(
         layer_table(result, machine.clock_hz, schedules=output.is_wide),
-        totals(result, machine.peak_flops_of(result.dtype)),
+        totals(result, machine.peak_flops_of(sums_called(result.dtype))),
     )
     for check in result.checks:
         output.show(f"{check.algorithm}: code of {check.name} ({check.shape}) is {check.check}")

@@ -15,6 +15,8 @@ from tilewright.compiler.account import Account
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.machine.build import changed
+from tilewright.machine.keys import document_key
+from tilewright.machine.parts import Direction, Engine
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.view import Change, Explanation, LayerResult, Rejected
@@ -41,10 +43,11 @@ def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]
     pairs = zip(op.input_shapes, kinds.operands, strict=True)
     read = sum(math.prod(shape) * kind.size_bytes for shape, kind in pairs)
     written = math.prod(op.out_shape) * kinds.result.size_bytes
-    seconds = (
-        read / machine.dma.get.peak_bytes_per_second
-        + written / machine.dma.put.peak_bytes_per_second
-    )
+    engines = machine.transfer_engines.values()
+    ways = [way for engine in engines for way in engine.directions.values()]
+    gets = sum(way.peak_bytes_per_second for way in ways if way.reads == "main")
+    puts = sum(way.peak_bytes_per_second for way in ways if way.writes == "main")
+    seconds = read / gets + written / puts
     return math.ceil(compute), math.ceil(seconds / threads * machine.clock_hz)
 
 
@@ -170,24 +173,37 @@ def changes_that_help(
     piece: Op, algorithm: str, program: Program, machine: Machine
 ) -> tuple[Change, ...]:
     """Simulate the program on faster memories, and a retuned one with twice the scratchpad."""
-    get, put = machine.dma.get, machine.dma.put
+    engines = {f"engines.{name}": e for name, e in machine.transfer_engines.items()}
+    ways = {f"{e}.{name}": way for e, of in engines.items() for name, way in of.directions.items()}
     same_schedule: list[dict[str, Any]] = [
-        {
-            "dma.get.peak_bytes_per_second": 2 * get.peak_bytes_per_second,
-            "dma.put.peak_bytes_per_second": 2 * put.peak_bytes_per_second,
-        },
-        {"dma.latency_cycles": machine.dma.latency_cycles // 2},
-        {"dma.issue_cycles": machine.dma.issue_cycles // 2},
+        dict(_faster(path, way) for path, way in ways.items()),
+        _halved("latency_cycles", engines),
+        _halved("issue_cycles", engines),
     ]
     found = [
         Change(_settings(s), simulate(program, changed(machine, s)).cycles, retuned=False)
         for s in same_schedule
     ]
-    larger = {"memory.spm.capacity_bytes": 2 * machine.spm.capacity_bytes}
+    larger = {
+        f"memory.{name}.capacity_bytes": 2 * machine.space(name).capacity_bytes
+        for name in lowering_of(machine).buffer_bytes
+    }
     roomy = changed(machine, {**larger, "groups.count": 1})
     (choice,) = choose([piece], roomy, algorithm=algorithm, keep=1)
     cycles = simulate(choice.best.candidate.program(roomy), roomy).cycles
     return (*found, Change(_settings(larger), cycles, retuned=True))
+
+
+def _faster(path: str, way: Direction) -> tuple[str, float]:
+    """The key that says how fast one direction is, and twice the speed."""
+    if way.bytes_per_cycle is not None:
+        return document_key(f"{path}.bytes_per_cycle"), 2 * way.bytes_per_cycle
+    return document_key(f"{path}.peak_bytes_per_second"), 2 * way.peak_bytes_per_second
+
+
+def _halved(field: str, engines: Mapping[str, Engine]) -> dict[str, int]:
+    """The field of all engines, halved."""
+    return {document_key(f"{p}.{field}"): getattr(e, field) // 2 for p, e in engines.items()}
 
 
 def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:

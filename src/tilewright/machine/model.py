@@ -246,6 +246,15 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """
         return self.engines[self.transfer_engine_name(space)]
 
+    @property
+    def transfer_engines(self) -> dict[str, Engine]:
+        """All engines between main memory and others, by name."""
+
+        def reaches(engine: Engine) -> bool:
+            return any("main" in (d.reads, d.writes) for d in engine.directions.values())
+
+        return {name: engine for name, engine in self.engines.items() if reaches(engine)}
+
     def transfer_engine_name(self, space: str) -> str:
         """The name of that engine."""
         for name, engine in self.engines.items():

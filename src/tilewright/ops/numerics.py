@@ -105,6 +105,15 @@ class Numerics:
         return requantised(kept, whole, self.rounding, saturate=self.saturate, to=to)
 
 
+def sums_called(text: str) -> str:
+    """The name of the sums' type in the text of an operator's element types.
+
+    >>> sums_called("f32"), sums_called("u8,i8:i32"), sums_called("i16:i32:i16")
+    ('f32', 'i32', 'i32')
+    """
+    return text.split(":")[1] if ":" in text else text
+
+
 def require_products(kind: str, numerics: Numerics) -> None:
     """Raise ShapeError unless the sums hold each product of the first two operands exactly."""
     if numerics.is_float:

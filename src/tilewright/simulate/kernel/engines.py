@@ -12,6 +12,8 @@ from typing import ClassVar
 from tilewright.machine import Capability, Machine
 from tilewright.simulate.kernel.state import Request
 
+__all__ = ["SIMULATION", "EngineRule", "Request", "engine_rule_of"]
+
 
 class EngineRule:
     """Each engine serves its own requests one after the other.

@@ -1,0 +1,5 @@
+"""Duo: a made-up core with a memory for neurons, one for synapses, and 16-bit integers."""
+
+from tilewright.machine import Family
+
+TARGET = Family("duo", __name__)
