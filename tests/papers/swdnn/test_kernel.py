@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tilewright.asm import assemble, link
+from tilewright.cost.calls import PricedCall
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import load_table
 from tilewright.machine import load_machine
 from tilewright.papers.swdnn.kernel import ENTRY, kernel_cycles, kernel_text, swdnn_gemm_cost
@@ -73,10 +75,10 @@ def test_the_measured_core_pays_a_taken_branch_in_every_iteration() -> None:
 
 
 def test_a_call_costs_its_cycles_and_those_of_each_change_of_roles() -> None:
-    dims = {"m": 16, "n": 16, "k": 16}
+    call = PricedCall(MatrixProduct("m"), {"m": 16, "n": 16, "k": 16}, "f64")
     cost = {
         cycles: swdnn_gemm_cost(
-            load_machine("sw26010", {"primitives.gemm.switch_cycles": str(cycles)}), dims, {}
+            load_machine("sw26010", {"primitives.gemm.switch_cycles": str(cycles)}), call
         )
         for cycles in (0, 10)
     }
