@@ -214,3 +214,14 @@ def test_its_core_computes_with_both_memories():
     weights = core.memory("synapse")[:128].view(np.int16)
     (result,) = core.memory("neuron")[128:130].view(np.int16)
     assert result == inputs @ weights == -384
+
+
+def test_a_buffer_in_a_memory_that_the_core_lacks():
+    declared = 'a: buffer("f64", 64, offset_bytes=0, space="neuron")'
+    program = parse(f'def p():\n    {declared}\n    fill(a[0](shape=(64,), roles="a"))\n')
+    other = load_machine("sw26010")
+    with pytest.raises(ProgramError) as caught:
+        EMITS.required(other).emit(program, other)
+    assert str(caught.value) == (
+        "buffer 'a' lies in memory 'neuron', which the core lacks; it has: spm"
+    )

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy.typing as npt
 
 from tilewright.common.errors import ToolError
-from tilewright.ir.nodes import Program, TensorKind
+from tilewright.ir.nodes import SCRATCHPAD, Program, TensorKind
 from tilewright.machine import Capability, Machine
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -87,13 +87,14 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class BufferInfo:
-    """One scratchpad buffer: its place in the region that the generated code allocates."""
+    """One buffer: its place in what the generated code allocates of the memory `space`."""
 
     name: str
     dtype: str
     elements: int
     copies: int
     offset_bytes: int
+    space: str = SCRATCHPAD
 
 
 @dataclass(frozen=True)

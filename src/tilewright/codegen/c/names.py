@@ -5,7 +5,7 @@ In: a program. Out: a `Naming`, and what is known about its tensors and buffers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.artifact import BufferInfo, TensorInfo
@@ -13,7 +13,7 @@ from tilewright.codegen.c.writer import Names
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ProgramError
 from tilewright.common.expr import evaluate
-from tilewright.ir.nodes import For, Program
+from tilewright.ir.nodes import SCRATCHPAD, Buffer, For, Program, memory_words
 from tilewright.ir.visit import walk
 
 
@@ -71,30 +71,42 @@ def tensor_infos(program: Program, naming: Naming) -> tuple[TensorInfo, ...]:
     )
 
 
-def buffer_infos(program: Program, available_bytes: int) -> tuple[BufferInfo, ...]:
-    """The buffers with their addresses; raises ProgramError for one without, CapacityError where
-    they do not fit `available_bytes` of scratchpad.
+def buffer_infos(program: Program, available_bytes: Mapping[str, int]) -> tuple[BufferInfo, ...]:
+    """The buffers with their addresses; raises ProgramError for one without, or in a memory that is
+    not there, CapacityError where they do not fit the `available_bytes` of their memory.
     """
-    infos = []
-    for b in program.buffers:
-        if b.offset_bytes is None:
-            raise ProgramError(
-                f"buffer {b.name!r} has no address in the scratchpad",
-                fix="run the buffer allocation pass first",
-            )
-        elements, copies = int(evaluate(b.elements, {})), int(evaluate(b.copies, {}))
-        infos.append(BufferInfo(b.name, dtype(b.dtype).name, elements, copies, b.offset_bytes))
+    infos = tuple(_buffer_info(b) for b in program.buffers)
     for info in infos:
-        if buffer_end(info) > available_bytes:
+        if info.space not in available_bytes:
+            raise ProgramError(
+                f"buffer {info.name!r} lies in {memory_words(info.space)}, which the core lacks",
+                fix=f"it has: {', '.join(available_bytes)}",
+            )
+        limit = available_bytes[info.space]
+        if buffer_end(info) > limit:
             raise CapacityError(
-                f"buffer {info.name!r} ends at byte {buffer_end(info)} of the scratchpad, "
-                f"{available_bytes} are available to buffers",
+                f"buffer {info.name!r} ends at byte {buffer_end(info)} of {_the(info.space)}, "
+                f"{limit} are available to buffers",
                 fix="choose smaller tiles or fewer copies",
             )
-    return tuple(infos)
+    return infos
+
+
+def _the(space: str) -> str:
+    return "the scratchpad" if space == SCRATCHPAD else memory_words(space)
+
+
+def _buffer_info(b: Buffer) -> BufferInfo:
+    if b.offset_bytes is None:
+        raise ProgramError(
+            f"buffer {b.name!r} has no address in {_the(b.space)}",
+            fix="run the buffer allocation pass first",
+        )
+    elements, copies = int(evaluate(b.elements, {})), int(evaluate(b.copies, {}))
+    return BufferInfo(b.name, dtype(b.dtype).name, elements, copies, b.offset_bytes, b.space)
 
 
 def buffer_end(info: BufferInfo) -> int:
-    """The first scratchpad byte after the buffer's last slot."""
+    """The first byte of its memory after the buffer's last slot."""
     size = dtype(info.dtype).size_bytes
     return info.offset_bytes + info.elements * info.copies * size

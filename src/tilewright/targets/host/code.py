@@ -127,7 +127,7 @@ def _artifact(
         _given(replace(info, panels=products.packed.get(info.name)), naming, ahead)
         for info in tensor_infos(program, naming)
     )
-    buffers = buffer_infos(program, _NO_LIMIT)
+    buffers = buffer_infos(program, {SCRATCHPAD: _NO_LIMIT})
     own = private_tensors(program) if machine.thread_count > 1 else None
     workspace = _workspace(tensors, buffers, machine, own)
     isa = instruction_set_of(machine)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.common.errors import ProgramError
-from tilewright.ir.nodes import Program
+from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.emit_build import build_plan, emit_makefile
@@ -62,7 +62,7 @@ class Sw26010Code:
         if kinds:
             files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)
             files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances, kinds)
-        spm, available = machine.spm, machine.spm_available_bytes
+        spm, available = machine.spm, {SCRATCHPAD: machine.spm_available_bytes}
         tensors, buffers = tensor_infos(program, naming), buffer_infos(program, available)
         return Artifact(
             naming.artifact,

@@ -17,7 +17,18 @@ from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Expr
-from tilewright.ir.nodes import CORE_SYMBOLS, Barrier, Call, For, If, Program, Stmt, Transfer, Wait
+from tilewright.ir.nodes import (
+    CORE_SYMBOLS,
+    SCRATCHPAD,
+    Barrier,
+    Call,
+    For,
+    If,
+    Program,
+    Stmt,
+    Transfer,
+    Wait,
+)
 from tilewright.ir.visit import used_symbols, walk
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.emit_call import emit_call
@@ -37,7 +48,7 @@ def emit_slave(program: Program, machine: Machine, naming: Naming) -> str:
     """The text of `<name>_slave.c`; raises CapacityError where a hardware limit is exceeded."""
     writer = CWriter()
     context = _Context(program, machine, naming, writer)
-    infos = buffer_infos(program, machine.spm_available_bytes)
+    infos = buffer_infos(program, {SCRATCHPAD: machine.spm_available_bytes})
     _head(context, infos)
     with writer.block(f"void {naming.kernel}(void *argument)"):
         _declarations(context, infos)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.compiler import compiled
-from tilewright.codegen.c.names import name_program, tensor_infos
+from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError, ShapeError, SimulationError
 from tilewright.ir.nodes import Program
@@ -31,7 +31,10 @@ class DuoCode:
     """Emits C, and runs it on this computer."""
 
     def emit(self, program: Program, machine: Machine) -> Artifact:
-        """One source and the header of the core; raises ProgramError for what the core lacks."""
+        """One source and the header of the core.
+
+        Raises ProgramError for what the core lacks, CapacityError where a memory is too small.
+        """
         if program.parameters:
             raise ProgramError(
                 f"program {program.name!r} still has parameters: {', '.join(program.parameters)}",
@@ -39,11 +42,16 @@ class DuoCode:
             )
         naming, tensors = name_program(program), tensor_infos(program, name_program(program))
         capacity = {name: machine.space(name).capacity_bytes for name in SPACES}
+        buffers = buffer_infos(program, capacity)
         source = emit_source(program, naming, tensors, capacity)
         files = {f"{naming.artifact}.c": source, "duo.h": HEADER}
-        total = sum(capacity.values())
         return Artifact(
-            naming.artifact, machine.target, files, tensors=tensors, scratchpad_bytes=total
+            naming.artifact,
+            machine.target,
+            files,
+            tensors=tensors,
+            buffers=buffers,
+            scratchpad_bytes=sum(capacity.values()),
         )
 
     def run(

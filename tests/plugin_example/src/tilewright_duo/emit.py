@@ -74,6 +74,8 @@ def _declarations(context: _Context) -> None:
     for b in program.buffers:
         kind, place = dtype(b.dtype).c_name, f"duo_{b.space} + {b.offset_bytes}"
         writer.line(f"{kind} *const {naming.buffers[b.name]} = ({kind} *)({place});")
+    for space in dict.fromkeys(b.space for b in program.buffers):
+        writer.line(f"memset(duo_{space}, 0x5a, sizeof duo_{space}); /* nobody has written it */")
     writer.line("duo_count = duo_error = 0;")
 
 

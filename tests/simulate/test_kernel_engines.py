@@ -1,0 +1,80 @@
+"""Several engines in the kernel simulator: a queue for each, unless a family's rule joins them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tilewright.common.errors import CapacityError, MachineError
+from tilewright.ir.parser import parse
+from tilewright.machine import Machine
+from tilewright.machine.model import Arithmetic, Core
+from tilewright.machine.parts import Direction, Engine, Space
+from tilewright.simulate.kernel.engines import EngineRule
+from tilewright.simulate.kernel.level import simulate
+from tilewright.simulate.kernel.state import Queue, Request, State
+
+PROGRAM = """
+def both():
+    x: tensor("i16", "input", n=800)
+    w: tensor("i16", "input", n=400)
+    x_tile: buffer("i16", 800, offset_bytes=0, space="near")
+    w_tile: buffer("i16", 400, offset_bytes=0, space="far")
+    get(x[at(0, 800)], x_tile[0])
+    get(w[at(0, 400)], w_tile[0])
+    wait(x_tile[0])
+    wait(w_tile[0])
+"""
+
+
+def engine(space: str, latency_cycles: int) -> Engine:
+    """One that moves 16 bytes a cycle from main memory."""
+    get = Direction("main", space, 16e9)
+    return Engine(latency_cycles=latency_cycles, issue_cycles=10, directions={"get": get})
+
+
+MACHINE = Machine(
+    name="two",
+    description="two memories with an engine each",
+    clock_hz=1_000_000_000,
+    core=Core({"i16": Arithmetic(1, 1)}),
+    memory={"main": Space(1 << 20, scope="group"), "near": Space(2000), "far": Space(900)},
+    engines={"first": engine("near", 100), "second": engine("far", 20)},
+)
+
+
+def test_engines_serve_side_by_side() -> None:
+    run = simulate(parse(PROGRAM), MACHINE)
+    x_done, w_done = 10 + 100 + 1600 // 16, 20 + 20 + 800 // 16
+    assert w_done < x_done
+    assert run.cycles == x_done
+    assert sum(cause.cycles for cause in run.causes) == run.cycles
+    assert run.allocated_bytes == 1600 + 800
+
+
+def test_an_engine_is_found_by_the_memories_that_it_joins() -> None:
+    assert EngineRule().queue(MACHINE, "far") == "second"
+    assert MACHINE.transfer_engine("near").latency_cycles == 100
+    with pytest.raises(MachineError, match="no engine between main memory and 'other'"):
+        MACHINE.transfer_engine("other")
+
+
+def test_each_memory_has_its_own_capacity() -> None:
+    small = msgspec.structs.replace(MACHINE, memory={**MACHINE.memory, "far": Space(700)})
+    with pytest.raises(CapacityError) as caught:
+        simulate(parse(PROGRAM), small)
+    assert str(caught.value) == (
+        "the buffers of 'both' take 800 bytes of memory 'far' that offers 700; "
+        "use smaller tiles or fewer buffer copies"
+    )
+
+
+def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:
+    state = State()
+    before = state.snapshot()
+    state.serve("first", 0, 5)
+    assert state.snapshot() != before
+    state.advance("first", 5)
+    assert state.snapshot() == before
+    state.queues["first"] = Queue(last=Request("near", "get"))
+    assert state.snapshot() != before
