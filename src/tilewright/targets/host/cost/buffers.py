@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.common.expr import Expr, Value, evaluate, product
 from tilewright.cost.buffers import buffer_bytes, is_whole_view, scratchpad_bytes
-from tilewright.ir.nodes import For, Program, View
+from tilewright.ir.nodes import SCRATCHPAD, For, Program, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of, walk
 from tilewright.machine import Machine
@@ -62,5 +62,5 @@ def has_room(program: Program, machine: Machine, env: Mapping[str, Value]) -> Va
     """
     total, room = scratchpad_bytes(program, env), machine.spm_available_bytes
     near = total - waiting_bytes(program, machine, env)
-    most = lowering_of(machine).buffer_bytes
+    most = lowering_of(machine).buffer_bytes[SCRATCHPAD]
     return (total <= room) | ((total <= most) & (near <= room * _LASTING))
