@@ -124,9 +124,11 @@ def test_progress_is_told_stage_by_stage():
     compiled = compile_layers("net", layers, ONE_GROUP, settings)
     assert told == [
         ("choose", 0, 2),
+        ("choose", 2, 2),
         ("generate", 0, 2),
         ("generate", 1, 2),
         ("generate", 2, 2),
+        ("check", 0, 2),
         ("check", 1, 2),
         ("check", 2, 2),
     ]

@@ -35,6 +35,14 @@ def test_operators_ranked_together_get_what_they_get_alone():
     assert together == alone
 
 
+def test_steps_are_counted_algorithm_by_algorithm():
+    op = conv2d(batch=4, in_channels=8, out_channels=8, height=6, width=7, kernel=3, padding=1)
+    told = []
+    choose([op, gemm(64, 64, 64)], ONE_GROUP, steps=lambda done, total: told.append((done, total)))
+    count = len(seeds_for(op)) + 1  # one group takes both operators whole
+    assert told == [(done, count) for done in range(count + 1)]
+
+
 def test_four_groups_are_faster_than_one():
     op = gemm(1024, 1024, 256)
     (one,), (four,) = choose([op], ONE_GROUP), choose([op], FOUR_GROUPS)

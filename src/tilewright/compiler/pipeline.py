@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.common.errors import GraphError, ScheduleError
@@ -44,7 +45,6 @@ def compile_layers(
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 
-    settings.progress("choose", 0, len(ops))
     choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
     watch.lap("choose")
     choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
@@ -95,6 +95,7 @@ def _chosen(
         strict=strict,
         keep=max(settings.keep, settings.top),
         names=[names[op] for op in ops] if len(ops) > 1 else (),
+        steps=partial(settings.progress, "choose"),
     )
 
 
@@ -128,7 +129,7 @@ def _confirmed(
         return choice
     settings.progress("confirm", index, count)
     native = LOADS.of(machine) is not None
-    return confirm_choice(
+    confirmed = confirm_choice(
         choice,
         settings.top,
         machine,
@@ -136,6 +137,8 @@ def _confirmed(
         records=settings.records,
         executor=settings.executor,
     )
+    settings.progress("confirm", index + 1, count)
+    return confirmed
 
 
 def _checked(
@@ -176,6 +179,7 @@ def _algorithms_checked(
 def _check_results(cases: Sequence[Kernel], progress: Progress) -> list[CheckResult]:
     """Run the code of some kernels, two at a time: each runs in a process of its own."""
     found: list[CheckResult] = []
+    progress("check", 0, len(cases))
     with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as threads:
         for result in threads.map(Kernel.check, cases):
             found.append(result)

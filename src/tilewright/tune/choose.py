@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
+from tilewright.common.progress import Steps, uncounted
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
@@ -67,6 +68,7 @@ def choose(
     strict: bool = True,
     keep: int = 4,
     names: Sequence[str] = (),
+    steps: Steps = uncounted,
 ) -> list[Choice]:
     """Rank every partition and algorithm of every operator by the model.
 
@@ -74,7 +76,7 @@ def choose(
     default (`tune.accuracy`). `keep` candidates are kept per partition and algorithm. With
     `strict` an `algorithm` or `partition` that does not apply to an operator is refused, otherwise
     all are tried there. Raises CapacityError where nothing fits, for the operator that lacks most;
-    `names` are what it calls them.
+    `names` are what it calls them. `steps` counts the pieces with an algorithm that are priced.
     """
     every = ways(
         ops,
@@ -87,7 +89,7 @@ def choose(
     cases = _cases(every, machine)
     pairs = [(part.piece, seed) for _, part, seed in cases]
     shared = [shared_operands(part, seed) for _, part, seed in cases]
-    rankings = rank(pairs, machine, shared=shared, keep=keep)
+    rankings = rank(pairs, machine, shared=shared, keep=keep, steps=steps)
     options: list[list[Option]] = [[] for _ in ops]
     counts = [Counts()] * len(ops)
     for (i, part, _), ranking in zip(cases, rankings, strict=True):

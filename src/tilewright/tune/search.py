@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import ScheduleError
+from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
@@ -186,22 +187,26 @@ def rank(
     *,
     shared: Sequence[frozenset[str]] = (),
     keep: int = 4,
+    steps: Steps = uncounted,
 ) -> list[Ranking]:
     """Rank each (operator, seed) pair.
 
     Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
     overflows the scratchpad has an empty `best`. `shared` names, pair by pair, the tensors that
-    every group of cores reads at the same time.
+    every group of cores reads at the same time. `steps` counts the different pairs that are ranked.
     """
     together = _told_apart(shared or [frozenset()] * len(cases), machine)
     groups: dict[tuple[int, str, frozenset[str]], dict[Op, Seed]] = {}
     for (op, seed), names in zip(cases, together, strict=True):
         groups.setdefault((id(seed), op.dtype, names), {})[op] = seed
     found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
+    total = sum(map(len, groups.values()))
+    steps(0, total)
     for (number, _, names), ops in groups.items():
         seed = next(iter(ops.values()))
         rankings = _rank_seed(list(ops), seed, names, machine, keep)
         found |= {(number, op, names): r for op, r in zip(ops, rankings, strict=True)}
+        steps(len(found), total)
     return [found[id(seed), op, n] for (op, seed), n in zip(cases, together, strict=True)]
 
 

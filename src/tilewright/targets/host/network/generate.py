@@ -7,6 +7,8 @@ a process of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
@@ -105,10 +107,14 @@ def _choices(
     firsts: dict[Op, str] = {op: layer for layer, op in reversed(list(network.layers()))}
     if not firsts:
         return {}
-    progress("choose", 0, len(firsts))
     by_weights = [op for op in firsts if _takes_weights(op, network)]
     others = [op for op in firsts if op not in by_weights]
     choices: list[Choice] = []
+
+    def steps(done: int, total: int) -> None:
+        """What is priced of `ops`, in proportion to their number."""
+        progress("choose", len(choices) + len(ops) * done // max(1, total), len(firsts))
+
     for ops, algorithm in ((others, search.algorithm), (by_weights, "prepacked")):
         choices += choose(
             ops,
@@ -118,12 +124,23 @@ def _choices(
             strict=False,
             keep=max(search.keep, search.top),
             names=[firsts[op] for op in ops],
+            steps=steps,
         )
-    progress("choose", len(firsts), len(firsts))
     if search.top:
-        measure = NativeMeasure()
-        choices = [confirm_choice(c, search.top, machine, measure) for c in choices]
+        choices = _confirmed(choices, search.top, machine, progress)
     return {firsts[choice.op]: choice for choice in choices}
+
+
+def _confirmed(
+    choices: Sequence[Choice], top: int, machine: Machine, progress: Progress
+) -> list[Choice]:
+    """The choices with the `top` best candidates of each measured."""
+    measure, confirmed = NativeMeasure(), list[Choice]()
+    for choice in choices:
+        progress("confirm", len(confirmed), len(choices))
+        confirmed.append(confirm_choice(choice, top, machine, measure))
+    progress("confirm", len(confirmed), len(choices))
+    return confirmed
 
 
 def _takes_weights(op: Op, network: Network) -> bool:
