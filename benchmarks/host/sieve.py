@@ -29,7 +29,7 @@ from tilewright.targets.host.code import CODE
 from tilewright.targets.host.emit_header import stored_elements
 from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.products import instruction_set_of
-from tilewright.tune.search import Candidate
+from tilewright.tune.candidate import Candidate
 
 TOGETHER = 250
 """Candidates in one call of the compiler."""

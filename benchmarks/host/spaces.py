@@ -26,6 +26,7 @@ from tilewright.targets.host.code import CODE
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.probes import CHAIN_ADDITIONS, load_probes, peak_flops_per_call
 from tilewright.targets.host.run import BoundKernel
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.sampling import (
     Contender,
@@ -33,7 +34,7 @@ from tilewright.tune.sampling import (
     Timing,
     interleaved,
 )
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.search import rank
 from tilewright.tune.ways import ways
 
 FINALISTS, TOP = 8, 5

@@ -14,7 +14,7 @@ from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.network.form import Form, StoredDim, canonical
 from tilewright.targets.host.network.fuse import grouped
 from tilewright.targets.host.network.layouts import Layouts, Way
-from tilewright.tune.search import Candidate
+from tilewright.tune.candidate import Candidate
 
 SHAPE = (1, 32, 28, 28)
 

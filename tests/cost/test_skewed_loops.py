@@ -16,7 +16,7 @@ from tilewright.passes.staging import staging
 from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.simulate.kernel.level import simulate
-from tilewright.tune.search import Candidate, NestChoice
+from tilewright.tune.candidate import Candidate, NestChoice
 
 MACHINE = load_machine("sw26010")
 COPIES = {"x_copies": 2, "w_copies": 2, "y_copies": 1}

@@ -41,8 +41,8 @@ from tilewright.schedule.lower import declare, lower
 from tilewright.schedule.structures import build
 from tilewright.seeds.steps import parse_schedule
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.legal import rules_of
-from tilewright.tune.search import Candidate, NestChoice
 
 BATCH = 25
 """Candidates whose generated code is built and run together."""

@@ -33,8 +33,8 @@ from tilewright.schedule.plan import Rules
 from tilewright.schedule.structures import Structure, build
 from tilewright.seeds.space import Space, parameters, seeds_for
 from tilewright.seeds.steps import Layout, Step
+from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.legal import rules_of
-from tilewright.tune.search import Candidate, NestChoice
 
 Conv2d, Gemm = ops.Conv2d, ops.Gemm
 Op: TypeAlias = Conv2d | Gemm

@@ -38,7 +38,7 @@ from tilewright.targets.host.network.forms import Forms
 from tilewright.targets.host.network.generate import network_code
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
-from tilewright.tune.search import Candidate
+from tilewright.tune.candidate import Candidate
 
 UNARY = ("relu", "leaky_relu", "tanh", "sigmoid", "clip", "abs", "elu")
 MOST_LAYERS = 6

@@ -9,8 +9,9 @@ from tilewright.ops import conv2d, gemm
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.brute_force import search_by_simulation
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
 SMALL = conv2d(batch=1, in_channels=8, out_channels=32, height=8, width=8, kernel=3, padding=1)

@@ -22,9 +22,9 @@ from tilewright.passes.lowering import lowering_of
 from tilewright.report.view import Change, Explanation, LayerResult, Rejected
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.accuracy import expected_error
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
-from tilewright.tune.search import Candidate
 
 _SHOWN_REJECTED = 3
 

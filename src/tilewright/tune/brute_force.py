@@ -17,8 +17,9 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.measure import EVERYTHING
-from tilewright.tune.search import Candidate, NestChoice, Ranking, rank
+from tilewright.tune.search import Ranking, rank
 
 Nests = tuple[NestChoice, ...]
 

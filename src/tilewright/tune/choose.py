@@ -23,10 +23,11 @@ from tilewright.partition import Partition
 from tilewright.passes.lowering import lowering_of
 from tilewright.seeds.space import Seed, bindings
 from tilewright.seeds.steps import Spread
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
-from tilewright.tune.search import Candidate, Counts, rank
+from tilewright.tune.search import Counts, rank
 from tilewright.tune.ways import Way, ways
 
 

@@ -19,9 +19,9 @@ from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.executors import as_done
 from tilewright.tune.records import Records, Subject, subject
-from tilewright.tune.search import Candidate
 
 EVERYTHING = 2**62
 """More candidates than any space holds."""

@@ -16,8 +16,9 @@ from tilewright.ops import Op
 from tilewright.partition import Partition
 from tilewright.seeds.space import Seed, parameters
 from tilewright.seeds.steps import Schedule, parse_schedule
+from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.choose import Choice, Option, shared_operands
-from tilewright.tune.search import Candidate, Counts, NestChoice, choice_of
+from tilewright.tune.search import Counts, choice_of
 from tilewright.tune.ways import ways
 
 _AS_PRINTED = "give the text as schedule.txt of a compiled kernel has it"

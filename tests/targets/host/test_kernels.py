@@ -18,8 +18,9 @@ from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.instruction_sets import AVX2
 from tilewright.targets.host.native import native_instruction_sets
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.search import rank
 
 BATCH = 12
 """Candidates that are compiled together."""

@@ -33,7 +33,8 @@ from tilewright.papers.swatop.listings import listing2_unaligned
 from tilewright.papers.swatop.schedules import Setting, setting
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import KernelRun, simulate
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.candidate import Candidate
+from tilewright.tune.search import rank
 
 TITLE = "boundaries of matrix products: lightweight padding against copying whole operands"
 QUICK = 4

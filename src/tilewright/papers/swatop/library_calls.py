@@ -23,9 +23,10 @@ from tilewright.seeds.nest import Nest, Use
 from tilewright.seeds.space import Seed, parameters, seeds_for
 from tilewright.seeds.steps import Layout
 from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import shared_operands
 from tilewright.tune.fit import main_memory_bytes
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.search import rank
 
 
 @dataclass(frozen=True)

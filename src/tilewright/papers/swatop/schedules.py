@@ -21,9 +21,10 @@ from tilewright.papers.lab import Lab
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose, shared_operands
 from tilewright.tune.fit import main_memory_bytes
-from tilewright.tune.search import Candidate, rank
+from tilewright.tune.search import rank
 
 MACHINE = "sw26010_measured"
 """The machine with the costs that measured kernels show, beyond what their instructions explain."""

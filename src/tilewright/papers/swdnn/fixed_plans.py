@@ -25,8 +25,8 @@ from tilewright.ops import Conv2d, conv2d
 from tilewright.papers.swdnn.seeds import BATCH_BLOCK, IMAGE_BLOCK, LANES
 from tilewright.seeds.steps import Stage
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
-from tilewright.tune.search import Candidate
 
 Plan = Literal["img", "batch"]
 SEEDS: dict[Plan, str] = {"img": "swdnn_image", "batch": "swdnn_batch"}

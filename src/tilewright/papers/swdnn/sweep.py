@@ -22,8 +22,8 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.papers.swdnn.fixed_plans import SEEDS, best_plan, layer
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Option, choose
-from tilewright.tune.search import Candidate
 
 Way = Literal["swDNN's plans", "swDNN's plans with measured costs", "tuned"]
 MACHINES: dict[Way, str] = {

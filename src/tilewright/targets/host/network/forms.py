@@ -13,7 +13,7 @@ from tilewright.common.expr import evaluate
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed, family
 from tilewright.targets.host.network.form import Form, canonical, form_of
-from tilewright.tune.search import Candidate
+from tilewright.tune.candidate import Candidate
 
 
 class Forms:

@@ -18,7 +18,7 @@ from tilewright.targets.host.code import CODE
 from tilewright.targets.host.finish import PLAIN, Finish, can_finish, pays
 from tilewright.targets.host.network.form import Form
 from tilewright.targets.host.network.forms import Forms
-from tilewright.tune.search import Candidate
+from tilewright.tune.candidate import Candidate
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tilewright.ops import Op
 from tilewright.targets.host.network.finishing import finish_of
 from tilewright.targets.host.network.form import Form, like, row_major, same_memory
 from tilewright.targets.host.network.fuse import Group
-from tilewright.tune.search import Candidate
+from tilewright.tune.candidate import Candidate
 
 Seconds = float
 
