@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from support.meshes import small_mesh
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
-from tilewright.machine import load_machine
 from tilewright.passes.base import run
 from tilewright.passes.pipeline import join, make_explicit
 from tilewright.passes.staging import staging
 
-MACHINE = load_machine("sw26010", {"mesh.rows": "2", "mesh.columns": "2"})
+MACHINE = small_mesh("sw26010", 2, 2)
 
 COPY = """\
 def {name}(rows, row_tile):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
+from support.meshes import small_mesh
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import Const, Expr, Var, binary, evaluate, minimum
 from tilewright.ir.nodes import (
@@ -26,12 +27,11 @@ from tilewright.ir.nodes import (
     at,
 )
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
-from tilewright.machine import load_machine
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.simulate.kernel.signature import Periods, Signatures, Timed
 from tilewright.simulate.trace import CoreEvent
 
-MACHINE = load_machine("sw26010_cg", {"mesh.rows": "2", "mesh.columns": "2"})
+MACHINE = small_mesh("sw26010_cg", 2, 2)
 
 TENSORS = (
     Tensor("x", "f64", "input", ("r", "c"), (Const(64), Const(64))),

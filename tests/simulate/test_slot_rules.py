@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
+from support.meshes import small_mesh
 from tilewright.common.errors import ProgramError, SimulationError
 from tilewright.ir.interpret import interpret
 from tilewright.ir.parser import parse
-from tilewright.machine import load_machine
 from tilewright.simulate.kernel.level import simulate
 
-MACHINE = load_machine("sw26010_cg", {"mesh.rows": 1, "mesh.columns": 2})
+MACHINE = small_mesh("sw26010_cg", 1, 2)
 HEAD = """\
 def p():
     x: tensor("f64", "input", n=8)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from hypothesis import assume, reject
 from hypothesis import strategies as st
 
+from support.meshes import small_mesh
 from tilewright import ops
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import evaluate
@@ -69,8 +70,7 @@ WHOLE_MESHES = Machines((SW26010, load_machine("sw26010", {"memory.spm.capacity_
 """The machine, and one with a quarter of its scratchpad."""
 
 SMALL_MESHES = Machines(
-    load_machine("sw26010", {"mesh.rows": str(rows), "mesh.columns": str(columns)})
-    for rows, columns in ((2, 2), (4, 2), (1, 3))
+    small_mesh("sw26010", rows, columns) for rows, columns in ((2, 2), (4, 2), (1, 3))
 )
 """Machines on which interpreting is fast."""
 
