@@ -110,7 +110,7 @@ def figures(name: str, machine: str) -> dict[str, Any]:
         onnx.save(export_onnx(known, random_weights(known)), path)
         runs = {}
         for cache in ("cold", "warm"):
-            note(f"{name}, {cache}, load {os.getloadavg()[0]:.1f}")
+            note(f"{name}, {cache}")
             runs[cache] = in_fresh_process(path, machine, Path(folder) / "cache")
     return {"name": name, **runs}
 

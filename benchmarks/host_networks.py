@@ -13,7 +13,6 @@ magnitude. "ready" is what passed until it had run once: compiling, and the firs
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -67,7 +66,7 @@ def contested(
         contenders.append(RemoteContender(worker.name, print, threads, worker))
     if not contenders:
         return []
-    note(f"{network}: timed, load {os.getloadavg()[0]:.1f}")
+    note(f"{network}: timed")
     timings = interleaved(contenders, protocol)
     outputs = {name: dict(np.load(folder / f"{name}.npz")) for name in seconds}
     first = contenders[0].name

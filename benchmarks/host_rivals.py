@@ -50,7 +50,7 @@ def timed(
         for number, workload in enumerate(workloads_of(kind, arguments.batch, quick=quick)):
             if arguments.only not in workload.name:
                 continue
-            note(f"{workload.name}: {workload.op.describe()}, load {os.getloadavg()[0]:.1f}")
+            note(f"{workload.name}: {workload.op.describe()}")
             try:
                 if together:
                     yield workload, time_remotely(workload, number, processes, threads, protocol)
@@ -151,7 +151,7 @@ def main() -> None:
     found = [one for one in everyone if not isinstance(one, Missing)]
     values = []
     if not arguments.json:
-        print(f"{processor()}, {arguments.threads} threads, load {os.getloadavg()[0]:.1f}")
+        print(f"{processor()}, {arguments.threads} threads")
     for kind in arguments.kind or ["products"]:
         results = []
         for workload, standings in timed(kind, arguments, found):

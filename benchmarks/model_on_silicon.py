@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
@@ -57,7 +56,7 @@ def main() -> None:
     for workload in workloads(arguments.kind, arguments.only, quick=arguments.quick):
         what = (arguments.part, machine.name, workload.name, arguments.every)
         if what not in known:
-            note(f"{workload.name}: {workload.op.describe()}, load {os.getloadavg()[0]:.1f}")
+            note(f"{workload.name}: {workload.op.describe()}")
             known[what] = measured(what, workload, machine, arguments)
             append(arguments.records, known[what])
         found.append(known[what])
@@ -126,7 +125,6 @@ def estimated(workload: Workload, machine: Machine, protocol: Protocol) -> list[
             "measured_cycles": timing.seconds,
             "spread": timing.spread,
             "clock": timing.clock,
-            "load": os.getloadavg()[0],
         }
         for pick, timing in zip(picks, timings, strict=True)
     ]
@@ -147,7 +145,6 @@ def summary(found: Landscape, machine: Machine) -> Record:
         "loss": found.loss(1),
         "loss_of_top": found.loss(found.picks),
         "clock": found.timings[0].clock,
-        "load": os.getloadavg()[0],
     }
 
 

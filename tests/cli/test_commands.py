@@ -343,6 +343,14 @@ def test_assembling_dumping_and_timing_a_program(tmp_path):
     assert (timed["instructions"], timed["iterations"]) == (4, 8)
     assert timed["proven_minimum"] <= timed["cycles_per_iteration"]
     assert run("asm", source).stdout == (f"7 instructions written to {tmp_path / 'loop.o'}\n")
+    given_up = CliRunner().invoke(
+        app, ["pipeline", str(source), "--entry", "main", "--max-cycles", "20"]
+    )
+    assert (given_up.exit_code, given_up.stderr) == (
+        1,
+        "error: 1 of 1 cores still run after 20 cycles\n"
+        "  fix: raise max_cycles (--max-cycles), or look for a loop that never ends\n",
+    )
     trace = tmp_path / "trace.json"
     assert "vmad" in run("pipeline", source, "--trace", trace).stdout
     assert json.loads(trace.read_text())["traceEvents"]

@@ -2,6 +2,9 @@
 
 import math
 
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
 from tilewright.papers.figures import bars, level_line, lines, save_figure, scatter
 
 
@@ -26,6 +29,26 @@ def test_scatter_draws_the_diagonal_of_equal_numbers():
     (axes,) = scatter({"a": [(1, 2), (3, 5)]}, title="t", x_label="x", y_label="y").axes
     (diagonal,) = axes.lines
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0.95, 5.25]
+
+
+@pytest.mark.parametrize("title", ["t", "word " * 40, "MMMMMMM " * 40])
+@pytest.mark.parametrize("columns", [2, 40])
+def test_titles_end_inside_the_figure_and_above_the_drawing(title, columns):
+    labels, numbers = [str(i) for i in range(columns)], list(range(columns))
+    figures = [
+        bars(labels, {"ours": numbers}, title=title, y_label="y"),
+        lines(numbers, {"ours": numbers}, title=title, x_label="x", y_label="y"),
+        scatter({"ours": [(1, 2)]}, title=title, x_label="x", y_label="y"),
+    ]
+    for figure in figures:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        extent = figure.texts[0].get_window_extent(canvas.get_renderer())
+        assert figure.texts[0].get_text() == title
+        assert extent.x0 >= 0
+        assert extent.x1 <= figure.bbox.x1
+        assert extent.y1 <= figure.bbox.y1
+        assert extent.y0 >= figure.axes[0].get_window_extent().y1
 
 
 def test_equal_figures_give_equal_files(tmp_path):

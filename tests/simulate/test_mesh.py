@@ -206,7 +206,7 @@ def test_waiting_for_a_finished_core_is_a_deadlock(assemble: Assemble) -> None:
         (
             "x:\nbr x",
             "2 of 2 cores still run after 1000 cycles; "
-            "raise max_cycles, or look for a loop that never ends",
+            "raise max_cycles (--max-cycles), or look for a loop that never ends",
         ),
     ],
 )

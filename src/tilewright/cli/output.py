@@ -16,6 +16,8 @@ import msgspec
 import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+from rich.table import Table
 
 from tilewright.common.errors import TilewrightError
 
@@ -45,7 +47,10 @@ class OutputOptions:
         if not self.json:
             console = _console()
             for renderable in renderables:
-                console.print(renderable, markup=False, highlight=False, soft_wrap=True)
+                width = _fitting_width(renderable, console)
+                console.print(
+                    renderable, markup=False, highlight=False, soft_wrap=True, width=width
+                )
 
     @property
     def is_wide(self) -> bool:
@@ -66,6 +71,22 @@ def print_json(value: Any) -> None:
 def _console() -> Console:
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     return Console(file=sys.stdout, width=width)
+
+
+def _fitting_width(renderable: RenderableType, console: Console) -> int:
+    """The room to give a table so that its lines fit the terminal.
+
+    rich shares out the room first and lets columns grow back to their least width afterwards: lines
+    come out longer than they may be, and a terminal breaks them into a row and a blank one. What no
+    width makes fit gets all the room there is.
+    """
+    if isinstance(renderable, Table):
+        for width in range(console.width, console.width * 3 // 4, -1):
+            segments = console.render(renderable, console.options.update(width=width))
+            lines = Segment.split_lines(segments)
+            if max(map(Segment.get_line_length, lines), default=0) <= console.width:
+                return width
+    return console.width
 
 
 def guarded(command: Callable[..., None], **options: Any) -> None:

@@ -19,7 +19,7 @@ from tilewright.report.pipeline import hottest_loop, pipeline_report
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text
 from tilewright.simulate.image import load_image
-from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.instruction_level import MAX_CYCLES, simulate_core
 from tilewright.simulate.runs import CoreRun
 
 
@@ -39,6 +39,9 @@ def pipeline_command(
     ideal_buses: Annotated[
         bool, typer.Option(help="Gets find a zero at once; without it nobody puts to the core.")
     ] = False,
+    max_cycles: Annotated[
+        int, typer.Option(min=1, max=10**12, help="Cycles after which a run is given up.")
+    ] = MAX_CYCLES,
     trace: Annotated[
         Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")
     ] = None,
@@ -59,6 +62,7 @@ def pipeline_command(
         entry=start,
         local_memory=loaded.local_memory,
         ideal_communication=ideal_buses,
+        max_cycles=max_cycles,
     )
     best = _best_schedule(run, table) if minimum else None
     if trace:

@@ -116,7 +116,7 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
 def _sheet(title: str, x_label: str, y_label: str, width: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(min(width, 14.0), _HEIGHT), layout="constrained")
     axes = figure.subplots()
-    axes.set_title(title, fontsize=10, loc="left")
+    figure.suptitle(title, fontsize=10, x=0.01, horizontalalignment="left", wrap=True)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     return figure, axes

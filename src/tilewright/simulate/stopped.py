@@ -110,7 +110,7 @@ def raise_if_stopped(
     limit = int(machine["max_cycles"])
     raise SimulationError(
         f"{running} of {len(programs)} cores still run after {limit} cycles",
-        fix="raise max_cycles, or look for a loop that never ends",
+        fix="raise max_cycles (--max-cycles), or look for a loop that never ends",
     )
 
 
