@@ -138,7 +138,10 @@ class KernelCosts:
         machine = self._machine
         cycles = self._call_cycles(work, values)
         dims = self._dims(work, values)
-        peak = machine.cores * machine.core.peak_flops_per_cycle(work.priced.dtype)
+        core, kind = machine.core, work.priced.dtype
+        peak = machine.cores * core.peak_flops_per_cycle(
+            kind if kind in core.arithmetic else core.usual_type
+        )
         each = work.call.primitive.flops(dims, machine.mesh.columns)
         flops = machine.cores * int(each)
         m, n, k = self._useful_extents(work, values, contents)
