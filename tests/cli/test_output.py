@@ -4,8 +4,12 @@ import io
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from tilewright.cli import output
+from tilewright.cli.main import app
+from tilewright.common.errors import BusyError
+from tilewright.compiler import pipeline
 from tilewright.report.table import layer_table
 from tilewright.report.view import LayerResult, NetworkResult
 
@@ -58,6 +62,29 @@ def test_no_line_of_a_table_is_longer_than_the_terminal(monkeypatch, width):
 def test_a_table_has_all_its_figures_where_the_terminal_is_too_narrow(monkeypatch):
     lines = shown(monkeypatch, layer_table(RESULT, 1_450_000_000, schedules=False), 40)
     assert sum("240.123" in line and "1520.1" in line for line in lines) == 2
+
+
+SMALL = ("compile", "gemm", "--m", "16", "--n", "16", "--k", "16", "--machine", "sw26010_cg")
+
+
+def test_verbose_commands_say_what_they_do():
+    quiet, told = (CliRunner().invoke(app, [*SMALL, *more]) for more in ((), ("-v",)))
+    assert (quiet.exit_code, quiet.stderr, told.exit_code) == (0, "", 0)
+    assert "info: gemm: gemm m16 n16 k16 by gemm" in told.stderr.splitlines()
+
+
+def test_warnings_are_lines_on_standard_error(monkeypatch):
+    def busy(artifact, machine):
+        raise BusyError("0 undisturbed samples of '0' on 2 threads", fix="wait")
+
+    monkeypatch.setattr(pipeline, "measured_seconds", busy)
+    result = CliRunner().invoke(app, [*SMALL[:-1], "host_portable", "--threads", "2"])
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "warning: times are the model's, not measured: 0 undisturbed samples of '0' on 2 threads\n",
+    )
+    assert "total" in result.stdout
+    assert "by the model" in result.stdout
 
 
 def test_text_is_not_broken(monkeypatch):

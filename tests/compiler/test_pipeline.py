@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tilewright.common.errors import CapacityError, GraphError, ScheduleError, ShapeError
+from tilewright.common.errors import BusyError, CapacityError, GraphError, ScheduleError, ShapeError
+from tilewright.compiler import pipeline
 from tilewright.compiler.entry import compile, load
 from tilewright.compiler.pipeline import compile_layers, with_option
 from tilewright.compiler.settings import Settings
@@ -133,6 +134,22 @@ def test_progress_is_told_stage_by_stage():
         ("check", 2, 2),
     ]
     assert [kernel.checked for kernel in compiled.kernels.values()] == ["exact", "exact"]
+
+
+def test_on_a_busy_computer_all_times_are_the_models(monkeypatch, caplog):
+    def measured(artifact, machine):
+        if calls.append(artifact) or len(calls) > 1:
+            raise BusyError("0 undisturbed samples", fix="wait")
+        return 1.0
+
+    calls = []
+    monkeypatch.setattr(pipeline, "measured_seconds", measured)
+    layers = [(name, gemm(16, 16, depth)) for name, depth in (("a", 8), ("b", 16), ("c", 32))]
+    compiled = compile_layers("net", layers, load_machine("host_portable"), Settings(keep=1))
+    assert [kernel.measured for kernel in compiled.kernels.values()] == [None] * 3
+    assert {layer.timed_by for layer in compiled.result().layers} == {"model"}
+    assert len(calls) == 2
+    assert caplog.messages == ["times are the model's, not measured: 0 undisturbed samples"]
 
 
 def test_each_algorithm_is_checked_on_its_smallest_layer():

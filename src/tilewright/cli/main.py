@@ -27,7 +27,7 @@ COMMANDS = {
     "cache": "List, verify or clear what earlier commands compiled and computed.",
     "asm": "Assemble a file into an ELF object.",
     "objdump": "Show an object: sections, symbols, relocations, disassembly.",
-    "pipeline": "Run a program on one core; show its pipeline, with a cause for every stall.",
+    "pipeline": "Run a program on one core alone; show its pipeline, with a cause for every stall.",
     "reproduce": "Print published numbers, ours and the deviation; write figures, CSV and JSON.",
 }
 """What `--help` says of each command without importing it: the first line of its docstring."""

@@ -6,6 +6,7 @@ With `--json` a command prints exactly one JSON value on standard output, errors
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,9 @@ class OutputOptions:
     """How a command prints."""
 
     json: Annotated[bool, typer.Option("--json", help="Print one JSON value.")] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say what is chosen, compiled and remembered.")
+    ] = False
 
     def show(self, *renderables: RenderableType) -> None:
         """Print for readers; nothing with `--json`."""
@@ -89,12 +93,35 @@ def _fitting_width(renderable: RenderableType, console: Console) -> int:
     return console.width
 
 
+class _StandardError(logging.Handler):
+    """Messages as lines between the bars, `warning: ...`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def _messages(*, verbose: bool) -> Iterator[None]:
+    """Warnings are shown meanwhile, and with `verbose` what else is told."""
+    logger = logging.getLogger("tilewright")
+    level, handler = logger.level, _StandardError(logging.INFO if verbose else logging.WARNING)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if verbose else level)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+
+
 def guarded(command: Callable[..., None], **options: Any) -> None:
     """Run a command; whatever is wrong with its input becomes a message and an exit code."""
     output = options.get("output")
     as_json = isinstance(output, OutputOptions) and output.json
+    verbose = isinstance(output, OutputOptions) and output.verbose
     try:
-        command(**options)
+        with _messages(verbose=verbose):
+            command(**options)
     except TilewrightError as error:
         _report(error, as_json)
         raise typer.Exit(error.exit_code) from None

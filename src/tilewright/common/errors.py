@@ -101,6 +101,10 @@ class ToolError(TilewrightError):
     code = "tool"
 
 
+class BusyError(ToolError):
+    """Other work leaves this computer too little time to measure anything."""
+
+
 class CheckFailed(TilewrightError):
     """A check ran and its result is wrong."""
 

@@ -6,6 +6,7 @@ instantiate -> emit -> simulate, or measure where the machine is this computer -
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.codegen.artifact import EMITS, LOADS
-from tilewright.common.errors import GraphError, ScheduleError
+from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
@@ -27,6 +28,7 @@ from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
 from tilewright.tune.replay import replay
 
+_LOG = logging.getLogger(__name__)
 _OPERATIONS_PER_ELEMENT = 500
 """The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
 _CHECKS_AT_A_TIME = 2
@@ -40,8 +42,7 @@ def compile_layers(
     if not layers:
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()
-    emits = EMITS.required(machine)
-    native = LOADS.of(machine) is not None
+    EMITS.required(machine)
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 
@@ -50,19 +51,7 @@ def compile_layers(
     choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
     watch.lap("confirm")
 
-    kernels: dict[Op, Kernel] = {}
-    for op, choice in zip(ops, choices, strict=True):
-        settings.progress("generate", len(kernels), len(ops))
-        option = choice.best
-        program = option.candidate.program(machine)
-        watch.lap("instantiate")
-        code = emits.emit(program, machine)
-        watch.lap("emit")
-        kernel = Kernel(firsts[op], op, machine, choice, option, program, code)
-        kernels[op] = _timed(kernel, settings)
-        watch.lap("measure" if native else "simulate")
-    settings.progress("generate", len(ops), len(ops))
-
+    kernels = _generated(choices, firsts, machine, settings, watch)
     kernels, checks = _checked(kernels, settings)
     watch.lap("check")
     tuning = watch.seconds["choose"] + watch.seconds["confirm"]
@@ -97,6 +86,38 @@ def _chosen(
         names=[names[op] for op in ops] if len(ops) > 1 else (),
         steps=partial(settings.progress, "choose"),
     )
+
+
+def _generated(
+    choices: Sequence[Choice],
+    names: Mapping[Op, str],
+    machine: Machine,
+    settings: Settings,
+    watch: _Watch,
+) -> dict[Op, Kernel]:
+    """The kernels with their times, all by the same clock: where the computer is too busy to
+    measure one of them, all have the model's time.
+    """
+    emits, native = EMITS.required(machine), LOADS.of(machine) is not None
+    kernels: dict[Op, Kernel] = {}
+    for choice in choices:
+        settings.progress("generate", len(kernels), len(choices))
+        op, option = choice.op, choice.best
+        _LOG.info("%s: %s by %s", names[op], op.describe(), option.algorithm)
+        program = option.candidate.program(machine)
+        watch.lap("instantiate")
+        code = emits.emit(program, machine)
+        watch.lap("emit")
+        kernels[op] = Kernel(names[op], op, machine, choice, option, program, code)
+        try:
+            kernels[op] = _timed(kernels[op], settings)
+        except BusyError as error:
+            _LOG.warning("times are the model's, not measured: %s", error.message)
+            settings = replace(settings, measure=False)
+            kernels = {known: replace(k, measured=None) for known, k in kernels.items()}
+        watch.lap("measure" if native else "simulate")
+    settings.progress("generate", len(choices), len(choices))
+    return kernels
 
 
 def _timed(kernel: Kernel, settings: Settings) -> Kernel:

@@ -58,7 +58,7 @@ def measured_seconds(
 ) -> float:
     """Seconds of one call of a kernel on random numbers: the median of undisturbed samples.
 
-    Raises ToolError where it cannot be compiled, or the computer is too busy to be measured.
+    Raises ToolError where it cannot be compiled, BusyError where the computer is too busy.
     """
     threads = machine.thread_count
     (seconds,) = _timed([_bound(artifact, machine)], protocol or protocol_for(threads), threads)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tilewright.common.errors import ToolError
+from tilewright.common.errors import BusyError
 
 _LARGEST_REPEATS = 1 << 30
 _GROWTH = 8
@@ -179,7 +179,7 @@ def interleaved(
     Where the machine is so busy that some contender has no undisturbed sample after twice the
     wanted rounds, or less than a third of the wanted ones in the end, processor time stands in for
     wall time, in all samples of all contenders (`Timing.clock`): others still spoil the caches, but
-    each contender's alike. Raises ToolError if such a contender has several threads: their waiting
+    each contender's alike. Raises BusyError if such a contender has several threads: their waiting
     for each other is not processor time.
     """
     chance = random.Random(protocol.seed)
@@ -220,7 +220,7 @@ def _check_single(contenders: Sequence[Contender], good: Mapping[str, int]) -> N
     for contender in contenders:
         if contender.threads > 1:
             load = f"the load is {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
-            raise ToolError(
+            raise BusyError(
                 f"{good[contender.name]} undisturbed samples of {contender.name!r} on "
                 f"{contender.threads} threads: {load}",
                 fix="measure while the computer is less busy; `compile --no-measure` does without",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.common.errors import ToolError
+from tilewright.common.errors import BusyError
 from tilewright.tune import sampling
 from tilewright.tune.sampling import (
     Contender,
@@ -63,7 +63,7 @@ def test_waiting_threads_cannot_be_timed_so(monkeypatch):
     one, other = scripted(monkeypatch, lambda number: True)
     monkeypatch.setattr(os, "getloadavg", lambda: (7.25, 0, 0))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    with pytest.raises(ToolError) as caught:
+    with pytest.raises(BusyError) as caught:
         interleaved([one, replace(other, threads=2)], Protocol(rounds=3))
     assert str(caught.value) == (
         "0 undisturbed samples of 'slow' on 2 threads: the load is 7.2 on 2 processors; "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import platform
 import shlex
@@ -21,6 +22,7 @@ from tilewright.common.cache import Cache, Make
 from tilewright.common.digest import digest
 from tilewright.common.errors import ToolError
 
+_LOG = logging.getLogger(__name__)
 _SHOWN_CHARACTERS = 2000
 _FULL_BYTES = 1 << 24
 """A disk with less than this left is taken for full where a compiler failed on it."""
@@ -91,6 +93,7 @@ def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Seq
         (build / name).write_text(text, encoding="utf-8")
     units = [name for name in sources if name.endswith(".c")]
     command = [*compiler(user), *flags, *units]
+    _LOG.info("%s compiles %d files: %s", user, len(units), shlex.join(command))
     run_compiler(command, build)
     made = [path for path in build.iterdir() if path.is_file() and path.name not in sources]
     if not made or not all(path.stat().st_size for path in made):

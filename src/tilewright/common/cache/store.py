@@ -73,6 +73,7 @@ class Cache:
         with suppress(OSError):
             entry = self._place() / key
             if _is_whole(entry):
+                _LOG.info("%s: found in the cache", entry)
                 return (entry / _VALUE).read_bytes()
         return None
 
@@ -120,7 +121,10 @@ def _kind_folder(root: Path, kind: str) -> Path:
 def _kept(place: Path, key: str, make: Make) -> Path:
     """The entry of this key in `place`, made where it is not there or damaged."""
     entry = place / key
-    if not _is_whole(entry):
+    if _is_whole(entry):
+        _LOG.info("%s: found in the cache", entry)
+    else:
+        _LOG.info("%s: not in the cache, it is made", entry)
         with aside(place) as filling:
             make(filling)
             seal(filling)
