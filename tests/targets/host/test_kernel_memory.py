@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from support.candidates import HOST_ALGORITHMS, Case, cases
 from support.examples import examples
-from support.native import NATIVE_HOSTS, assert_exact, flags_for
+from support.native import NATIVE_HOSTS, assert_exact
 from support.sanitized import have_sanitizers, sanitized_results
 from tilewright.compiler.checking import random_operands
 from tilewright.ops import Op, conv2d, gemm
 from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.products import compiler_flags
 from tilewright.tune.choose import choose
 
 BATCH = 2
@@ -78,6 +79,6 @@ def layers(draw: st.DrawFn, algorithm: str) -> Op:
 
 
 def test_the_instruction_sets_of_this_processor_are_all_tried() -> None:
-    tried = {len(flags_for([machine])) > 0 for machine in NATIVE_HOSTS}
+    tried = {len(compiler_flags(machine)) > 0 for machine in NATIVE_HOSTS}
     assert len(NATIVE_HOSTS) == 2 * len(native_instruction_sets())
     assert False in tried
