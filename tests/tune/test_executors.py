@@ -36,7 +36,7 @@ def test_a_cluster_without_its_client_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(cluster, "import_module", missing)
     assert refusal("dask://host:8786") == (
-        "the Dask client is not installed; pip install distributed"
+        "the Dask client is not installed; pip install tilewright[cluster]"
     )
 
 
