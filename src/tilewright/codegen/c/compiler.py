@@ -93,7 +93,7 @@ def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Seq
         (build / name).write_text(text, encoding="utf-8")
     units = [name for name in sources if name.endswith(".c")]
     command = [*compiler(user), *flags, *units]
-    _LOG.info("%s compiles %d files: %s", user, len(units), shlex.join(command))
+    _LOG.info("%s compiles generated code: %s", user, shlex.join(command))
     run_compiler(command, build)
     made = [path for path in build.iterdir() if path.is_file() and path.name not in sources]
     if not made or not all(path.stat().st_size for path in made):
