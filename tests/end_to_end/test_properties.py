@@ -181,8 +181,10 @@ STAGES = {
     "first_product": "staged",
     "simplify": "staged",
     "double_buffer": "explicit",
+    "divide_threads": "explicit",
     "allocate_buffers": "explicit",
 }
+"""The stage of what a pass gives; folding again after double buffering keeps the stage."""
 
 
 @every_algorithm
@@ -195,12 +197,13 @@ def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
     """
     case = data.draw(cases(algorithm, Machines((*SQUARE_MESHES, *HOSTS))))
     rules, staging = rules_of(case.machine), lowering_of(case.machine).staging
-    seen: set[str] = set()
+    seen: list[str] = []
 
     def observe(name: str, program: Program) -> None:
         whole = with_owners(program, case.candidate)
-        verify(whole, STAGES[name], in_place=rules.in_place)
-        seen.add(name)
+        folds_again = name == "simplify" and seen[-1] == "double_buffer"
+        verify(whole, "explicit" if folds_again else STAGES[name], in_place=rules.in_place)
+        seen.append(name)
 
     for n in case.candidate.nests:
         nest, steps = n.structure.space.nest, n.structure.steps
@@ -208,7 +211,7 @@ def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
         verify(with_owners(seed, case.candidate), "seed")
         assert run(staging(n.structure.plan.stages), seed, observe) == n.structure.staged
     case.candidate.program(case.machine, observe)
-    assert seen | {"first_product"} == set(STAGES)
+    assert {*seen, "first_product"} == set(STAGES)
 
 
 def with_owners(program: Program, candidate: Candidate) -> Program:
