@@ -217,7 +217,7 @@ def judged(content: bytes, reached: Callable[[str], None] = lambda _: None) -> J
             found = network.evaluate(inputs)
         except TilewrightError as error:
             return Judgement("refused", str(error))
-        except Exception:
+        except Exception:  # whatever is no refusal of ours is a finding
             return Judgement("traceback", traceback.format_exc())
     reached("theirs")
     return _compared(content, network, inputs, found)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy.typing as npt
 from msgspec import Struct
 
+from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         """The new value of the first operand, from the operands' local tiles: arrays of shape (mesh
         rows, mesh columns, axes in the order of `axes_of`).
         """
-        raise NotImplementedError(f"primitive {self.name!r} has no meaning")
+        raise ProgramError(
+            f"primitive {self.name!r} has no meaning, so its programs cannot be interpreted",
+            fix="define `meaning` in its class",
+        )
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         """The primitive's own limits, beyond the rules for all calls; raises ProgramError."""

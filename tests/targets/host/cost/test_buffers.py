@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.packed_product import PRODUCT
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.prices import prices_of
 from tilewright.ir.parser import parse
@@ -11,23 +12,6 @@ from tilewright.machine import load_machine
 from tilewright.targets.host.cost.buffers import waiting_bytes
 
 HOST, SCRATCHPADS = load_machine("host_avx2"), load_machine("sw26010")
-PRODUCT = """\
-def product(n):
-    c: tensor("f32", "output", rows=64, cols=n)
-    a: tensor("f32", "input", rows=64, depth=256)
-    b: tensor("f32", "input", depth=256, cols=n)
-    a_tile: buffer("f32", 16384)
-    b_tile: buffer("f32", 256 * n)
-    get(a[at(0, 64), at(0, 256)], a_tile[0])
-    get(b[at(0, 256), at(0, n)], b_tile[0])
-    gemm(
-        c[at(0, 64), at(0, n)]("mn"),
-        a_tile[0](shape=(64, 256), roles="mk"),
-        b_tile[0](shape=(256, n), roles="kn"),
-        vector="n",
-        dtype="f32",
-    )
-"""
 A, PANEL = 64 * 256 * 4, 16 * 256 * 4
 
 
