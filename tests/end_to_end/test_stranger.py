@@ -68,7 +68,7 @@ def run(*arguments: object, code: int = 0) -> str:
 
 
 def test_one_line_registers_it_and_no_shared_source_names_it():
-    assert declared(PLUGIN / "pyproject.toml") == {"duo": "tilewright_duo:TARGET"}
+    assert declared(PLUGIN / "pyproject.toml") == {"duo": "tilewright_duo:FAMILY"}
     sources = (ROOT / "src").rglob("*.py")
     assert not [p for p in sources if re.search(r"\bduo\b|_duo\b", p.read_text(encoding="utf-8"))]
 

@@ -10,7 +10,7 @@ from support.installed import declared, install
 from tilewright.common.errors import ToolError
 from tilewright.machine import Family
 from tilewright.machine.family import family_names, find_family, machine_files
-from tilewright.targets.sw26010 import TARGET
+from tilewright.targets.sw26010 import FAMILY
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "tests" / "plugin_example"
@@ -27,8 +27,8 @@ def packages(tmp_path, monkeypatch) -> Path:
 
 def test_the_shipped_target(packages):
     assert "sw26010" in family_names()
-    assert find_family("sw26010") is TARGET
-    assert isinstance(TARGET, Family)
+    assert find_family("sw26010") is FAMILY
+    assert isinstance(FAMILY, Family)
 
 
 def test_a_package_of_its_own_is_a_target(packages, monkeypatch):
@@ -47,27 +47,27 @@ def test_an_unknown_target(packages):
 
 
 def test_two_targets_of_one_name(packages):
-    install(packages, "another", {"sw26010": "another:TARGET"})
+    install(packages, "another", {"sw26010": "another:FAMILY"})
     with pytest.raises(ToolError) as caught:
         find_family("sw26010")
     assert caught.value.message in {
-        "two targets are called 'sw26010': tilewright.targets.sw26010:TARGET and another:TARGET",
-        "two targets are called 'sw26010': another:TARGET and tilewright.targets.sw26010:TARGET",
+        "two targets are called 'sw26010': tilewright.targets.sw26010:FAMILY and another:FAMILY",
+        "two targets are called 'sw26010': another:FAMILY and tilewright.targets.sw26010:FAMILY",
     }
     assert caught.value.fix == "uninstall one of the two packages"
 
 
 def test_the_same_metadata_twice_is_no_clash(packages):
     install(packages, "tilewright-again", declared(ROOT / "pyproject.toml"))
-    assert find_family("sw26010") is TARGET
+    assert find_family("sw26010") is FAMILY
 
 
 @pytest.mark.parametrize(
     ("value", "message", "fix"),
     [
         (
-            "no_such_module:TARGET",
-            "target 'other' cannot be loaded from no_such_module:TARGET: "
+            "no_such_module:FAMILY",
+            "target 'other' cannot be loaded from no_such_module:FAMILY: "
             "No module named 'no_such_module'",
             "reinstall the package that registers it",
         ),
@@ -77,8 +77,8 @@ def test_the_same_metadata_twice_is_no_clash(packages):
             "register a tilewright.machine.Family",
         ),
         (
-            "tilewright.targets.sw26010:TARGET",
-            "target 'other': tilewright.targets.sw26010:TARGET calls itself 'sw26010'",
+            "tilewright.targets.sw26010:FAMILY",
+            "target 'other': tilewright.targets.sw26010:FAMILY calls itself 'sw26010'",
             "register it under its own name",
         ),
     ],

@@ -15,10 +15,10 @@ def installed_family(folder: Path, monkeypatch, name: str, files: Mapping[str, s
     package.mkdir()
     metadata.mkdir()
     head = "from tilewright.machine import Family\n\n"
-    (package / "__init__.py").write_text(f'{head}TARGET = Family("{name}", __name__)\n')
+    (package / "__init__.py").write_text(f'{head}FAMILY = Family("{name}", __name__)\n')
     for module, text in files.items():
         (package / module).write_text(text)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[{FAMILIES}]\n{name} = {name}:TARGET\n")
+    (metadata / "entry_points.txt").write_text(f"[{FAMILIES}]\n{name} = {name}:FAMILY\n")
     monkeypatch.syspath_prepend(str(folder))
     importlib.invalidate_caches()

@@ -2,4 +2,4 @@
 
 from tilewright.machine.family import Family
 
-TARGET = Family("host", __name__)
+FAMILY = Family("host", __name__)

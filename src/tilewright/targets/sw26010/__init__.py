@@ -2,4 +2,4 @@
 
 from tilewright.machine.family import Family
 
-TARGET = Family("sw26010", __name__)
+FAMILY = Family("sw26010", __name__)

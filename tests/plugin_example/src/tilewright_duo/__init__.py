@@ -2,4 +2,4 @@
 
 from tilewright.machine import Family
 
-TARGET = Family("duo", __name__)
+FAMILY = Family("duo", __name__)
