@@ -58,8 +58,8 @@ def every_function(kind: str) -> tuple[Network, dict[str, np.ndarray]]:
     taps = windows(x)
     net.input("w", taps.shape)
     net.apply(max_pool2d(taps.shape, 2, stride=2, dtype=kind), "w", name="pool")
-    names = tuple(node.output for node in net.finish(()).nodes)
-    return net.finish(names), {"x": x, "a": pairs[:, 0], "b": pairs[:, 1], "w": taps}
+    names = tuple(node.output for node in net.build(()).nodes)
+    return net.build(names), {"x": x, "a": pairs[:, 0], "b": pairs[:, 1], "w": taps}
 
 
 def windows(x: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ from tilewright.ops import gemm
 net = NetworkBuilder("net", "f32")
 x = net.input("x", (3, 12))
 y = net.apply(gemm(3, 7, 12, dtype="f32"), x, net.weight("w", (12, 7)), name="product")
-tw.compile(net.finish((y,)), machine="host")
+tw.compile(net.build((y,)), machine="host")
 print(*(sys.modules.keys() & {"numba", "llvmlite"}))
 """
 
@@ -47,7 +47,7 @@ def one_layer() -> Network:
     net = NetworkBuilder("net", "f32")
     op = conv2d(batch=1, in_channels=8, out_channels=16, height=6, width=6, kernel=3, dtype="f32")
     x, w = net.input("x", op.input_shapes[0]), net.weight("w", op.input_shapes[1])
-    return net.finish((net.apply(op, x, w, name="layer"),))
+    return net.build((net.apply(op, x, w, name="layer"),))
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def residual_block() -> Network:
     second = then("relu", layer("second", first, 3))
     third = layer("third", second, 3)
     total = net.apply(Binary("add", shape, shape, "f32"), third, first, name="sum")
-    return net.finish((then("tanh", layer("last", then("relu", total), 1)),))
+    return net.build((then("tanh", layer("last", then("relu", total), 1)),))
 
 
 def test_kernels_finish_what_follows_them_where_they_can() -> None:
@@ -95,6 +95,6 @@ def test_tensors_are_joined_in_the_form_that_the_next_kernel_reads() -> None:
 
     parts = [layer(name, net.input(f"x_{name}", half), half) for name in "ab"]
     joined = net.apply(Concat((half, half), 1, "f32"), *parts, name="joined")
-    code = generated(net.finish((layer("c", joined, whole),)), load_machine("host_avx2"), DIRECT)
+    code = generated(net.build((layer("c", joined, whole),)), load_machine("host_avx2"), DIRECT)
     names = [s.name for s in code.stages if not s.name.startswith(("x_", "output"))]
     assert names == ["a", "b", "joined_0", "joined_1", "c"]

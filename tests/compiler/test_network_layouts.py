@@ -40,7 +40,7 @@ def chain() -> Network:
         op = layer(kernel)
         x = net.apply(op, x, net.weight(f"w{number}", op.input_shapes[1]), name=f"c{number}")
         x = net.apply(relu(SHAPE, dtype="f32"), x, name=f"r{number}")
-    return net.finish((x,))
+    return net.build((x,))
 
 
 def way(op: Conv2d, own: Form, seconds: float) -> Way:
@@ -67,7 +67,7 @@ def followed_by(op: Unary) -> Network:
     net = NetworkBuilder("one", "f32")
     x, product = net.input("x", SHAPE), layer(3)
     y = net.apply(product, x, net.weight("w", product.input_shapes[1]), name="c")
-    return net.finish((net.apply(op, y, name="f"),))
+    return net.build((net.apply(op, y, name="f"),))
 
 
 @pytest.mark.parametrize(

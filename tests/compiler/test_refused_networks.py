@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of 
 
 def refusal(net: NetworkBuilder, output: str) -> str:
     with pytest.raises(GraphError) as caught:
-        generated(net.finish((output,)), NATIVE_HOSTS[0], Search(keep=1))
+        generated(net.build((output,)), NATIVE_HOSTS[0], Search(keep=1))
     return str(caught.value)
 
 

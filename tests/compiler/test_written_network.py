@@ -50,7 +50,7 @@ def classifier() -> Network:
     x = net.input("int", (3, 12))
     y = net.apply(gemm(3, 7, 12, dtype="f32"), x, net.weight("w;", (12, 7)), name="main(")
     y = net.apply(Bias((3, 7), dtype="f32"), y, net.weight("b", (7,)), name="*/")
-    return net.finish((net.apply(relu((3, 7), dtype="f32"), y, name="y"),))
+    return net.build((net.apply(relu((3, 7), dtype="f32"), y, name="y"),))
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_the_nodes_of_a_network_have_different_names(texts):
     x = net.input("x", (2, 2))
     for index, text in enumerate(texts):
         x = net.apply(relu((2, 2)), x, name=text, output=f"y{index}")
-    names = [node.name for node in net.finish((x,)).nodes]
+    names = [node.name for node in net.build((x,)).nodes]
     assert len(set(names)) == len(texts)
 
 
@@ -108,7 +108,7 @@ def two_layers() -> Network:
     y = net.apply(gemm(2, 4, 3), x, net.weight("w", (3, 4)), name="First Layer")
     y = net.apply(relu((2, 4)), y, name="act")
     y = net.apply(gemm(2, 4, 4), y, net.weight("v", (4, 4)), name="First Layer")
-    return net.finish((y,))
+    return net.build((y,))
 
 
 def test_layers_are_the_products_under_safe_unique_names():

@@ -65,7 +65,7 @@ def networks(draw: st.DrawFn, dtypes: Sequence[str] = ("f32", "f64")) -> Network
     outputs = (x,)
     if draw(st.booleans()):
         outputs = (head(net, x), x)
-    return net.finish(outputs)
+    return net.build(outputs)
 
 
 @st.composite

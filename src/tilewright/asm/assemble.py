@@ -12,7 +12,7 @@ from tilewright.asm.diagnostics import Fault, Reporter, SourceLine
 from tilewright.asm.directives import Directive, directives
 from tilewright.asm.emit import emit_object
 from tilewright.asm.expand import EXPANSION_WORDS, Expander
-from tilewright.asm.layout import Layout
+from tilewright.asm.first_pass import FirstPass
 from tilewright.asm.limits import DEFAULT_LIMITS, Limits
 from tilewright.asm.object import Object
 from tilewright.asm.parse import line_parser
@@ -40,7 +40,7 @@ def assemble(
     """
     text = decode_source(filename, source, limits)
     reporter = Reporter(limits.errors)
-    layout = Layout(table, filename, limits, reporter, SectionSet(table.dialect, limits))
+    layout = FirstPass(table, filename, limits, reporter, SectionSet(table.dialect, limits))
     layout.symbols.sections.add(table.dialect.code_section)
     known = directives(table)
     expander = Expander(
@@ -74,7 +74,7 @@ def assemble_file(
 
 
 def _place(
-    layout: Layout, line: SourceLine, parsed: ParsedLine, known: Mapping[str, Directive]
+    layout: FirstPass, line: SourceLine, parsed: ParsedLine, known: Mapping[str, Directive]
 ) -> None:
     """Labels, then the statement of a line."""
     section = layout.sections.current
@@ -90,7 +90,7 @@ def _place(
     layout.record_line(line, section.name, offset)
 
 
-def _directive(layout: Layout, parsed: ParsedLine, known: Mapping[str, Directive]) -> None:
+def _directive(layout: FirstPass, parsed: ParsedLine, known: Mapping[str, Directive]) -> None:
     directive = known.get(parsed.word)
     if directive is None:
         fix = did_you_mean(parsed.word, (*known, *EXPANSION_WORDS))

@@ -12,16 +12,16 @@ from functools import lru_cache, partial
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.encode import no_operation_word
 from tilewright.asm.expression import Integer, Name
-from tilewright.asm.layout import Layout, expression_of
+from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.parsed import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
 from tilewright.asm.sections import ByteItem, NumberItem
 from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable
 
-Directive = Callable[[Layout, ParsedLine], None]
+Directive = Callable[[FirstPass, ParsedLine], None]
 
 
-def _numbers(layout: Layout, parsed: ParsedLine, *, unit_bytes: int, real: bool = False) -> None:
+def _numbers(layout: FirstPass, parsed: ParsedLine, *, unit_bytes: int, real: bool = False) -> None:
     _needs_bits(layout, parsed)
     if not parsed.operands:
         raise Fault(f"{parsed.word} needs at least one number", parsed.span)
@@ -32,7 +32,7 @@ def _numbers(layout: Layout, parsed: ParsedLine, *, unit_bytes: int, real: bool 
     )
 
 
-def _strings(layout: Layout, parsed: ParsedLine, *, end: bytes) -> None:
+def _strings(layout: FirstPass, parsed: ParsedLine, *, end: bytes) -> None:
     _needs_bits(layout, parsed)
     if not parsed.operands:
         raise Fault(f"{parsed.word} needs at least one string", parsed.span)
@@ -42,7 +42,7 @@ def _strings(layout: Layout, parsed: ParsedLine, *, end: bytes) -> None:
         _bytes(layout, operand.value + end, operand.span)
 
 
-def _space(layout: Layout, parsed: ParsedLine) -> None:
+def _space(layout: FirstPass, parsed: ParsedLine) -> None:
     _count(parsed, 1, 2, "a size and a fill byte")
     size = layout.operand_number(parsed.operands[0])
     fill = layout.operand_number(parsed.operands[1]) if len(parsed.operands) > 1 else 0
@@ -57,7 +57,7 @@ def _space(layout: Layout, parsed: ParsedLine) -> None:
         layout.sections.current.items.append(ByteItem(offset, bytes([fill & 255]) * size))
 
 
-def _align(layout: Layout, parsed: ParsedLine, *, power: bool) -> None:
+def _align(layout: FirstPass, parsed: ParsedLine, *, power: bool) -> None:
     _count(parsed, 1, 2, "an alignment and a fill byte")
     given, span = layout.operand_number(parsed.operands[0]), span_of(parsed.operands[0])
     largest = layout.limits.alignment_bytes
@@ -78,13 +78,13 @@ def _align(layout: Layout, parsed: ParsedLine, *, power: bool) -> None:
         section.items.append(ByteItem(offset, _code_padding(layout, padding)))
 
 
-def _code_padding(layout: Layout, count: int) -> bytes:
+def _code_padding(layout: FirstPass, count: int) -> bytes:
     """Zeros up to the next instruction boundary, then instructions that do nothing."""
     words, odd = divmod(count, layout.word_bytes)
     return bytes(odd) + no_operation_word(layout.table) * words
 
 
-def _section(layout: Layout, parsed: ParsedLine) -> None:
+def _section(layout: FirstPass, parsed: ParsedLine) -> None:
     _count(parsed, 1, 3, "a name, flags and @progbits or @nobits")
     name, flags, nobits = _name(parsed.operands[0]), None, None
     for operand in parsed.operands[1:]:
@@ -103,13 +103,13 @@ def _section(layout: Layout, parsed: ParsedLine) -> None:
     layout.symbols.sections.add(name)
 
 
-def _known_section(layout: Layout, parsed: ParsedLine) -> None:
+def _known_section(layout: FirstPass, parsed: ParsedLine) -> None:
     _count(parsed, 0, 0, "nothing")
     layout.sections.select(parsed.word, None, None, parsed.span)
     layout.symbols.sections.add(parsed.word)
 
 
-def _declare(layout: Layout, parsed: ParsedLine, *, external: bool) -> None:
+def _declare(layout: FirstPass, parsed: ParsedLine, *, external: bool) -> None:
     if not parsed.operands:
         raise Fault(f"{parsed.word} needs at least one name", parsed.span)
     for operand in parsed.operands:
@@ -121,12 +121,12 @@ def _declare(layout: Layout, parsed: ParsedLine, *, external: bool) -> None:
             declaration.span = span_of(operand)
 
 
-def _local(layout: Layout, parsed: ParsedLine) -> None:
+def _local(layout: FirstPass, parsed: ParsedLine) -> None:
     for operand in parsed.operands:
         layout.symbols.declare(_name(operand)).is_global = False
 
 
-def _set(layout: Layout, parsed: ParsedLine, *, once: bool = False) -> None:
+def _set(layout: FirstPass, parsed: ParsedLine, *, once: bool = False) -> None:
     _count(parsed, 2, 2, "a name and a value")
     name, value = _name(parsed.operands[0]), expression_of(parsed.operands[1])
     if name == ".":
@@ -134,7 +134,7 @@ def _set(layout: Layout, parsed: ParsedLine, *, once: bool = False) -> None:
     layout.define_value(name, value, span_of(parsed.operands[0]), once=once)
 
 
-def _type(layout: Layout, parsed: ParsedLine) -> None:
+def _type(layout: FirstPass, parsed: ParsedLine) -> None:
     _count(parsed, 2, 2, "a name and @function or @object")
     match parsed.operands[1]:
         case ParsedType("function" | "object" as kind, _):
@@ -143,7 +143,7 @@ def _type(layout: Layout, parsed: ParsedLine) -> None:
             raise Fault("expected @function or @object", span_of(operand))
 
 
-def _size(layout: Layout, parsed: ParsedLine) -> None:
+def _size(layout: FirstPass, parsed: ParsedLine) -> None:
     _count(parsed, 2, 2, "a name and a size")
     size = layout.operand_number(parsed.operands[1])
     if size < 0:
@@ -151,7 +151,7 @@ def _size(layout: Layout, parsed: ParsedLine) -> None:
     layout.symbols.declare(_name(parsed.operands[0])).size = size
 
 
-def _file(layout: Layout, parsed: ParsedLine) -> None:
+def _file(layout: FirstPass, parsed: ParsedLine) -> None:
     match parsed.operands:
         case (ParsedString(value, _),):
             layout.file_name = value.decode("utf-8", "replace")
@@ -161,7 +161,7 @@ def _file(layout: Layout, parsed: ParsedLine) -> None:
             raise Fault('.file needs "name", or a number and "name"', parsed.span)
 
 
-def _loc(layout: Layout, parsed: ParsedLine) -> None:
+def _loc(layout: FirstPass, parsed: ParsedLine) -> None:
     _count(parsed, 2, 3, "a file number, a line and a column")
     file, line = (layout.operand_number(operand) for operand in parsed.operands[:2])
     if file not in layout.debug_files:
@@ -174,7 +174,7 @@ def _loc(layout: Layout, parsed: ParsedLine) -> None:
     layout.debug_place = (layout.debug_files[file], line)
 
 
-def _error(layout: Layout, parsed: ParsedLine) -> None:
+def _error(layout: FirstPass, parsed: ParsedLine) -> None:
     match parsed.operands:
         case (ParsedString(value, _),):
             raise Fault(value.decode("utf-8", "replace"), parsed.span)
@@ -182,7 +182,7 @@ def _error(layout: Layout, parsed: ParsedLine) -> None:
             raise Fault('.error needs "message"', parsed.span)
 
 
-def _needs_bits(layout: Layout, parsed: ParsedLine) -> None:
+def _needs_bits(layout: FirstPass, parsed: ParsedLine) -> None:
     section = layout.sections.current
     if section.nobits:
         fix = f"reserve with .space, or write {layout.table.dialect.data_section} before it"
@@ -191,7 +191,7 @@ def _needs_bits(layout: Layout, parsed: ParsedLine) -> None:
         )
 
 
-def _bytes(layout: Layout, data: bytes, span: Span) -> None:
+def _bytes(layout: FirstPass, data: bytes, span: Span) -> None:
     section = layout.sections.current
     section.items.append(ByteItem(layout.sections.reserve(len(data), span), data))
 

@@ -10,7 +10,7 @@ from typing import assert_never
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
 from tilewright.asm.encode import encode
 from tilewright.asm.expression import Name, Unary, Value, evaluate, signed64
-from tilewright.asm.layout import Layout, expression_of
+from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.object import Object, PlacedInstruction, Relocation, Section, Symbol
 from tilewright.asm.operands import bind_instruction, operand_span
 from tilewright.asm.parsed import ParsedOperand, ParsedReal, span_of
@@ -33,7 +33,7 @@ from tilewright.isa import Instruction, Label
 class _Emitter:
     """The section being written and what it needs from the linker."""
 
-    layout: Layout
+    layout: FirstPass
     section: SectionBuilder
     data: bytearray
     relocations: list[Relocation] = field(default_factory=list)
@@ -169,7 +169,7 @@ def _absolute(value: Value, span: Span) -> int:
     return value.offset
 
 
-def emit_object(layout: Layout) -> Object:
+def emit_object(layout: FirstPass) -> Object:
     """The object of a layout; faults go to its reporter, which raises them."""
     layout.symbols.resolve_definitions(layout.reporter)
     sections: list[Section] = []
@@ -221,7 +221,7 @@ def _finished(builder: SectionBuilder, data: bytes) -> Section:
     )
 
 
-def _symbols(layout: Layout, used: set[str]) -> tuple[Symbol, ...]:
+def _symbols(layout: FirstPass, used: set[str]) -> tuple[Symbol, ...]:
     """Labels, set values, used undefined names; a `.globl` never defined is reported."""
     table = layout.symbols
     found: list[Symbol] = []
@@ -246,7 +246,7 @@ def _symbols(layout: Layout, used: set[str]) -> tuple[Symbol, ...]:
     return tuple(found)
 
 
-def _symbol(layout: Layout, name: str, section: str, value: int) -> Symbol:
+def _symbol(layout: FirstPass, name: str, section: str, value: int) -> Symbol:
     declaration = layout.symbols.declarations.get(name)
     if declaration is None:
         return Symbol(name, section, value)

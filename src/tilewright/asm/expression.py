@@ -71,7 +71,7 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Half:
     """`hi(a)` or `lo(a)`: halves of a 32-bit value, lo signed: hi * 65536 + lo is the value."""
 
     part: str
@@ -80,13 +80,13 @@ class Part:
     depth: int
 
 
-Expression = Integer | Name | LocalReference | Here | Unary | Binary | Part
+Expression = Integer | Name | LocalReference | Here | Unary | Binary | Half
 
 
 def depth_of(expression: Expression) -> int:
     """How deep the tree is."""
     match expression:
-        case Unary() | Binary() | Part():
+        case Unary() | Binary() | Half():
             return expression.depth
         case _:
             return 1
@@ -135,7 +135,7 @@ def evaluate(expression: Expression, context: Context) -> Value:
             return _combine(
                 operator, evaluate(left, context), evaluate(right, context), span, context
             )
-        case Part(part, operand, span, _):
+        case Half(part, operand, span, _):
             value = evaluate(operand, context)
             if value.part:
                 raise Fault(f"{part}() of a {value.part}() is not a number", span)

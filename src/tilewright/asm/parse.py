@@ -18,11 +18,11 @@ from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.expression import (
     Binary,
     Expression,
+    Half,
     Here,
     Integer,
     LocalReference,
     Name,
-    Part,
     Unary,
     depth_of,
 )
@@ -141,7 +141,7 @@ class _LineBuilder(Transformer[Token, ParsedLine]):
         return _checked(Unary(str(operator), operand, _span(operator), 1 + depth_of(operand)))
 
     def part(self, token: Token, operand: Expression) -> Expression:
-        return _checked(Part(token[:-1], operand, _span(token), 1 + depth_of(operand)))
+        return _checked(Half(token[:-1], operand, _span(token), 1 + depth_of(operand)))
 
     def integer(self, token: Token) -> Integer:
         return Integer(_integer(token), _span(token))

@@ -8,11 +8,11 @@ from tilewright.asm.diagnostics import Span
 from tilewright.asm.expression import (
     Binary,
     Expression,
+    Half,
     Here,
     Integer,
     LocalReference,
     Name,
-    Part,
     Unary,
 )
 
@@ -66,7 +66,7 @@ class ParsedType:
 
 
 ParsedOperand = (
-    Integer | Name | LocalReference | Here | Unary | Binary | Part
+    Integer | Name | LocalReference | Here | Unary | Binary | Half
     | ParsedRegister | ParsedMemory | ParsedImmediate | ParsedString | ParsedReal | ParsedType
 )  # fmt: skip
 

@@ -16,9 +16,9 @@ from tilewright.asm.expression import (
     Binary,
     Context,
     Expression,
+    Half,
     LocalReference,
     Name,
-    Part,
     Unary,
     Value,
     evaluate,
@@ -198,7 +198,7 @@ def _names_of(expression: Expression) -> Iterable[str]:
         match pending.pop():
             case Name(name, _):
                 names.append(name)
-            case Unary(_, operand, _, _) | Part(_, operand, _, _):
+            case Unary(_, operand, _, _) | Half(_, operand, _, _):
                 pending.append(operand)
             case Binary(_, left, right, _, _):
                 pending += [left, right]

@@ -14,7 +14,7 @@ from tilewright.ops.op import Array, Op, Shape
 
 
 class NetworkBuilder:
-    """Collects tensors and nodes; `finish` gives the checked network."""
+    """Collects tensors and nodes; `build` gives the checked network."""
 
     def __init__(self, name: str, dtype: str) -> None:
         self.name = name
@@ -59,9 +59,7 @@ class NetworkBuilder:
             candidate = f"{name}_{number}"
         return candidate
 
-    def finish(
-        self, outputs: tuple[str, ...], values: Mapping[str, Array] | None = None
-    ) -> Network:
+    def build(self, outputs: tuple[str, ...], values: Mapping[str, Array] | None = None) -> Network:
         """The network; raises GraphError where it contradicts itself."""
         parts = (tuple(self._inputs), tuple(self._weights), tuple(self._nodes))
         return Network(self.name, *parts, outputs, values or {})

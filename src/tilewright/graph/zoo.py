@@ -111,7 +111,7 @@ class _Layers(NetworkBuilder):
 
     def softmax(self, x: str) -> Network:
         """Class probabilities, and the end of the network."""
-        return self.finish((self.apply(Softmax(self.shape(x), dtype=self.dtype), x, name="prob"),))
+        return self.build((self.apply(Softmax(self.shape(x), dtype=self.dtype), x, name="prob"),))
 
     def _bias(self, x: str, name: str) -> str:
         shape = self.shape(x)
@@ -212,7 +212,7 @@ def _yolov2(batch: int, dtype: str) -> Network:
     passed = net.apply(reorganise, passed, name="passthrough")
     route = Concat((net.shape(passed), net.shape(x)), dtype=dtype)
     x = _yolo_conv(net, net.apply(route, passed, x, name="route"), 22, 1024, 3)
-    return net.finish((net.conv(x, "conv23", 425, 1, activation=""),))
+    return net.build((net.conv(x, "conv23", 425, 1, activation=""),))
 
 
 def _yolo_stack(net: _Layers, x: str, first: int, *channels: int) -> str:

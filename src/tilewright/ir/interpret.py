@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate
-from tilewright.ir.memory import Memory, Part, computed
+from tilewright.ir.memory import Elements, Memory, computed
 from tilewright.ir.nodes import (
     Barrier,
     Call,
@@ -199,16 +199,16 @@ def _move(
         _scattered(memory, index, inside, pads.read((cores, place)))
 
 
-def _gathered(memory: Memory, index: Array, inside: Array | None) -> Part:
+def _gathered(memory: Memory, index: Array, inside: Array | None) -> Elements:
     """The elements at `index`, zeros where that is outside the tensor."""
     if inside is None:
         return memory.read(index)
     part = memory.read(np.where(inside, index, 0))
     written = None if part.written is None else part.written | ~inside
-    return Part(np.where(inside, part.values, memory.values.dtype.type(0)), written)
+    return Elements(np.where(inside, part.values, memory.values.dtype.type(0)), written)
 
 
-def _scattered(memory: Memory, index: Array, inside: Array | None, part: Part) -> None:
+def _scattered(memory: Memory, index: Array, inside: Array | None, part: Elements) -> None:
     """Write a part; what is outside the tensor is dropped."""
     if inside is None:
         memory.write(index, part)
@@ -255,7 +255,7 @@ def _call(call: Call, env: Env, state: _State) -> None:
     operands = [_load(o, axes, env, state) for o, axes in zip(call.operands, letters, strict=True)]
     parts = [part for part, _ in operands]
     if not call.primitive.accumulates:
-        parts[0] = Part(parts[0].values)
+        parts[0] = Elements(parts[0].values)
     result = computed(call.primitive.meaning, tuple(parts))
     _store(call.operands[0], result, operands[0][1], env, state)
 
@@ -271,7 +271,7 @@ def _axis_letters(call: Call) -> list[str]:
 Placement = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Part, Placement]:
+def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Elements, Placement]:
     """The operand's values with one dimension per letter of `axes`, and (order, shape) to undo the
     change.
     """
@@ -292,7 +292,9 @@ def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Par
     return moved.changed(lambda local: local.reshape(shape)), (order, moved.values.shape)
 
 
-def _store(operand: Tile | View, part: Part, placement: Placement, env: Env, state: _State) -> None:
+def _store(
+    operand: Tile | View, part: Elements, placement: Placement, env: Env, state: _State
+) -> None:
     order, shape = placement
     back = (0, 1, *(int(d) + 2 for d in np.argsort(order)))
     local = part.changed(lambda values: values.reshape(shape).transpose(back))
@@ -312,7 +314,7 @@ def _tile_region(
     return index, inside, extents
 
 
-def _tile_part(tile: Tile, env: Env, state: _State) -> Part:
+def _tile_part(tile: Tile, env: Env, state: _State) -> Elements:
     index, inside, extents = _tile_region(tile, env, state)
     part = _gathered(state.tensors[state.owners[tile.tensor]], index, inside)
     return part.changed(lambda values: values.reshape(*state.mesh, *extents))
@@ -361,11 +363,11 @@ def _repack(call: Call, env: Env, state: _State) -> None:
         new, old = shapes[:rank], shapes[rank:]
         tile = pads.read((cores, slice(base, base + prod(old))))
         count = len(tile.values)
-        ground = Part(np.empty((count, *new), tile.values.dtype))
+        ground = Elements(np.empty((count, *new), tile.values.dtype))
         packed = computed(call.primitive.meaning, (ground, _shaped(tile, (count, *old))))
         flat = _shaped(packed, (count, prod(new)))
         pads.write((cores, slice(base, base + prod(new))), flat)
 
 
-def _shaped(part: Part, shape: tuple[int, ...]) -> Part:
+def _shaped(part: Elements, shape: tuple[int, ...]) -> Elements:
     return part.changed(lambda values: values.reshape(shape))

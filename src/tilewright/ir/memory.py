@@ -23,16 +23,16 @@ Index = Any
 
 
 @dataclass(frozen=True)
-class Part:
+class Elements:
     """Elements that were read, and which of them are written: all where `written` is None."""
 
     values: Array
     written: Written | None = None
 
-    def changed(self, change: Callable[[Array], Array]) -> Part:
+    def changed(self, change: Callable[[Array], Array]) -> Elements:
         """The same elements in another order or shape."""
         written = None if self.written is None else change(self.written)
-        return Part(change(self.values), written)
+        return Elements(change(self.values), written)
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Memory:
         """Some of the elements, to be read and written through `change`, which copies nothing."""
         return Memory(change(self.values), None if self.written is None else change(self.written))
 
-    def read(self, index: Index) -> Part:
+    def read(self, index: Index) -> Elements:
         """The elements at `index`, in any form that NumPy takes, or all as `...`."""
         if self.written is None:
-            return Part(self.values[index])
+            return Elements(self.values[index])
         return _part(self.values[index], self.written[index])
 
-    def write(self, index: Index, part: Part) -> None:
+    def write(self, index: Index, part: Elements) -> None:
         """Put a part of its own shape at `index`."""
         self.values[index] = part.values
         if self.written is not None:
@@ -85,18 +85,20 @@ class Memory:
         return values
 
 
-def _part(values: Array, written: Written) -> Part:
-    return Part(values, None if written.all() else written)
+def _part(values: Array, written: Written) -> Elements:
+    return Elements(values, None if written.all() else written)
 
 
-def computed(meaning: Callable[[tuple[Array, ...]], Array], operands: tuple[Part, ...]) -> Part:
+def computed(
+    meaning: Callable[[tuple[Array, ...]], Array], operands: tuple[Elements, ...]
+) -> Elements:
     """What a function gives for its operands; unwritten where it depends on unwritten elements.
 
     Which do, the function itself tells: it is applied to NaN in their places.
     """
     result = meaning(tuple(part.values for part in operands))
     if all(part.written is None for part in operands):
-        return Part(result)
+        return Elements(result)
     marks = (np.zeros(part.values.shape) for part in operands)
     marked = tuple(
         mark if part.written is None else np.where(part.written, mark, np.nan)

@@ -20,7 +20,7 @@ from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
-from tilewright.targets.sw26010.gemm_parts import ROLES, Part
+from tilewright.targets.sw26010.gemm_parts import ROLES, BodyStep
 from tilewright.targets.sw26010.gemm_shape import (
     F32,
     F64,
@@ -155,7 +155,7 @@ def test_one_schedule_serves_all_roles_in_sixteen_cycles():
 def test_the_last_iteration_does_not_count_on_a_pointer_step_of_the_next(precision):
     template = gemm_template(precision)
     for operand in ("vector", "scalar"):
-        step = template.times[Part(f"step_{operand}")]
+        step = template.times[BodyStep(f"step_{operand}")]
         assert template.interval_cycles <= step < 2 * template.interval_cycles
 
 

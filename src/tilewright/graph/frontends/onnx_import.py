@@ -46,7 +46,7 @@ def import_model(
         _import_node(importer, node)
     for output in model.outputs:
         importer.use(output, "the model's output list")
-    return builder.finish(tuple(model.outputs), importer.values)
+    return builder.build(tuple(model.outputs), importer.values)
 
 
 def _import_node(importer: Importer, node: OnnxNode) -> None:

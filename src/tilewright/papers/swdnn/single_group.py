@@ -28,7 +28,7 @@ class LoggedRange(Struct, frozen=True):
     highest_gflops: float
 
 
-class Part(Struct, frozen=True):
+class SharedLayer(Struct, frozen=True):
     """One layer, alone or beside groups that read the same filters."""
 
     in_channels: int
@@ -41,7 +41,7 @@ def run(lab: Lab) -> Result:
     """Alone, then shared, for every logged pair of channels and both sizes of images."""
     table = lab.published("swdnn", "single_group", LoggedRange)
     cases = [
-        (logged, Part(logged.in_channels, logged.out_channels, output, groups))
+        (logged, SharedLayer(logged.in_channels, logged.out_channels, output, groups))
         for logged in table.rows
         for output in OUTPUTS
         for groups in (1, 4)
@@ -59,7 +59,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def simulated(part: Part) -> Simulated:
+def simulated(part: SharedLayer) -> Simulated:
     """One group's work."""
     stride = column_stride(BATCH, part.in_channels, part.out_channels, KERNEL)
     extents = (BATCH, part.in_channels, part.out_channels, part.output, part.output)
@@ -67,7 +67,7 @@ def simulated(part: Part) -> Simulated:
     return simulate_part(layer, load_machine(MACHINE))
 
 
-def _row(logged: LoggedRange, part: Part, result: Simulated) -> Row:
+def _row(logged: LoggedRange, part: SharedLayer, result: Simulated) -> Row:
     ours = gflops(result, load_machine(MACHINE)) / part.groups
     nearest = min(max(ours, logged.lowest_gflops), logged.highest_gflops)
     name = f"Ni {part.in_channels}, No {part.out_channels}, {part.output} x {part.output}"

@@ -38,7 +38,7 @@ Step: TypeAlias = Bias | Residual | Relu
 
 
 @dataclass(frozen=True)
-class Place:
+class VectorPosition:
     """Where one vector stands in a register block: C texts of row, columns and the offset in C.
 
     `tail` is the text of the number of lanes in use, empty where all are.
@@ -91,7 +91,7 @@ def advanced(index: int, step: Step, place: str, vectorised: Along) -> tuple[str
 
 
 def applied(
-    value: str, index: int, step: Step, kind: DType, place: Place, vectorised: Along
+    value: str, index: int, step: Step, kind: DType, place: VectorPosition, vectorised: Along
 ) -> str:
     """The C expression of step number `index` applied to the vector `value`."""
     t = kind.name

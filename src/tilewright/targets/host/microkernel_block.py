@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.targets.host.epilogue import Place, Residual, applied, parameter, parameters
+from tilewright.targets.host.epilogue import (
+    Residual,
+    VectorPosition,
+    applied,
+    parameter,
+    parameters,
+)
 from tilewright.targets.host.microkernel import LINE_BYTES, Microkernel
 
 _ROWS_PER_BASE = 7
@@ -264,7 +270,7 @@ class Block:
 
     def _write_epilogue(self, writer: CWriter, i: int, v: int) -> None:
         tail = "tail" if self._is_partial(v) else ""
-        place = Place(str(i), str(v * self.kernel.lanes), self._offset(i, v), tail)
+        place = VectorPosition(str(i), str(v * self.kernel.lanes), self._offset(i, v), tail)
         for index, step in enumerate(self.kernel.epilogue):
             value = applied(
                 f"s{i}_{v}", index, step, self.kernel.dtype, place, self.kernel.vectorised

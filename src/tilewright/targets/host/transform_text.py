@@ -19,7 +19,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.ir.shared_sums import Sum, shared_sums
 from tilewright.ir.winograd import Matrix, transforms
-from tilewright.targets.host.epilogue import Bias, Place, Step, applied, parameter
+from tilewright.targets.host.epilogue import Bias, Step, VectorPosition, applied, parameter
 from tilewright.targets.host.microkernel import LINE_BYTES
 
 Direction = Literal["input", "output"]
@@ -213,7 +213,7 @@ def _tile_text(one: Transform, function: str, store: str) -> str:
 def _write_finish(one: Transform, k: int, writer: CWriter) -> None:
     """The steps on the pixels of column k."""
     lane = f"l * {one.lanes}"
-    place = Place("r", lane, f"r * x_row + {k} * x_column + {lane}", "")
+    place = VectorPosition("r", lane, f"r * x_row + {k} * x_column + {lane}", "")
     for index, step in enumerate(one.epilogue):
         writer.line(f"q{k} = {applied(f'q{k}', index, step, one.dtype, place, 'n')};")
 

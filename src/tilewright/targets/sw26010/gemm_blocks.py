@@ -24,7 +24,7 @@ from tilewright.targets.sw26010.gemm_parts import (
     TABLE_POINTER,
     TEMPORARY,
     VECTOR_POINTER,
-    Part,
+    BodyStep,
     Role,
     instruction,
     result_register,
@@ -63,7 +63,7 @@ def _result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
     """Loads or stores of the 16 vectors of C, in the order in which the arithmetic uses them."""
     times = template_of_plan(plan).times
     cells = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
-    cells.sort(key=lambda cell: times[Part("multiply_add", *cell)])
+    cells.sort(key=lambda cell: times[BodyStep("multiply_add", *cell)])
     return [
         instruction(
             mnemonic,

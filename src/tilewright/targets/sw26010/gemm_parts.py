@@ -53,7 +53,7 @@ ROLES = tuple(Role(vector, scalar) for scalar in (False, True) for vector in (Fa
 
 
 @dataclass(frozen=True)
-class Part:
+class BodyStep:
     """One instruction of the loop body: what it does and its place in the 4 x 4 block."""
 
     kind: str
@@ -108,15 +108,15 @@ def instruction(
     return make_instruction(load_table(TABLE_NAME), mnemonic, given, labels=labels)
 
 
-def parts(precision: Precision) -> tuple[Part, ...]:
+def parts(precision: Precision) -> tuple[BodyStep, ...]:
     """The loop body in its obvious order."""
-    body: list[Part] = []
+    body: list[BodyStep] = []
     for operand in ("vector", "scalar"):
         kinds = ("load", "get") if precision.fused else ("load", "send", "get")
-        body += [Part(f"{kind}_{operand}", i) for kind in kinds for i in range(BLOCK)]
-        body.append(Part(f"step_{operand}"))
-    body += [Part("multiply_add", i, j) for j in range(BLOCK) for i in range(BLOCK)]
-    return (*body, Part("dispatch"), Part("count"), Part("branch"))
+        body += [BodyStep(f"{kind}_{operand}", i) for kind in kinds for i in range(BLOCK)]
+        body.append(BodyStep(f"step_{operand}"))
+    body += [BodyStep("multiply_add", i, j) for j in range(BLOCK) for i in range(BLOCK)]
+    return (*body, BodyStep("dispatch"), BodyStep("count"), BodyStep("branch"))
 
 
 def result_register(vector: int, scalar: int) -> int:
@@ -124,7 +124,7 @@ def result_register(vector: int, scalar: int) -> int:
     return RESULT_REGISTERS[vector + BLOCK * scalar]
 
 
-def emit(part: Part, strides: Strides, passed: int = 0) -> Instruction:
+def emit(part: BodyStep, strides: Strides, passed: int = 0) -> Instruction:
     """The instruction of a part; `passed` pointer steps have been made beyond those of earlier
     iterations.
     """
@@ -152,18 +152,18 @@ def emit(part: Part, strides: Strides, passed: int = 0) -> Instruction:
             return instruction("bne", counter, Label("loop"))
 
 
-def _register(part: Part) -> Register:
+def _register(part: BodyStep) -> Register:
     vector = part.kind.endswith("_vector")
     return Register((VECTOR_REGISTERS if vector else SCALAR_REGISTERS)[part.first])
 
 
-def _bus(part: Part, strides: Strides) -> str:
+def _bus(part: BodyStep, strides: Strides) -> str:
     """A travels along the rows, B along the columns."""
     is_a = part.kind.endswith("_vector") == (strides.vectorised == "m")
     return "r" if is_a else "c"
 
 
-def _load(part: Part, strides: Strides, passed: int) -> Instruction:
+def _load(part: BodyStep, strides: Strides, passed: int) -> Instruction:
     """A sender's load; it broadcasts at once where the precision has such an instruction."""
     precision, bus = strides.precision, _bus(part, strides)
     if part.kind == "load_vector":
@@ -175,7 +175,7 @@ def _load(part: Part, strides: Strides, passed: int) -> Instruction:
     return instruction(name, _register(part), (place, SCALAR_POINTER))
 
 
-def _multiply_add(part: Part, strides: Strides) -> Instruction:
+def _multiply_add(part: BodyStep, strides: Strides) -> Instruction:
     """C[first, second] += vector[first] * scalar[second]."""
     result = Register(result_register(part.first, part.second))
     vector, scalar = VECTOR_REGISTERS[part.first], SCALAR_REGISTERS[part.second]

@@ -22,7 +22,7 @@ from tilewright.targets.sw26010.gemm_parts import (
     BLOCK,
     ROLES,
     TABLE_NAME,
-    Part,
+    BodyStep,
     Strides,
     emit,
     parts,
@@ -43,7 +43,7 @@ class Template:
     vector and the scalar operand how much later than a sender's put a receiver's get stands.
     """
 
-    times: dict[Part, int]
+    times: dict[BodyStep, int]
     interval_cycles: int
     slack_cycles: tuple[int, int]
     schedule: ModuloSchedule
@@ -106,29 +106,29 @@ def orderings(precision: Precision, interval: int, slack: tuple[int, int]) -> It
     last = BLOCK - 1
     window = interval - 1 - _transfer_cycles(precision)
 
-    def after(source: Part, target: Part, distance: int, delay: int) -> Dependence:
+    def after(source: BodyStep, target: BodyStep, distance: int, delay: int) -> Dependence:
         kind = DependenceKind.CHANNEL
         return Dependence(place[source], place[target], distance, delay, kind, "template")
 
     for part in place:
         # Two stages: everything before the end of the arithmetic, which starts behind the branch.
         # So do the pointer steps: the last iteration may not count on a step of the next one.
-        yield after(part, Part("branch"), 1, interval - 1 if part.kind == "dispatch" else 0)
+        yield after(part, BodyStep("branch"), 1, interval - 1 if part.kind == "dispatch" else 0)
         if part.kind in ("multiply_add", "dispatch", "step_vector", "step_scalar"):
-            yield after(Part("branch"), part, 0, 1)
+            yield after(BodyStep("branch"), part, 0, 1)
         elif part.kind != "branch" and precision.fused:
             # Operands run ahead by little, so that a change of roles has slots for both steps.
-            yield after(Part("branch"), part, 0, -LARGEST_AHEAD)
+            yield after(BodyStep("branch"), part, 0, -LARGEST_AHEAD)
     for operand, lag in zip(("vector", "scalar"), slack, strict=True):
         load, get = f"load_{operand}", f"get_{operand}"
         put = load if precision.fused else f"send_{operand}"
         for i in range(BLOCK):
             # A get may lag more than the others by what the receive buffer can hold.
-            yield after(Part(put, i), Part(get, i), 0, lag)
-            yield after(Part(get, i), Part(put, i), 0, -lag - window)
+            yield after(BodyStep(put, i), BodyStep(get, i), 0, lag)
+            yield after(BodyStep(get, i), BodyStep(put, i), 0, -lag - window)
         # Where roles change, an operand of one step is complete before the next step's is touched.
-        yield after(Part(get, last), Part(load, 0), 1, 1)
-        yield after(Part(put, last), Part(get, 0), 1, 1)
+        yield after(BodyStep(get, last), BodyStep(load, 0), 1, 1)
+        yield after(BodyStep(put, last), BodyStep(get, 0), 1, 1)
 
 
 def _transfer_cycles(precision: Precision) -> int:

@@ -22,7 +22,7 @@ from tilewright.targets.sw26010.gemm_parts import (
     TARGET,
     VECTOR_POINTER,
     ZERO,
-    Part,
+    BodyStep,
     Role,
     emit,
     instruction,
@@ -45,7 +45,7 @@ the code of its blocks and of its caller."""
 
 MULTIPLY_ADDS = (F64.multiply_add, F32.multiply_add)
 Slots = list[tuple[int, Instruction]]
-Placed = tuple[int, Part, int]
+Placed = tuple[int, BodyStep, int]
 """A slot beside the arithmetic of an iteration, a part, and how many steps behind the pointers its
 operand lies."""
 
@@ -174,7 +174,7 @@ def ahead(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
     return [(time, part, index) for time, part in _timed(plan, role) if time < interval]
 
 
-def _timed(plan: GemmPlan, role: Role) -> list[tuple[int, Part]]:
+def _timed(plan: GemmPlan, role: Role) -> list[tuple[int, BodyStep]]:
     times = template_of_plan(plan).times
     active = [p for p in times if p.kind not in _CONTROL and p.belongs_to(role)]
     return sorted(((times[p], p) for p in active), key=lambda item: (item[0], item[1].kind))
@@ -225,7 +225,7 @@ def _loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Instruction
     """The unrolled loop; in the body's last iteration the pointers step over all of it."""
     last = _iteration(plan, role, body - 1)
     steps = {"load_vector": plan.vector_step, "load_scalar": plan.scalar_step}
-    moving = [kind for kind in steps if Part(kind).belongs_to(role)]
+    moving = [kind for kind in steps if BodyStep(kind).belongs_to(role)]
     slot_of_count, *slots = _free_slots(plan, last, 1 + len(moving))
     stepped = dict(zip(moving, slots, strict=True))
     # What stands behind the step of its pointer finds its operand one body nearer.
@@ -234,7 +234,7 @@ def _loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Instruction
         for slot, part, index in last
     ]
     items = emitted(plan, last)
-    items.append((slot_of_count, emit(Part("count"), strides_of(plan))))
+    items.append((slot_of_count, emit(BodyStep("count"), strides_of(plan))))
     for kind, slot in stepped.items():
         items += [(slot, line) for line in advance(_POINTERS[kind], body * steps[kind])]
     code = [*_straight(plan, role, body - 1), *by_slot(items)]

@@ -19,7 +19,7 @@ _TURNS = 4
 
 
 @dataclass(frozen=True)
-class Level:
+class LoopLevel:
     """A loop: `count` times, each `step` indices along `axis`; `rest` indices of the axis where
     blocks outside it may end before the axis does (0: they never do).
     """
@@ -39,7 +39,7 @@ class Address:
     start: int
     strides: tuple[int, ...]
 
-    def text(self, levels: Sequence[Level]) -> str:
+    def text(self, levels: Sequence[LoopLevel]) -> str:
         """The C expression."""
         terms = [
             level.name if stride == 1 else f"{level.name} * {stride}L"
@@ -49,9 +49,9 @@ class Address:
         return " + ".join(([str(self.start)] if self.start else []) + terms) or "0"
 
 
-def levels_for(y: Form, others: Sequence[Form]) -> tuple[Level, ...]:
+def levels_for(y: Form, others: Sequence[Form]) -> tuple[LoopLevel, ...]:
     """The loops over the elements of y; raises ProgramError where some address is not affine."""
-    levels: list[Level] = []
+    levels: list[LoopLevel] = []
     for place, dim in enumerate(y.dims):
         extent = y.shape[dim.axis]
         steps = chain((y, *others), dim.axis)
@@ -70,11 +70,11 @@ def levels_for(y: Form, others: Sequence[Form]) -> tuple[Level, ...]:
             outside = tuple((v.name, v.step) for v in levels if v.axis == dim.axis)
             name = f"i{len(levels)}"
             rest = extent if partial else 0
-            levels.append(Level(dim.axis, s, count, name, rest, outside if partial else ()))
+            levels.append(LoopLevel(dim.axis, s, count, name, rest, outside if partial else ()))
     return tuple(levels)
 
 
-def address(form: Form, shape: Shape, levels: Sequence[Level]) -> Address:
+def address(form: Form, shape: Shape, levels: Sequence[LoopLevel]) -> Address:
     """Where an element of a tensor of `form` is that is broadcast to `shape`."""
     start, strides = 0, [0] * len(levels)
     for place, (dim, stride) in enumerate(zip(form.dims, form.strides, strict=True)):
@@ -93,8 +93,8 @@ def address(form: Form, shape: Shape, levels: Sequence[Level]) -> Address:
 
 
 def collapsed(
-    levels: Sequence[Level], addresses: Sequence[Address]
-) -> tuple[tuple[Level, ...], tuple[Address, ...]]:
+    levels: Sequence[LoopLevel], addresses: Sequence[Address]
+) -> tuple[tuple[LoopLevel, ...], tuple[Address, ...]]:
     """The same with loops joined that run on where an inner one ends, for all addresses."""
     kept = list(range(len(levels)))
     joined = list(levels)
@@ -104,18 +104,20 @@ def collapsed(
         count = joined[after].count
         if plain and all(a.strides[outer] == a.strides[after] * count for a in addresses):
             level = joined[after]
-            joined[after] = Level(level.axis, level.step, count * joined[outer].count, level.name)
+            joined[after] = LoopLevel(
+                level.axis, level.step, count * joined[outer].count, level.name
+            )
             kept.remove(outer)
     shorter = tuple(Address(a.start, tuple(a.strides[k] for k in kept)) for a in addresses)
     return tuple(joined[k] for k in kept), shorter
 
 
-def _bounds_use(level: Level, levels: Sequence[Level]) -> bool:
+def _bounds_use(level: LoopLevel, levels: Sequence[LoopLevel]) -> bool:
     """Whether the bound of another loop names this one."""
     return any(level.name in dict(other.outside) for other in levels)
 
 
-def shared_level(levels: Sequence[Level], threads: int) -> Level | None:
+def shared_level(levels: Sequence[LoopLevel], threads: int) -> LoopLevel | None:
     """The loop that threads divide: the first with work enough for all, else the longest; None
     where all are one iteration.
     """
@@ -124,7 +126,7 @@ def shared_level(levels: Sequence[Level], threads: int) -> Level | None:
     return next(wide, max(able, key=lambda level: level.count, default=None))
 
 
-def head(level: Level, *, divided: bool = False) -> str:
+def head(level: LoopLevel, *, divided: bool = False) -> str:
     """The C text that begins a loop."""
     if level.rest:
         bound = str(level.count)

@@ -18,7 +18,7 @@ from tilewright.targets.host.network.form import Form
 from tilewright.targets.host.network.functions_text import binary_text, number, unary_text
 from tilewright.targets.host.network.loops import (
     Address,
-    Level,
+    LoopLevel,
     address,
     collapsed,
     head,
@@ -52,7 +52,7 @@ def write_map(work: Map, kind: DType, writer: CWriter, threads: int = 1) -> None
 
 @contextmanager
 def _nest(
-    levels: Sequence[Level], writer: CWriter, threads: int = 1, *, independent: bool = False
+    levels: Sequence[LoopLevel], writer: CWriter, threads: int = 1, *, independent: bool = False
 ) -> Iterator[None]:
     """Loops around what is written inside, one of them divided among threads; `independent`: the
     innermost carries no dependence.
@@ -82,7 +82,7 @@ def write_pool(work: Pool, kind: DType, writer: CWriter, threads: int = 1) -> No
         _write_window(work.op, kind, (f"y[{to.text(levels)}]", source), lanes, writer)
 
 
-def _source(x: Form, y: Form, levels: Sequence[Level]) -> str:
+def _source(x: Form, y: Form, levels: Sequence[LoopLevel]) -> str:
     """The element of x0 at row `r`, column `c` of the other loops' image and channel."""
     every = address(x, y.shape, levels)
     strides = tuple(
@@ -96,7 +96,7 @@ def _source(x: Form, y: Form, levels: Sequence[Level]) -> str:
     return f"x0[{text}]"
 
 
-def _write_bounds(op: Pool2d, levels: Sequence[Level], writer: CWriter) -> None:
+def _write_bounds(op: Pool2d, levels: Sequence[LoopLevel], writer: CWriter) -> None:
     """The part of the window inside the image, and how many elements an average counts."""
     image, ends = (op.height, op.width), (op.padding[2], op.padding[3])
     for axis, name in ((0, "r"), (1, "c")):
@@ -115,7 +115,7 @@ def _write_bounds(op: Pool2d, levels: Sequence[Level], writer: CWriter) -> None:
 
 
 def _write_window(
-    op: Pool2d, kind: DType, places: tuple[str, str], lanes: Sequence[Level], writer: CWriter
+    op: Pool2d, kind: DType, places: tuple[str, str], lanes: Sequence[LoopLevel], writer: CWriter
 ) -> None:
     """The reduction of one window, or of one for each channel of the innermost loop."""
     y, x = places

@@ -1,8 +1,8 @@
 """The first pass: every line gets its section and offset, every label its place.
 
-In: a source and an instruction table. Out: a `Layout`: sections filled with items, symbols, and the
-map from lines to bytes. All instructions have one size, so no second look is needed; expressions of
-operands wait for the second pass.
+In: a source and an instruction table. Out: a `FirstPass`: sections filled with items, symbols, and
+the map from lines to bytes. All instructions have one size, so no second look is needed;
+expressions of operands wait for the second pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_LINE = SourceLine("", 0, "")
 
 
 @dataclass(slots=True)
-class Layout:
+class FirstPass:
     """What the first pass knows; directives change it."""
 
     table: InstructionTable
