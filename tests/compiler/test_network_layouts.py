@@ -9,9 +9,9 @@ import pytest
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
+from tilewright.network.form import Form, StoredDim, canonical
 from tilewright.ops import Conv2d, Unary, conv2d, relu
 from tilewright.seeds.space import seeds_for
-from tilewright.targets.host.network.form import Form, StoredDim, canonical
 from tilewright.targets.host.network.fuse import grouped
 from tilewright.targets.host.network.layouts import Layouts, Way
 from tilewright.tune.candidate import Candidate

@@ -16,9 +16,9 @@ from support.sanitized import INPUT_AND_OUTPUT, MAIN, have_sanitizers, run_sanit
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network
+from tilewright.network.arena import ALIGNMENT_BYTES, Life
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.network import memory
-from tilewright.targets.host.network.arena import ALIGNMENT_BYTES, Life
 from tilewright.targets.host.network.run import NetworkCode
 
 Region = tuple[int, int]

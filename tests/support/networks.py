@@ -17,6 +17,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import safe_name
 from tilewright.graph.weights import random_weights
+from tilewright.network.forms import Forms
 from tilewright.ops import (
     BatchNorm,
     Bias,
@@ -34,7 +35,6 @@ from tilewright.ops import (
     max_pool2d,
 )
 from tilewright.seeds.space import seeds_for
-from tilewright.targets.host.network.forms import Forms
 from tilewright.targets.host.network.generate import network_code
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode

@@ -15,6 +15,16 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
+from tilewright.network.form import (
+    Form,
+    StoredDim,
+    canonical,
+    chain,
+    is_row_major,
+    like,
+    row_major,
+    same_memory,
+)
 from tilewright.ops import (
     Bias,
     Binary,
@@ -34,16 +44,6 @@ from tilewright.targets.host.emit_header import pack_name, stored_elements
 from tilewright.targets.host.finish import PLAIN, Finish
 from tilewright.targets.host.network.constants import Channels, KernelWeights, Plain
 from tilewright.targets.host.network.finishing import finish_of, taken_by, words_of
-from tilewright.targets.host.network.form import (
-    Form,
-    StoredDim,
-    canonical,
-    chain,
-    is_row_major,
-    like,
-    row_major,
-    same_memory,
-)
 from tilewright.targets.host.network.fuse import Elementwise, Group, grouped, source
 from tilewright.targets.host.network.kernels import Kernels, ProductKernel
 from tilewright.targets.host.network.memory import Memory

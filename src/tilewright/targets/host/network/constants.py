@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from tilewright.codegen.artifact import Array
+from tilewright.network.form import Form
 from tilewright.ops.op import Floats
-from tilewright.targets.host.network.form import Form
 
 
 class Affine(Struct, frozen=True):

@@ -7,11 +7,11 @@ form than the kernel's with a border.
 
 from __future__ import annotations
 
+from tilewright.network.form import Form, StoredDim
 from tilewright.ops import Binary, Unary
 from tilewright.targets.host.epilogue import Bias, Relu, Residual, parameter
 from tilewright.targets.host.finish import NO_BORDER, Border, Finish
 from tilewright.targets.host.network.constants import Channels
-from tilewright.targets.host.network.form import Form, StoredDim
 from tilewright.targets.host.network.fuse import Elementwise, Group
 
 _ROWS, _COLUMNS = 2, 3

@@ -14,12 +14,12 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.machine import Machine
+from tilewright.network.form import Form
+from tilewright.network.forms import Forms
 from tilewright.network.search import Search
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.targets.host.network.build import build_plan
 from tilewright.targets.host.network.emit import emit_network
-from tilewright.targets.host.network.form import Form
-from tilewright.targets.host.network.forms import Forms
 from tilewright.targets.host.network.fuse import grouped
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.layouts import Layouts, Way

@@ -13,11 +13,11 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.graph.names import safe_name
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.network.form import Form
+from tilewright.network.forms import Forms
 from tilewright.ops import Op
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.finish import PLAIN, Finish, can_finish, pays
-from tilewright.targets.host.network.form import Form
-from tilewright.targets.host.network.forms import Forms
 from tilewright.tune.candidate import Candidate
 
 

@@ -15,9 +15,9 @@ from math import prod
 
 from tilewright.common.dtypes import dtype
 from tilewright.machine import Machine
+from tilewright.network.form import Form, like, row_major, same_memory
 from tilewright.ops import Op
 from tilewright.targets.host.network.finishing import finish_of
-from tilewright.targets.host.network.form import Form, like, row_major, same_memory
 from tilewright.targets.host.network.fuse import Group
 from tilewright.tune.candidate import Candidate
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.errors import ProgramError
+from tilewright.network.form import Form, Shape, chain
 from tilewright.targets.host.emit_threads import MEET, THREAD, loop_head
-from tilewright.targets.host.network.form import Form, Shape, chain
 
 _TURNS = 4
 """Iterations for each thread from which on a loop is long enough to be divided."""

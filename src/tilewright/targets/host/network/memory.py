@@ -9,8 +9,8 @@ from math import prod
 from typing import Literal
 
 from tilewright.common.dtypes import DType
+from tilewright.network.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.ops.op import Shape
-from tilewright.targets.host.network.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.targets.host.network.constants import Constant, Recipe
 from tilewright.targets.host.network.plan import Stage, Value, used_values
 

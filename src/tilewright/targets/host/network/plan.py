@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from tilewright.network.form import Form
 from tilewright.ops import LocalResponseNorm, Pool2d, Softmax
-from tilewright.targets.host.network.form import Form
 
 Place: TypeAlias = Literal["input", "output", "constant", "arena"]
 """Where a value is kept."""

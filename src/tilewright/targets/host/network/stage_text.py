@@ -12,9 +12,9 @@ from math import prod
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
+from tilewright.network.form import Form
 from tilewright.ops import LocalResponseNorm, Pool2d, Softmax
 from tilewright.targets.host.emit_threads import THREAD, loop_head
-from tilewright.targets.host.network.form import Form
 from tilewright.targets.host.network.functions_text import binary_text, number, unary_text
 from tilewright.targets.host.network.loops import (
     Address,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import ProgramError
-from tilewright.targets.host.network.arena import Life, place
-from tilewright.targets.host.network.form import (
+from tilewright.network.arena import Life, place
+from tilewright.network.form import (
     StoredDim,
     canonical,
     form_of,

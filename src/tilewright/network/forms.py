@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.common.expr import evaluate
+from tilewright.network.form import Form, canonical, form_of
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed, family
-from tilewright.targets.host.network.form import Form, canonical, form_of
 from tilewright.tune.candidate import Candidate
 
 
