@@ -290,8 +290,9 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Bytes of all memories of one core together."""
-        return sum(space.capacity_bytes for space in self.memory.values() if space.scope == "core")
+        """Bytes of all memories of one core together, a main memory of its own aside."""
+        own = (s for name, s in self.memory.items() if name != "main" and s.scope == "core")
+        return sum(space.capacity_bytes for space in own)
 
     @property
     def spm_available_bytes(self) -> int:

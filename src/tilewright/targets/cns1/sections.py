@@ -1,0 +1,159 @@
+"""What the description of a CNS-1 has beyond every machine's: RDRAM, caches, vectors, messages.
+
+The keys follow ICSI TR-93-046, section 2. Times of the RDRAM are those of its data sheets, in
+nanoseconds; all others are cycles.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tilewright.machine.model import Machine, Section
+from tilewright.machine.parts import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from tilewright.machine.sections import Sections
+
+
+class Rdram(Section, frozen=True, forbid_unknown_fields=True):
+    """The main memory of a node: `ports`, each with chips that keep `open_lines` lines open.
+
+    An access of x bytes through one port takes its `_ns` plus x times `byte_ns`: a hit in an open
+    line, a miss, or a miss that first writes back a line that was written (section 2.1.3). Blocks
+    of `port_block_bytes` go to the ports in turn, blocks of `chip_block_bytes` to the chips of
+    all ports together.
+    """
+
+    key: ClassVar[str] = "memory.rdram"
+
+    ports: PositiveInt
+    chips_per_port: PositiveInt
+    open_lines: PositiveInt
+    line_bytes: PositiveInt
+    port_block_bytes: PositiveInt
+    chip_block_bytes: PositiveInt
+    byte_ns: PositiveFloat
+    read_hit_ns: NonNegativeFloat
+    read_clean_miss_ns: NonNegativeFloat
+    read_dirty_miss_ns: NonNegativeFloat
+    write_hit_ns: NonNegativeFloat
+    write_clean_miss_ns: NonNegativeFloat
+    write_dirty_miss_ns: NonNegativeFloat
+    refresh_interval_ns: PositiveFloat
+    refresh_ns: NonNegativeFloat
+
+    @property
+    def chips(self) -> int:
+        """Chips of all ports."""
+        return self.ports * self.chips_per_port
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of consecutive addresses that one open line of every chip holds."""
+        return self.chips * self.line_bytes
+
+    def problem(self, machine: Machine) -> str:
+        """A block of a chip that does not hold one of every port, or a line that it does not
+        divide.
+        """
+        stripe = self.ports * self.port_block_bytes
+        if self.chip_block_bytes != stripe:
+            return (
+                f"memory.rdram.chip_block_bytes: expected ports * port_block_bytes = {stripe}, "
+                f"found {self.chip_block_bytes}"
+            )
+        if self.line_bytes % self.port_block_bytes:
+            return (
+                f"memory.rdram.line_bytes: expected a multiple of port_block_bytes = "
+                f"{self.port_block_bytes}, found {self.line_bytes}"
+            )
+        return ""
+
+
+class Caches(Section, frozen=True, forbid_unknown_fields=True):
+    """The instruction cache of a node, and the lines of the data cache, which is `memory.cache`.
+
+    A miss of the instruction cache adds `instruction_miss_cycles` to the fetch.
+    """
+
+    key: ClassVar[str] = "memory.caches"
+
+    instruction_bytes: PositiveInt
+    instruction_line_bytes: PositiveInt
+    instruction_ways: PositiveInt
+    instruction_miss_cycles: NonNegativeInt
+    data_line_bytes: PositiveInt
+
+
+class Vectors(Section, frozen=True, forbid_unknown_fields=True):
+    """The vector unit: `length` elements of a register; a cycle serves `core` lanes of them.
+
+    `multiply_accumulate` is 1 where one instruction of the first pipe multiplies and adds, 0 where
+    the second pipe adds. `scalar_registers` of the vector unit hold the scalars of vector
+    instructions; with 0 they are read from the scalar unit.
+    """
+
+    key: ClassVar[str] = "core.vectors"
+
+    length: PositiveInt
+    registers: PositiveInt
+    multiply_accumulate: NonNegativeInt
+    scalar_registers: NonNegativeInt
+
+
+class Messages(Section, frozen=True, forbid_unknown_fields=True):
+    """What processors spend on active messages, and how nodes are grouped for global sums.
+
+    Of the send and receive cycles of the fabric, the processor itself is busy for
+    `processor_send_cycles` and `processor_receive_cycles`. One round of a global sum takes
+    `sum_cycles` beside its transfers. `hidden_sharers` nodes of a ring hold parts of the same
+    hidden vector; it divides the columns of the mesh.
+    """
+
+    key: ClassVar[str] = "messages"
+
+    processor_send_cycles: NonNegativeInt
+    processor_receive_cycles: NonNegativeInt
+    sum_cycles: NonNegativeInt
+    hidden_sharers: PositiveInt
+
+    def problem(self, machine: Machine) -> str:
+        """No network, or groups that do not divide a ring."""
+        if "torrents" not in machine.fabrics:
+            return "fabrics.torrents: expected the network of the nodes, found none"
+        if machine.mesh.columns % self.hidden_sharers:
+            return (
+                f"messages.hidden_sharers: expected a divisor of mesh.columns = "
+                f"{machine.mesh.columns}, found {self.hidden_sharers}"
+            )
+        return ""
+
+
+class Hosts(Section, frozen=True, forbid_unknown_fields=True):
+    """The I/O nodes below the mesh: a quarter of them have ports to the outside world.
+
+    A port takes `block_cycles` to read or write `block_bytes`, the most that a message carries.
+    """
+
+    key: ClassVar[str] = "hosts"
+
+    ports: PositiveInt
+    port_bytes_per_second: PositiveFloat
+    block_bytes: PositiveInt
+    block_cycles: PositiveInt
+
+
+class Runtime(Section, frozen=True, forbid_unknown_fields=True):
+    """What calling a procedure and handling a thread cost. The report gives no numbers; these are
+    derived from its tables, which do not agree on one cost of a procedure.
+    """
+
+    key: ClassVar[str] = "runtime"
+
+    recall_procedure_cycles: NonNegativeFloat
+    training_procedure_cycles: NonNegativeFloat
+    thread_cycles: NonNegativeFloat
+
+
+SECTIONS = Sections(
+    required=(Rdram, Caches, Vectors, Messages, Hosts, Runtime),
+    needs=("mesh", "memory.main", "memory.cache", "fabrics.torrents"),
+)
