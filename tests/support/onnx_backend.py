@@ -95,7 +95,7 @@ def on_host(
     runnables: Sequence[Runnable], done: Callable[[int], None] = lambda _: None
 ) -> Iterator[Outcome]:
     """By generated code, many networks compiled together."""
-    for dtype in ("f32", "f64"):
+    for dtype in sorted({r.network.inputs[0].dtype for r in runnables}):
         own = [r for r in runnables if r.network.inputs[0].dtype == dtype]
         for start in range(0, len(own), _TOGETHER):
             part = own[start : start + _TOGETHER]

@@ -51,6 +51,10 @@ class NetworkBuilder:
         """The shape of a tensor that exists."""
         return self._tensors[name].shape
 
+    def element_type(self, name: str) -> str:
+        """The element type of a tensor that exists."""
+        return self._tensors[name].dtype
+
     def fresh(self, name: str, taken: Container[str] = ()) -> str:
         """A tensor name that is not taken, nor among `taken`, starting like `name`."""
         candidate, number = name, 1

@@ -270,7 +270,8 @@ def test_half_precision_is_refused(tmp_path):
     proto.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
     path = saved(tmp_path, proto)
     assert refusal(path) == (
-        f"{path}: input 'x' has the element type FLOAT16; supported are FLOAT and DOUBLE"
+        f"{path}: input 'x' has the element type FLOAT16; "
+        "supported are FLOAT, DOUBLE, INT8 and UINT8"
     )
 
 

@@ -29,6 +29,8 @@ from tilewright.ops.op import Shape, show_shape
 _ELEMENT_TYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "f32",
     onnx.TensorProto.DOUBLE: "f64",
+    onnx.TensorProto.INT8: "i8",
+    onnx.TensorProto.UINT8: "u8",
     onnx.TensorProto.INT32: "i32",
     onnx.TensorProto.INT64: "i64",
     onnx.TensorProto.BOOL: "bool",
@@ -137,7 +139,8 @@ def _element_type(code: int, what: str) -> str:
     if code not in _ELEMENT_TYPES:
         raise GraphError(
             f"{what} has the element type {_type_name(code)}",
-            fix="supported are FLOAT and DOUBLE, and INT32, INT64 and BOOL for shapes and flags",
+            fix="supported are FLOAT, DOUBLE, INT8 and UINT8, and INT32, INT64 and BOOL for shapes "
+            "and flags",
         )
     return _ELEMENT_TYPES[code]
 

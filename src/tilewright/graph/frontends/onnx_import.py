@@ -19,6 +19,7 @@ from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape
 
 _FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
+_INTEGERS = {"INT8": "i8", "UINT8": "u8"}
 
 
 def import_model(
@@ -38,14 +39,15 @@ def import_model(
     file_dtype = _element_type(declared)
     builder = NetworkBuilder(name, dtype or file_dtype)
     for item in declared:
-        builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)))
+        kind = _INTEGERS.get(item.dtype, "")
+        builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)), kind)
     own_batch = batch or next((shape[0] for shape in shapes.values() if shape), None)
     file_batch = _file_batch(declared)
     importer = Importer(builder, dict(model.constants), file_dtype, file_batch, own_batch)
     for node in model.nodes:
         _import_node(importer, node)
     for output in model.outputs:
-        importer.use(output, "the model's output list")
+        importer.output(output)
     return builder.build(tuple(model.outputs), importer.values)
 
 
@@ -75,19 +77,19 @@ def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Sh
 
 
 def _element_type(declared: Sequence[InputDeclaration]) -> str:
-    """The one element type of all inputs."""
+    """The one element type of all inputs that are floats, f32 where none is."""
     if not declared:
         raise GraphError("the model has no input")
     for item in declared:
-        if item.dtype not in _FLOATS:
+        if item.dtype not in (*_FLOATS, *_INTEGERS):
             raise GraphError(
                 f"input {quoted(item.name)} has the element type {item.dtype}",
-                fix="supported are FLOAT and DOUBLE",
+                fix="supported are FLOAT, DOUBLE, INT8 and UINT8",
             )
-    found = sorted({_FLOATS[item.dtype] for item in declared})
+    found = sorted({_FLOATS[item.dtype] for item in declared if item.dtype in _FLOATS})
     if len(found) > 1:
         raise GraphError(f"expected all inputs to be of one type, found {', '.join(found)}")
-    return found[0]
+    return found[0] if found else "f32"
 
 
 def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None) -> Shape:

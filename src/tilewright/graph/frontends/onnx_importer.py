@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import DTYPES, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx_model import Constant, OnnxNode, integers_of
 from tilewright.graph.names import quoted
 from tilewright.ops import Reshape
 from tilewright.ops.op import Array, Op, Shape, show_shape
+
+_NAMES = {kind.numpy: kind.name for kind in DTYPES}
+EVERY_TYPE = tuple(kind.name for kind in DTYPES)
+
+
+def require_images(node: OnnxNode, shape: Shape) -> Shape:
+    """The shape; raises GraphError unless it is batch x channels x height x width."""
+    if len(shape) != 4:
+        raise GraphError(
+            f"{node.title()}: only images of 4 dimensions are supported, found {len(shape)}"
+        )
+    return shape
 
 
 @dataclass
@@ -29,34 +42,48 @@ class Importer:
         """The element type of the network."""
         return self.builder.dtype
 
-    def use(self, name: str, by: str) -> str:
-        """The tensor `name`, declared as a weight when it is a constant used for the first time."""
+    def use(self, name: str, by: str, types: Container[str] = ()) -> str:
+        """The tensor `name`, declared as a weight when it is a constant used for the first time.
+
+        Raises GraphError unless its elements are of the network's type or of one of `types`.
+        """
+        kind = self.element_type(name, by)
+        if kind not in (types or (self.dtype,)):
+            raise GraphError(f"{by} takes {quoted(name)}, which holds {self._held(name)}")
+        if not self.builder.has(name):
+            self.values[name] = self.constants[name].astype(dtype(kind).numpy, copy=False)
+            self.builder.weight(name, tuple(self.constants[name].shape), kind)
+        return name
+
+    def output(self, name: str) -> str:
+        """An output of the network, of any element type."""
+        return self.use(name, "the model's output list", EVERY_TYPE)
+
+    def element_type(self, name: str, by: str) -> str:
+        """The element type of a tensor, or that which a constant has in the network."""
         if self.builder.has(name):
-            return name
+            return self.builder.element_type(name)
         if name not in self.constants:
             raise GraphError(f"{by} reads {quoted(name)}, which nothing before it produces")
-        constant = self.constants[name]
-        if constant.dtype != dtype(self.file_dtype).numpy:
-            raise GraphError(f"{by} takes {quoted(name)}, which holds {constant.dtype}")
-        self.values[name] = constant.astype(dtype(self.dtype).numpy, copy=False)
-        return self.builder.weight(name, tuple(constant.shape))
+        held = self.constants[name].dtype
+        return self.dtype if held == dtype(self.file_dtype).numpy else _NAMES.get(held, str(held))
 
-    def operand(self, node: OnnxNode, index: int) -> str:
+    def _held(self, name: str) -> str:
+        """What the file calls the elements of a tensor."""
+        constant = self.constants.get(name)
+        return self.builder.element_type(name) if constant is None else str(constant.dtype)
+
+    def operand(self, node: OnnxNode, index: int, types: Container[str] = ()) -> str:
         """The tensor at the input `index` of `node`."""
-        return self.use(node.input(index), node.title())
+        return self.use(node.input(index), node.title(), types)
 
-    def shape(self, node: OnnxNode, index: int) -> Shape:
+    def shape(self, node: OnnxNode, index: int, types: Container[str] = ()) -> Shape:
         """The shape of the tensor at the input `index` of `node`."""
-        return self.builder.shape(self.operand(node, index))
+        return self.builder.shape(self.operand(node, index, types))
 
     def images(self, node: OnnxNode) -> Shape:
         """The shape of the first input, which must be batch x channels x height x width."""
-        shape = self.shape(node, 0)
-        if len(shape) != 4:
-            raise GraphError(
-                f"{node.title()}: only images of 4 dimensions are supported, found {len(shape)}"
-            )
-        return shape
+        return require_images(node, self.shape(node, 0))
 
     def constant(self, node: OnnxNode, index: int) -> Constant:
         """The numbers of an input that must be known before the network runs."""

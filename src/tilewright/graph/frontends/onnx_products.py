@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
-from tilewright.graph.frontends.onnx_importer import Importer
+from tilewright.graph.frontends.onnx_importer import Importer, require_images
 from tilewright.graph.frontends.onnx_model import OnnxNode
 from tilewright.graph.frontends.onnx_windows import (
     AUTO_PAD,
@@ -23,6 +23,7 @@ from tilewright.ops import (
     BatchNorm,
     Bias,
     Binary,
+    Conv2d,
     LocalResponseNorm,
     Op,
     Reshape,
@@ -35,19 +36,29 @@ from tilewright.ops.op import Shape, show_shape
 
 
 def _conv(importer: Importer, node: OnnxNode) -> None:
-    batch, channels, height, width = importer.images(node)
-    weight_shape = importer.shape(node, 1)
-    if len(weight_shape) != 4:
-        raise GraphError(f"{node.title()}: weights of {len(weight_shape)} dimensions")
-    kernel = (weight_shape[2], weight_shape[3])
+    op = convolution(node, importer.shape(node, 0), importer.shape(node, 1), importer.dtype)
+    if node.has_input(2) and importer.shape(node, 2) != (op.out_channels,):
+        raise GraphError(
+            f"{node.title()}: {op.out_channels} biases are needed, found "
+            f"{show_shape(importer.shape(node, 2))}"
+        )
+    _with_addend(importer, node, op, 1.0)
+
+
+def convolution(node: OnnxNode, images: Shape, weights: Shape, numerics: str) -> Conv2d:
+    """The convolution that a node's attributes describe; `numerics` names its element types."""
+    batch, channels, height, width = require_images(node, images)
+    if len(weights) != 4:
+        raise GraphError(f"{node.title()}: weights of {len(weights)} dimensions")
+    kernel = (weights[2], weights[3])
     if "kernel_shape" in node.attributes and node.integers("kernel_shape") != kernel:
         raise GraphError(f"{node.title()}: kernel_shape contradicts its {kernel} weights")
     stride, dilation = pair(node, "strides"), pair(node, "dilations")
     span = ((kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1)
-    op = conv2d(
+    return conv2d(
         batch=batch,
         in_channels=channels,
-        out_channels=weight_shape[0],
+        out_channels=weights[0],
         height=height,
         width=width,
         kernel=kernel,
@@ -55,14 +66,8 @@ def _conv(importer: Importer, node: OnnxNode) -> None:
         padding=padding(node, (height, width), span, stride),
         dilation=dilation,
         groups=node.integer("group"),
-        dtype=importer.dtype,
+        dtype=numerics,
     )
-    if node.has_input(2) and importer.shape(node, 2) != (op.out_channels,):
-        raise GraphError(
-            f"{node.title()}: {op.out_channels} biases are needed, found "
-            f"{show_shape(importer.shape(node, 2))}"
-        )
-    _with_addend(importer, node, op, 1.0)
 
 
 def _gemm(importer: Importer, node: OnnxNode) -> None:
@@ -182,19 +187,22 @@ def _softmax(importer: Importer, node: OnnxNode) -> None:
         importer.reshape(node, x, shape)
 
 
+CONVOLUTION = (
+    AUTO_PAD,
+    Attribute("dilations", "integers", (1, 1), length=2),
+    Attribute("group", "integer", 1),
+    Attribute("kernel_shape", "integers", length=2),
+    PADS,
+    STRIDES,
+)
+"""The attributes of every convolution."""
+
 PRODUCTS = (
     Operator(
         "Conv",
         (1, 11, 22),
         (X, Input("W"), Input("B", optional=True)),
-        (
-            AUTO_PAD,
-            Attribute("dilations", "integers", (1, 1), length=2),
-            Attribute("group", "integer", 1),
-            Attribute("kernel_shape", "integers", length=2),
-            PADS,
-            STRIDES,
-        ),
+        CONVOLUTION,
         _conv,
         limits=IMAGES,
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
@@ -33,6 +34,7 @@ def generated(
     network: Network, machine: Machine, search: Search, progress: Progress = silent
 ) -> NetworkCode:
     """The code of a network, not compiled yet; GraphError where a node cannot be run."""
+    _require_one_float(network)
     _require_known_weights(network)
     choices, forms = _choices(network, machine, search, progress), Forms()
     layouts = Layouts(grouped(network), machine, {t.name for t in network.weights})
@@ -48,6 +50,17 @@ def generated(
         lambda done: progress("generate", done, max(done, len(candidates))),
     )
     return network_code(network, machine, kernels)
+
+
+def _require_one_float(network: Network) -> None:
+    """Stages of a network share one element type."""
+    kinds = sorted({tensor.dtype for tensor in network.tensors.values()})
+    if len(kinds) > 1 or not dtype(kinds[0]).is_float:
+        raise GraphError(
+            f"network {network.name} has tensors of {' and '.join(kinds)}, but a whole network on "
+            "this computer computes in one floating-point type",
+            fix="compile its convolutions and products one by one, with --dtype",
+        )
 
 
 def _require_known_weights(network: Network) -> None:
