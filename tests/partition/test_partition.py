@@ -98,8 +98,8 @@ def test_what_does_not_divide_overlaps():
     (rows, *_) = split(
         conv2d(batch=1, in_channels=1, out_channels=1, height=14, width=8, kernel=1), 4
     )
-    assert [piece.result[2] for piece in rows.pieces] == [
-        slice(0, 4), slice(3, 7), slice(6, 10), slice(10, 14)
+    assert [piece.result.sides[2] for piece in rows.pieces] == [
+        (0, 4), (3, 7), (6, 10), (10, 14)
     ]  # fmt: skip
 
 

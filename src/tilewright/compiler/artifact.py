@@ -34,7 +34,8 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
-from tilewright.ops import CONTRACTIONS, Op
+from tilewright.ops import CONTRACTIONS, Op, Shape
+from tilewright.ops.box import Box
 from tilewright.partition import Partition
 from tilewright.report.view import Explanation, NetworkResult
 
@@ -107,7 +108,9 @@ def write_kernel(
         document_of(machine),
         tuple(
             StoredPiece(
-                _op_fields(piece.op), tuple(map(_bounds, piece.operands)), _bounds(piece.result)
+                _op_fields(piece.op),
+                tuple(map(_bounds, piece.operands, partition.op.input_shapes)),
+                _bounds(piece.result, partition.op.out_shape),
             )
             for piece in partition.pieces
         ),
@@ -202,5 +205,7 @@ def _op_fields(op: Op) -> dict[str, Any]:
     return {"kind": op.kind, **dataclasses.asdict(op)}  # type: ignore[call-overload]  # operators are dataclasses
 
 
-def _bounds(region: tuple[slice, ...]) -> tuple[Interval, ...]:
-    return tuple((s.start, s.stop) for s in region)
+def _bounds(region: Box, shape: Shape) -> tuple[Interval, ...]:
+    """The interval along each dimension, without ends where it is all of it."""
+    pairs = zip(region.sides, shape, strict=True)
+    return tuple((None, None) if side == (0, extent) else side for side, extent in pairs)

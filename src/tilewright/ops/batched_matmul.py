@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from tilewright.common.fixed_point import exact_product
-from tilewright.ops.numerics import require_products
+from tilewright.ops.box import Box
+from tilewright.ops.numerics import partial_types, require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
@@ -61,12 +62,30 @@ class BatchedMatmul(Typed):
 
     def divided(self, groups: int) -> Divided:
         """Over the batch, the rows or the columns of the results, never over k."""
-        a, b = (2 if self.transpose_a else 1), (1 if self.transpose_b else 2)
         return [
-            ("batch", pieces_along(self, "batch", groups, (0, 0), 0)),
-            ("m", pieces_along(self, "m", groups, (a, None), 1)),
-            ("n", pieces_along(self, "n", groups, (None, b), 2)),
+            (name, pieces_along(self, dimension, groups))
+            for dimension, name in enumerate(("batch", "m", "n"))
         ]
+
+    @property
+    def terms(self) -> Shape:
+        """k."""
+        return (self.k,)
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """Rows of A, columns of B."""
+        (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
+        batch, m, n = result.sides
+        a = (k, m) if self.transpose_a else (m, k)
+        b = (n, k) if self.transpose_b else (k, n)
+        return Box.of(batch, *a), Box.of(batch, *b)
+
+    def part(self, result: Box, terms: Box | None = None) -> BatchedMatmul:
+        """Products of smaller extents."""
+        (k,) = (self.k,) if terms is None else terms.shape
+        batch, m, n = result.shape
+        dtype = self.dtype if k == self.k else partial_types(self.numerics)
+        return replace(self, batch=batch, m=m, n=n, k=k, dtype=dtype)
 
     def describe(self) -> str:
         """The extents as batch x m x n x k, then which operands are transposed.

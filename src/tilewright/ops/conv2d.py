@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import exact_product
-from tilewright.ops.conv2d_pieces import divide_conv2d
+from tilewright.ops.box import Box
+from tilewright.ops.conv2d_pieces import computable, divide_conv2d, needed, part
 from tilewright.ops.numerics import require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
@@ -101,6 +102,23 @@ class Conv2d(Typed):
         per_output = self.in_channels // self.groups * self.kernel[0] * self.kernel[1]
         outputs = self.batch * self.out_channels * self.out_height * self.out_width
         return 2 * outputs * per_output
+
+    @property
+    def terms(self) -> Shape:
+        """Input channels of a group, kernel rows, kernel columns."""
+        return (self.in_channels // self.groups, *self.kernel)
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The region with whole channel groups where it has several."""
+        return computable(self, result, terms)
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The images with the halo, the weights."""
+        return needed(self, result, terms)
+
+    def part(self, result: Box, terms: Box | None = None) -> Conv2d:
+        """A convolution with the padding that the region touches."""
+        return part(self, result, terms)
 
     def divided(self, groups: int) -> Divided:
         """Over rows of the result, images, output channels or channel groups."""

@@ -1,7 +1,8 @@
-"""Dividing a convolution: over output rows (swDNN III-D), images or output channels.
+"""Pieces of a convolution: any region of its result, any part of its sums.
 
-A piece of the rows is a convolution with its own padding: only the first and the last strip keep
-the border of the image; between strips the halo rows are read from the neighbours' part of it.
+A piece is a convolution with its own padding: only what touches the border of the image keeps it;
+elsewhere the halo is read from the neighbours' part of the image. Terms are divided over the input
+channels of a group, the kernel's rows and its columns.
 """
 
 from __future__ import annotations
@@ -9,51 +10,112 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tilewright.ops.piece import EVERYTHING, Divided, Piece, intervals, pieces_along
+from tilewright.ops.box import Box, Interval
+from tilewright.ops.numerics import partial_types
+from tilewright.ops.piece import Divided, intervals, piece, pieces_along
+from tilewright.ops.window import clipped, seen
 
 if TYPE_CHECKING:
     from tilewright.ops.conv2d import Conv2d
 
 
+def computable(op: Conv2d, result: Box, terms: Box | None) -> Box:
+    """`result`, grown to whole channel groups where it lies in several, and to pixels that see the
+    image where it lies in the padding.
+    """
+    channels = _grown_channels(op, result.sides[1])
+    taps = _terms(op, terms).sides[1:]
+    rows, columns = (_grown_pixels(op, axis, result.sides[2 + axis], taps[axis]) for axis in (0, 1))
+    return Box.of(result.sides[0], channels, rows, columns)
+
+
+def needed(op: Conv2d, result: Box, terms: Box | None) -> tuple[Box, ...]:
+    """The region of the images, without padding, and that of the weights."""
+    batch, out_channels = result.sides[:2]
+    channels, *taps = _terms(op, terms).sides
+    inputs, outputs = op.in_channels // op.groups, op.out_channels // op.groups
+    first, last = out_channels[0] // outputs, (out_channels[1] - 1) // outputs
+    read = (first * inputs + channels[0], last * inputs + channels[1])
+    image = [
+        clipped(_seen(op, axis, result.sides[2 + axis], taps[axis]), _image(op)[axis])
+        for axis in (0, 1)
+    ]
+    return Box.of(batch, read, *image), Box.of(out_channels, channels, *taps)
+
+
+def part(op: Conv2d, result: Box, terms: Box | None) -> Conv2d:
+    """The convolution that computes a computable `result` from what it needs."""
+    images, weights = needed(op, result, terms)
+    (top, bottom), (left, right) = (_padding(op, axis, result, terms) for axis in (0, 1))
+    batch, in_channels, height, width = images.shape
+    return replace(
+        op,
+        batch=batch,
+        in_channels=in_channels,
+        out_channels=weights.shape[0],
+        height=height,
+        width=width,
+        kernel=(weights.shape[2], weights.shape[3]),
+        padding=(top, left, bottom, right),
+        groups=max(1, weights.shape[0] * op.groups // op.out_channels),
+        dtype=op.dtype if terms in (None, Box.whole(op.terms)) else partial_types(op.numerics),
+    )
+
+
 def divide_conv2d(op: Conv2d, groups: int) -> Divided:
-    """The pieces of every strategy that applies to `op`."""
-    rows = tuple(_rows(op, part) for part in intervals(op.out_height, groups))
-    found: Divided = [("batch", pieces_along(op, "batch", groups, (0, None), 0))]
-    if all(piece is not None for piece in rows):
-        found.insert(0, ("rows", tuple(piece for piece in rows if piece is not None)))
+    """Equal pieces over rows (swDNN III-D), images, output channels or channel groups."""
+    found: Divided = [("batch", pieces_along(op, 0, groups))]
+    whole = Box.whole(op.out_shape)
+    rows = [whole.along(2, part) for part in intervals(op.out_height, groups)]
+    if all(op.computable(strip) == strip for strip in rows):
+        found.insert(0, ("rows", tuple(piece(op, strip) for strip in rows)))
     if op.groups == 1:
-        parts = pieces_along(op, "out_channels", groups, (None, 0), 1)
-        found.append(("out_channels", parts))
+        found.append(("out_channels", pieces_along(op, 1, groups)))
     else:
-        cut = intervals(op.groups, groups)
-        found.append(("channel_groups", tuple(_channel_groups(op, part) for part in cut)))
+        outputs = op.out_channels // op.groups
+        cut = [(a * outputs, b * outputs) for a, b in intervals(op.groups, groups)]
+        found.append(("channel_groups", tuple(piece(op, whole.along(1, part)) for part in cut)))
     return found
 
 
-def _rows(op: Conv2d, part: slice) -> Piece | None:
-    """The output rows of `part`; None where they see nothing but padding."""
-    top, left, _, right = op.padding
-    span = (op.kernel[0] - 1) * op.dilation[0] + 1
-    first = part.start * op.stride[0] - top
-    end = (part.stop - 1) * op.stride[0] - top + span
-    start, stop = max(0, first), min(op.height, end)
-    if start >= stop:
-        return None
-    padding = (start - first, left, end - stop, right)
-    piece = replace(op, height=stop - start, padding=padding)
-    image = (EVERYTHING, EVERYTHING, slice(start, stop), EVERYTHING)
-    return Piece(piece, (image, (EVERYTHING,) * 4), (EVERYTHING, EVERYTHING, part, EVERYTHING))
+def _terms(op: Conv2d, terms: Box | None) -> Box:
+    return Box.whole(op.terms) if terms is None else terms
 
 
-def _channel_groups(op: Conv2d, part: slice) -> Piece:
-    """Whole channel groups: their input channels, their weights, their output channels."""
-    count = part.stop - part.start
-    inputs, outputs = op.in_channels // op.groups, op.out_channels // op.groups
-    piece = replace(op, in_channels=count * inputs, out_channels=count * outputs, groups=count)
-    read = slice(part.start * inputs, part.stop * inputs)
-    written = slice(part.start * outputs, part.stop * outputs)
-    return Piece(
-        piece,
-        ((EVERYTHING, read, EVERYTHING, EVERYTHING), (written, EVERYTHING, EVERYTHING, EVERYTHING)),
-        (EVERYTHING, written, EVERYTHING, EVERYTHING),
-    )
+def _image(op: Conv2d) -> tuple[int, int]:
+    return op.height, op.width
+
+
+def _grown_channels(op: Conv2d, side: Interval) -> Interval:
+    outputs = op.out_channels // op.groups
+    first, last = side[0] // outputs, (side[1] - 1) // outputs
+    return side if first == last else (first * outputs, (last + 1) * outputs)
+
+
+def _grown_pixels(op: Conv2d, axis: int, side: Interval, taps: Interval) -> Interval:
+    """The pixels with the nearest that see the image, where none of them does."""
+    first, end = _seen(op, axis, side, taps)
+    before, stride, image = op.padding[axis], op.stride[axis], _image(op)[axis]
+    start, stop = side
+    if end <= 0:
+        stop = 1 - ((taps[1] - 1) * op.dilation[axis] - before) // stride
+    if first >= image:
+        start = (image - 1 + before - taps[0] * op.dilation[axis]) // stride
+    whole = (0, op.out_shape[2 + axis])
+    return (start, stop) if start >= 0 and stop <= whole[1] else whole
+
+
+def _padding(op: Conv2d, axis: int, result: Box, terms: Box | None) -> Interval:
+    """Padding before and after what is read of the image."""
+    first, end = _seen(op, axis, result.sides[2 + axis], _terms(op, terms).sides[1 + axis])
+    start, stop = clipped((first, end), _image(op)[axis])
+    return start - first, end - stop
+
+
+def _seen(op: Conv2d, axis: int, side: Interval, taps: Interval) -> Interval:
+    """What the outputs see; the padded image where all of them see nothing but padding."""
+    before, image = op.padding[axis], _image(op)[axis]
+    found = seen(side, taps, op.stride[axis], before, op.dilation[axis])
+    if side == (0, op.out_shape[2 + axis]) and not (found[0] < image and found[1] > 0):
+        return -before, image + op.padding[axis + 2]
+    return found

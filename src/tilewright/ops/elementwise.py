@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
+from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
     Array,
@@ -111,6 +112,14 @@ class Unary(Typed):
         """One per element; none for the identity."""
         return 0 if self.function == "identity" else math.prod(self.shape)
 
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The same region."""
+        return (result,)
+
+    def part(self, result: Box, terms: Box | None = None) -> Unary:
+        """The function of a smaller tensor."""
+        return replace(self, shape=result.shape)
+
     def describe(self) -> str:
         """Function and shape."""
         return f"{self.function} {show_shape(self.shape)}"
@@ -175,6 +184,15 @@ class Binary(Typed):
         """One per element of the result."""
         return math.prod(self.out_shape)
 
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The same region; of a tensor that is broadcast, what meets it."""
+        return _broadcast(result, self.a_shape), _broadcast(result, self.b_shape)
+
+    def part(self, result: Box, terms: Box | None = None) -> Binary:
+        """The function of smaller tensors."""
+        a, b = self.needed(result)
+        return replace(self, a_shape=a.shape, b_shape=b.shape)
+
     def describe(self) -> str:
         """Function and shapes."""
         return f"{self.function} {show_shape(self.a_shape)}, {show_shape(self.b_shape)}"
@@ -222,6 +240,14 @@ class Bias(Typed):
         """One addition per element."""
         return math.prod(self.shape)
 
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The same region, and its biases."""
+        return result, Box.of(result.sides[self.axis])
+
+    def part(self, result: Box, terms: Box | None = None) -> Bias:
+        """The bias of a smaller tensor."""
+        return replace(self, shape=result.shape)
+
     def describe(self) -> str:
         """Shape and axis."""
         return f"bias {show_shape(self.shape)} along axis {self.axis}"
@@ -245,6 +271,13 @@ def relu(shape: Shape, *, dtype: str = "f64") -> Unary:
 def add(a_shape: Shape, b_shape: Shape | None = None, *, dtype: str = "f64") -> Binary:
     """The sum of two tensors, of the same shape unless `b_shape` is given."""
     return Binary("add", a_shape, a_shape if b_shape is None else b_shape, dtype)
+
+
+def _broadcast(result: Box, shape: Shape) -> Box:
+    """The region of a tensor of `shape` that meets the region `result` of the common shape."""
+    own = result.sides[len(result.start) - len(shape) :]
+    sides = (side if extent > 1 else (0, 1) for side, extent in zip(own, shape, strict=True))
+    return Box.of(*sides)
 
 
 def _require_function(

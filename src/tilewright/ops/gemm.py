@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import exact_product
-from tilewright.ops.numerics import require_products
+from tilewright.ops.box import Box
+from tilewright.ops.numerics import partial_types, require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
@@ -72,13 +73,29 @@ class Gemm(Typed):
 
     def divided(self, groups: int) -> Divided:
         """Over the rows or the columns of the result, never over k."""
-        a, b = (1 if self.transpose_a else 0), (0 if self.transpose_b else 1)
-        rows, columns = (a, None, 0), (None, b, 1)
-        given = len(self.input_shapes)
-        return [
-            ("m", pieces_along(self, "m", groups, rows[:given], 0)),
-            ("n", pieces_along(self, "n", groups, columns[:given], 1)),
-        ]
+        return [("m", pieces_along(self, 0, groups)), ("n", pieces_along(self, 1, groups))]
+
+    @property
+    def terms(self) -> Shape:
+        """k."""
+        return (self.k,)
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """Rows of A, columns of B; C where the terms have the first."""
+        (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
+        m, n = result.sides
+        a = Box.of(k, m) if self.transpose_a else Box.of(m, k)
+        b = Box.of(n, k) if self.transpose_b else Box.of(k, n)
+        c = result if k[0] == 0 else Box(result.start, result.start)
+        return (a, b) if self.beta == 0 else (a, b, c)
+
+    def part(self, result: Box, terms: Box | None = None) -> Gemm:
+        """A product of smaller extents; one alone of those over k adds C."""
+        (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
+        m, n = result.shape
+        beta = self.beta if k[0] == 0 else 0.0
+        dtype = self.dtype if k == (0, self.k) else partial_types(self.numerics)
+        return replace(self, m=m, n=n, k=k[1] - k[0], beta=beta, dtype=dtype)
 
     def with_magnitudes(self) -> Gemm:
         """With positive alpha and beta."""

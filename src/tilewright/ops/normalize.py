@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
+from tilewright.ops.box import Box
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
     Array,
@@ -52,6 +53,18 @@ class Softmax(Typed):
         """Five per element: maximum, difference, exponential, sum, quotient."""
         return 5 * math.prod(self.shape)
 
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """Whole vectors along the axis."""
+        return result.along(self.axis, (0, self.shape[self.axis]))
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The same region."""
+        return (result,)
+
+    def part(self, result: Box, terms: Box | None = None) -> Softmax:
+        """That of a smaller tensor."""
+        return replace(self, shape=result.shape)
+
     def describe(self) -> str:
         """Shape and axis."""
         return f"softmax {show_shape(self.shape)} along axis {self.axis}"
@@ -94,6 +107,14 @@ class BatchNorm(Typed):
     def flops(self) -> int:
         """One multiply-add per element: the statistics fold into two numbers per channel."""
         return 2 * math.prod(self.shape)
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The same region, and what its channels have."""
+        return result, *[Box.of(result.sides[1])] * 4
+
+    def part(self, result: Box, terms: Box | None = None) -> BatchNorm:
+        """That of a smaller tensor."""
+        return replace(self, shape=result.shape)
 
     def describe(self) -> str:
         """Shape."""
@@ -139,6 +160,18 @@ class LocalResponseNorm(Typed):
     def flops(self) -> int:
         """A multiply-add per neighbour, then a multiply-add, a power and a quotient."""
         return math.prod(self.shape) * (2 * self.size + 4)
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """All channels: sums over neighbours are not cut elsewhere than at the ends."""
+        return result.along(1, (0, self.shape[1]))
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The same region."""
+        return (result,)
+
+    def part(self, result: Box, terms: Box | None = None) -> LocalResponseNorm:
+        """That of a smaller tensor."""
+        return replace(self, shape=result.shape)
 
     def describe(self) -> str:
         """Shape and size."""

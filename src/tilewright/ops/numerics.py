@@ -9,7 +9,7 @@ said, as in `q8.8:q16.16:q8.8:floor:wrap`. Floats have the short form alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -112,6 +112,15 @@ def sums_called(text: str) -> str:
     ('f32', 'i32', 'i32')
     """
     return text.split(":")[1] if ":" in text else text
+
+
+def partial_types(numerics: Numerics) -> str:
+    """The text of types of an operator that leaves its sums as they are, for others to add to.
+
+    >>> partial_types(Numerics.parse("i16:i32:i16", 2)), partial_types(Numerics.parse("f32", 2))
+    ('i16:i32', 'f32')
+    """
+    return str(replace(numerics, result=numerics.sums, rounding="even", saturate=True))
 
 
 def require_products(kind: str, numerics: Numerics) -> None:

@@ -18,6 +18,7 @@ from tilewright.common.fixed_point import Integers
 from tilewright.ops.numerics import Numerics
 
 if TYPE_CHECKING:
+    from tilewright.ops.box import Box
     from tilewright.ops.piece import Divided
 
 Shape = tuple[int, ...]
@@ -69,6 +70,23 @@ class Op(Protocol):
         integers exactly and rounded once (`Numerics`).
         """
 
+    @property
+    def terms(self) -> Shape:
+        """Extents over which the sums of a result may be divided; none where they may not."""
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The smallest region around `result` that an operator of this kind computes alone."""
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The region of each operand that the region `result` is computed from, those of `terms`
+        where the sums are divided. Padding is no part of it; empty for an operand not needed.
+        """
+
+    def part(self, result: Box, terms: Box | None = None) -> Op:
+        """The operator that computes a computable `result` from what it needs. Sums of which it has
+        some `terms` alone stay in the type of the sums.
+        """
+
     def divided(self, groups: int) -> Divided:
         """Every way to divide the operator over `groups` core groups, none where there is none."""
 
@@ -114,6 +132,15 @@ class Typed:
     def out_dtype(self: _Declared) -> str:
         """The name of the element type of the result."""
         return _numerics(self).result.name
+
+    @property
+    def terms(self) -> Shape:
+        """None: its sums are not divided."""
+        return ()
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """Any region."""
+        return result
 
     def divided(self, groups: int) -> Divided:
         """No way to divide it."""

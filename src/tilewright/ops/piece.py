@@ -2,73 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
+from tilewright.ops.box import Box, Interval
 from tilewright.ops.op import Array, Op
-
-Slices = tuple[slice, ...]
-EVERYTHING = slice(None)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What one group computes: an operator on regions of the operands and of the result."""
+    """What one group computes: an operator on regions of the operands and of the result.
+
+    `op` does not take an operand whose region is empty.
+    """
 
     op: Op
-    operands: tuple[Slices, ...]
-    result: Slices
+    operands: tuple[Box, ...]
+    result: Box
 
     def take(self, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         """The piece's operands out of the whole ones."""
-        return tuple(x[region] for x, region in zip(operands, self.operands, strict=True))
+        pairs = zip(operands, self.operands, strict=True)
+        return tuple(x[region.slices] for x, region in pairs if region.size)
+
+
+def piece(op: Op, result: Box, terms: Box | None = None) -> Piece:
+    """The piece that computes the region `result`, or a little more where no operator of its kind
+    computes just that; of the sums only the `terms`, where they are given.
+    """
+    computed = op.computable(result, terms)
+    return Piece(op.part(computed, terms), op.needed(computed, terms), computed)
 
 
 def whole_piece(op: Op) -> Piece:
     """The operator as its own only piece."""
-    regions = tuple((EVERYTHING,) * len(shape) for shape in op.input_shapes)
-    return Piece(op, regions, (EVERYTHING,) * len(op.out_shape))
+    return Piece(op, tuple(map(Box.whole, op.input_shapes)), Box.whole(op.out_shape))
 
 
-def intervals(extent: int, groups: int) -> list[slice]:
+def intervals(extent: int, groups: int) -> list[Interval]:
     """Intervals of one length that cover `extent`; they overlap where it is not divisible.
 
     >>> intervals(14, 4)
-    [slice(0, 4, None), slice(3, 7, None), slice(6, 10, None), slice(10, 14, None)]
+    [(0, 4), (3, 7), (6, 10), (10, 14)]
     >>> intervals(3, 4)
-    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
+    [(0, 1), (1, 2), (2, 3)]
     """
     length = -(-extent // groups)
     count = min(groups, -(-extent // length))
     starts = [i * (extent - length) // max(1, count - 1) for i in range(count)]
-    return [slice(start, start + length) for start in starts]
+    return [(start, start + length) for start in starts]
 
 
 Divided = list[tuple[str, tuple[Piece, ...]]]
 """Ways to divide an operator by name, each with its pieces."""
 
 
-def pieces_along(
-    op: Any, field: str, groups: int, operands: Sequence[int | None], result: int
-) -> tuple[Piece, ...]:
-    """Pieces over the extent that `field` names: dimension `result` of the result, and of each of
-    the `operands` the dimension given, None for one that all pieces read whole.
-
-    `op` is a frozen dataclass whose `field` may be any smaller extent.
-    """
-    return tuple(
-        Piece(
-            replace(op, **{field: part.stop - part.start}),
-            tuple(
-                _region(len(shape), dimension, part)
-                for shape, dimension in zip(op.input_shapes, operands, strict=True)
-            ),
-            _region(len(op.out_shape), result, part),
-        )
-        for part in intervals(getattr(op, field), groups)
-    )
-
-
-def _region(rank: int, dimension: int | None, part: slice) -> Slices:
-    return tuple(part if d == dimension else EVERYTHING for d in range(rank))
+def pieces_along(op: Op, dimension: int, groups: int) -> tuple[Piece, ...]:
+    """Pieces of equal extents over one dimension of the result."""
+    whole = Box.whole(op.out_shape)
+    cut = intervals(op.out_shape[dimension], groups)
+    return tuple(piece(op, whole.along(dimension, part)) for part in cut)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
+from tilewright.ops.box import Box, Interval
 from tilewright.ops.numerics import require_alike
 from tilewright.ops.op import (
     Array,
@@ -20,7 +21,15 @@ from tilewright.ops.op import (
     require_positive,
     rounded,
 )
-from tilewright.ops.window import Padding, out_extent, padding_of, require_window, windows
+from tilewright.ops.window import (
+    Padding,
+    clipped,
+    out_extent,
+    padding_of,
+    require_window,
+    seen,
+    windows,
+)
 
 Reduction = Literal["max", "average"]
 
@@ -77,6 +86,36 @@ class Pool2d(Typed):
     def flops(self) -> int:
         """One comparison or addition per kernel tap of each output."""
         return int(np.prod(self.out_shape)) * self.kernel[0] * self.kernel[1]
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The images under the windows."""
+        batch, channels, *pixels = result.sides
+        image = (self.height, self.width)
+        rows, columns = (clipped(self._seen(axis, pixels[axis]), image[axis]) for axis in (0, 1))
+        return (Box.of(batch, channels, rows, columns),)
+
+    def part(self, result: Box, terms: Box | None = None) -> Pool2d:
+        """Pooling with the padding that the region touches."""
+        (top, bottom), (left, right) = (self._padding_of(axis, result) for axis in (0, 1))
+        batch, channels, height, width = self.needed(result)[0].shape
+        return replace(
+            self,
+            batch=batch,
+            channels=channels,
+            height=height,
+            width=width,
+            padding=(top, left, bottom, right),
+        )
+
+    def _padding_of(self, axis: int, result: Box) -> Interval:
+        """Padding before and after what is read of the images; none beyond the padded image."""
+        image = (self.height, self.width)[axis]
+        first, end = self._seen(axis, result.sides[2 + axis])
+        start, stop = clipped((first, end), image)
+        return start - first, min(end, image + self.padding[axis + 2]) - stop
+
+    def _seen(self, axis: int, side: Interval) -> Interval:
+        return seen(side, (0, self.kernel[axis]), self.stride[axis], self.padding[axis])
 
     def describe(self) -> str:
         """Reduction, input shape, kernel and stride."""

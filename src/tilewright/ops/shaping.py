@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
+from tilewright.ops.box import Box, Interval
 from tilewright.ops.numerics import require_one_type
 from tilewright.ops.op import (
     Array,
@@ -53,6 +54,29 @@ class Reshape(Typed):
         """None."""
         return 0
 
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The smallest region that is one run of elements under both shapes."""
+        return _run(self.out_shape, *self._elements(result))
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The run of elements around the region."""
+        return (_run(self.shape, *self._elements(result)),)
+
+    def part(self, result: Box, terms: Box | None = None) -> Reshape:
+        """A reshape of the run."""
+        (x,) = self.needed(result)
+        return replace(self, shape=x.shape, out_shape=result.shape)
+
+    def _elements(self, result: Box) -> Interval:
+        """The first and the last element of that run, in their order."""
+        found = _ends(self.out_shape, result)
+        while True:
+            before = found
+            for shape in (self.shape, self.out_shape):
+                found = _ends(shape, _run(shape, *found))
+            if found == before:
+                return found
+
     def describe(self) -> str:
         """Both shapes."""
         return f"reshape {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
@@ -61,6 +85,22 @@ class Reshape(Typed):
         """The same elements."""
         (x,) = in_own_type(self, operands)
         return x.reshape(self.out_shape)
+
+
+def _ends(shape: Shape, box: Box) -> Interval:
+    """The first and the last element of a region, counted in the order of memory."""
+    last = tuple(stop - 1 for stop in box.stop)
+    return int(np.ravel_multi_index(box.start, shape)), int(np.ravel_multi_index(last, shape))
+
+
+def _run(shape: Shape, first: int, last: int) -> Box:
+    """The smallest region that is one run of elements and has both."""
+    start, stop = np.unravel_index(first, shape), np.unravel_index(last, shape)
+    sides, inside = [], True
+    for a, b, extent in zip(start, stop, shape, strict=True):
+        sides.append((int(a), int(b) + 1) if inside else (0, extent))
+        inside = inside and a == b
+    return Box.of(*sides)
 
 
 def flatten(shape: Shape, *, axis: int = 1, dtype: str = "f64") -> Reshape:
@@ -103,6 +143,22 @@ class Concat(Typed):
     def flops(self) -> int:
         """None."""
         return 0
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """Of each tensor what lies in the region."""
+        found, offset = [], 0
+        for shape in self.input_shapes:
+            start, stop = (end - offset for end in result.sides[self.axis])
+            own = result.along(self.axis, (start, stop))
+            found.append(own & Box.whole(shape))
+            offset += shape[self.axis]
+        return tuple(found)
+
+    def part(self, result: Box, terms: Box | None = None) -> Concat:
+        """The tensors that lie in the region, behind each other."""
+        boxes = self.needed(result)
+        kept = [i for i, box in enumerate(boxes) if box.size]
+        return Concat(tuple(boxes[i].shape for i in kept), self.axis, self.numerics.result.name)
 
     def describe(self) -> str:
         """Shapes and axis."""
@@ -160,6 +216,21 @@ class SpaceToDepth(Typed):
     def flops(self) -> int:
         """None."""
         return 0
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """All channels: those of one square of pixels."""
+        return result.along(1, (0, self.out_shape[1]))
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The squares of pixels."""
+        batch, _, *pixels = result.sides
+        rows, columns = ((a * self.block, b * self.block) for a, b in pixels)
+        return (Box.of(batch, (0, self.channels), rows, columns),)
+
+    def part(self, result: Box, terms: Box | None = None) -> SpaceToDepth:
+        """That of smaller images."""
+        batch, channels, height, width = self.needed(result)[0].shape
+        return replace(self, batch=batch, channels=channels, height=height, width=width)
 
     def describe(self) -> str:
         """Input shape and block."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.common.errors import ShapeError
+from tilewright.ops.box import Interval
 from tilewright.ops.op import Array, require_positive
 
 Padding = tuple[int, int, int, int]
@@ -62,6 +63,26 @@ def out_extent(
     112
     """
     return (image + before + after - (kernel - 1) * dilation - 1) // stride + 1
+
+
+def seen(side: Interval, taps: Interval, stride: int, before: int, dilation: int = 1) -> Interval:
+    """What the outputs in `side` see through the `taps` of a kernel, padding included, counted from
+    the first pixel of the image.
+
+    >>> seen((0, 4), (0, 3), stride=2, before=1)
+    (-1, 8)
+    """
+    first = side[0] * stride - before + taps[0] * dilation
+    return first, (side[1] - 1) * stride - before + (taps[1] - 1) * dilation + 1
+
+
+def clipped(side: Interval, image: int) -> Interval:
+    """What lies inside the image.
+
+    >>> clipped((-1, 8), 7)
+    (0, 7)
+    """
+    return max(0, side[0]), min(image, side[1])
 
 
 def windows(

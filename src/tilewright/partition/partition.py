@@ -51,7 +51,7 @@ class Partition:
         """The whole result from those of the pieces, in their order."""
         whole = np.empty(self.op.out_shape, results[0].dtype)
         for piece, result in zip(self.pieces, results, strict=True):
-            whole[piece.result] = result
+            whole[piece.result.slices] = result
         return whole
 
 

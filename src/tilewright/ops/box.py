@@ -1,0 +1,95 @@
+"""Regions of tensors: a half-open interval along each dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Interval: TypeAlias = tuple[int, int]
+"""From the first index to the one behind the last."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """The elements whose index lies in `[start, stop)` along each dimension.
+
+    >>> Box((0, 2), (4, 5)) & Box((1, 0), (9, 3))
+    Box(start=(1, 2), stop=(4, 3))
+    """
+
+    start: tuple[int, ...]
+    stop: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, shape: tuple[int, ...]) -> Box:
+        """All of a tensor of `shape`."""
+        return cls((0,) * len(shape), tuple(shape))
+
+    @classmethod
+    def of(cls, *sides: Interval) -> Box:
+        """The box with one interval for each dimension."""
+        return cls(tuple(a for a, _ in sides), tuple(b for _, b in sides))
+
+    @property
+    def sides(self) -> tuple[Interval, ...]:
+        """The interval along each dimension."""
+        return tuple(zip(self.start, self.stop, strict=True))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents; 0 where it is empty."""
+        return tuple(max(0, b - a) for a, b in self.sides)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """What indexes an array with it."""
+        return tuple(slice(a, b) for a, b in self.sides)
+
+    def __and__(self, other: Box) -> Box:
+        """What both have, with extents of 0 where that is nothing."""
+        start = tuple(map(max, self.start, other.start))
+        stop = tuple(map(min, self.stop, other.stop))
+        return Box(start, tuple(map(max, start, stop)))
+
+    def __contains__(self, other: Box) -> bool:
+        """Whether every element of `other` is in it."""
+        return not other.size or (self & other) == other
+
+    def along(self, dimension: int, side: Interval) -> Box:
+        """The box with another interval along one dimension."""
+        sides = list(self.sides)
+        sides[dimension] = side
+        return Box.of(*sides)
+
+    def within(self, outer: Box) -> Box:
+        """The same elements, counted from the first of `outer`."""
+        return Box(
+            tuple(a - o for a, o in zip(self.start, outer.start, strict=True)),
+            tuple(b - o for b, o in zip(self.stop, outer.start, strict=True)),
+        )
+
+    def without(self, other: Box) -> Iterator[Box]:
+        """Disjoint boxes that hold what `other` has not.
+
+        >>> list(Box.of((0, 4), (0, 4)).without(Box.of((1, 4), (0, 2))))
+        [Box(start=(0, 0), stop=(1, 4)), Box(start=(1, 2), stop=(4, 4))]
+        """
+        common = self & other
+        if not common.size:
+            yield from (self,) if self.size else ()
+            return
+        rest = self
+        for dimension, (a, b) in enumerate(common.sides):
+            first, last = rest.sides[dimension]
+            if first < a:
+                yield rest.along(dimension, (first, a))
+            if b < last:
+                yield rest.along(dimension, (b, last))
+            rest = rest.along(dimension, (a, b))
