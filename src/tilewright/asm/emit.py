@@ -19,6 +19,7 @@ from tilewright.asm.relocate import (
     label_of,
     relocated_value,
     relocation_kind,
+    unit_bytes,
     with_operand,
     without_labels,
 )
@@ -128,8 +129,8 @@ class _Emitter:
             self._relocate(Relocation(section, item.offset, kind, label.name, label.addend, index))
             return instruction
         try:
-            target, word_bytes = place[1] + label.addend, self.layout.word_bytes
-            distance = relocated_value(kind, target, item.offset, word_bytes)
+            target = place[1] + label.addend
+            distance = relocated_value(kind, target, item.offset, self.layout.table)
             return with_operand(instruction, index, distance)
         except AssemblyError as error:
             span = operand_span(item.parsed, self.layout.table, index)
@@ -144,7 +145,7 @@ class _Emitter:
                 relocation.offset,
                 relocation.kind,
                 place[0],
-                relocation.addend + place[1],
+                relocation.addend + place[1] // unit_bytes(relocation.kind, self.layout.table),
                 relocation.operand,
             )
         self.relocations.append(relocation)

@@ -19,7 +19,7 @@ from tilewright.asm.object import (
     Section,
     Symbol,
 )
-from tilewright.asm.relocate import DATA_BYTES, relocated_value, with_operand
+from tilewright.asm.relocate import DATA_BYTES, relocated_value, unit_bytes, with_operand
 from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable
@@ -123,7 +123,8 @@ class _Linker:
             self._error(index, f"undefined symbol '{relocation.symbol}' at {where}", fix)
             return
         try:
-            written = self._filled(relocation, joined, offset, base + relocation.addend)
+            target = base + relocation.addend * unit_bytes(relocation.kind, self.table)
+            written = self._filled(relocation, joined, offset, target)
             joined.data[offset : offset + len(written)] = written
         except AssemblyError as error:
             self._error(index, f"'{relocation.symbol}' at {where}: {error.message}", error.fix)
@@ -139,7 +140,7 @@ class _Linker:
         if instruction is None or relocation.operand >= len(instruction.operands):
             raise AssemblyError("there is no instruction to relocate")
         place = joined.address + offset
-        value = relocated_value(RelocationKind(relocation.kind), target, place, word_bytes)
+        value = relocated_value(RelocationKind(relocation.kind), target, place, self.table)
         return encode(with_operand(instruction, relocation.operand, value))
 
     def _error(self, index: int, message: str, fix: str = "") -> None:

@@ -8,6 +8,7 @@ so that an error costs one line and a repeated line costs nothing.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -197,7 +198,10 @@ class LineParser:
         return result
 
     def _parsed(self, text: str) -> ParsedLine | Fault:
-        return self.scan(text) or self.by_grammar(text)
+        parsed = self.scan(text) or self.by_grammar(text)
+        if self._syntax.dialect.ignores_case and isinstance(parsed, ParsedLine):
+            return replace(parsed, word=parsed.word.lower())
+        return parsed
 
     @cached_property
     def _lark(self) -> Lark:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilewright.asm.expression import Value, split
 from tilewright.asm.object import Relocation, RelocationKind
 from tilewright.common.errors import AssemblyError
-from tilewright.isa import Instruction, Label, Memory, Operand
+from tilewright.isa import Instruction, InstructionTable, Label, Memory, Operand
 from tilewright.isa.instruction import immediate_range
 
 _KIND_OF_PART = {"": RelocationKind.OPERAND, "hi": RelocationKind.HIGH, "lo": RelocationKind.LOW}
@@ -39,11 +39,18 @@ def relocation_kind(instruction: Instruction, index: int, label: Label) -> Reloc
     return _KIND_OF_PART[label.part]
 
 
-def relocated_value(kind: RelocationKind, target: int, place: int, word_bytes: int) -> int:
-    """The operand for a symbol at `target` (addend included) in an instruction at `place`.
+def unit_bytes(kind: int, table: InstructionTable) -> int:
+    """What an addend counts: the table's units of addresses in operands, bytes elsewhere."""
+    return table.address_bytes if kind in _PART_OF_KIND else 1
+
+
+def relocated_value(kind: RelocationKind, target: int, place: int, table: InstructionTable) -> int:
+    """The operand for a symbol at `target` (addend included) in an instruction at `place`, both in
+    bytes.
 
     Raises AssemblyError.
     """
+    word_bytes, target = table.word_bits // 8, target // unit_bytes(kind, table)
     match kind:
         case RelocationKind.TARGET:
             distance = target - place - word_bytes

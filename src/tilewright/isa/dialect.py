@@ -54,13 +54,15 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     `comments` begin a comment that ends with the line. `immediate` stands before the number of an
     immediate operand, "" for none. `memory` shows a memory operand with its two parts `{base}` and
     `{displacement}`. `sections` are the sections with a directive of their own; text starts in the
-    first one that holds code.
+    first one that holds code. Mnemonics and directives are written in lower case, and in any case
+    where the dialect `ignores_case`.
     """
 
     comments: tuple[str, ...] = ("#", "//")
     immediate: str = ""
     memory: str = "{displacement}({base})"
     sections: tuple[SectionStyle, ...] = GNU_SECTIONS
+    ignores_case: bool = False
 
     @cached_property
     def code_section(self) -> str:

@@ -1,5 +1,8 @@
 """The closed vocabulary of what an instruction does: tables name it, the simulator executes it.
 
+Instructions that work on spans of memories have one effect, `OPERATION`, and a name that their
+family gives a meaning.
+
 Operand roles (`a`, `b`, `c` sources, `d` destination, `memory`, `target`, `immediate`) are the
 arguments of an effect. `Traits` says what a scheduler has to know of it: memory, communication,
 control flow, order.
@@ -61,6 +64,8 @@ class Effect(StrEnum):
 
     NO_OPERATION = "no_operation"
     HALT = "halt"
+    # what a family's operation of that name means, on spans of memories
+    OPERATION = "operation"
     # integer, lane 0
     INT_ADD = "int_add"
     INT_ADD_WORD = "int_add_word"
@@ -185,6 +190,7 @@ def _store(element_bytes: int, *, vector: bool = False) -> Traits:
 
 _SPECIFIC: dict[Effect, Traits] = {
     Effect.NO_OPERATION: Traits(()),
+    Effect.OPERATION: Traits(()),
     Effect.HALT: Traits((), branch=Branch.HALT, ordered=True),
     Effect.ADDRESS: Traits(_LOAD),
     Effect.ADDRESS_HIGH: Traits(_LOAD),

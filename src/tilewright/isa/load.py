@@ -16,9 +16,12 @@ from typing import Any
 
 import msgspec
 
-from tilewright.common.errors import MachineError
+from tilewright.common.errors import MachineError, ProgramError
+from tilewright.common.expr import free_vars
+from tilewright.common.expr_parser import parse_expr
 from tilewright.common.plugins import FAMILIES, brought_files
 from tilewright.isa.dialect import check_dialect
+from tilewright.isa.effects import Effect
 from tilewright.isa.table import (
     Form,
     InstructionCache,
@@ -92,7 +95,10 @@ def parse_table(text: bytes, *, where: str, find_base: FindTable | None = None) 
         raise MachineError(str(error), where=where) from error
     if base is None:
         table = msgspec.structs.replace(table, instruction_set=table.name)
-    check_table(table, where=where)
+    try:
+        check_table(table, where=where)
+    except ProgramError as error:
+        raise MachineError(error.message, where=where) from error
     return table
 
 
@@ -243,7 +249,9 @@ def _check_instruction(table: InstructionTable, spec: InstructionSpec, where: st
             f"{label}: needs a unit, a latency and an occupancy of at least 1", where=where
         )
     roles = sorted(operand.role for operand in table.operands_of(spec))
-    if roles != sorted(spec.effect.traits.roles):
+    if spec.effect is Effect.OPERATION or spec.operation or spec.spans or spec.cycles:
+        _check_operation(table, spec, label, where)
+    elif roles != sorted(spec.effect.traits.roles):
         need = ", ".join(spec.effect.traits.roles)
         raise MachineError(
             f"{label}: effect '{spec.effect}' takes operands {need}, not {', '.join(roles)}",
@@ -255,6 +263,31 @@ def _check_instruction(table: InstructionTable, spec: InstructionSpec, where: st
             raise MachineError(
                 f"{label}: {name} = {value} does not fit form '{spec.form}'", where=where
             )
+
+
+def _check_operation(
+    table: InstructionTable, spec: InstructionSpec, label: str, where: str
+) -> None:
+    """An operation has a name; its spans lie in memories and are computed from its operands."""
+    if spec.effect is not Effect.OPERATION or not spec.operation:
+        raise MachineError(
+            f"{label}: operation, spans and cycles belong to the effect 'operation', which has a "
+            f"name",
+            where=where,
+            fix="give effect = 'operation' and operation = 'NAME'",
+        )
+    roles = {operand.role for operand in table.operands_of(spec)}
+    for span in spec.spans:
+        _check_memory(table, span.memory, f"{label}: span", where)
+        unknown = (free_vars(parse_expr(span.address)) | free_vars(parse_expr(span.count))) - roles
+        if unknown:
+            raise MachineError(
+                f"{label}: span of {span.memory} depends on {', '.join(sorted(unknown))}",
+                where=where,
+                fix=f"it has the operands {', '.join(sorted(roles))}",
+            )
+    if spec.cycles:
+        parse_expr(spec.cycles)
 
 
 def _check_distinct(table: InstructionTable, where: str) -> None:

@@ -57,10 +57,26 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operands: tuple[OperandSpec, ...]
 
 
+class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A range of a memory that an instruction reads or writes while it runs.
+
+    `address` and `count`, in address units of the table, are integer expressions over the values of
+    its operands, which are called by their roles.
+    """
+
+    memory: str
+    address: str
+    count: str
+    access: Literal["read", "write"]
+
+
 class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One instruction. A result is usable `latency_cycles` after issue; a unit is free again after
     `occupancy_cycles` (1 = fully pipelined). `fixed` gives the constant fields (opcode, function).
     `memory` names the local memory that a load or store addresses; "" is the first.
+
+    The effect `operation` goes by the name `operation`; it works on `spans` and takes `cycles`, an
+    expression over its operands and the machine's parameters, in place of the two numbers.
     """
 
     mnemonic: str
@@ -73,6 +89,9 @@ class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     occupancy_cycles: int = 1
     alignment_bytes: int | None = None
     memory: str = ""
+    operation: str = ""
+    cycles: str = ""
+    spans: tuple[Span, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.mnemonic)
@@ -161,8 +180,9 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     Tables that differ in timing alone share their `instruction_set`, the name of the table that
     they are built on, and with it programs and objects. `elf_machine` is the machine number of its
-    ELF files; the default is unofficial and for encodings that no real processor has. A file may
-    say `local_memory_bytes` for one memory called "local".
+    ELF files; the default is unofficial and for encodings that no real processor has. Addresses in
+    operands count units of `address_bytes`. A file may say `local_memory_bytes` for one memory
+    called "local".
     """
 
     name: str
@@ -183,6 +203,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     instruction_set: str = ""
     dialect: Dialect = Dialect()
     elf_machine: int = UNOFFICIAL_ELF_MACHINE
+    address_bytes: int = 1
 
     @cached_property
     def by_mnemonic(self) -> dict[str, InstructionSpec]:
