@@ -47,6 +47,12 @@ class ShapeError(TilewrightError):
     code = "shape"
 
 
+class PartitionError(TilewrightError):
+    """Work cannot be divided over cores as asked, or a core lacks what it reads."""
+
+    code = "partition"
+
+
 class MachineError(TilewrightError):
     """A machine description that cannot be read or is not a machine."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import ClassVar
 
 import numpy as np
@@ -55,27 +56,31 @@ class Reshape(Typed):
         return 0
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The smallest region that is one run of elements under both shapes."""
-        return _run(self.out_shape, *self._elements(result))
+        """The smallest region that is one run of elements under both shapes, behind the leading
+        dimensions that both have.
+        """
+        return self._region(result, self.out_shape)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The run of elements around the region."""
-        return (_run(self.shape, *self._elements(result)),)
+        return (self._region(result, self.shape),)
 
     def part(self, result: Box, terms: Box | None = None) -> Reshape:
         """A reshape of the run."""
         (x,) = self.needed(result)
         return replace(self, shape=x.shape, out_shape=result.shape)
 
-    def _elements(self, result: Box) -> Interval:
-        """The first and the last element of that run, in their order."""
-        found = _ends(self.out_shape, result)
-        while True:
+    def _region(self, result: Box, shape: Shape) -> Box:
+        """What the computable region around `result` is under one of both shapes."""
+        pairs = zip(self.shape, self.out_shape, strict=False)
+        lead = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        both = self.shape[lead:], self.out_shape[lead:]
+        found, before = _ends(both[1], Box.of(*result.sides[lead:])), (-1, -1)
+        while found != before:
             before = found
-            for shape in (self.shape, self.out_shape):
-                found = _ends(shape, _run(shape, *found))
-            if found == before:
-                return found
+            for own in both:
+                found = _ends(own, _run(own, *found))
+        return Box.of(*result.sides[:lead], *_run(shape[lead:], *found).sides)
 
     def describe(self) -> str:
         """Both shapes."""
@@ -89,16 +94,21 @@ class Reshape(Typed):
 
 def _ends(shape: Shape, box: Box) -> Interval:
     """The first and the last element of a region, counted in the order of memory."""
-    last = tuple(stop - 1 for stop in box.stop)
-    return int(np.ravel_multi_index(box.start, shape)), int(np.ravel_multi_index(last, shape))
+    first = last = 0
+    for extent, (start, stop) in zip(shape, box.sides, strict=True):
+        first, last = first * extent + start, last * extent + stop - 1
+    return first, last
 
 
 def _run(shape: Shape, first: int, last: int) -> Box:
     """The smallest region that is one run of elements and has both."""
-    start, stop = np.unravel_index(first, shape), np.unravel_index(last, shape)
-    sides, inside = [], True
-    for a, b, extent in zip(start, stop, shape, strict=True):
-        sides.append((int(a), int(b) + 1) if inside else (0, extent))
+    sides: list[Interval] = []
+    below = math.prod(shape)
+    inside = True
+    for extent in shape:
+        below //= extent
+        a, b = first // below % extent, last // below % extent
+        sides.append((a, b + 1) if inside else (0, extent))
         inside = inside and a == b
     return Box.of(*sides)
 

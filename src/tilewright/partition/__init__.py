@@ -1,4 +1,9 @@
-"""Dividing an operator over the core groups of a machine: which group computes which piece."""
+"""Dividing work: an operator over core groups, or a whole network over many cores.
+
+`split` gives the equal pieces of one operator for groups with a memory each. For networks, `layers`
+are what cores compute between exchanges, `strategies` ways to divide one, `division` who does what,
+`moves` who sends what to whom, `volumes` how much that is.
+"""
 
 from tilewright.partition.partition import Partition, Piece, split
 

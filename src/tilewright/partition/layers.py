@@ -1,0 +1,167 @@
+"""Layers: what the cores compute between two exchanges of data.
+
+In: a `Network`. Out: its layers in order. A layer is one operator and the elementwise steps that
+follow it, which each core applies to what it has (the layer fusion of the BWDSP paper, Fig. 5). A
+matrix product of flattened images is the convolution whose kernel is the image: its sums can then
+be divided over rows and columns, too, and what flattens is not a layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tilewright.graph import Network, Node
+from tilewright.ops import BatchNorm, Bias, Binary, Conv2d, Gemm, Reshape, Unary, conv2d
+from tilewright.ops.box import Box
+from tilewright.ops.op import Op, Shape
+
+PREVIOUS = ""
+"""The operand of a step that is the result of the step before it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator applied to named tensors, or to the result of the step before."""
+
+    op: Op
+    operands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Steps of which the first computes, and the others treat each element of its result alike.
+
+    `reads` are the tensors that other layers produce, or the network's inputs; the other operands
+    are weights.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    output: str
+    reads: tuple[str, ...]
+
+    @property
+    def op(self) -> Op:
+        """The operator of the first step."""
+        return self.steps[0].op
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result."""
+        return self.steps[-1].op.out_shape
+
+    @cached_property
+    def shape_key(self) -> tuple[Op, ...]:
+        """What layers have in common that are divided alike."""
+        return tuple(step.op for step in self.steps)
+
+    def regions(self, result: Box) -> list[Box]:
+        """What each step has to compute for the region `result` of the layer."""
+        found = [result]
+        for step in reversed(self.steps[1:]):
+            found.append(step.op.needed(found[-1])[0])
+        return found[::-1]
+
+    def needed(self, summed: Box, terms: Box | None) -> list[tuple[str, Box]]:
+        """The region of each tensor of `reads` that the first step takes."""
+        own = self.op.needed(self.op.computable(summed, terms), terms)
+        pairs = zip(self.steps[0].operands, own, strict=True)
+        return [(name, box) for name, box in pairs if name in self.reads]
+
+    def weights(self, summed: Box, terms: Box | None, result: Box) -> Iterator[tuple[str, Box]]:
+        """The region of each weight that a core takes: of the first step for what it sums up, of
+        the others for the region `result` that it finishes.
+        """
+        wanted = [self.op.computable(summed, terms), *self.regions(result)[1:]]
+        for step, box in zip(self.steps, wanted, strict=True):
+            if box.size:
+                given = terms if step is self.steps[0] else None
+                for name, own in zip(step.operands, step.op.needed(box, given), strict=True):
+                    if name not in (*self.reads, PREVIOUS):
+                        yield name, own
+
+    def share_of_work(self, summed: Box, terms: Box | None) -> float:
+        """Operations for a region of the first step's result, as a part of all of them."""
+        whole = math.prod(self.op.terms)
+        part = whole if terms is None else terms.size
+        computed = self.op.computable(summed, terms) if summed.size else summed
+        return computed.size * part / (math.prod(self.op.out_shape) * whole)
+
+
+def layers_of(network: Network) -> tuple[Layer, ...]:
+    """The layers of `network` in the order of its nodes."""
+    return tuple(_Fusing(network).layers())
+
+
+class _Fusing:
+    """Layers under construction, by the tensor that each ends in."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._weights = {tensor.name for tensor in network.weights}
+        self._uses = Counter(name for node in network.nodes for name in node.inputs)
+        self._uses.update(network.outputs)
+        self._made: dict[str, Node] = {node.output: node for node in network.nodes}
+        self._found: dict[str, Layer] = {}
+
+    def layers(self) -> Iterator[Layer]:
+        for node in self._network.nodes:
+            if self._is_step(node):
+                self._append(node)
+            else:
+                steps = self._product(node)
+                reads = tuple(dict.fromkeys(n for n in steps[0].operands if n not in self._weights))
+                self._found[node.output] = Layer(node.name, steps, node.output, reads)
+        used = {name for layer in self._found.values() for name in layer.reads}
+        kept = used | set(self._network.outputs)
+        yield from (layer for layer in self._found.values() if layer.output in kept)
+
+    def _is_step(self, node: Node) -> bool:
+        """Whether each core can apply it to what it has of the layer before."""
+        first, *others = node.inputs
+        return (
+            isinstance(node.op, Unary | Bias | BatchNorm | Binary)
+            and node.op.out_shape == node.op.input_shapes[0]
+            and first in self._found
+            and self._uses[first] == 1
+            and all(name in self._weights for name in others)
+        )
+
+    def _append(self, node: Node) -> None:
+        layer = self._found.pop(node.inputs[0])
+        step = Step(node.op, (PREVIOUS, *node.inputs[1:]))
+        self._found[node.output] = replace(layer, steps=(*layer.steps, step), output=node.output)
+
+    def _product(self, node: Node) -> tuple[Step, ...]:
+        """The steps of a node of its own; of a product of flattened images, a convolution."""
+        flat = self._made.get(node.inputs[0]) if node.inputs else None
+        whole = (Step(node.op, node.inputs),)
+        if not isinstance(node.op, Gemm) or flat is None or not isinstance(flat.op, Reshape):
+            return whole
+        convolution = _as_convolution(node.op, flat.op)
+        if convolution is None or self._uses[flat.output] > 1:
+            return whole
+        result = Reshape(convolution.out_shape, node.op.out_shape, node.op.out_dtype)
+        first = Step(convolution, (flat.inputs[0], node.inputs[1]))
+        return first, Step(result, (PREVIOUS,))
+
+
+def _as_convolution(op: Gemm, flat: Reshape) -> Conv2d | None:
+    """The convolution that is the product of flattened images, None where it is none."""
+    plain = op.transpose_b and not op.transpose_a and (op.alpha, op.beta) == (1.0, 0.0)
+    if not plain or len(flat.shape) != 4 or flat.shape[0] != op.m:
+        return None
+    batch, channels, height, width = flat.shape
+    return conv2d(
+        batch=batch,
+        in_channels=channels,
+        out_channels=op.n,
+        height=height,
+        width=width,
+        kernel=(height, width),
+        dtype=op.dtype,
+    )

@@ -1,0 +1,115 @@
+"""Moves: which core sends which region to whom, before a layer is computed.
+
+In: who holds a tensor and which regions of it cores need; after sums that were divided, who has
+which part of them. Out: moves, and an order of them in rounds in which each core sends at most one
+message and receives at most one: with blocking sends, no core waits for one that waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.ops.box import Box
+from tilewright.partition.division import Division, Share
+from tilewright.partition.layers import Layer
+
+Owned = tuple[int, Box]
+"""A core and a region."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Who has a tensor: each element has one owner. Where it is `partial`, every owner has terms of
+    its own of the sums in its region, and regions overlap.
+    """
+
+    owners: tuple[Owned, ...]
+    partial: bool = False
+
+
+@dataclass(frozen=True)
+class Move:
+    """A region of a tensor from one core to others; `adds` where they add it to what they have."""
+
+    source: int
+    targets: tuple[int, ...]
+    box: Box
+    adds: bool = False
+
+    @property
+    def values(self) -> int:
+        """Values sent where each target gets a message of its own."""
+        return self.box.size * len(self.targets)
+
+
+def held(division: Division, cores: Sequence[int] | None = None) -> Held:
+    """Who has a layer's result; share j is on `cores[j]`, on core j unless they are given."""
+    placed = _placed(division, cores)
+    owners = ((core, share.kept) for core, share in placed if share.kept.size)
+    return Held(tuple(owners))
+
+
+def held_sums(division: Division, cores: Sequence[int] | None = None) -> Held:
+    """Who has which parts of the sums of the layer's first step, before they are put together."""
+    owners = tuple((core, share.summed) for core, share in _placed(division, cores))
+    return Held(owners, partial=division.partial)
+
+
+def needs(
+    layer: Layer, division: Division, cores: Sequence[int] | None = None
+) -> dict[str, list[Owned]]:
+    """The regions of each tensor of `layer.reads` that cores take."""
+    found: dict[str, list[Owned]] = {name: [] for name in layer.reads}
+    for core, share in _placed(division, cores):
+        for name, box in layer.needed(share.summed, share.terms):
+            found[name].append((core, box))
+    return found
+
+
+def moves(source: Held, wanted: Iterable[Owned]) -> tuple[Move, ...]:
+    """What has to be sent so that each core has what is wanted of it; what goes to several cores
+    alike is one move with several targets.
+    """
+    targets: dict[Owned, list[int]] = defaultdict(list)
+    for core, box in wanted:
+        for owner, region in source.owners:
+            common = region & box
+            if common.size and owner != core:
+                targets[owner, common].append(core)
+    return tuple(
+        Move(owner, tuple(dict.fromkeys(cores)), box, source.partial)
+        for (owner, box), cores in targets.items()
+    )
+
+
+def reductions(
+    layer: Layer, division: Division, cores: Sequence[int] | None = None
+) -> tuple[Move, ...]:
+    """What cores send each other of sums that were divided, to the core that finishes them."""
+    if not division.partial:
+        return ()
+    finished = [
+        (core, layer.regions(share.kept)[0])
+        for core, share in _placed(division, cores)
+        if share.kept.size
+    ]
+    return moves(held_sums(division, cores), finished)
+
+
+def rounds(found: Sequence[Move], cores: int) -> Iterator[list[tuple[int, int, Box]]]:
+    """The moves as messages (source, target, region) in rounds; in round r each core sends to the
+    core r places further. A round that has nothing to send is left out.
+    """
+    by_distance: dict[int, list[tuple[int, int, Box]]] = defaultdict(list)
+    for move in found:
+        for target in move.targets:
+            by_distance[(target - move.source) % cores].append((move.source, target, move.box))
+    for distance in sorted(by_distance):
+        yield by_distance[distance]
+
+
+def _placed(division: Division, cores: Sequence[int] | None) -> Iterator[tuple[int, Share]]:
+    numbers = range(len(division.shares)) if cores is None else cores
+    return zip(numbers, division.shares, strict=True)

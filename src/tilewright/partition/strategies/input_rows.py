@@ -1,0 +1,44 @@
+"""The data-parallel baseline of the BWDSP paper, Eq. 3: rows of the input in equal parts.
+
+A core has AVG_H = ceil(I_H / N) rows at their whole width and computes as many rows of the result;
+pooling divides its own result likewise. Vectors have no rows: their elements are divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.ops import Conv2d
+from tilewright.partition.cuts import CHANNELS, IMAGES, ROWS, along, is_independent, undivided
+from tilewright.partition.division import Grid, cut
+from tilewright.partition.layers import Layer
+
+
+def input_rows(height: int, cores: int) -> int:
+    """AVG_H, rows of a core.
+
+    >>> [input_rows(height, 56) for height in (224, 112, 56, 28, 14)]
+    [4, 2, 1, 1, 1]
+    """
+    return -(-height // cores)
+
+
+class InputRows:
+    """Regardless of what the next layer takes."""
+
+    name = "input_rows"
+
+    def grids(self, layer: Layer, cores: int) -> Iterator[Grid]:
+        """One grid; more than `cores` rows are never needed, since strides only lessen them."""
+        grid = undivided(layer)
+        if len(layer.shape) != IMAGES or layer.shape[ROWS] == 1:
+            extent = layer.shape[CHANNELS]
+            vector = along(grid, CHANNELS, cut(extent, input_rows(extent, cores)))
+            yield vector if is_independent(layer, vector) else grid
+            return
+        height = layer.op.input_shapes[0][ROWS] if isinstance(layer.op, Conv2d) else None
+        rows = input_rows(height or layer.shape[ROWS], cores)
+        yield along(grid, ROWS, cut(layer.shape[ROWS], rows))
+
+
+STRATEGY = InputRows()

@@ -1,0 +1,128 @@
+"""Strategies, what cores have and take, and what they send each other."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.common.errors import PartitionError
+from tilewright.graph import network
+from tilewright.ops.box import Box
+from tilewright.partition.division import divide
+from tilewright.partition.layers import layers_of
+from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
+from tilewright.partition.strategies import find_strategy, strategies
+from tilewright.partition.volumes import moved, options
+
+NETWORKS = {name: layers_of(network(name, 2)) for name in ("lenet5", "alexnet")}
+LAYERS = [layer for layers in NETWORKS.values() for layer in layers]
+VGG = {layer.name: layer for layer in layers_of(network("vgg16", 1))}
+names = st.sampled_from(sorted(strategies()))
+cores_of = st.integers(1, 13)
+
+
+@st.composite
+def divisions(draw, layer, cores):
+    strategy = draw(names)
+    found = list(find_strategy(strategy).grids(layer, cores))
+    if not found:
+        found, strategy = list(find_strategy("whole").grids(layer, cores)), "whole"
+    return divide(layer, draw(st.sampled_from(found)), strategy)
+
+
+def test_strategies_are_found_in_their_folder():
+    assert sorted(strategies()) == [
+        "batch", "columns", "input_rows", "output_channels", "output_tiles", "products", "rows",
+        "terms", "tiles", "whole",
+    ]  # fmt: skip
+    with pytest.raises(PartitionError, match=r"^there is no strategy 'row'; known strategies: "):
+        find_strategy("row")
+
+
+@given(st.sampled_from(LAYERS), cores_of, st.data())
+def test_each_element_is_kept_once_and_each_term_added_once(layer, cores, data):
+    division = data.draw(divisions(layer, cores))
+    assert 1 <= len(division.shares) == division.grid.cells <= cores
+    kept = np.zeros(layer.shape, int)
+    summed = np.zeros(layer.op.out_shape, int)
+    for share in division.shares:
+        kept[share.kept.slices] += 1
+        summed[share.summed.slices] += 1 if share.terms is None else share.terms.size
+    assert (kept == 1).all()
+    assert (summed == (np.prod(layer.op.terms, dtype=int) if division.partial else 1)).all()
+
+
+@given(st.sampled_from(sorted(NETWORKS)), st.data(), cores_of)
+def test_both_ways_to_count_what_moves(name, data, cores):
+    layers = NETWORKS[name]
+    at = data.draw(st.integers(1, len(layers) - 1))
+    before, layer = layers[at - 1 : at + 1]
+    if layer.reads != (before.output,):
+        return
+    first, second = (data.draw(divisions(one, cores)) for one in (before, layer))
+    a, b = options(before, [first], cores), options(layer, [second], cores)
+    sent = moves(held(first), needs(layer, second)[before.output])
+    assert moved(a.kept, b.needs[0][1])[0, 0] == sum(move.values for move in sent)
+    assert b.sums[0] == sum(move.values for move in reductions(layer, second))
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "strategy", "grid"),
+    [
+        ("conv1_2", 56, "input_rows", "1x1x56x1"),
+        ("conv5_3", 56, "input_rows", "1x1x14x1"),
+        ("pool5", 56, "input_rows", "1x1x7x1"),
+        ("conv2_2", 56, "output_tiles", "1x1x56x1"),
+        ("conv3_3", 56, "output_tiles", "1x1x28x2"),
+        ("conv4_3", 56, "output_tiles", "1x1x14x4"),
+        ("conv5_3", 56, "output_tiles", "1x1x7x7"),
+        ("pool5", 56, "output_tiles", "1x1x7x7"),
+        ("fc7", 56, "output_tiles", "1x56"),
+        ("prob", 56, "output_tiles", "1x1"),
+        ("conv5_1", 300, "rows", "1x1x14x1"),
+        ("fc6", 56, "terms", "1x1 sums 8x7x1"),
+    ],
+)
+def test_grids_of_vgg16(name, cores, strategy, grid):
+    found = [one.describe() for one in find_strategy(strategy).grids(VGG[name], cores)]
+    assert grid in found
+
+
+def test_the_last_tile_of_a_row_may_be_smaller():
+    layer = VGG["conv4_3"]
+    (grid,) = find_strategy("output_tiles").grids(layer, 56)
+    widths = [share.kept.shape[3] for share in divide(layer, grid, "output_tiles").shares]
+    assert widths[:4] == [8, 8, 8, 4]
+
+
+def test_halos_go_to_neighbours_and_what_is_alike_goes_to_several():
+    have = Held(((0, Box.of((0, 2))), (1, Box.of((2, 4))), (2, Box.of((4, 6)))))
+    halos = [(0, Box.of((0, 3))), (1, Box.of((1, 5))), (2, Box.of((3, 6)))]
+    assert moves(have, halos) == (
+        Move(1, (0,), Box.of((2, 3))),
+        Move(0, (1,), Box.of((1, 2))),
+        Move(2, (1,), Box.of((4, 5))),
+        Move(1, (2,), Box.of((3, 4))),
+    )
+    everything = [(core, Box.of((0, 2))) for core in range(3)]
+    assert moves(have, everything) == (Move(0, (1, 2), Box.of((0, 2))),)
+
+
+def test_sums_go_to_who_finishes_them():
+    layer = VGG["fc8"]
+    (grid,) = (g for g in find_strategy("terms").grids(layer, 2) if g.parts == 2)
+    half = [Box.of((0, 1), (0, 500)), Box.of((0, 1), (500, 1000))]
+    assert reductions(layer, divide(layer, grid, "terms")) == (
+        Move(1, (0,), half[0], adds=True),
+        Move(0, (1,), half[1], adds=True),
+    )
+
+
+@given(st.sampled_from(LAYERS), st.integers(2, 9), st.data())
+def test_in_a_round_each_core_sends_one_message_to_each_and_receives_from_one(layer, cores, data):
+    have = held(data.draw(divisions(layer, cores)))
+    wanted = [(core, Box.whole(layer.shape)) for core in range(cores)]
+    sent = moves(have, wanted)
+    for messages in rounds(sent, cores):
+        assert len({(target - source) % cores for source, target, _ in messages}) == 1
+        assert len({(source, target, box) for source, target, box in messages}) == len(messages)
