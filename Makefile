@@ -76,6 +76,7 @@ check-prices: $(VENV)/installed-dev ## prices of the matrix primitives against t
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	$(BIN)/python tools/onnx_reference.py
+	PYTHONPATH=benchmarks $(BIN)/python tools/results.py
 
 fuzz-onnx: $(VENV)/installed-dev ## COUNT=10000 mutated ONNX models; goes on where it stopped; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_onnx.py --count $(COUNT) --seed $(SEED)

@@ -1,7 +1,7 @@
 """What it takes until an ONNX file runs on this computer: seconds, cold and warm, and memory.
 
     PYTHONPATH=src python benchmarks/host_compile.py [vgg16 | resnet50 | yolov2 ...]
-        [--machine host] [--json]
+        [--machine host] [--json] [--csv FILE]
 
 The network is written as an ONNX file first. Then fresh processes read it, compile it and run it
 once: "cold" with an empty cache folder, "warm" with what the first one has left. Seconds are of the
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.output import note, processor, show, text_table
+from shared.results import add_csv_option, write_results
 
 MEBIBYTE = 2**20
 HEADERS = (
@@ -130,6 +131,35 @@ def tables(found: Sequence[dict[str, Any]]) -> str:
     return f"{text_table(HEADERS, seconds)}\n\n{text_table(MEMORY_HEADERS, memory)}"
 
 
+def csv_rows(found: Sequence[dict[str, Any]]) -> list[dict[str, object]]:
+    """One row for each network, cold and warm."""
+    rows = []
+    for one, cache in product(found, ("cold", "warm")):
+        row: dict[str, object] = {"network": one["name"], "cache": cache}
+        for name, value in one[cache].items():
+            in_bytes = name.endswith("_bytes")
+            name = name.replace("_bytes", "_mebibytes")
+            row[name] = round(value / MEBIBYTE, 1) if in_bytes else round(value, 2)
+        rows.append(row)
+    return rows
+
+
+def keep(arguments: argparse.Namespace, found: Sequence[dict[str, Any]]) -> None:
+    """Write the CSV that was asked for."""
+    write_results(
+        arguments.csv,
+        csv_rows(found),
+        title="From an ONNX file to the first run",
+        kind="measured",
+        machine=arguments.machine,
+        conditions=f"fresh processes, batch 1, f32, one thread; {os.cpu_count()} processors",
+        meanings={
+            "cache": "cold: empty; warm: what the first process left",
+            "held_mebibytes": "what the process holds after its first run more than before",
+        },
+    )
+
+
 def main() -> None:
     """Measure the chosen networks."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -137,12 +167,14 @@ def main() -> None:
     parser.add_argument("--machine", default="host", help="compiled for this one")
     parser.add_argument("--file", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
+    add_csv_option(parser)
     arguments = parser.parse_args()
     if arguments.file:
         print(json.dumps(measured(arguments.file, arguments.machine)))
         return
     found = [figures(name, arguments.machine) for name in arguments.network or ["resnet50"]]
     text = f"{processor()}, {os.cpu_count()} processors\n{tables(found)}"
+    keep(arguments, found)
     show({"processor": processor(), "networks": found}, text, arguments.json)
 
 

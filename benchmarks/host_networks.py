@@ -1,7 +1,7 @@
 """Whole networks on this computer: ours against onnxruntime and torch's compiled mode.
 
     PYTHONPATH=src python benchmarks/host_networks.py [vgg16 | resnet50 | yolov2 ...]
-        [--threads 1] [--batch 1] [--machine host] [--quick] [--json]
+        [--threads 1] [--batch 1] [--machine host] [--quick] [--json] [--csv FILE]
 
 Graph and weights are the same for all: onnxruntime gets our ONNX export, torch a module built from
 the graph, compiled by inductor with constant weights, images in channels-last. Each has a process
@@ -24,6 +24,7 @@ from host.contest import NETWORKS, Missing
 from host.network_contest import find_runners
 from host.processes import RemoteContender, Worker, workers
 from shared.output import note, processor, show, text_table
+from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
 from tilewright.targets.host.network.measuring import largest_difference
@@ -138,6 +139,41 @@ def as_json(name: str, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
+def csv_rows(values: Sequence[dict[str, Any]]) -> list[dict[str, object]]:
+    """One row for each network and contender."""
+    return [
+        {
+            "network": value["name"],
+            "contender": result["contender"],
+            "time_milliseconds": result["milliseconds"],
+            "first_over_it": result["first_over_it"]["median"],
+            "spread": result["first_over_it"]["spread"],
+            "difference": result["difference"],
+            "clock": result["clock"],
+        }
+        for value in values
+        for result in value["results"]
+    ]
+
+
+def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> None:
+    """Write the CSV that was asked for."""
+    write_results(
+        arguments.csv,
+        csv_rows(values),
+        title=f"Whole networks, {'one thread' if arguments.threads == 1 else 'several threads'}",
+        kind="measured",
+        machine=arguments.machine,
+        conditions=f"f32, batch {arguments.batch}, threads: {arguments.threads}; nothing tuned by "
+        "measuring; medians over the rounds",
+        meanings={
+            "first_over_it": "speed of tilewright over this contender's",
+            "spread": "half the distance of the quartiles",
+            "difference": "largest one from our output, over the largest value",
+        },
+    )
+
+
 def main() -> None:
     """Time the chosen networks."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -149,6 +185,7 @@ def main() -> None:
     parser.add_argument("--machine", default="host", help="ours is compiled for this one")
     parser.add_argument("--quick", action="store_true", help="one network, few rounds")
     parser.add_argument("--json", action="store_true")
+    add_csv_option(parser)
     arguments = parser.parse_args()
     names = arguments.network or (["resnet50"] if arguments.quick else list(NETWORKS))
     values = []
@@ -158,6 +195,7 @@ def main() -> None:
         values.append(as_json(name, results))
         if results and not arguments.json:
             print(f"\n{name}\n{text_table(HEADERS, rows(results))}", flush=True)
+    keep(arguments, values)
     conditions = {"processor": processor(), "threads": arguments.threads, "batch": arguments.batch}
     if arguments.json:
         show({**conditions, "networks": values}, "", True)

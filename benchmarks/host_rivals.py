@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/host_rivals.py [products | vgg16 | resnet50 | yolov2 ...]
         [--threads 1] [--batch 1] [--machine host] [--only NAME] [--against NAME]
-        [--quick] [--json]
+        [--quick] [--json] [--csv FILE]
 
 Rows of a table are one interleaved run. "first over it" is the median of the ratio of the first
 contender's speed to this one's, round by round, with half the distance of the quartiles; only such
@@ -27,6 +27,7 @@ from host.processes import workers
 from host.timing import PEAK, Standing, find_contestants, time_workload
 from host.workers import time_remotely, workloads_of
 from shared.output import note, processor, show, text_table
+from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
 from tilewright.tune.sampling import protocol_for
@@ -120,6 +121,42 @@ def as_json(workload: Workload, standings: Sequence[Standing]) -> dict[str, Any]
     }
 
 
+def csv_rows(values: Sequence[dict[str, Any]]) -> list[dict[str, object]]:
+    """One row for each workload and contender."""
+    return [
+        {
+            "workload": value["name"],
+            "shape": value["shape"],
+            "contender": standing["contender"],
+            "algorithm": standing["algorithm"],
+            "speed_gflops": standing["gflops"],
+            "first_over_it": standing["first_over_it"]["median"],
+            "spread": standing["first_over_it"]["spread"],
+            "error": standing["error"],
+            "clock": standing["clock"],
+        }
+        for value in values
+        for standing in value["standings"]
+    ]
+
+
+def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> None:
+    """Write the CSV that was asked for."""
+    write_results(
+        arguments.csv,
+        csv_rows(values),
+        title=f"Kernels against libraries: {', '.join(arguments.kind or ['products'])}",
+        kind="measured",
+        machine=arguments.machine,
+        conditions=f"f32, batch {arguments.batch}, threads: {arguments.threads}",
+        meanings={
+            "first_over_it": "speed of tilewright over this contender's, median over the rounds",
+            "spread": "half the distance of the quartiles",
+            "error": "largest deviation from a double-precision result over its largest value",
+        },
+    )
+
+
 def kind_of_workload(word: str) -> str:
     """`products` or a network."""
     if word not in ("products", *NETWORKS):
@@ -138,6 +175,7 @@ def main() -> None:
     parser.add_argument("--against", default="", help="rivals whose name has this in it")
     parser.add_argument("--quick", action="store_true", help="few workloads, few rounds")
     parser.add_argument("--json", action="store_true")
+    add_csv_option(parser)
     arguments = parser.parse_args()
     # Read by the libraries' OpenMP when it is loaded, which is now.
     os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
@@ -161,6 +199,7 @@ def main() -> None:
                 tell(workload, standings, arguments.json)
         if not arguments.json:
             print(summary(results) if results else f"{kind}: nothing was timed", flush=True)
+    keep(arguments, values)
     if arguments.json:
         show({"processor": processor(), "workloads": values}, "", True)
 

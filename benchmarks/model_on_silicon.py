@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/model_on_silicon.py estimates [vgg16 | products | ...]
     PYTHONPATH=src python benchmarks/model_on_silicon.py spaces [vgg16 | products | ...]
-        [--machine host] [--only NAME] [--every N] [--records FILE] [--quick] [--json]
+        [--machine host] [--only NAME] [--every N] [--records FILE] [--quick] [--json] [--csv FILE]
 
 `estimates` measures the model's pick of every layer, and the direct one, and compares the cycles
 that the model expected. `spaces` times every candidate of a layer and says what the model's first
@@ -25,6 +25,7 @@ from typing import Any
 from host.contest import NETWORKS, Workload, layers, products
 from host.spaces import TOP, Landscape, explore, timed
 from shared.output import note, processor, show, text_table
+from shared.results import add_csv_option, write_results
 
 from tilewright.machine import Machine, find_machine
 from tilewright.tune.choose import choose
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--quick", action="store_true", help="few workloads, samples, candidates")
     parser.add_argument("--json", action="store_true")
+    add_csv_option(parser)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.every = max(arguments.every, QUICK_EVERY)
@@ -61,6 +63,7 @@ def main() -> None:
             append(arguments.records, known[what])
         found.append(known[what])
     text = estimates_text(found) if arguments.part == "estimates" else spaces_text(found)
+    keep(arguments, found)
     show({"processor": processor(), "workloads": found}, f"{processor()}\n{text}", arguments.json)
 
 
@@ -178,6 +181,53 @@ def estimates_text(found: Iterable[Record]) -> str:
     order = rank_correlation(*zip(*pairs, strict=True)) if len(pairs) > 1 else float("nan")
     text = f"mean absolute error {mean:.1%}, worst {worst:+.1%}, of {len(errors)}"
     return f"{text_table(heads, rows)}\n{text}; rank correlation {order:.4f}"
+
+
+def keep(arguments: argparse.Namespace, found: Sequence[Record]) -> None:
+    """Write the CSV that was asked for: a row for each pick, or for each space."""
+    estimates = arguments.part == "estimates"
+    whole = "whole spaces" if arguments.every == 1 else f"one candidate in {arguments.every}"
+    write_results(
+        arguments.csv,
+        estimate_rows(found) if estimates else space_rows(found),
+        title="The model's estimates against measured times"
+        if estimates
+        else f"Loss of the model's pick, {whole} timed",
+        kind="measured, model" if estimates else "measured",
+        machine=arguments.machine,
+        conditions="one thread, batch 1, f32",
+    )
+
+
+def estimate_rows(found: Iterable[Record]) -> list[dict[str, object]]:
+    """One row for each pick."""
+    return [
+        {
+            "workload": record["name"],
+            "algorithm": pick["algorithm"],
+            "estimated_cycles": round(pick["estimated_cycles"]),
+            "measured_cycles": round(pick["measured_cycles"]),
+            "error_percent": 100 * (pick["estimated_cycles"] / pick["measured_cycles"] - 1),
+            "clock": pick["clock"],
+        }
+        for record in found
+        for pick in record["picks"]
+    ]
+
+
+def space_rows(found: Iterable[Record]) -> list[dict[str, object]]:
+    """One row for each space."""
+    return [
+        {
+            "layer": record["name"],
+            "candidates": sum(record["candidates"].values()),
+            "timed": record["timed"],
+            "first_pick_loss_percent": 100 * record["loss"],
+            "best_of_five_loss_percent": 100 * record["loss_of_top"],
+            "clock": record["clock"],
+        }
+        for record in found
+    ]
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
