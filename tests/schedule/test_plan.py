@@ -93,7 +93,7 @@ OTHER_REFUSALS = {
     "split(step, x_copies)": "the name 'x_copies' is taken; give the factor a name of its own",
     "split(step, r)": "the name 'r' is taken; give the factor a name of its own",
     "spread(step, columns)": "step is not split; add split(step, step_tile)",
-    "spread(col, both)": "'copy' is cut over rows or columns",
+    "spread(col, both)": "'copy' is cut over rows, columns or cores",
     "spread(col, rows)": "row is cut over rows already",
     "vectorize(n)": "'copy' is not vectorised by choice",
 }  # fmt: skip

@@ -124,7 +124,8 @@ def test_joint_layouts_are_the_product_of_the_layouts() -> None:
         (
             lambda: other("gem"),
             "nest 'other': there is no primitive 'gem'; the primitives are fill, copy, scale_add, "
-            "requantise, repack, gemm, winograd_input, winograd_filter, winograd_output",
+            "requantise, repack, map, reduce, gemm, winograd_input, winograd_filter, "
+            "winograd_output",
         ),
         (
             lambda: other(inputs=PRODUCT.inputs[:1]),
@@ -241,13 +242,14 @@ def test_unknown_algorithms_and_kinds() -> None:
     with pytest.raises(ScheduleError) as caught:
         seed("gem", name="mine")(lambda op: None)
     assert (
-        str(caught.value) == "no seed computes 'gem'; seeds exist for batched_matmul, conv2d, gemm"
+        str(caught.value)
+        == "no seed computes 'gem'; seeds exist for batched_matmul, conv2d, gemm, map, reduce"
     )
     with pytest.raises(ScheduleError) as caught:
         seeds_for(max_pool2d((2, 4, 8, 8), kernel=2))
     assert (
         str(caught.value)
-        == "no seed computes 'pool2d'; seeds exist for batched_matmul, conv2d, gemm"
+        == "no seed computes 'pool2d'; seeds exist for batched_matmul, conv2d, gemm, map, reduce"
     )
 
 

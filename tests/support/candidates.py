@@ -287,9 +287,7 @@ def step_lists(
     space: Space, joint: tuple[Layout, ...], machine: Machine
 ) -> tuple[tuple[Step, ...], ...]:
     """Every combination of a nest's steps, legal or not, under a joint layout."""
-    nest = space.nest
-    addend = nest.epilogue.addend if nest.epilogue else None
-    used = {u.tensor.name for u in (*nest.uses, *((addend,) if addend else ()))}
+    used = {u.tensor.name for u in space.nest.every_use}
     own = tuple(x for x in joint if x.tensor in used)
     in_place = rules_of(machine).in_place
     return tuple((*own, *steps) for steps in space.combinations(in_place=in_place))

@@ -17,6 +17,8 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import (
     Copy,
     Fill,
+    Map,
+    Reduce,
     Repack,
     Requantise,
     ScaleAdd,
@@ -25,6 +27,7 @@ from tilewright.ir.primitives import (
     WinogradOutput,
     WinogradTransform,
 )
+from tilewright.ir.scalar import operations
 from tilewright.ir.winograd import KERNEL_POINTS, Matrix
 from tilewright.machine import Machine
 from tilewright.machine.sections import VectorPrimitive
@@ -86,6 +89,18 @@ def elementwise_costs(form: LoopForm) -> Costs:
         vectors = _vectors(machine, call)
         return form.cycles(machine, vectors, memory=2, arithmetic=_REQUANTISE_OPERATIONS)
 
+    def mapped(machine: Machine, call: PricedCall[Map]) -> Value:
+        """Load the operands, compute, store the result."""
+        memory, work = call.dims["operands"], operations(call.primitive.scalar)
+        return form.cycles(machine, _vectors(machine, call), memory=memory, arithmetic=work)
+
+    def reduce(machine: Machine, call: PricedCall[Reduce]) -> Value:
+        """For each element of the result one vector after the other is loaded and taken in."""
+        work = operations(call.primitive.scalar) + 1
+        vectors = _vectors(machine, call)
+        taken = form.cycles(machine, vectors * call.dims["k"], memory=1, arithmetic=work)
+        return taken + form.cycles(machine, vectors, memory=2)
+
     def transform(machine: Machine, call: PricedCall[WinogradTransform]) -> Value:
         memory, arithmetic = _transform_work(call.primitive, form)
         vectors = _transform_vectors(machine, call)
@@ -96,6 +111,8 @@ def elementwise_costs(form: LoopForm) -> Costs:
         Copy: copy,
         Requantise: requantise,
         ScaleAdd: scale_add,
+        Map: mapped,
+        Reduce: reduce,
         Repack: _repack,
         WinogradInput: transform,
         WinogradFilter: transform,

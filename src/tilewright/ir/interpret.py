@@ -235,7 +235,8 @@ def _region(
         place = start[:, None] + _scalar(evaluate(r.step, env)) * np.arange(extents[d])
         place = place.reshape(count, *(extents[d] if i == d else 1 for i in range(rank)))
         index = index * shape[d] + place
-        within = (place >= 0) & (place < shape[d])
+        stop = shape[d] if r.stop is None else _scalar(evaluate(r.stop, env))
+        within = (place >= 0) & (place < stop)
         if not within.all():
             inside = within if inside is None else inside & within
     if inside is not None:
@@ -256,7 +257,8 @@ def _call(call: Call, env: Env, state: _State) -> None:
     parts = [part for part, _ in operands]
     if not call.primitive.accumulates:
         parts[0] = Elements(parts[0].values)
-    result = computed(call.primitive.meaning, tuple(parts))
+    primitive = call.primitive
+    result = computed(primitive.meaning, tuple(parts), primitive.dependence)
     _store(call.operands[0], result, operands[0][1], env, state)
 
 

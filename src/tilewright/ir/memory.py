@@ -89,12 +89,15 @@ def _part(values: Array, written: Written) -> Elements:
     return Elements(values, None if written.all() else written)
 
 
+Meaning = Callable[[tuple[Array, ...]], Array]
+
+
 def computed(
-    meaning: Callable[[tuple[Array, ...]], Array], operands: tuple[Elements, ...]
+    meaning: Meaning, operands: tuple[Elements, ...], dependence: Meaning | None = None
 ) -> Elements:
     """What a function gives for its operands; unwritten where it depends on unwritten elements.
 
-    Which do, the function itself tells: it is applied to NaN in their places.
+    Which do, the function itself tells, or its `dependence`: it is applied to NaN in their places.
     """
     result = meaning(tuple(part.values for part in operands))
     if all(part.written is None for part in operands):
@@ -104,4 +107,4 @@ def computed(
         mark if part.written is None else np.where(part.written, mark, np.nan)
         for mark, part in zip(marks, operands, strict=True)
     )
-    return _part(result, ~np.isnan(meaning(marked)))
+    return _part(result, ~np.isnan((dependence or meaning)(marked)))

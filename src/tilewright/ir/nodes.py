@@ -43,16 +43,20 @@ def memory_words(space: str) -> str:
 
 @dataclass(frozen=True)
 class Range:
-    """`extent` indices from `start`, `step` apart, along one dimension."""
+    """`extent` indices from `start`, `step` apart, along one dimension.
+
+    Those from `stop` on are as if they lay outside the tensor; the boundary pass makes it explicit.
+    """
 
     start: Expr
     extent: Expr
     step: Expr = _ONE
+    stop: Expr | None = None
 
 
-def at(start: IntLike, extent: IntLike, step: IntLike = 1) -> Range:
+def at(start: IntLike, extent: IntLike, step: IntLike = 1, stop: IntLike | None = None) -> Range:
     """Build a range from integers or expressions."""
-    return Range(expr(start), expr(extent), expr(step))
+    return Range(expr(start), expr(extent), expr(step), None if stop is None else expr(stop))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 import numpy.typing as npt
 from msgspec import Struct
 
+from tilewright.common.dtypes import DType
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 
@@ -61,6 +62,17 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
             f"primitive {self.name!r} has no meaning, so its programs cannot be interpreted",
             fix="define `meaning` in its class",
         )
+
+    def dependence(self, operands: tuple[Array, ...]) -> Array:
+        """NaN wherever the new value depends on an element that is NaN: the meaning itself, unless
+        it passes over what is no number.
+        """
+        return self.meaning(operands)
+
+    def start(self, kind: DType) -> float:
+        """What the first operand is initialised with where the primitive accumulates into it."""
+        del kind
+        return 0.0
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         """The primitive's own limits, beyond the rules for all calls; raises ProgramError."""

@@ -116,7 +116,9 @@ def print_operand(operand: Operand) -> str:
 
 
 def print_range(r: Range) -> str:
-    """The text of one range: an index, or `at(start, extent)`, or `at(start, extent, step)`."""
+    """The text of one range: an index, or `at(start, extent)`, and with `step` and `stop` where it
+    has them.
+    """
     return str(_range(r))
 
 
@@ -177,6 +179,8 @@ def _operand(operand: Operand) -> _Group:
 
 def _range(r: Range) -> _Piece:
     start, extent = _expr(r.start), _expr(r.extent)
+    if r.stop is not None:
+        return _Group("at(", (start, extent, _expr(r.step), _expr(r.stop)))
     if r.step != Const(1):
         return _Group("at(", (start, extent, _expr(r.step)))
     return start if r.extent == Const(1) else _Group("at(", (start, extent))

@@ -73,6 +73,8 @@ def _range(node: ast.expr) -> Range:
             return Range(parse_expression(start), parse_expression(extent))
         case ast.Call(ast.Name("at"), [start, extent, step], []):
             return Range(parse_expression(start), parse_expression(extent), parse_expression(step))
+        case ast.Call(ast.Name("at"), [_, _, _, _] as parts, []):
+            return Range(*(parse_expression(part) for part in parts))
         case ast.Slice() | ast.Call(ast.Name("at")):
             raise refused("an index or at(start, extent, step)", node)
         case _:

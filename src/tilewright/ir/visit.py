@@ -32,8 +32,8 @@ Rewrite = Callable[[Stmt], tuple[Stmt, ...] | None]
 
 
 def map_range(r: Range, f: ExprMap) -> Range:
-    """Apply `f` to the three expressions of a range."""
-    return Range(f(r.start), f(r.extent), f(r.step))
+    """Apply `f` to the expressions of a range."""
+    return Range(f(r.start), f(r.extent), f(r.step), None if r.stop is None else f(r.stop))
 
 
 def map_operand(operand: Operand, f: ExprMap) -> Operand:
@@ -146,6 +146,8 @@ def expressions(stmt: Stmt) -> Iterator[Expr]:
 def _range_expressions(ranges: tuple[Range, ...]) -> Iterator[Expr]:
     for r in ranges:
         yield from (r.start, r.extent, r.step)
+        if r.stop is not None:
+            yield r.stop
 
 
 def used_symbols(body: tuple[Stmt, ...]) -> frozenset[str]:

@@ -73,8 +73,10 @@ def _rewrite(body: tuple[Stmt, ...], program: Program, rounded: frozenset[str]) 
 
 def _clamp(stmt: Transfer, program: Program, rounded: frozenset[str]) -> tuple[Transfer, If | None]:
     shape = program.tensor(stmt.tensor).shape
-    pairs = list(zip(stmt.ranges, shape, strict=True))
-    ranges = tuple(_inside(r, n) if _may_exceed(r, rounded) else r for r, n in pairs)
+    pairs = [(r, n if r.stop is None else r.stop) for r, n in zip(stmt.ranges, shape, strict=True)]
+    ranges = tuple(
+        _inside(r, n) if _may_exceed(r, rounded) else replace(r, stop=None) for r, n in pairs
+    )
     if ranges == stmt.ranges:
         return stmt, None
     beyond = [_exceeds(r, n) for r, n in pairs if _may_exceed(r, rounded)]
@@ -103,7 +105,7 @@ def _has_constant_rounding(extent: Expr) -> bool:
 
 def _inside(r: Range, size: Expr) -> Range:
     left = size - r.start if r.step == Const(1) else ceil_div(size - r.start, r.step)
-    return replace(r, extent=maximum(0, minimum(r.extent, left)))
+    return replace(r, extent=maximum(0, minimum(r.extent, left)), stop=None)
 
 
 def _exceeds(r: Range, size: Expr) -> Expr:

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from string import ascii_letters
 from typing import ClassVar
 
 from msgspec import structs
 
+from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
     Const,
@@ -99,6 +101,7 @@ class InferDma:
             stages = {**stages, **({sums: stages[made]} if made in stages else {})}
         staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in _tiles(inner, main)]
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
+        kind = dtype(program.tensor(sums).dtype)
         views = {s.tile.tensor: s.view for s in staged}
         packing = None
         if self.workspace and isinstance(main.primitive, MatrixProduct):
@@ -109,7 +112,7 @@ class InferDma:
         if guard is not None:
             body = (If(guard, body),)
         for depth in range(len(loops), -1, -1):
-            body = _at_depth(depth, body, loops, staged, inner, output, result)
+            body = _at_depth(depth, body, loops, staged, inner, output, result, kind)
             if depth:
                 body = (replace(loops[depth - 1], body=body),)
         copied = [s for s in staged if isinstance(s.view, View)]
@@ -216,13 +219,13 @@ def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
     steps = [(f, coefficient(r.start, f.var)) for f in moving]
     if len(steps) == 1 and r.extent == Const(1):
         loop, step = steps[0]
-        return Range(start, loop.extent, step), Range(Var(loop.var), Const(1))
+        return Range(start, loop.extent, step, r.stop), Range(Var(loop.var), Const(1))
     extent = (r.extent - 1) * r.step + 1
     place: Expr = Const(0)
     for loop, step in steps:
         extent = extent + (loop.extent - 1) * step
         place = place + Var(loop.var) * step
-    return Range(start, extent), Range(place, r.extent, r.step)
+    return Range(start, extent, stop=r.stop), Range(place, r.extent, r.step)
 
 
 def _at_depth(
@@ -233,6 +236,7 @@ def _at_depth(
     inner: tuple[Stmt, ...],
     output: _Staged,
     result: _Staged,
+    kind: DType,
 ) -> tuple[Stmt, ...]:
     """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
     before: list[Stmt] = []
@@ -241,7 +245,7 @@ def _at_depth(
         if s.depth == depth and not s.written and s.tile.tensor not in _addends(inner):
             before += _moved(s, "get")
     if output.depth == depth:
-        before = [*_initialised(output, loops, inner), *before]
+        before = [*_initialised(output, loops, inner, kind), *before]
         after = [*_finished(staged, inner), *_moved(result, "put")]
     return (*before, *body, *after)
 
@@ -255,18 +259,20 @@ def _moved(s: _Staged, direction: str) -> list[Stmt]:
     return [transfer, Wait(s.view.buffer, Const(0))]
 
 
-def _whole(s: _Staged) -> Operand:
-    letters = "".join(chr(ord("a") + i) for i in range(len(s.region)))
+def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
+    letters = roles[: len(s.region)]
     if not isinstance(s.view, View):
         return replace(s.view, roles=letters)
     ranges = tuple(Range(Const(0), r.extent) for r in s.region)
     return replace(s.view, ranges=ranges, roles=letters)
 
 
-def _initialised(output: _Staged, loops: list[For], inner: tuple[Stmt, ...]) -> list[Stmt]:
+def _initialised(
+    output: _Staged, loops: list[For], inner: tuple[Stmt, ...], kind: DType
+) -> list[Stmt]:
     if not _main_call(inner).primitive.accumulates:
         return []
-    zero = Call(Fill(), (_whole(output),))
+    zero = Call(Fill(_main_call(inner).primitive.start(kind)), (_whole(output),))
     used = frozenset().union(*(_range_symbols(r) for r in output.tile.ranges))
     outer = [f.var for f in loops[: output.depth] if f.var in _reduced(inner, loops) - used]
     if not outer:
@@ -294,10 +300,12 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
     for call in _guarded(inner, after=True):
-        parts = [by_tensor[o.tensor] for o in call.operands if isinstance(o, Tile)]
+        tiles = [o for o in call.operands if isinstance(o, Tile)]
+        parts = [by_tensor[o.tensor] for o in tiles]
         for part in parts[1:]:
             result += [] if part.written else _moved(part, "get")
-        result.append(replace(call, operands=tuple(_whole(part) for part in parts)))
+        operands = (_whole(s, o.roles) for s, o in zip(parts, tiles, strict=True))
+        result.append(replace(call, operands=tuple(operands)))
     return result
 
 
@@ -310,9 +318,9 @@ def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
 def _buffer(s: _Staged, program: Program, loops: list[For], *, once: bool) -> Buffer:
     """The buffer of a tensor's tile; `once`: it is not transferred, so that one copy will do."""
     elements = _largest(s.region, loops)
-    dtype = program.tensor(s.tile.tensor).dtype
+    kind = program.tensor(s.tile.tensor).dtype
     name, count = _buffer_name(s.tile.tensor), Const(1) if once else copies(s.tile.tensor)
-    return Buffer(name, dtype, round_up(elements, SLOT_ELEMENTS), count)
+    return Buffer(name, kind, round_up(elements, SLOT_ELEMENTS), count)
 
 
 def _largest(ranges: tuple[Range, ...], loops: list[For]) -> Expr:
@@ -329,5 +337,5 @@ def _workspace(
     if operand.tile.roles.rstrip(".").endswith(multiply.along):
         return None
     elements = _largest(operand.view.ranges, loops)
-    dtype = program.tensor(operand.tile.tensor).dtype
-    return Buffer("gemm_workspace", dtype, round_up(elements, SLOT_ELEMENTS))
+    kind = program.tensor(operand.tile.tensor).dtype
+    return Buffer("gemm_workspace", kind, round_up(elements, SLOT_ELEMENTS))

@@ -248,7 +248,9 @@ def granule_of(
     An operand that the primitive `packs` is contiguous along k, read by vectors.
     """
     both = lcm(blocks.rows, blocks.columns)
-    mesh = {"": 1, "rows": blocks.rows, "columns": blocks.columns, "both": both}[a.over]
+    cores = blocks.rows * blocks.columns
+    lines = {"": 1, "rows": blocks.rows, "columns": blocks.columns, "both": both, "cores": cores}
+    mesh = lines[a.over]
     if not vector:
         return mesh
     if a.letter == "k":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from string import ascii_letters
 
 from msgspec import structs
 
@@ -41,7 +42,7 @@ from tilewright.ir.nodes import (
     Tensor,
     Tile,
 )
-from tilewright.ir.primitives import Fill, MatrixProduct, Requantise, ScaleAdd
+from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
 from tilewright.ir.visit import used_symbols
 from tilewright.ops.numerics import Numerics
 from tilewright.schedule.plan import STRICT, Plan, Rules, plan
@@ -129,7 +130,8 @@ def _innermost(p: Plan, numerics: Numerics) -> tuple[Stmt, ...]:
     output = operands[0]
     reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
     first = all_of(binary("==", a.var, 0) for a in reductions)
-    body: tuple[Stmt, ...] = (If(first, (Call(Fill(), (output,)),)), call)
+    start = Fill(primitive.start(numerics.sums))
+    body: tuple[Stmt, ...] = (If(first, (Call(start, (output,)),)), call)
     if nest.epilogue or requantises:
         last = all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions)
         after = _requantised(p, output, numerics) if requantises else _epilogue(p, output)
@@ -154,8 +156,12 @@ def _check_transfers(p: Plan, s: Skew, operands: tuple[Tile, ...]) -> None:
 def _epilogue(p: Plan, output: Tile) -> Call:
     assert p.nest.epilogue is not None
     epilogue = p.nest.epilogue
-    addend = () if epilogue.addend is None else (tile(p, epilogue.addend, 0),)
-    return Call(ScaleAdd(epilogue.alpha, epilogue.beta), _elementwise(output, *addend))
+    letters = dict(zip(_ordered(p, p.nest.output), ascii_letters, strict=False))
+    tiles = [replace(output, roles="".join(letters.values()))]
+    for use in epilogue.operands:
+        roles = "".join(letters.get(index, ".") for index in _ordered(p, use))
+        tiles.append(replace(tile(p, use, 0), roles=roles))
+    return Call(epilogue.primitive, tuple(tiles))
 
 
 def _requantised(p: Plan, sums: Tile, numerics: Numerics) -> Call:
@@ -206,17 +212,35 @@ def _local(p: Plan, operand: int, axis: Axis) -> tuple[Expr, Expr]:
         case "columns":
             chunk = extent // Var("mesh_columns")
             return start + Var("cid") * chunk, chunk
+        case "cores":
+            chunk = extent // (Var("mesh_rows") * Var("mesh_columns"))
+            return start + (Var("rid") * Var("mesh_columns") + Var("cid")) * chunk, chunk
         case _:
             return start, extent
 
 
 def tile(p: Plan, use: Use, operand: int) -> Tile:
     """The region of the use's tensor that one core touches in one call, in storage order."""
+    indices = _ordered(p, use)
+    ranges = [_range(p, operand, index) for index in indices]
+    if use.exact:
+        pairs = zip(ranges, indices, strict=True)
+        ranges = [replace(r, stop=_stop(p, index)) for r, index in pairs]
+    roles = "".join(_letter(p, index) for index in indices)
+    return Tile(use.tensor.name, tuple(ranges), roles)
+
+
+def _stop(p: Plan, index: Expr) -> Expr | None:
+    """Where the places of a dimension end that the axes reach, None where no tile goes beyond."""
+    if not any(a in free_vars(index) for a in p.spreads):
+        return None
+    return substitute(index, {a.name: a.extent - 1 for a in p.nest.axes}) + 1
+
+
+def _ordered(p: Plan, use: Use) -> tuple[Expr, ...]:
+    """The index of each dimension, in storage order."""
     dims = dict(zip((d for d, _ in use.tensor.dims), use.indices, strict=True))
-    order = p.layouts.get(use.tensor.name, tuple(dims))
-    ranges = tuple(_range(p, operand, dims[d]) for d in order)
-    roles = "".join(_letter(p, dims[d]) for d in order)
-    return Tile(use.tensor.name, ranges, roles)
+    return tuple(dims[d] for d in p.layouts.get(use.tensor.name, tuple(dims)))
 
 
 def _range(p: Plan, operand: int, index: Expr) -> Range:

@@ -33,7 +33,9 @@ from tilewright.seeds.steps import (
 )
 
 Direction = str
-"""Which way a dimension is cut over the mesh: "rows", "columns", or "" for not at all."""
+"""Which way a dimension is cut over the mesh: over "rows", "columns", all "cores", or "" for not at
+all.
+"""
 
 _GEMM_SPREAD = (
     {"m": "rows", "n": "columns"},
@@ -208,9 +210,10 @@ def _check_spread(step: Step, axis: str, over: str, p: Plan) -> None:
             raise _refusal(step, f"{axis} is no dimension of the matrix product")
         if over != expected:
             raise _refusal(step, f"a matrix product cuts {p.roles[axis]} over {expected}")
-    elif over not in ("rows", "columns"):
-        raise _refusal(step, f"{p.nest.primitive.name!r} is cut over rows or columns")
-    others = [a for a, other in p.spreads.items() if other == over and a != axis]
+    elif over not in ("rows", "columns", "cores"):
+        raise _refusal(step, f"{p.nest.primitive.name!r} is cut over rows, columns or cores")
+    taken = {over, "cores"} if over != "cores" else {"rows", "columns", "cores"}
+    others = [a for a, other in p.spreads.items() if other in taken and a != axis]
     if others:
         raise _refusal(step, f"{others[0]} is cut over {over} already")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.common.expr import Var
 from tilewright.ir.nodes import TensorKind
+from tilewright.ir.primitives import ScaleAdd
 from tilewright.ops import Gemm
 from tilewright.seeds.nest import Epilogue, Nest, axis, nest, tensor
 from tilewright.seeds.space import FAMILIES, Family, Seed, Space, layout, seed
@@ -47,7 +48,8 @@ def gemm_seed(
     addend = tensor("addend", "input", operand=2, rows=M, cols=N)
     epilogue = None
     if (alpha, beta) != (1.0, 0.0):
-        epilogue = Epilogue(alpha, beta, addend.at(rows=row, cols=col) if beta else None)
+        added = (addend.at(rows=row, cols=col),) if beta else ()
+        epilogue = Epilogue(ScaleAdd(alpha, beta), added)
     product = nest(
         "gemm",
         "gemm",

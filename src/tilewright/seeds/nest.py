@@ -104,10 +104,15 @@ def tensor(
 
 @dataclass(frozen=True)
 class Use:
-    """A tensor with one index expression (over axis names) per dimension."""
+    """A tensor with one index expression (over axis names) per dimension.
+
+    Of a result that is `exact` nothing is written beyond the places that the axes reach, whatever
+    their last tiles are rounded up to; of others nothing beyond the tensor.
+    """
 
     tensor: TensorSpec
     indices: tuple[Expr, ...]
+    exact: bool = False
 
     def axes(self) -> frozenset[str]:
         """Names of the axes (and parameters) that the indices mention."""
@@ -138,7 +143,7 @@ class Nest:
         primitive = self.primitive
         if isinstance(primitive, Repack):
             raise self._refusal("repack changes the shape of a tile and computes nothing")
-        if len(self.uses) != len(primitive.arguments):
+        if len(self.uses) != len(primitive.arguments) and not primitive.broadcasts:
             takes = f"{primitive.name} takes {len(primitive.arguments)} operands"
             raise self._refusal(f"{takes}, found {len(self.uses)}")
         for name, letter in self.roles:
@@ -159,9 +164,9 @@ class Nest:
 
     @property
     def every_use(self) -> tuple[Use, ...]:
-        """`uses`, and the addend of the epilogue."""
-        addend = self.epilogue.addend if self.epilogue else None
-        return (*self.uses, *((addend,) if addend else ()))
+        """`uses`, and what the epilogue reads beside them."""
+        others = self.epilogue.operands if self.epilogue else ()
+        return (*self.uses, *(use for use in others if use != self.output))
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ScheduleError lists the known ones."""
@@ -179,11 +184,12 @@ class Nest:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What happens to the finished output tile: y = alpha * y + beta * addend."""
+    """A primitive on the finished output tile and further operands, the output's own use among
+    them where the primitive replaces what it writes.
+    """
 
-    alpha: float
-    beta: float = 0.0
-    addend: Use | None = None
+    primitive: Primitive
+    operands: tuple[Use, ...] = ()
 
 
 def nest(

@@ -59,7 +59,7 @@ class Vectorize:
 
 @dataclass(frozen=True)
 class Spread:
-    """Distribute the inner part of an axis over the mesh's rows or columns."""
+    """Distribute the inner part of an axis over the mesh's rows, its columns, or all its cores."""
 
     axis: str
     over: str

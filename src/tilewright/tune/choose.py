@@ -192,6 +192,8 @@ def _multiple(over: str, primitive: Primitive, machine: Machine) -> int:
             return machine.mesh.rows * block
         case "columns":
             return machine.mesh.columns * block
+        case "cores":
+            return machine.cores
         case _:
             return math.lcm(machine.mesh.rows, machine.mesh.columns)
 

@@ -112,18 +112,27 @@ def _write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: Ca
         context.writer.array(f"const long {name}_stride[TW_LOOPS]", strides)
 
 
-def _nest(views: tuple[View, ...], primitive: Primitive) -> tuple[Loop, ...]:
+def common_loops(
+    views: tuple[View, ...], primitive: Primitive, beside: str = ""
+) -> tuple[Loop, ...]:
+    """The loops over the elements of the first view, neighbours merged, but for those of the axes
+    `beside`; the other views broadcast.
+    """
     axes = [view_axes(v) for v in views]
     loops: list[Loop] = []
     for letter in _letters(views[0]):
         loops += match_axes(letter, tuple(a.get(letter, []) for a in axes), primitive.name)
     for i, mine in enumerate(axes[1:], 1):
-        extra = [a for a in mine if mine[a] and a not in axes[0]]
+        extra = [a for a in mine if mine[a] and a not in axes[0] and a not in beside]
         if extra:
             raise ProgramError(
                 f"{primitive.name}: operand {i} has axis {extra[0]!r}, the result has not"
             )
-    return padded(merge_loops(loops), len(views), primitive.name)
+    return merge_loops(loops)
+
+
+def _nest(views: tuple[View, ...], primitive: Primitive) -> tuple[Loop, ...]:
+    return padded(common_loops(views, primitive), len(views), primitive.name)
 
 
 def _fill(fill: Fill, views: tuple[View, ...], context: CallContext) -> None:

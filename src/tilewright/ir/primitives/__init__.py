@@ -1,6 +1,7 @@
 """The shipped primitives, one module per kind; importing the package registers them."""
 
 from tilewright.ir.primitives.elementwise import Copy, Fill, Repack, Requantise, ScaleAdd
+from tilewright.ir.primitives.maps import Map, Reduce, ScalarPrimitive
 from tilewright.ir.primitives.product import MatrixProduct
 from tilewright.ir.primitives.registry import (
     find_primitive,
@@ -19,9 +20,12 @@ from tilewright.ir.primitives.winograd import (
 __all__ = [
     "Copy",
     "Fill",
+    "Map",
     "MatrixProduct",
+    "Reduce",
     "Repack",
     "Requantise",
+    "ScalarPrimitive",
     "ScaleAdd",
     "WinogradFilter",
     "WinogradInput",

@@ -11,6 +11,7 @@ from tilewright.codegen.c.elementwise_calls import (
     check_element_types,
     emitter_of,
 )
+from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, product
@@ -74,4 +75,4 @@ def _product(multiply: MatrixProduct, views: tuple[View, ...], context: CallCont
     context.writer.call(context.function("spm_gemm", c), arguments)
 
 
-EMITTERS: Emitters = {MatrixProduct: _product, **ELEMENTWISE}
+EMITTERS: Emitters = {MatrixProduct: _product, **ELEMENTWISE, **SCALAR_CALLS}

@@ -1,0 +1,102 @@
+"""Calls of the primitives that compute an expression for each element, as loops in place.
+
+In: a call of `map` or `reduce` on views. Out: loops that compute in double precision and round once
+per call, as the primitives' meaning does. Every target whose cores run C writes them alike.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from tilewright.codegen.c.elementwise_calls import CallContext, Emitters, common_loops
+from tilewright.codegen.c.loop_nest import Loop, match_axes, merge_loops, view_axes, view_offset
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Const, Expr
+from tilewright.ir.nodes import View
+from tilewright.ir.primitives import Map, Reduce
+from tilewright.ir.scalar import c_text
+
+
+def _pointers(views: tuple[View, ...], context: CallContext) -> list[str]:
+    """Declare a pointer to the first element of each view; their names."""
+    names = ["tw_to", *(f"tw_from{i}" for i in range(len(views) - 1))]
+    for name, view in zip(names, views, strict=True):
+        kind = dtype(context.element_type(view)).c_name
+        const = "" if name == "tw_to" else "const "
+        place = context.pointer(view, view_offset(view))
+        context.writer.line(f"{const}{kind} *const {name} = {place};")
+    return names
+
+
+def _nested(loops: tuple[Loop, ...], first: int, context: CallContext) -> ExitStack:
+    """The loops, to be closed by the caller; their counters are numbered from `first`."""
+    stack = ExitStack()
+    for i, loop in enumerate(loops, first):
+        at, extent = f"tw_at{i}", context.c(loop.extent)
+        stack.enter_context(context.writer.block(f"for ({at} = 0; {at} < {extent}; {at}++)"))
+    return stack
+
+
+def _at(pointer: str, number: int, loops: tuple[Loop, ...], context: CallContext) -> str:
+    """The element of operand `number` that the loops are at."""
+    terms = [
+        _term(f"tw_at{i}", loop.strides[number], context)
+        for i, loop in enumerate(loops)
+        if loop.strides[number] != Const(0)
+    ]
+    return f"{pointer}[{' + '.join(terms) or '0'}]"
+
+
+def _term(at: str, stride: Expr, context: CallContext) -> str:
+    if stride == Const(1):
+        return at
+    text = context.c(stride)
+    return f"{at} * {text if text.isalnum() else f'({text})'}"
+
+
+def _counters(count: int, context: CallContext) -> None:
+    if count:
+        context.writer.line(f"long {', '.join(f'tw_at{i}' for i in range(count))};")
+
+
+def _map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
+    loops = common_loops(views, mapping)
+    with context.writer.block():
+        to, *sources = _pointers(views, context)
+        _counters(len(loops), context)
+        kind = dtype(context.element_type(views[0])).c_name
+        with _nested(loops, 0, context):
+            operands = [
+                f"(double){_at(name, i, loops, context)}" for i, name in enumerate(sources, 1)
+            ]
+            value = c_text(mapping.scalar, operands)
+            context.writer.line(f"{_at(to, 0, loops, context)} = ({kind}){value};")
+
+
+def _reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:
+    y, x = views
+    axes = view_axes(x)
+    gathered = merge_loops(match_axes("k", ([], axes.get("k", [])), reduction.name))
+    kept = common_loops((y, x), reduction, beside="k")
+    loops = (*kept, *gathered)
+    with context.writer.block():
+        to, source = _pointers(views, context)
+        _counters(len(loops), context)
+        kind = dtype(context.element_type(y)).c_name
+        result = _at(to, 0, kept, context)
+        with _nested(kept, 0, context):
+            context.writer.line(f"double tw_sum = {result};")
+            with _nested(gathered, len(kept), context):
+                element = f"(double){_at(source, 1, loops, context)}"
+                value = c_text(reduction.scalar, [element])
+                context.writer.line(_gathering(reduction, value))
+            context.writer.line(f"{result} = ({kind})tw_sum;")
+
+
+def _gathering(reduction: Reduce, value: str) -> str:
+    if reduction.function == "sum":
+        return f"tw_sum += {value};"
+    return f"tw_sum = tw_sum < {value} ? {value} : tw_sum;"
+
+
+SCALAR_CALLS: Emitters = {Map: _map, Reduce: _reduce}

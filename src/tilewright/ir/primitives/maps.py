@@ -1,0 +1,104 @@
+"""Primitives that compute any function of elements: one by one (`map`), or gathered along axes
+(`reduce`, windows included). They compute in double precision and round once per call.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from tilewright.common.dtypes import DType
+from tilewright.common.errors import ProgramError
+from tilewright.ir.nodes import Operand
+from tilewright.ir.place import Place
+from tilewright.ir.primitive import Argument, Array, Primitive
+from tilewright.ir.primitives.registry import register
+from tilewright.ir.scalar import Scalar, operand_count, parse_scalar
+from tilewright.ir.verify_types import check_one_type, element_types
+
+Gathering: TypeAlias = Literal["sum", "max"]
+_GATHERED: dict[Gathering, np.ufunc] = {"sum": np.add, "max": np.fmax}
+
+
+class ScalarPrimitive(Primitive, frozen=True):
+    """A primitive with an expression over elements."""
+
+    @property
+    def scalar(self) -> Scalar:
+        """The expression; raises ProgramError for what is none."""
+        raise NotImplementedError
+
+    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
+        check_one_type(self, operands, place)
+        kind = element_types(operands, place)[0]
+        if not kind.is_float:
+            raise place.error(f"{self.name} computes in floating point, not in {kind}")
+        try:
+            needed = operand_count(self.scalar)
+        except ProgramError as error:
+            raise place.error(error.message, error.fix) from error
+        if needed > len(operands) - 1:
+            raise place.error(
+                f"{self.name} of {str(self.scalar)[:60]!r} reads {needed} operands, "
+                f"found {len(operands) - 1}"
+            )
+
+
+@register
+class Map(ScalarPrimitive, frozen=True):
+    """y = the expression over the elements x0, x1, ... of the further operands."""
+
+    name: ClassVar[str] = "map"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "writes"), Argument(""))
+    broadcasts: ClassVar[bool] = True
+
+    expression: str = "x0"
+
+    @property
+    def scalar(self) -> Scalar:
+        return parse_scalar(self.expression)
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        y, *inputs = operands
+        with np.errstate(all="ignore"):  # infinities and what is no number are results, too
+            found = self.scalar.value([x.astype(np.float64, copy=False) for x in inputs])
+            return np.broadcast_to(np.asarray(found), y.shape).astype(y.dtype)
+
+    def dependence(self, operands: tuple[Array, ...]) -> Array:
+        y, *inputs = operands
+        return np.zeros(y.shape) + sum(0.0 * x for x in inputs)
+
+
+@register
+class Reduce(ScalarPrimitive, frozen=True):
+    """y = the sum or the largest of y and of the expression over x0 along axis k; what is no number
+    is never the largest.
+    """
+
+    name: ClassVar[str] = "reduce"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "accumulates"), Argument("k"))
+
+    function: Gathering
+    expression: str = "x0"
+
+    @property
+    def scalar(self) -> Scalar:
+        return parse_scalar(self.expression)
+
+    def start(self, kind: DType) -> float:
+        return float(np.finfo(kind.numpy).min) if self.function == "max" else 0.0
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        y, x = operands
+        with np.errstate(all="ignore"):
+            each = np.asarray(self.scalar.value([x.astype(np.float64, copy=False)]))
+        gather = _GATHERED[self.function]
+        gathered = gather.reduce(np.broadcast_to(each, x.shape), axis=2)
+        total: Array = gather(y.astype(np.float64, copy=False), gathered).astype(y.dtype)
+        return total
+
+    def dependence(self, operands: tuple[Array, ...]) -> Array:
+        y, x = operands
+        total: Array = y + (0.0 * x).sum(axis=2)
+        return total

@@ -1,0 +1,163 @@
+"""The seeds of mappings and reductions of tensors as they lie: one nest around the primitive.
+
+Every axis is cut into tiles, one axis or two are spread over the cores; all sizes are parameters,
+so that operators of one pattern share their programs. Taps of windows are loops, innermost, inside
+the transfer of what they read together.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+from tilewright.common.expr import Const, Expr, Var, total
+from tilewright.ir.nodes import TensorKind
+from tilewright.ir.primitives import Map
+from tilewright.ops.mapping import Access, Mapping, Reduction
+from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
+from tilewright.seeds.space import FAMILIES, Family, Seed, Space, seed
+from tilewright.seeds.steps import Spread
+
+_LETTERS = "pqrstuvw"
+_MOST = {1: 8, 2: 6, 3: 4}
+"""Tile sizes of each axis to try, by the number of axes; 3 where there are more."""
+
+Pattern = tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...]]
+"""Terms and offsets of an access, without its extents."""
+
+
+def _pattern(access: Access) -> Pattern:
+    return access.terms, access.offsets
+
+
+def _sizes(**accesses: Access) -> dict[str, int]:
+    """The extents of the stored tensors by parameter."""
+    return {f"{t}_{d}": n for t, access in accesses.items() for d, n in enumerate(access.shape)}
+
+
+def _map_parameters(op: Mapping) -> dict[str, int]:
+    stored = {f"x{i}": access for i, access in enumerate(op.operands)}
+    return {f"n{i}": n for i, n in enumerate(op.extents)} | _sizes(y=op.result, **stored)
+
+
+def _reduce_parameters(op: Reduction) -> dict[str, int]:
+    return {f"n{i}": n for i, n in enumerate(op.extents)} | _sizes(y=op.result, x0=op.operand)
+
+
+def _as_given(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    del op
+    return operands
+
+
+def _shaped(op: Reduction, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    (x,) = operands
+    return (x if _own_axes(op.extents, op.kept, _pattern(op.operand)) else x[..., None],)
+
+
+FAMILIES["map"] = Family("map", _map_parameters, _as_given, lambda op, y: y)
+FAMILIES["reduce"] = Family("reduce", _reduce_parameters, _shaped, lambda op, y: y)
+
+
+@seed("map", name="map")
+def mapping(op: Mapping) -> Seed:
+    """The expression for each element, tile by tile."""
+    patterns = tuple(map(_pattern, op.operands))
+    return _mapping(len(op.extents), _pattern(op.result), patterns, op.expression)
+
+
+@cache
+def _mapping(rank: int, result: Pattern, operands: tuple[Pattern, ...], expression: str) -> Seed:
+    axes = _axes(rank)
+    y = _tensor("y", "output", result)
+    inputs = [_tensor(f"x{i}", "input", p, i) for i, p in enumerate(operands)]
+    uses = [_use(x, p, axes) for x, p in zip(inputs, operands, strict=True)]
+    roles = dict(zip(_LETTERS, axes, strict=False))
+    body = nest("map", "map", axes, roles, _use(y, result, axes), *uses, expression=expression)
+    space = _spread(Space(body).split(*axes), axes).prefetch(y, *inputs)
+    space = space.limit(largest=1 << 14, most=_MOST.get(rank, 3))
+    return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
+
+
+@seed("reduce", name="reduce")
+def reduction(op: Reduction) -> Seed:
+    """The windows or rows gathered tile by tile."""
+    own = _own_axes(op.extents, op.kept, _pattern(op.operand))
+    return _reduction(
+        (len(op.extents), op.kept, own),
+        (_pattern(op.result), _pattern(op.operand)),
+        (op.function, op.expression, op.finish),
+    )
+
+
+def _own_axes(extents: tuple[int, ...], kept: int, operand: Pattern) -> tuple[int, ...]:
+    """The gathered axes that have a dimension of the operand to themselves."""
+    alone = {terms[0][0] for terms in operand[0] if len(terms) == 1}
+    return tuple(a for a in range(kept, len(extents)) if a in alone)
+
+
+@cache
+def _reduction(
+    shape: tuple[int, int, tuple[int, ...]],
+    patterns: tuple[Pattern, Pattern],
+    what: tuple[str, str, str],
+) -> Seed:
+    (rank, kept, own), (result, operand), (function, expression, finish) = shape, patterns, what
+    axes, unit = _axes(rank), axis("unit", 1)
+    y, x = _tensor("y", "output", result), _tensor("x0", "input", operand, 0, unit=not own)
+    gathered = tuple(axes[a] for a in own) or (unit,)
+    taps = tuple(axes[a] for a in range(kept, rank) if a not in own)
+    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(_LETTERS, axes[:kept], strict=False))
+    written = _use(y, result, axes)
+    last = Epilogue(Map(finish), (written,)) if finish != "x0" else None
+    body = nest(
+        "reduce",
+        "reduce",
+        (*axes, *(() if own else (unit,))),
+        {**roles, "k": gathered},
+        written,
+        _use(x, operand, axes, () if own else (unit,)),
+        epilogue=last,
+        function=function,
+        expression=expression,
+    )
+    cut = (*axes[:kept], *(gathered if own else ()))
+    space = _spread(Space(body).split(*cut), axes[:kept])
+    space = space.reorder((*axes[:kept], *(gathered if own else ()), *taps))
+    if taps:
+        space = space.stage(x, taps[0])
+    space = space.prefetch(y, x).limit(largest=1 << 14, most=_MOST.get(len(cut), 3))
+    return Seed("reduce", (y, x), (space,), (), ("x0",), "y")
+
+
+def _axes(rank: int) -> tuple[Axis, ...]:
+    return tuple(axis(f"i{n}", Var(f"n{n}")) for n in range(rank))
+
+
+def _tensor(
+    name: str, kind: TensorKind, pattern: Pattern, operand: int | None = None, *, unit: bool = False
+) -> TensorSpec:
+    dims: tuple[tuple[str, Expr], ...] = tuple(
+        (f"d{d}", Var(f"{name}_{d}")) for d in range(len(pattern[1]))
+    )
+    if unit or not dims:
+        dims = (*dims, ("one", Const(1)))
+    return TensorSpec(name, kind, dims, operand=operand)
+
+
+def _use(
+    spec: TensorSpec, pattern: Pattern, axes: tuple[Axis, ...], unit: tuple[Axis, ...] = ()
+) -> Use:
+    places: list[Expr] = []
+    for terms, offset in zip(*pattern, strict=True):
+        places.append(total(axes[a].var * step for a, step in terms) + offset)
+    beside: list[Expr] = [*(a.var for a in unit), Const(0)]
+    every = [*places, *beside][: len(spec.dims)]
+    return Use(spec, tuple(every), exact=spec.kind == "output")
+
+
+def _spread(space: Space, axes: tuple[Axis, ...]) -> Space:
+    """One axis over all cores, or two over rows and columns."""
+    single = [(Spread(a.name, "cores"),) for a in axes]
+    double = [(Spread(a.name, "rows"), Spread(b.name, "columns")) for a, b in combinations(axes, 2)]
+    return space.choose(*single, *double)

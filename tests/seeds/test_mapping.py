@@ -1,0 +1,84 @@
+"""Mappings and reductions on a mesh: programs compute the reference and cost what is said."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.mappings import as_stored, candidate_of, inputs_of, mappings, reductions
+from tilewright.codegen.artifact import EMITS
+from tilewright.common.errors import ShapeError
+from tilewright.ir.interpret import interpret
+from tilewright.ir.parser import parse
+from tilewright.ir.printer import print_program
+from tilewright.machine import load_machine
+from tilewright.ops.mapping import Access, Mapping, Reduction, straight
+from tilewright.simulate.kernel.level import simulate
+
+GROUP = load_machine("sw26010_cg")
+MESH = (GROUP.mesh.rows, GROUP.mesh.columns)
+
+
+@settings(max_examples=12)
+@given(st.one_of(mappings(), reductions()), st.integers(0, 1000))
+def test_the_best_program_computes_the_reference(op, seed):
+    candidate = candidate_of(op, GROUP)
+    program = candidate.program(GROUP)
+    assert parse(print_program(program)) == program
+    inputs = inputs_of(op, np.random.default_rng(seed))
+    stored = as_stored(op, inputs, candidate)
+    found = interpret(program, stored, MESH)["y"].reshape(op.out_shape)
+    expected, written = op.reference(*inputs), ~np.isnan(found)
+    np.testing.assert_array_equal(found[written], expected[written])
+    own = np.zeros(op.out_shape, bool)
+    kept = op.extents[: op.kept] if isinstance(op, Reduction) else op.extents
+    own[op.result.index(kept)] = True
+    assert written[own].all()
+    run = simulate(program, GROUP)
+    assert abs(run.cycles - candidate.cycles) <= 0.05 * run.cycles + GROUP.dma.latency_cycles
+
+
+@settings(max_examples=3)
+@given(st.one_of(mappings(), reductions()))
+def test_the_generated_code_computes_the_reference(op):
+    candidate = candidate_of(op, GROUP)
+    program, emits = candidate.program(GROUP), EMITS.required(GROUP)
+    inputs = inputs_of(op, np.random.default_rng(0))
+    stored = as_stored(op, inputs, candidate)
+    kinds = {t.name: t.dtype for t in program.tensors}
+    typed = {n: x.astype(np.float32 if kinds[n] == "f32" else float) for n, x in stored.items()}
+    found = emits.run(emits.emit(program, GROUP), GROUP, typed)["y"].reshape(op.out_shape)
+    meant = interpret(program, stored, MESH)["y"].reshape(op.out_shape)
+    written = ~np.isnan(meant)
+    np.testing.assert_array_equal(found[written], meant[written])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Mapping((4,), straight((3,))),
+            "map: dimension 0 of 3 is addressed from 0 to 3",
+        ),
+        (
+            lambda: Mapping((4,), straight((4,)), (), "x0"),
+            "map: 'x0' reads more than 0 operands",
+        ),
+        (
+            lambda: Mapping((4, 2), straight((4,)), (), "1"),
+            "map: axis 1 does not move the place in the result",
+        ),
+        (
+            lambda: Reduction((4, 2), 1, straight((4, 2)), straight((4, 2)), "sum"),
+            "reduce: the result has axes beyond the 1 that are kept",
+        ),
+        (
+            lambda: Mapping((4,), Access((4,), (((0, 1),),), ()), (), "1"),
+            "map: each of 1 dimensions needs one place",
+        ),
+    ],
+)
+def test_what_no_stage_computes_is_refused(make, message):
+    with pytest.raises(ShapeError) as error:
+        make()
+    assert str(error.value) == message
