@@ -93,7 +93,7 @@ def try_issue(
     """(cause, register, cycle to look again) for a waiting instruction that order does not hold."""
     if depends(core, row, stamp):
         return ORDER, -1, NEVER
-    if m.overwrite_next_cycle and core.read_at[row.waits] == t:
+    if m.overwrite_next_cycle and core.read_at[row.d] == t:
         return ORDER, -1, t + 1
     unit = choose_unit(m, core, units, 0, t)
     return obstacle(m, s.cores, core, row, units, unit, t)

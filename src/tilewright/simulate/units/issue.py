@@ -250,7 +250,7 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
                 stall(s, m, core, i, cause, register, t)
                 again = when
             break
-        if m.overwrite_next_cycle and issued and core.read_at[row.waits] == t:
+        if m.overwrite_next_cycle and issued and core.read_at[row.d] == t:
             break
         if issued == 0:
             settle(s, m, core, t)
