@@ -12,7 +12,7 @@ PARAMETERS = {
     "memory.main.capacity_bytes", "memory.main.alignment_bytes", "engines.io.latency_cycles",
     "engines.io.get.bytes_per_cycle", "engines.io.put.bytes_per_cycle",
     "engines.io.get_matrix.bytes_per_cycle", "units.matrix_start", "units.vector_start",
-    "units.divide_cycles", "units.transcendental_cycles", "units.scalar_load_cycles",
+    "units.divide_cycles", "units.transcendental_cycles",
     "units.fraction_bits",
 }  # fmt: skip
 """What no source states."""

@@ -10,7 +10,7 @@ from tilewright.machine.parts import NonNegativeInt, PositiveInt
 
 
 class Units(Section, frozen=True, forbid_unknown_fields=True):
-    """Cycles of the matrix, vector and scalar units, and the position of the binary point.
+    """Cycles of the matrix and vector units, and the position of the binary point.
 
     A product takes `matrix_start` and a cycle for each block of `matrix_rows` by `matrix_columns`;
     a vector operation takes `vector_start` and, for each vector of lanes, a cycle,
@@ -25,7 +25,6 @@ class Units(Section, frozen=True, forbid_unknown_fields=True):
     vector_start: NonNegativeInt
     divide_cycles: PositiveInt
     transcendental_cycles: PositiveInt
-    scalar_load_cycles: PositiveInt
     fraction_bits: NonNegativeInt
 
     def problem(self, machine: Machine) -> str:

@@ -1,0 +1,162 @@
+"""Instructions as the window executor takes them: registers, units and spans looked up once.
+
+In: checked instructions of one table, meanings and parameters of its operations. Out: a tuple of
+`Step`s. Expressions become functions of the operands' values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from tilewright.common.errors import SimulationError
+from tilewright.common.expr import OPERATIONS, Binary, Const, Expr, Var, free_vars
+from tilewright.common.expr_parser import parse_expr
+from tilewright.isa import Branch, Effect, Instruction, Label, Memory, Register
+from tilewright.simulate.window.operations import Meaning
+from tilewright.simulate.window.scalars import SCALARS, TAKEN, Scalar
+
+Values = Mapping[str, float]
+Function = Callable[[Values], float]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanStep:
+    """A span whose place is computed from the operands."""
+
+    memory: str
+    address: Function
+    count: Function
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction. `operands` pairs each role with a register, or with None and a number.
+
+    `cycles` is there for operations that take a slot of the window. `compute` is there for what
+    computes one register from others, `meaning` for operations, `taken` for branches.
+    """
+
+    instruction: Instruction
+    number: int
+    units: tuple[str, ...]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    operands: tuple[tuple[str, int | None, int], ...]
+    spans: tuple[SpanStep, ...]
+    cycles: Function | None
+    compute: Scalar | None
+    meaning: Meaning | None
+    taken: Callable[[int], bool] | None
+    target: int
+    halts: bool
+
+    def values(self, registers: Sequence[int]) -> dict[str, int]:
+        """The values of the operands by role."""
+        return {
+            role: number if register is None else registers[register]
+            for role, register, number in self.operands
+        }
+
+
+def decode_steps(
+    instructions: Sequence[Instruction],
+    meanings: Mapping[str, Meaning],
+    parameters: Mapping[str, float],
+) -> tuple[Step, ...]:
+    """The steps of a program without open symbols. Errors: SimulationError."""
+    return tuple(
+        _step(instruction, number, meanings, parameters)
+        for number, instruction in enumerate(instructions)
+    )
+
+
+def _step(
+    instruction: Instruction,
+    number: int,
+    meanings: Mapping[str, Meaning],
+    parameters: Mapping[str, float],
+) -> Step:
+    spec, traits = instruction.spec, instruction.traits
+    if spec.operation and spec.operation not in meanings:
+        raise SimulationError(
+            f"the operation '{spec.operation}' has no meaning", where=instruction.text()
+        )
+    if traits.branch in (Branch.CALL, Branch.RETURN) or traits.put or traits.get:
+        raise SimulationError(f"{instruction.text()}: cores with a window have no {spec.effect}")
+    target = instruction.target
+    return Step(
+        instruction=instruction,
+        number=number,
+        units=spec.units,
+        reads=instruction.reads,
+        writes=instruction.writes,
+        operands=tuple(_operands(instruction)),
+        spans=tuple(
+            SpanStep(
+                span.memory,
+                function_of(parse_expr(span.address)),
+                function_of(parse_expr(span.count)),
+                span.access == "write",
+            )
+            for span in spec.spans
+        ),
+        cycles=_cycles(spec.cycles, parameters) if spec.cycles else None,
+        compute=SCALARS.get(spec.effect),
+        meaning=meanings.get(spec.operation),
+        taken=TAKEN.get(spec.effect),
+        target=number + 1 + target if isinstance(target, int) else number + 1,
+        halts=spec.effect is Effect.HALT,
+    )
+
+
+def _operands(instruction: Instruction) -> list[tuple[str, int | None, int]]:
+    found: list[tuple[str, int | None, int]] = []
+    for role, operand in instruction.by_role.items():
+        match operand:
+            case Register(number):
+                found.append((role, number, 0))
+            case int(value):
+                found.append((role, None, value))
+            case Memory(int(displacement), base):
+                found += [("b", base.number, 0), ("displacement", None, displacement)]
+            case Label() | Memory():
+                raise SimulationError(
+                    f"{instruction.text()}: a symbol has no value yet", fix="link the object first"
+                )
+    return found
+
+
+def _cycles(text: str, parameters: Mapping[str, float]) -> Function:
+    """The cycles of operands; sizes recur, so each is computed once. Errors: SimulationError."""
+    expression = parse_expr(text)
+    function = function_of(expression)
+    sizes = tuple(sorted(free_vars(expression) - set(parameters)))
+    known: dict[tuple[float, ...], float] = {}
+
+    def cycles(values: Values) -> float:
+        try:
+            key = tuple([values[name] for name in sizes])
+        except KeyError as error:
+            raise SimulationError(f"the machine has no parameter {error}") from error
+        found = known.get(key)
+        if found is None:
+            found = known[key] = max(1, int(function({**parameters, **values})))
+        return found
+
+    return cycles
+
+
+@cache
+def function_of(expression: Expr) -> Function:
+    """An expression as a function of its variables."""
+    match expression:
+        case Const(value):
+            return lambda _: value
+        case Var(name):
+            return lambda values: values[name]
+        case Binary(op, a, b):
+            left, right, operation = function_of(a), function_of(b), OPERATIONS[op]
+            return lambda values: operation(left(values), right(values))

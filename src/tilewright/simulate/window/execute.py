@@ -1,0 +1,242 @@
+"""The window executor: in-order issue, long operations in flight, each on its unit when it may run.
+
+In: decoded steps, issue rules and a window. Out: a `WindowRun`. Instructions issue as in the
+compiled pipeline (`simulate.units.issue`): the same rules, the same causes of cycles without issue.
+An operation with cycles of its own needs a slot of the window to issue; it starts when its unit is
+free and no earlier one in flight conflicts with the spans that it reads and writes, and its slot is
+freed in program order or when it is done. Values are computed in program order, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from tilewright.common.errors import SimulationError
+from tilewright.isa import Branch
+from tilewright.isa.table import IssueRules
+from tilewright.machine.parts import Issue as WindowRules
+from tilewright.simulate.window.decode import Step
+from tilewright.simulate.window.memories import Memories, Range
+from tilewright.simulate.window.run import Cause, Event, Stall, WindowRun
+
+
+@dataclass(slots=True)
+class _Flight:
+    """An operation in flight: where it works and when it is done."""
+
+    end: int
+    reads: list[Range]
+    writes: list[Range]
+
+
+@dataclass(slots=True)
+class Executor:
+    """One run. `memories` is None for a run that counts cycles alone."""
+
+    steps: Sequence[Step]
+    rules: IssueRules
+    window: WindowRules
+    registers: list[int]
+    zero_registers: frozenset[int]
+    memories: Memories
+    with_values: bool
+    max_cycles: int
+    ready: list[int] = field(default_factory=list)
+    unit_free: dict[str, int] = field(default_factory=dict)
+    unit_busy: dict[str, int] = field(default_factory=dict)
+    flights: list[_Flight] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    last_freed: int = 0
+    events: list[Event] = field(default_factory=list)
+    stalls: list[Stall] = field(default_factory=list)
+    issued: int = 0
+    issue_cycles: int = 0
+
+    def run(self) -> WindowRun:
+        """Run until the program ends. Errors: SimulationError."""
+        self.ready = [0] * len(self.registers)
+        time, group, number = 0, 0, 0
+        end, width = len(self.steps), self.rules.width
+        read_now: set[int] = set()
+        while number < end:
+            step = self.steps[number]
+            cause, when, unit = self._obstacle(step, number + 1, group, time)
+            if cause is None and group and self._overwrites(step, read_now):
+                cause, when = Cause.OUTPUT, time + 1
+            if cause is not None:
+                if not group:
+                    self._stall(time, when, cause, number)
+                time, group = (time + 1 if group else when), 0
+                read_now.clear()
+                continue
+            if not group:
+                self.issue_cycles += 1
+            read_now.update(step.reads)
+            following = self._commit(step, unit, time)
+            group += 1
+            if step.instruction.traits.branch is not Branch.NONE:
+                penalty = self.rules.taken_branch_penalty_cycles if following != number + 1 else 0
+                if penalty and following < end:
+                    self._stall(time + 1, time + 1 + penalty, Cause.BRANCH, following)
+                if penalty or self.rules.branch_ends_group:
+                    time, group = time + 1 + (penalty if following < end else 0), 0
+                    read_now.clear()
+            if group == width:
+                time, group = time + 1, 0
+                read_now.clear()
+            number = following
+            if time > self.max_cycles:
+                raise SimulationError(
+                    f"the core still runs after {self.max_cycles} cycles",
+                    fix="raise max_cycles (--max-cycles), or look for a loop that never ends",
+                )
+        return self._finished(time + (1 if group else 0))
+
+    # ---------------------------------------------------------------- issue
+
+    def _obstacle(
+        self, step: Step, following: int, group: int, time: int
+    ) -> tuple[Cause | None, int, str]:
+        """What keeps an instruction from issuing, when to look again, and its unit."""
+        when = max((self.ready[r] for r in step.reads), default=0)
+        if when > time:
+            return Cause.DATA, when, ""
+        slack = 0
+        if self.rules.write_after_write == "ordered":
+            slack = step.instruction.latency_cycles - 1
+        when = max((self.ready[r] for r in step.writes), default=0)
+        if when > time + slack:
+            return Cause.OUTPUT, when - slack, ""
+        if step.cycles is not None:
+            freed = self._slot_free_at(time)
+            return (Cause.WINDOW, freed, "") if freed > time else (None, time, step.units[0])
+        if step.spans:
+            when = self._conflict_end(*self._ranges(step, step.values(self.registers)))
+            if when > time:
+                return Cause.SPANS, when, ""
+        unit = self._free_unit(step, following, group, time)
+        if not unit:
+            return Cause.UNIT, min(self.unit_free.get(u, 0) for u in step.units), ""
+        return None, time, unit
+
+    def _overwrites(self, step: Step, read_now: set[int]) -> bool:
+        """Whether a register read in this cycle would be overwritten, where rules forbid that."""
+        forbidden = self.rules.write_after_read == "next_cycle"
+        return forbidden and any(register in read_now for register in step.writes)
+
+    def _free_unit(self, step: Step, following: int, group: int, time: int) -> str:
+        """A free unit, if possible one that the next instruction cannot use; "" for none."""
+        others: tuple[str, ...] = ()
+        if group + 1 < self.rules.width and following < len(self.steps):
+            others = self.steps[following].units
+        free = [unit for unit in step.units if self.unit_free.get(unit, 0) <= time]
+        return next((unit for unit in free if unit not in others), free[0] if free else "")
+
+    def _slot_free_at(self, time: int) -> int:
+        """When the window has a slot."""
+        while self.slots and self.slots[0] <= time:
+            heappop(self.slots)
+        return time if len(self.slots) < self.window.in_flight else self.slots[0]
+
+    def _stall(self, start: int, stop: int, cause: Cause, number: int) -> None:
+        last = self.stalls[-1] if self.stalls else None
+        if last and (last.stop, last.cause, last.number) == (start, cause, number):
+            self.stalls[-1] = Stall(last.start, stop, cause, number)
+        elif stop > start:
+            self.stalls.append(Stall(start, stop, cause, number))
+
+    # ---------------------------------------------------------------- execution
+
+    def _commit(self, step: Step, unit: str, time: int) -> int:
+        """Issue an instruction with all its effects; the number of the following one."""
+        self.issued += 1
+        values = step.values(self.registers)
+        if step.cycles is not None:
+            self._fly(step, unit, time, values)
+        else:
+            spec = step.instruction.spec
+            self.unit_free[unit] = time + spec.occupancy_cycles
+            self.unit_busy[unit] = self.unit_busy.get(unit, 0) + spec.occupancy_cycles
+            for register in step.writes:
+                self.ready[register] = time + spec.latency_cycles
+        self._compute(step, values)
+        if step.halts:
+            return len(self.steps)
+        if step.taken is not None and step.taken(values.get("a", 0)):
+            return self._checked_target(step)
+        return step.number + 1
+
+    def _fly(self, step: Step, unit: str, time: int, values: Mapping[str, int]) -> None:
+        """Give an operation its slot, its start and its end."""
+        assert step.cycles is not None
+        self.flights = [flight for flight in self.flights if flight.end > time]
+        reads, writes = self._ranges(step, values)
+        clear = self._conflict_end(reads, writes)
+        start = max(time, clear, self.unit_free.get(unit, 0))
+        end = start + int(step.cycles(values))
+        self.unit_free[unit] = end
+        self.unit_busy[unit] = self.unit_busy.get(unit, 0) + end - start
+        self.flights.append(_Flight(end, reads, writes))
+        in_order = self.window.freed == "in_order"
+        self.last_freed = max(self.last_freed, end) if in_order else end
+        heappush(self.slots, self.last_freed)
+        for register in step.writes:
+            self.ready[register] = end
+        self.events.append(Event(time, start, end, unit, step.number))
+
+    def _ranges(self, step: Step, values: Mapping[str, int]) -> tuple[list[Range], list[Range]]:
+        """The spans that a step reads, and those that it writes. Errors: SimulationError."""
+        reads: list[Range] = []
+        writes: list[Range] = []
+        for span in step.spans:
+            found = Range(span.memory, int(span.address(values)), int(span.count(values)))
+            self.memories.check(found, step, writes=span.writes)
+            (writes if span.writes else reads).append(found)
+        return reads, writes
+
+    def _conflict_end(self, reads: Sequence[Range], writes: Sequence[Range]) -> int:
+        """When the last operation in flight is done that these spans have to wait for."""
+        end = 0
+        for flight in self.flights:
+            if flight.end > end and (
+                any(w.meets(r) for w in flight.writes for r in (*reads, *writes))
+                or any(r.meets(w) for r in flight.reads for w in writes)
+            ):
+                end = flight.end
+        return end
+
+    def _compute(self, step: Step, values: Mapping[str, int]) -> None:
+        result: int | None = None
+        if step.compute is not None:
+            result = step.compute(values)
+        elif step.meaning is not None and (self.with_values or not step.spans):
+            result = step.meaning(self.memories.views(step.spans, values), values)
+        if result is not None:
+            for register in step.writes:
+                if register not in self.zero_registers:
+                    self.registers[register] = result
+
+    def _checked_target(self, step: Step) -> int:
+        if not 0 <= step.target <= len(self.steps):
+            raise SimulationError(
+                f"{step.instruction.text()}: branch to instruction {step.target} outside the "
+                f"program of {len(self.steps)}"
+            )
+        return step.target
+
+    def _finished(self, finish: int) -> WindowRun:
+        cycles = max([finish, *(event.end for event in self.events)])
+        if cycles > finish:
+            self._stall(finish, cycles, Cause.DRAIN, len(self.steps) - 1)
+        return WindowRun(
+            cycles=cycles,
+            issue_cycles=self.issue_cycles,
+            instructions=self.issued,
+            unit_busy=dict(self.unit_busy),
+            events=tuple(self.events),
+            stalled=tuple(self.stalls),
+            registers=tuple(self.registers),
+            memories=self.memories.arrays,
+        )

@@ -1,0 +1,109 @@
+"""A program on a machine with a window: the machine looked up, memories made, one run.
+
+In: instructions of the machine's table, initial memories. Out: a `WindowRun`. The machine's section
+`issue` says how many long operations are in flight; the table says how all instructions issue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.common.errors import MachineError
+from tilewright.isa import Instruction, InstructionTable
+from tilewright.machine import Machine
+from tilewright.machine.parts import Issue
+from tilewright.simulate.window.decode import decode_steps
+from tilewright.simulate.window.execute import Executor
+from tilewright.simulate.window.memories import Memories, Range
+from tilewright.simulate.window.operations import OPERATIONS
+from tilewright.simulate.window.run import WindowRun
+
+MAX_CYCLES = 10_000_000_000
+_ELEMENTS = {1: np.int8, 2: np.int16, 4: np.int32}
+
+
+def simulate_window(
+    instructions: Sequence[Instruction],
+    table: InstructionTable,
+    machine: Machine,
+    *,
+    registers: Mapping[str, int] | None = None,
+    memories: Mapping[str, NDArray[Any]] | None = None,
+    read_only: Sequence[Range] = (),
+    values: bool = True,
+    max_cycles: int = MAX_CYCLES,
+) -> WindowRun:
+    """Run linked instructions until they end; registers by name, the others start at zero.
+
+    `memories` are elements from address 0; what they lack is zero. Without `values` operations are
+    timed and not computed. Errors: SimulationError for a span outside its memory, a write to a
+    `read_only` range, a branch out of the program, more than `max_cycles`; MachineError for a
+    machine whose cores have no window.
+    """
+    rules = machine.issue
+    if rules is None or rules.rule != "window":
+        raise MachineError(
+            f"machine {machine.name!r} has no window of long operations",
+            fix='give issue.rule = "window" and issue.in_flight',
+        )
+    given, family = dict(memories or {}), OPERATIONS.required(machine)
+    executor = Executor(
+        steps=decode_steps(instructions, family.meanings(machine), family.parameters(machine)),
+        rules=table.issue,
+        window=rules,
+        registers=_registers(table, registers or {}),
+        zero_registers=table.zero_registers,
+        memories=_memories(table, machine, given, tuple(read_only), values),
+        with_values=values,
+        max_cycles=max_cycles,
+    )
+    return executor.run()
+
+
+def simulate_registers(
+    instructions: Sequence[Instruction],
+    table: InstructionTable,
+    registers: Mapping[str, int],
+    *,
+    max_cycles: int = MAX_CYCLES,
+) -> WindowRun:
+    """A program that computes on integer registers alone, without a machine and its memories."""
+    executor = Executor(
+        steps=decode_steps(instructions, {}, {}),
+        rules=table.issue,
+        window=Issue("window"),
+        registers=_registers(table, registers),
+        zero_registers=table.zero_registers,
+        memories=Memories({}),
+        with_values=False,
+        max_cycles=max_cycles,
+    )
+    return executor.run()
+
+
+def _registers(table: InstructionTable, values: Mapping[str, int]) -> list[int]:
+    found = [0] * table.register_count
+    for name, value in values.items():
+        found[table.register_numbers[name]] = value
+    return found
+
+
+def _memories(
+    table: InstructionTable,
+    machine: Machine,
+    given: Mapping[str, NDArray[Any]],
+    read_only: tuple[Range, ...],
+    values: bool,
+) -> Memories:
+    """Memories of the machine's sizes; of main memory only as much as is given is there."""
+    kind, unit = _ELEMENTS[table.address_bytes], table.address_bytes
+    sizes = {m.name: machine.space(m.name).capacity_bytes // unit for m in table.memories}
+    sizes |= {name: len(array) for name, array in given.items()}
+    arrays = {}
+    for name, size in sizes.items() if values else ():
+        arrays[name] = np.array(given[name], kind) if name in given else np.zeros(size, kind)
+    return Memories(sizes, arrays, read_only)

@@ -1,0 +1,124 @@
+"""What a run of the window executor gives back: cycles, each with its cause, events and values.
+
+Issuing cycles and stalls by cause sum to the cycles; for every unit of long operations, busy
+cycles and idle cycles by cause do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+class Cause(StrEnum):
+    """Why nothing is issued, or why a unit is idle.
+
+    The first four are those of the compiled pipeline. `WINDOW`: no slot is free. `SPANS`: an
+    operation in flight uses the same elements. `DRAIN`: all is issued, operations are in flight.
+    """
+
+    DATA = "data_hazard"
+    OUTPUT = "output_hazard"
+    UNIT = "unit_busy"
+    BRANCH = "branch"
+    WINDOW = "window_full"
+    SPANS = "span_hazard"
+    DRAIN = "drain"
+    ISSUING = "issuing"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A long operation: the cycle of its issue, and its first cycle and the one behind its last."""
+
+    issue: int
+    start: int
+    end: int
+    unit: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Cycles `start` .. `stop` - 1, in which instruction `number` does not issue for one cause."""
+
+    start: int
+    stop: int
+    cause: Cause
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class WindowRun:
+    """One run. `registers` are the final values, `memories` the final elements by name."""
+
+    cycles: int
+    issue_cycles: int
+    instructions: int
+    unit_busy: dict[str, int]
+    events: tuple[Event, ...]
+    stalled: tuple[Stall, ...]
+    registers: tuple[int, ...]
+    memories: Mapping[str, NDArray[Any]] = field(repr=False)
+
+    @cached_property
+    def stalls(self) -> dict[str, int]:
+        """Cycles without issue by cause."""
+        total: dict[str, int] = {}
+        for stall in self.stalled:
+            total[stall.cause.value] = total.get(stall.cause.value, 0) + stall.stop - stall.start
+        return total
+
+    def idle(self, unit: str) -> dict[str, int]:
+        """The idle cycles of a unit of long operations by cause.
+
+        Before an operation is issued the cause is what holds issue up, afterwards the operation
+        waits for spans. Behind the last operation the cause is `drain`.
+        """
+        total: dict[str, int] = {}
+        free, place = 0, 0
+        for event in (event for event in self.events if event.unit == unit):
+            held = max(free, min(event.issue, event.start))
+            place = self._charge(free, held, place, total)
+            _add(total, Cause.SPANS, event.start - held)
+            free = event.end
+        _add(total, Cause.DRAIN, self.cycles - free)
+        return total
+
+    def _charge(self, start: int, stop: int, place: int, total: dict[str, int]) -> int:
+        """Charge idle cycles before an issue to the stalls in them, the rest to issuing."""
+        rest = stop - start
+        while place < len(self.stalled) and self.stalled[place].start < stop:
+            stall = self.stalled[place]
+            cycles = min(stall.stop, stop) - max(stall.start, start)
+            if cycles > 0:
+                _add(total, stall.cause, cycles)
+                rest -= cycles
+            if stall.stop > stop:
+                break
+            place += 1
+        _add(total, Cause.ISSUING, rest)
+        return place
+
+    def overlaps(self) -> dict[tuple[int, int], int]:
+        """Cycles in which two operations run at once, by their places in `events`."""
+        found: dict[tuple[int, int], int] = {}
+        for i, first in enumerate(self.events):
+            for j in range(i + 1, len(self.events)):
+                second = self.events[j]
+                if second.issue >= first.end and second.start >= first.end:
+                    continue
+                cycles = min(first.end, second.end) - max(first.start, second.start)
+                if cycles > 0:
+                    found[i, j] = cycles
+        return found
+
+
+def _add(total: dict[str, int], cause: Cause, cycles: int) -> None:
+    if cycles > 0:
+        total[cause.value] = total.get(cause.value, 0) + cycles

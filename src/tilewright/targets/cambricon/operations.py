@@ -1,0 +1,190 @@
+"""What the operations of Cambricon compute: 16-bit fixed point, sums exact, one rounding each.
+
+In: spans of 16-bit elements and the values of operands. Out: the spans changed, or a scalar.
+Elements have the machine's fraction bits; products and sums are exact, and what is written is
+rounded once, to nearest and ties to even, and saturated. Conditions are 1.0 and 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from tilewright.common.fixed_point import Array, Integers, exact_product, requantised
+from tilewright.machine import Machine
+from tilewright.simulate.window.operations import Meaning, Span
+from tilewright.targets.cambricon.sections import Units
+
+Values = Mapping[str, int]
+_I16 = np.dtype(np.int16)
+_LARGEST, _SMALLEST = 2**15 - 1, -(2**15)
+_SEED = 20160618
+"""RV draws from a generator that starts anew in each run, so that runs are repeatable."""
+
+
+class _Operations:
+    """The capability `simulate.window.operations`."""
+
+    def parameters(self, machine: Machine) -> Mapping[str, float]:
+        """Names of expressions in `isa/cambricon.toml`."""
+        units, engine = machine.section(Units), machine.engine("io")
+        rates = {
+            f"{name}_bytes_per_cycle": machine.bytes_per_cycle(engine, direction)
+            for name, direction in engine.directions.items()
+        }
+        return rates | {
+            "transfer_latency": engine.latency_cycles,
+            "vector_lanes": machine.core.lanes("i16"),
+            "vector_start": units.vector_start,
+            "divide_cycles": units.divide_cycles,
+            "transcendental_cycles": units.transcendental_cycles,
+            "matrix_start": units.matrix_start,
+            "matrix_rows": units.matrix_rows,
+            "matrix_columns": units.matrix_columns,
+            "matrix_elements": units.matrix_rows * units.matrix_columns,
+        }
+
+    def meanings(self, machine: Machine) -> Mapping[str, Meaning]:
+        """Every operation of the table."""
+        fraction_bits = machine.section(Units).fraction_bits
+        generator = np.random.default_rng(_SEED)
+        scaled = partial(_scaled, fraction_bits=fraction_bits)
+        one = 1 << fraction_bits
+
+        def random(spans: Sequence[Span], values: Values) -> None:
+            spans[0][:] = generator.integers(0, one, len(spans[0]))
+
+        def condition(test: Callable[[Array, Array], Array]) -> Meaning:
+            return _binary(lambda a, b: np.where(test(a, b), one, 0))
+
+        return {
+            "copy": _copy,
+            "move": lambda spans, values: values["a"],
+            "load_word": lambda spans, values: int(spans[0].view(np.int32)[0]),
+            "store_word": _store_word,
+            "matrix_times_vector": partial(_product, fraction_bits=fraction_bits, by_rows=True),
+            "vector_times_matrix": partial(_product, fraction_bits=fraction_bits, by_rows=False),
+            "outer_product": partial(_outer, fraction_bits=fraction_bits),
+            "multiply_scalar": _by_scalar(lambda a, s: scaled(a * s)),
+            "add_scalar": _by_scalar(lambda a, s: a + s),
+            "add": _binary(np.add),
+            "subtract": _binary(np.subtract),
+            "multiply": _binary(lambda a, b: scaled(a * b)),
+            "divide": _binary(lambda a, b: _quotient(a, b, one)),
+            "maximum": _binary(np.maximum),
+            "greater": condition(np.greater),
+            "equal": condition(np.equal),
+            "and": condition(lambda a, b: (a != 0) & (b != 0)),
+            "or": condition(lambda a, b: (a != 0) | (b != 0)),
+            "not": _unary(lambda a: np.where(a == 0, one, 0)),
+            "exponential": _unary(lambda a: fixed(np.exp(a / one), one)),
+            "logarithm": _unary(lambda a: fixed(_logarithm(a / one), one)),
+            "random": random,
+            "dot": partial(_dot, fraction_bits=fraction_bits),
+            "largest": lambda spans, values: int(spans[0].max(initial=_SMALLEST)),
+            "smallest": lambda spans, values: int(spans[0].min(initial=_LARGEST)),
+            "quotient": lambda spans, values: _word_quotient(values["a"], values["b"]),
+            "scalar_exponential": _scalar(lambda a: fixed(np.exp(a / one), one)),
+            "scalar_logarithm": _scalar(lambda a: fixed(_logarithm(a / one), one)),
+            "scalar_not": lambda spans, values: int(values["a"] == 0),
+        }
+
+
+OPERATIONS = _Operations()
+
+
+def fixed(values: Array, one: int) -> Integers:
+    """Real numbers as fixed point: rounded to nearest, ties to even, and saturated."""
+    found: Integers = np.clip(np.rint(values * one), _SMALLEST, _LARGEST).astype(np.int64)
+    return found
+
+
+def _scaled(products: Integers, fraction_bits: int) -> Integers:
+    return requantised(products, 1 << fraction_bits, "even", saturate=True, to=_I16)
+
+
+def _written(out: Span, values: Array) -> None:
+    out[:] = np.clip(values, _SMALLEST, _LARGEST)
+
+
+def _copy(spans: Sequence[Span], values: Values) -> None:
+    spans[0][:] = spans[1].copy()
+
+
+def _store_word(spans: Sequence[Span], values: Values) -> None:
+    spans[0].view(np.int32)[0] = values["a"]
+
+
+def _binary(function: Callable[[Array, Array], Array]) -> Meaning:
+    def meaning(spans: Sequence[Span], values: Values) -> None:
+        out, a, b = spans
+        _written(out, function(a.astype(np.int64), b.astype(np.int64)))
+
+    return meaning
+
+
+def _unary(function: Callable[[Array], Array]) -> Meaning:
+    def meaning(spans: Sequence[Span], values: Values) -> None:
+        out, a = spans
+        _written(out, function(a.astype(np.int64)))
+
+    return meaning
+
+
+def _by_scalar(function: Callable[[Array, int], Array]) -> Meaning:
+    def meaning(spans: Sequence[Span], values: Values) -> None:
+        out, a = spans
+        _written(out, function(a.astype(np.int64), values["scalar"]))
+
+    return meaning
+
+
+def _scalar(function: Callable[[Array], Integers]) -> Meaning:
+    return lambda spans, values: int(function(np.array(float(values["a"]))))
+
+
+def _product(spans: Sequence[Span], values: Values, *, fraction_bits: int, by_rows: bool) -> None:
+    """A matrix, row by row, times a vector; or a vector times a matrix of its elements' rows."""
+    out, matrix, vector = spans
+    shape = (len(out), len(vector)) if by_rows else (len(vector), len(out))
+    rows = matrix.reshape(shape) if by_rows else matrix.reshape(shape).T
+    out[:] = _scaled(exact_product(rows, vector[:, None])[:, 0], fraction_bits)
+
+
+def _outer(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> None:
+    out, a, b = spans
+    products = np.multiply.outer(a.astype(np.int64), b.astype(np.int64))
+    out[:] = _scaled(products, fraction_bits).reshape(-1)
+
+
+def _dot(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:
+    a, b = spans
+    return int(_scaled(exact_product(a[None, :], b[:, None]), fraction_bits)[0, 0])
+
+
+def _quotient(a: Array, b: Array, one: int) -> Integers:
+    """a / b, rounded once; over zero the limit that has the sign of a, and 0 over 0 is 0."""
+    divisor = np.where(b == 0, 1, b)
+    sign = np.where(divisor < 0, -1, 1)
+    limits = np.iinfo(np.int64)
+    wide = requantised(
+        a * one * sign, divisor * sign, "even", saturate=False, to=np.dtype(np.int64)
+    )
+    found: Integers = np.where(b == 0, np.sign(a) * (limits.max // 2), wide)
+    return found
+
+
+def _logarithm(values: Array) -> Array:
+    """The natural logarithm; of what has none, the smallest number."""
+    found: Array = np.full(np.shape(values), float(_SMALLEST))
+    return np.log(values, out=found, where=values > 0)
+
+
+def _word_quotient(a: int, b: int) -> int:
+    """a / b towards zero as a 32-bit integer; over zero 0."""
+    if b == 0:
+        return 0
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient

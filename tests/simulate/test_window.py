@@ -1,0 +1,92 @@
+"""The window executor and the compiled pipeline: one register program, equal cycles and causes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
+from tilewright.asm import assemble, link
+from tilewright.common.errors import SimulationError
+from tilewright.isa import load_table
+from tilewright.isa.table import IssueRules
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.window.launch import simulate_registers
+
+CPE = load_table("sw26010_cpe")
+REGISTERS = [f"${n}" for n in range(1, 9)]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """A loop of integer and vector instructions; vectors are only timed."""
+
+    def register() -> str:
+        return draw(st.sampled_from(REGISTERS))
+
+    lines = []
+    for _ in range(draw(st.integers(1, 14))):
+        match draw(st.integers(0, 4)):
+            case 0:
+                op = draw(st.sampled_from(["addl", "subl", "mull", "and", "cmpeq", "s4addl"]))
+                lines.append(f"{op} {register()}, {draw(st.integers(0, 9))}, {register()}")
+            case 1:
+                op = draw(st.sampled_from(["addw", "subw", "mulw", "xor", "cmplt", "or"]))
+                lines.append(f"{op} {register()}, {register()}, {register()}")
+            case 2:
+                lines.append(f"ldi {register()}, {draw(st.integers(-9, 9))}({register()})")
+            case 3:
+                op = draw(st.sampled_from(["vmad", "vmsd"]))
+                vectors = [f"${draw(st.integers(12, 17))}" for _ in range(4)]
+                lines.append(f"{op} {', '.join(vectors)}")
+            case _:
+                op = draw(st.sampled_from(["vaddd", "vdivd", "vmuld"]))
+                vectors = [f"${draw(st.integers(12, 17))}" for _ in range(3)]
+                lines.append(f"{op} {', '.join(vectors)}")
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(lines)))
+        lines.insert(place, f"beq {register()}, skip")
+        lines.append("skip:")
+    return "\n".join([f"ldi $10, {draw(st.integers(1, 5))}($31)", "loop:", *lines,
+                      "subl $10, 1, $10", "bne $10, loop", "addl $10, 1, $11"])  # fmt: skip
+
+
+RULES = st.builds(
+    IssueRules,
+    width=st.integers(1, 3),
+    write_after_read=st.sampled_from(["same_cycle", "next_cycle"]),
+    write_after_write=st.sampled_from(["finished", "ordered"]),
+    branch_ends_group=st.booleans(),
+    taken_branch_penalty_cycles=st.integers(0, 3),
+)
+"""Every rule of issue that a table may have."""
+
+
+@given(programs(), RULES, st.lists(st.integers(-3, 3), min_size=8, max_size=8))
+@examples(150)
+def test_both_executors_count_the_same(text: str, rules: IssueRules, values: list[int]) -> None:
+    table = msgspec.structs.replace(CPE, issue=rules)
+    image = link([assemble(text, table)], table)
+    registers = dict(zip(REGISTERS, values, strict=True))
+    compiled = simulate_core(load_image(image, table).program, registers=registers)
+    instructions = [placed.instruction for placed in image.instructions]
+    window = simulate_registers(instructions, table, registers)
+    assert (window.cycles, window.stalls) == (compiled.cycles, compiled.stalls)
+    assert window.issue_cycles == compiled.issue_cycles
+    assert window.instructions == compiled.instructions
+    assert window.unit_busy == {u: c for u, c in compiled.unit_busy.items() if c}
+    assert list(window.registers[:12]) == compiled.integer_registers[:12, 0].tolist()
+
+
+def test_a_loop_that_never_ends_is_given_up() -> None:
+    image = link([assemble("top: br top", CPE)], CPE)
+    instructions = [placed.instruction for placed in image.instructions]
+    with pytest.raises(SimulationError) as error:
+        simulate_registers(instructions, CPE, {}, max_cycles=100)
+    assert str(error.value) == (
+        "the core still runs after 100 cycles; raise max_cycles (--max-cycles), or look for a loop "
+        "that never ends"
+    )
