@@ -13,7 +13,7 @@ from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.workload import Workload, read_workload
-from tilewright.codegen.folder import KERNEL_FILE, NETWORK_FILE, ArtifactError
+from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import every_call
 from tilewright.compiler.analysis import changes_that_help
@@ -115,12 +115,6 @@ def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> P
         if layer is not None:
             raise UsageProblem(f"{artifact} holds one operator: leave --layer")
         return artifact
-    if not (artifact / NETWORK_FILE).exists():
-        raise ArtifactError(
-            f"has neither {KERNEL_FILE} nor {NETWORK_FILE}",
-            where=str(artifact),
-            fix="give a folder that `tilewright compile -o` wrote",
-        )
     stored = read_network(artifact)
     chosen = layer or max(stored.result.layers, key=lambda x: x.milliseconds).name
     if chosen not in stored.folders:

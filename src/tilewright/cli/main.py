@@ -22,6 +22,7 @@ COMMANDS = {
     "simulate": "Simulate one core group running a program, with a cause for every cycle.",
     "check": "Check that operators fit a machine, or that a program is legal on it.",
     "explain": "Explain the time of an operator, or of one layer of a network.",
+    "report": "Write a report of what `compile -o` wrote: one HTML page, or a table.",
     "calibrate": "Measure this computer and write a machine description with its numbers.",
     "machines": "List the machines, or show one with the source of each number.",
     "cache": "List, verify or clear what earlier commands compiled and computed.",

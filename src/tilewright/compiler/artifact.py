@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tilewright.codegen.artifact import Artifact, write_artifact
 from tilewright.codegen.folder import (
@@ -37,6 +38,7 @@ from tilewright.machine.model import document_of
 from tilewright.ops import CONTRACTIONS, Op, Shape
 from tilewright.ops.box import Box
 from tilewright.partition import Partition
+from tilewright.report.subject import Compiled
 from tilewright.report.view import Explanation, NetworkResult
 
 _KERNEL_FORMAT, _NETWORK_FORMAT = "tilewright kernel 1", "tilewright network 1"
@@ -83,6 +85,12 @@ class StoredNetwork(Struct, frozen=True):
     def machine(self) -> Machine:
         """The machine that the network was generated for."""
         return stored_machine(self.description)
+
+
+class _Header(Struct, frozen=True):
+    """What every stored file begins with."""
+
+    format: str
 
 
 Stored = TypeVar("Stored", StoredKernel, StoredNetwork)
@@ -138,6 +146,12 @@ def read_kernel(directory: Path) -> tuple[StoredKernel, Program]:
 
 def read_network(directory: Path) -> StoredNetwork:
     """What `write_network` wrote; raises ArtifactError."""
+    if not (directory / NETWORK_FILE).exists():
+        raise ArtifactError(
+            f"has neither {KERNEL_FILE} nor {NETWORK_FILE}",
+            where=str(directory),
+            fix="give a folder that `tilewright compile -o` wrote",
+        )
     stored = _read(directory / NETWORK_FILE, StoredNetwork, _NETWORK_FORMAT)
     for folder in stored.folders.values():
         if not _FOLDER_NAME.fullmatch(folder):
@@ -146,6 +160,33 @@ def read_network(directory: Path) -> StoredNetwork:
                 where=str(directory / NETWORK_FILE),
             )
     return stored
+
+
+def read_compiled(directory: Path) -> Compiled:
+    """What a report tells of a written folder; raises ArtifactError."""
+    if (directory / KERNEL_FILE).exists():
+        stored, _ = read_kernel(directory)
+        found = stored.explanation
+        layer = found.layer
+        kernels = {layer.artifact or "": found}
+        return Compiled(
+            layer.name, found.machine, None, None, (layer,), layer.milliseconds, kernels
+        )
+    network = read_network(directory)
+    result = network.result
+    layers = tuple(replace(x, artifact=network.folders[x.name]) for x in result.layers)
+    return Compiled(
+        directory.resolve().name,
+        result.machine,
+        result.batch,
+        result.dtype,
+        layers,
+        result.total_milliseconds,
+        {
+            name: read_kernel(directory / name)[0].explanation
+            for name in dict.fromkeys(network.folders.values())
+        },
+    )
 
 
 def read_program(text: str, where: str) -> Program:
@@ -172,12 +213,14 @@ def stored_op(fields: dict[str, Any], where: str) -> Op:
 
 
 def _read(path: Path, kind: type[Stored], expected: str) -> Stored:
+    text = read_text(path)
     try:
-        value = msgspec.json.decode(read_text(path), type=kind)
+        found = msgspec.json.decode(text, type=_Header).format
+        if found != expected:
+            raise ArtifactError(f"has format {found!r}, expected {expected!r}", where=str(path))
+        value = msgspec.json.decode(text, type=kind)
     except msgspec.MsgspecError as error:
         raise ArtifactError(f"is not what tilewright writes: {error}", where=str(path)) from None
-    if value.format != expected:
-        raise ArtifactError(f"has format {value.format!r}, expected {expected!r}", where=str(path))
     stored_machine(value.description, str(path))
     _check_texts(msgspec.to_builtins(value), str(path))
     return value

@@ -6,12 +6,12 @@ experiment itself when it is wanted.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from tilewright.common.modules import titles_below
 from tilewright.papers.figures import save_figure
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Result
@@ -46,12 +46,7 @@ class Experiment:
 
 def titles() -> dict[str, str]:
     """`PAPER/EXPERIMENT` -> title, of every experiment, sorted by name."""
-    found = {
-        f"{path.parent.name}/{path.stem}": title
-        for path in _ROOT.glob("*/*.py")
-        if (title := _title(path)) is not None
-    }
-    return dict(sorted(found.items(), key=lambda item: _order(item[0])))
+    return dict(sorted(titles_below(_ROOT).items(), key=lambda item: _order(item[0])))
 
 
 def select(wanted: str) -> list[str]:
@@ -68,13 +63,6 @@ def select(wanted: str) -> list[str]:
 def load_experiment(name: str) -> Experiment:
     """Import one experiment of `titles()`."""
     return Experiment(name, import_module(f"tilewright.papers.{name.replace('/', '.')}"))
-
-
-def _title(path: Path) -> str | None:
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TITLE":
-            return str(ast.literal_eval(node.value))
-    return None
 
 
 def _order(name: str) -> tuple[str, str, int]:

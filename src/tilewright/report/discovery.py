@@ -1,0 +1,33 @@
+"""Reports by name: a module `report/reports/NAME.py` with TITLE, SUFFIX and a function `text`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from tilewright.common.modules import titles_below
+from tilewright.report.subject import Compiled
+
+_FOLDER = Path(__file__).parent / "reports"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One way to write down what was compiled; `suffix` is that of its files."""
+
+    name: str
+    suffix: str
+    text: Callable[[Compiled], str]
+
+
+def report_titles() -> dict[str, str]:
+    """Name -> title of every report, sorted, read without importing one."""
+    return titles_below(_FOLDER)
+
+
+def load_report(name: str) -> Report:
+    """Import one report of `report_titles()`."""
+    module = import_module(f"tilewright.report.reports.{name}")
+    return Report(name, module.SUFFIX, module.text)

@@ -1,0 +1,27 @@
+"""What a report is about: everything that one folder of `compile -o` says, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.report.view import Explanation, LayerResult
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An operator, or the layers of a network in its order; `explanations` has each distinct
+    kernel under the name of its folder, empty for an operator.
+    """
+
+    name: str
+    machine: str
+    batch: int | None
+    dtype: str | None
+    layers: tuple[LayerResult, ...]
+    total_milliseconds: float
+    explanations: Mapping[str, Explanation]
+
+    def explained(self, layer: LayerResult) -> Explanation | None:
+        """The explanation of the kernel that a layer calls."""
+        return self.explanations.get(layer.artifact or "")
