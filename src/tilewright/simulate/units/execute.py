@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tilewright.common.compiled import hot_piece, piece
-from tilewright.isa import Effect
+from tilewright.isa.effects import Effect
 from tilewright.simulate.units.layout import (
     BAD_TARGET,
     EFFECT_CODES,

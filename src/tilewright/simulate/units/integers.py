@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.common.compiled import piece
-from tilewright.isa import Effect
+from tilewright.isa.effects import Effect
 from tilewright.simulate.units.execute import checked_address
 from tilewright.simulate.units.layout import (
     EFFECT_CODES,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa import Effect
+from tilewright.isa.effects import Effect
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
