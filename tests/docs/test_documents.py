@@ -67,27 +67,28 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
-COMMANDS = [
-    pytest.param(
-        command,
-        output,
-        id=f"{block.where} {command}",
-    )
+CONSOLES = [
+    pytest.param(block, id=f"{block.where} {commands_of(block)[0][0]}")
     for block in BLOCKS
     if block.language == "console"
-    for command, output in commands_of(block)
 ]
 
 
-@pytest.mark.parametrize(("command", "output"), COMMANDS)
-def test_command_prints_what_the_document_shows(command, output, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("block", CONSOLES)
+def test_commands_print_what_the_document_shows(block, tmp_path, monkeypatch, capsys):
+    """The commands of one block, one after the other in one folder."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    for command, output in commands_of(block):
+        assert_prints(command, output, monkeypatch, capsys)
+
+
+def assert_prints(command, output, monkeypatch, capsys):
     program, *arguments = shlex.split(command)
     if program in NOT_RUN:
         assert not output.strip(), f"the output of {program} is shown but not checked"
         return
     assert program == "tilewright"
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [program, *arguments])
     with pytest.raises(SystemExit) as finished:
         sys.exit(app_main())
