@@ -1,0 +1,155 @@
+"""Chapter 5: every percentage and factor in the text on recall."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.papers.cns1.cases import BEST, LARGE_BEST, MODEL, SHAPES, SMALL_WORST, WORST, Case
+from tilewright.papers.cns1.printed import Reading, reproduced
+from tilewright.papers.cns1.table5_4 import penalty
+from tilewright.papers.cns1.table5_5 import rate_of
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result
+from tilewright.targets.cns1.timing.forward import Conditions, LayerTimes, forward_times
+from tilewright.targets.cns1.timing.layers import on_each_node
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+
+TITLE = "percentages and factors in the text of chapter 5"
+_TOTAL = 459222
+"""Table 5.3, best instruction misses and lookups."""
+
+
+def run(lab: Lab) -> Result:
+    """Lookups, instruction misses, scaling, and what each optimization is worth."""
+    ours = _sigmoid() | _scaling() | _optimizations()
+    return reproduced(lab, "chapter5", TITLE, ours, _readings())
+
+
+def _sigmoid() -> dict[str, float]:
+    times = MODEL.recall(BEST)
+    total = times.total_cycles
+    small, large = _sigmoid_cycles(BEST), _sigmoid_cycles(LARGE_BEST)
+    worst = _sigmoid_cycles(SMALL_WORST)
+    misses = replace(BEST, worst_instruction_misses=True)
+    other = times.io_cycles + times.overhead_cycles
+    return {
+        "size of the lookup table: sigmoid time [percent]": 100 * (large / small - 1),
+        "bad access patterns: sigmoid time [times]": worst / small,
+        "sigmoid computation of the run time [percent]": 100
+        * _sigmoid_cycles(WORST)
+        / MODEL.recall(WORST).total_cycles,
+        "table of 32K: loss [percent]": 100 * (large - small) / total,
+        "bad access patterns: loss [percent]": 100 * (worst - small) / total,
+        "I/O and overhead of the run time [percent]": 100 * other / total,
+        "bad code mapping under model conditions: more time [percent]": 100
+        * (MODEL.recall(misses).total_cycles / total - 1),
+        "instruction misses at worst: more time [percent]": max(
+            penalty(Case(nodes, network, chips), BEST)
+            for nodes, network in SHAPES
+            for chips in ("4.5 Mb", "18 Mb")
+        ),
+    }
+
+
+def _scaling() -> dict[str, float]:
+    small, large = Case(128, "768M", "18 Mb"), Case(1024, "768M", "18 Mb")
+    fixed = rate_of(large) / rate_of(small)
+    local = rate_of(Case(1024, "1536M", "4.5 Mb")) / rate_of(MODEL)
+    return {
+        "speedup by 1024 nodes, fixed global size": fixed,
+        "the same, percent of eight": 100 * fixed / 8,
+        "speedup by 1024 nodes, fixed local size": local,
+        "the same for local size, percent of eight": 100 * local / 8,
+    }
+
+
+def _optimizations() -> dict[str, float]:
+    times, local = MODEL.recall(BEST), on_each_node(MODEL.machine(), MODEL.layers)
+    total, stripes = times.total_cycles, (local.hidden + local.outputs) // 64
+    hit = read_cycles(MODEL.machine(), VECTOR_BYTES).hit
+    one = one_pattern_cycles()
+    layers = times.forward.hidden, times.forward.outputs
+    hidden = layers[0].rounds * layers[0].sum_network_cycles
+    visible = layers[1].sum_network_cycles
+    hidden += (layers[1].rounds - 1) * visible
+    products = sum(layer.rounds * layer.product_cycles for layer in layers)
+    alone = forward_times(MODEL.machine(), local, 1, BEST)
+    once = sum(la.rounds * la.product_cycles for la in (alone.hidden, alone.outputs))
+    single = one + times.io_cycles + 2 * times.overhead_cycles
+    stripe, both = 1 + products / total, 1 + 2 * once / single
+    return {
+        "multiplication and addition apart: cycles": 4 * stripes,
+        "multiplication and addition apart: loss [percent]": 100 * 4 * stripes / total,
+        "weights reach the vector unit every [cycles]": hit / 2,
+        "one pattern at a time, rough estimate [times]": 2 * max(8, hit) / max(16, hit),
+        "one pattern at a time, least penalty [percent]": 100 * (single / total - 1),
+        "one pattern at a time, largest penalty [percent]": 100 * (single / total - 1),
+        "stripes of 32: more time [percent]": 100 * (stripe - 1),
+        "stripes of 32 and one pattern: more time [percent]": 100 * (both - 1),
+        "neither optimization [times]": single / total * both,
+        "transfer hidden by interleaving [percent]": 100 * hidden / (hidden + visible),
+        "no interleaving [times]": (total + hidden) / total,
+        "all optimizations, at least [times]": single / total * both * (total + hidden) / total,
+    }
+
+
+def _readings() -> dict[str, list[Reading]]:
+    sums = 16 * 16276 + 8 * 4280
+    apart = 284912 + 136824 + sums + 5424 + 2712 + 3546 + 9378 - 14
+    one, io = one_pattern_cycles(), 3546
+    global_small = rate_of(Case(1024, "768M", "4.5 Mb")) / rate_of(Case(128, "768M", "4.5 Mb"))
+    return {
+        "size of the lookup table: sigmoid time [percent]": [
+            Reading("the smaller table's share, 1 - 5424 / 7152,", 100 * (1 - 5424 / 7152))
+        ],
+        "speedup by 1024 nodes, fixed global size": [
+            Reading("4.5 Mb chips, 587 / 104,", global_small)
+        ],
+        "the same, percent of eight": [Reading("the limit 5.5 / 8", 100 * 5.5 / 8)],
+        "speedup by 1024 nodes, fixed local size": [
+            Reading("the printed rates 796 / 105", 796 / 105)
+        ],
+        "the same for local size, percent of eight": [Reading("7.58 / 8", 758 / 8)],
+        "one pattern at a time, least penalty [percent]": [
+            Reading("steps 2 and 3 alone over the whole, 2 T / 459222", 100 * (one / _TOTAL - 1))
+        ],
+        "one pattern at a time, largest penalty [percent]": [
+            Reading(
+                "I/O and overhead counted once, (2 T + 12924) / 459222",
+                100 * ((one + io + 9378) / _TOTAL - 1),
+            )
+        ],
+        "stripes of 32 and one pattern: more time [percent]": [
+            Reading(
+                "overhead counted once, 755408 / (2 T + 12924)", 100 * 755408 / (one + io + 9378)
+            )
+        ],
+        "neither optimization [times]": [Reading("the printed 1.73 * 1.95", 1.73 * 1.95)],
+        "transfer hidden by interleaving [percent]": [
+            Reading("twice the visible 3640 of all sums", 100 * (1 - 2 * 3640 / sums))
+        ],
+        "no interleaving [times]": [
+            Reading(
+                "all in sequence less step 3's 8 * 640 on the processor", (apart - 5120) / _TOTAL
+            )
+        ],
+        "all optimizations, at least [times]": [
+            Reading("the sum 3.37 + 0.595, where a product is meant,", 3.37 + 0.595)
+        ],
+    }
+
+
+def one_pattern_cycles() -> int:
+    """Steps 2 and 3 of two patterns that pass one after the other."""
+    local = on_each_node(MODEL.machine(), MODEL.layers)
+    forward = forward_times(MODEL.machine(), local, 1, BEST)
+    return 2 * (forward.hidden_cycles + forward.outputs_cycles)
+
+
+def _sigmoid_cycles(conditions: Conditions) -> int:
+    forward = MODEL.recall(conditions).forward
+
+    def of(layer: LayerTimes) -> int:
+        return layer.rounds * layer.sigmoid_cycles
+
+    return of(forward.hidden) + of(forward.outputs)

@@ -1,0 +1,73 @@
+"""Chapter 8 and the abstract: the conclusions in numbers."""
+
+from __future__ import annotations
+
+from tilewright.papers.cns1 import chapter5, chapter7
+from tilewright.papers.cns1.cases import CASES, WORST, recall_share
+from tilewright.papers.cns1.printed import Reading, reproduced
+from tilewright.papers.cns1.table5_5 import rate_of
+from tilewright.papers.cns1.table7_1 import rate_of as training_rate_of
+from tilewright.papers.cns1.table7_4 import PRINTED_BACKWARD
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result
+
+TITLE = "the conclusions in numbers"
+
+
+def run(lab: Lab) -> Result:
+    """Best rates, scaling, memory, and what all optimizations are worth together."""
+    recall = {row.name: row.ours or 0.0 for row in chapter5.run(Lab()).rows}
+    training = {row.name: row.ours or 0.0 for row in chapter7.run(Lab()).rows}
+    small = [case for case in CASES if case.nodes == 128]
+    rates = {case: rate_of(case) for case in small}
+    best = max(small, key=lambda case: rates[case])
+    ours = {
+        "recall [10^9 connections per second]": rates[best],
+        "training [10^9 updates per second]": max(training_rate_of(c, WORST) for c in small),
+        "recall of the peak [percent]": recall_share(best, rates[best]),
+        "speedup of training by 1024 nodes": training["speedup by 1024 nodes, fixed local size"],
+        "training with a faster memory [times]": training["a faster memory [times]"],
+        "instruction misses in recall [percent]": recall[
+            "instruction misses at worst: more time [percent]"
+        ],
+        "product with the transposed matrix, slower [percent]": training[
+            "product with the transposed matrix, slower [percent]"
+        ],
+        "optimizations of recall [times]": recall["all optimizations, at least [times]"],
+        "optimizations of training [times]": training["none of the optimizations [times]"],
+        "optimizations of training, abstract [times]": training[
+            "none of them and the matrix stored twice [times]"
+        ],
+        "recall over training, relative, abstract, least": training[
+            "relative performance, recall over training, least"
+        ],
+        "recall over training, relative, abstract, most": training[
+            "relative performance, recall over training, most"
+        ],
+    }
+    notes = (
+        "the abstract says 3 for all optimizations of training, this chapter and 7.2.2 say 2.5:"
+        " 3 has the matrix stored twice besides",
+    )
+    return reproduced(lab, "chapter8", TITLE, ours, _readings(), notes=notes)
+
+
+def _readings() -> dict[str, list[Reading]]:
+    return {
+        "recall [10^9 connections per second]": [Reading("the printed 111 of Table 5.5", 111)],
+        "training [10^9 updates per second]": [Reading("the printed 22.3 of Table 7.1", 22.3)],
+        "recall of the peak [percent]": [Reading("111 of 128", 100 * 111 / 128)],
+        "product with the transposed matrix, slower [percent]": [
+            Reading("the run times of Table 7.6", 100 * (PRINTED_BACKWARD / 121248 - 1))
+        ],
+        "optimizations of recall [times]": [
+            Reading("the sum 3.37 + 0.595, where a product is meant,", 3.37 + 0.595)
+        ],
+        "optimizations of training [times]": [Reading("the printed percentages of 7.2.2", 2.5036)],
+        "optimizations of training, abstract [times]": [
+            Reading("the printed 2.5 + 2 * 0.24", 2.5 + 2 * 0.24)
+        ],
+        "recall over training, relative, abstract, most": [
+            Reading("the printed 2.1 of Table 7.8", 2.1)
+        ],
+    }

@@ -1,0 +1,45 @@
+"""Figure 4.1: products, global sums and sigmoid computation of recall, interleaved."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from tilewright.papers.cns1.bars import spans
+from tilewright.papers.cns1.cases import BEST, MODEL
+from tilewright.papers.cns1.printed import reproduced
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result
+from tilewright.targets.cns1.timing.forward import Round, interleaving
+
+TITLE = "how the parts of steps 2 and 3 are interleaved"
+
+
+def run(lab: Lab) -> Result:
+    """The order of the figure, played with the times of the formulas."""
+    rounds = interleaving(MODEL.recall(BEST).forward)
+    busy = [r.what for r in rounds if r.where == "processor"]
+    beside = [r for r in rounds if r.what == "sums" and _runs_beside(r, rounds)]
+    ours = {
+        "products before the first sigmoid of step 2": busy.index("sigmoid"),
+        "global sums that run beside the processor": len(beside),
+        "rounds of step 2": sum(r.what == "product" and r.step == 2 for r in rounds),
+        "rounds of step 3": sum(r.what == "product" and r.step == 3 for r in rounds),
+    }
+    return reproduced(lab, "figure4_1", TITLE, ours, kind="exact")
+
+
+def draw(result: Result) -> Figure:
+    """The whole pass."""
+    found = [
+        (f"{r.where}: {r.what}, step {r.step}", r.start_cycle, r.end_cycle - r.start_cycle)
+        for r in interleaving(MODEL.recall(BEST).forward)
+    ]
+    return spans(found, title=TITLE, x_label="cycles")
+
+
+def _runs_beside(sums: Round, rounds: list[Round]) -> bool:
+    """Whether a product runs in the same cycles."""
+    return any(
+        r.what == "product" and r.start_cycle < sums.end_cycle and sums.start_cycle < r.end_cycle
+        for r in rounds
+    )

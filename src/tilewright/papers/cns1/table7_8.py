@@ -1,0 +1,34 @@
+"""Table 7.8: recall against training."""
+
+from __future__ import annotations
+
+from tilewright.papers.cns1.cases import CASES, WORST, recall_share, training_share
+from tilewright.papers.cns1.printed import Printed, Reading, reproduced
+from tilewright.papers.cns1.table5_5 import rate_of as recall_rate_of
+from tilewright.papers.cns1.table7_1 import rate_of as training_rate_of
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result
+from tilewright.papers.published import read_published
+
+TITLE = "recall against training"
+
+
+def run(lab: Lab) -> Result:
+    """Ratios of rates and of shares of the peak, worst lookups and best instruction misses."""
+    recalls, trainings = _printed("table5_5"), _printed("table7_1")
+    ours: dict[str, float] = {}
+    readings: dict[str, list[Reading]] = {}
+    for case in CASES:
+        recall, training = recall_rate_of(case), training_rate_of(case, WORST)
+        ours[f"{case.name}: rates"] = recall / training
+        ours[f"{case.name}: shares"] = recall_share(case, recall) / training_share(case, training)
+        for what in ("rate", "share"):
+            name = f"{case.name}: {what}"
+            text = f"the printed {recalls[name]} / {trainings[name]}"
+            value = float(recalls[name]) / float(trainings[name])
+            readings[f"{name}s"] = [Reading(text, value)]
+    return reproduced(lab, "table7_8", TITLE, ours, readings)
+
+
+def _printed(name: str) -> dict[str, str]:
+    return {row.name: row.value for row in read_published("cns1", name, Printed).rows}

@@ -1,0 +1,125 @@
+"""Kernel 1, recall: cycles of two patterns on one node (ICSI TR-93-046, chapter 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.machine import Machine
+from tilewright.targets.cns1.sections import Caches, Hosts, Messages, Runtime
+from tilewright.targets.cns1.timing.forward import (
+    Conditions,
+    ForwardTimes,
+    forward_times,
+    parameter_cycles,
+)
+from tilewright.targets.cns1.timing.layers import STRIPE, Layers, on_each_node
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.messages import (
+    block_message_bytes,
+    spacing_cycles,
+    transfer_cycles,
+)
+
+PATTERNS = 2
+"""Passed through the network at a time."""
+PARAMETERS = 5
+"""Of the forward procedure, in main memory."""
+
+
+@dataclass(frozen=True)
+class RecallTimes:
+    """What two patterns take, step by step."""
+
+    reading_cycles: int
+    forward: ForwardTimes
+    writing_cycles: int
+    overhead_cycles: float
+    reading_penalty_cycles: int
+    writing_penalty_cycles: float
+
+    @property
+    def hidden_cycles(self) -> int:
+        """Step 2 with its instruction misses."""
+        return self.forward.hidden_cycles + self.forward.hidden_penalty_cycles
+
+    @property
+    def outputs_cycles(self) -> int:
+        """Step 3 with its instruction misses."""
+        return self.forward.outputs_cycles + self.forward.outputs_penalty_cycles
+
+    @property
+    def io_cycles(self) -> float:
+        """Steps 1 and 4 with their instruction misses."""
+        own = self.reading_cycles + self.writing_cycles
+        return own + self.reading_penalty_cycles + self.writing_penalty_cycles
+
+    @property
+    def penalty_cycles(self) -> float:
+        """What instruction misses add to all steps."""
+        reading_and_writing = self.reading_penalty_cycles + self.writing_penalty_cycles
+        return self.forward.penalty_cycles + reading_and_writing
+
+    @property
+    def total_cycles(self) -> float:
+        """All steps and the overhead of procedures and threads."""
+        return self.hidden_cycles + self.outputs_cycles + self.io_cycles + self.overhead_cycles
+
+
+def recall_times(machine: Machine, network: Layers, conditions: Conditions) -> RecallTimes:
+    """The closed form for a network on the whole machine. Raises ShapeError (`on_each_node`)."""
+    local = on_each_node(machine, network)
+    forward = forward_times(machine, local, PATTERNS, conditions)
+    miss = machine.section(Caches).instruction_miss_cycles
+    worst = conditions.worst_instruction_misses
+    messages = PATTERNS * local.inputs // machine.section(Hosts).block_bytes
+    return RecallTimes(
+        reading_cycles(machine, messages, local),
+        forward,
+        writing_cycles(machine, local),
+        overhead_cycles(machine, local),
+        miss * (2 + 5 * messages) if worst else 0,
+        11 * local.outputs / 8 if worst else 0,
+    )
+
+
+def reading_cycles(machine: Machine, messages: int, local: Layers) -> int:
+    """T_step1 without its procedure: messages that follow each other up the columns (4.1)."""
+    spacing = spacing_cycles(machine, block_message_bytes(machine))
+    stores = 10 + (4 if fits_the_cache(machine, local) else 0)
+    return startup_cycles(machine) + messages * spacing + stores + 102
+
+
+def startup_cycles(machine: Machine) -> int:
+    """H_startup, at most: until the last of four I/O nodes sends its first vector up (4.1)."""
+    hosts, messages = machine.section(Hosts), machine.section(Messages)
+    length, fabric = block_message_bytes(machine), machine.fabrics["torrents"]
+    if machine.mesh.columns // messages.hidden_sharers == 4:
+        own = 2 * hosts.block_cycles + messages.processor_send_cycles
+        return own + transfer_cycles(machine, 1, length) + 1
+    return hosts.block_cycles + transfer_cycles(machine, 1, length) + int(2 * fabric.hop_cycles)
+
+
+def writing_cycles(machine: Machine, local: Layers) -> int:
+    """T_step4: the bottom ring sends the results to the I/O nodes below (4.3.1, 4.4.1)."""
+    length = block_message_bytes(machine)
+    hop = transfer_cycles(machine, 1, length) - length
+    spacing = spacing_cycles(machine, length)
+    late = 0 if fits_the_cache(machine, local) else read_cycles(machine, VECTOR_BYTES).dirty_miss
+    return local.outputs // STRIPE * spacing + hop + late
+
+
+def overhead_cycles(machine: Machine, local: Layers) -> float:
+    """Three procedures, the parameters of two of them, three threads a round (4.2.4)."""
+    runtime = machine.section(Runtime)
+    threads = 3 * (local.hidden + local.outputs) // STRIPE
+    return (
+        3 * runtime.recall_procedure_cycles
+        + 2 * parameter_cycles(machine, PARAMETERS)
+        + threads * runtime.thread_cycles
+    )
+
+
+def fits_the_cache(machine: Machine, local: Layers) -> bool:
+    """Whether the data cache keeps two activation and two result vectors (section 4.4)."""
+    limit = machine.memory["cache"].capacity_bytes // (2 * PATTERNS)
+    return max(local.inputs, local.hidden, local.outputs) <= limit

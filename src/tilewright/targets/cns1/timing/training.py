@@ -1,0 +1,229 @@
+"""Kernel 2, training: cycles of one pattern on one node (ICSI TR-93-046, chapter 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from tilewright.machine import Machine
+from tilewright.targets.cns1.sections import Caches, Hosts, Rdram, Runtime
+from tilewright.targets.cns1.timing.forward import (
+    Conditions,
+    ForwardTimes,
+    forward_times,
+    parameter_cycles,
+    preload_cycles,
+)
+from tilewright.targets.cns1.timing.layers import STRIPE, Layers, on_each_node
+from tilewright.targets.cns1.timing.memory import (
+    VECTOR_BYTES,
+    WORD_BYTES,
+    read_cycles,
+    write_cycles,
+)
+from tilewright.targets.cns1.timing.messages import (
+    block_message_bytes,
+    global_sum_cycles,
+    global_sum_processor_cycles,
+    hidden_sum,
+    spacing_cycles,
+)
+from tilewright.targets.cns1.timing.recall import startup_cycles
+
+PARAMETERS = 3
+"""Of the forward procedure, in main memory (6.1.2)."""
+VECTOR = 32
+
+
+@dataclass(frozen=True)
+class BackwardTimes:
+    """Steps 6 and 7 in rounds of 32 hidden nodes: local computation, global sum, scaling."""
+
+    rounds: int
+    local_cycles: int
+    sum_cycles: int
+    sum_processor_cycles: int
+    scaling_cycles: int
+    parameter_cycles: int
+
+    @property
+    def total_cycles(self) -> int:
+        """T_step6,7 without its procedure and threads."""
+        beside = max(self.local_cycles + self.sum_processor_cycles, self.sum_cycles)
+        return (
+            self.parameter_cycles
+            + self.rounds * self.scaling_cycles
+            + self.local_cycles
+            + (self.rounds - 1) * beside
+            + self.sum_cycles
+        )
+
+
+@dataclass(frozen=True)
+class TrainingTimes:
+    """What one pattern takes, step by step; penalties are those of instruction misses."""
+
+    reading_cycles: int
+    forward: ForwardTimes
+    error_cycles: int
+    backward: BackwardTimes
+    update_outputs_cycles: float
+    update_hidden_cycles: float
+    overhead_cycles: float
+    penalty_cycles: int
+
+    @property
+    def total_cycles(self) -> float:
+        """All steps, the overhead and the penalty."""
+        return (
+            self.reading_cycles
+            + self.forward.hidden_cycles
+            + self.forward.outputs_cycles
+            + self.error_cycles
+            + self.backward.total_cycles
+            + self.update_outputs_cycles
+            + self.update_hidden_cycles
+            + self.overhead_cycles
+            + self.penalty_cycles
+        )
+
+
+def training_times(machine: Machine, network: Layers, conditions: Conditions) -> TrainingTimes:
+    """The closed form for a network on the whole machine. Raises ShapeError (`on_each_node`)."""
+    local = on_each_node(machine, network)
+    forward = forward_times(machine, local, 1, conditions)
+    times = TrainingTimes(
+        reading_cycles(machine, local),
+        forward,
+        error_cycles(machine, local),
+        backward_times(machine, local),
+        update_outputs_cycles(machine, local),
+        update_hidden_cycles(machine, local),
+        overhead_cycles(machine, local),
+        0,
+    )
+    if not conditions.worst_instruction_misses:
+        return times
+    return replace(times, penalty_cycles=forward.penalty_cycles + _penalty(machine, local))
+
+
+def reading_cycles(machine: Machine, local: Layers) -> int:
+    """T_step1 without its procedure: an input and a result pattern (6.1.1)."""
+    spacing = spacing_cycles(machine, block_message_bytes(machine))
+    return startup_cycles(machine) + _messages(machine, local) * spacing + 14 + 102
+
+
+def error_cycles(machine: Machine, local: Layers) -> int:
+    """T_step5 without its procedure: results less outputs, scaled (6.2.1)."""
+    line, ports = machine.section(Rdram).line_bytes, machine.section(Rdram).ports
+    passes = local.outputs // (ports * VECTOR)
+    missing = min(4, passes) + max(0, local.outputs // (4 * line) - 4)
+    read = read_cycles(machine, VECTOR_BYTES)
+    preload = preload_cycles(machine, local.outputs) if _hidden_overflow(machine, local) else 0
+    parameter = read_cycles(machine, WORD_BYTES).dirty_miss + 2
+    return parameter + 53 * (passes - missing) + missing * (read.dirty_miss + 35) + preload
+
+
+def backward_times(machine: Machine, local: Layers) -> BackwardTimes:
+    """Steps 6 and 7 (6.2.2): a hidden vector too large for the cache is read for scaling."""
+    read, word = read_cycles(machine, VECTOR_BYTES), read_cycles(machine, WORD_BYTES)
+    scaling = 13 + write_cycles(machine, VECTOR_BYTES).clean_miss
+    if _hidden_overflow(machine, local):
+        scaling += read.dirty_miss - 4
+    sharing = hidden_sum(machine)
+    return BackwardTimes(
+        local.hidden // VECTOR,
+        local_cycles(machine, local),
+        global_sum_cycles(machine, sharing),
+        global_sum_processor_cycles(machine, sharing),
+        scaling,
+        max(11, word.clean_miss) + max(7, word.hit),
+    )
+
+
+def local_cycles(machine: Machine, local: Layers) -> int:
+    """T_lc: products of 32 columns of the transposed matrix, each summed to one element."""
+    read = read_cycles(machine, VECTOR_BYTES)
+    missing = 16 * local.outputs // machine.section(Rdram).line_bytes
+    inner, reduction = 4 * max(8, read.hit), 5 * (4 * 2 + 4)
+    columns = 8 * (local.outputs // STRIPE * inner - read.hit + 7 + reduction + 8) + 2
+    return (
+        columns
+        + missing * (read.clean_miss - read.hit)
+        + read.dirty_miss - read.clean_miss
+    )  # fmt: skip
+
+
+def update_cycles(machine: Machine, rows: int, columns: int) -> float:
+    """T_update of one matrix without its procedure (6.2.3)."""
+    read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)
+    missing = rows * columns // (2 * machine.section(Rdram).line_bytes)
+    block = (
+        7 * max(7, read.hit / 2)
+        + 7 * max(2, write.hit / 2)
+        + 2 * max(7, read.hit / 2, write.hit / 2)
+    )
+    parameter = max(11, read_cycles(machine, WORD_BYTES).dirty_miss) + 2
+    return (
+        parameter
+        + missing * (read.dirty_miss - read.hit)
+        + rows / 4 * (columns / STRIPE * block + write.hit / 2 - read.hit / 2)
+    )
+
+
+def update_outputs_cycles(machine: Machine, local: Layers) -> float:
+    """T_step8: matrix B (6.2.3, 6.3.5)."""
+    words = local.hidden // 4 if _hidden_overflow(machine, local) else 0
+    own = update_cycles(machine, local.hidden, local.outputs)
+    return own + words * read_cycles(machine, WORD_BYTES).dirty_miss
+
+
+def update_hidden_cycles(machine: Machine, local: Layers) -> float:
+    """T_step9: matrix A, its error vector brought into the data cache first (6.2.3, 6.3.5)."""
+    cached = machine.memory["cache"].capacity_bytes // 2
+    parts = ceil(local.hidden / cached)
+    columns = local.hidden // parts
+    words = local.inputs // 4 if 2 * local.hidden > cached else 0
+    one = update_cycles(machine, local.inputs, columns)
+    one += words * read_cycles(machine, WORD_BYTES).dirty_miss
+    return parts * (one + error_preload_cycles(machine, columns))
+
+
+def error_preload_cycles(machine: Machine, columns: int) -> float:
+    """T_preload of `columns` errors of two bytes without its procedure."""
+    read, line = read_cycles(machine, VECTOR_BYTES), machine.section(Rdram).line_bytes
+    missing = columns / (2 * line)
+    return 6 + columns // STRIPE * read.hit + 4 + missing * (read.dirty_miss - read.hit)
+
+
+def overhead_cycles(machine: Machine, local: Layers) -> float:
+    """Eight procedures, the parameters of two of them, three threads a round."""
+    runtime = machine.section(Runtime)
+    rounds = (local.hidden + local.outputs) // STRIPE + local.hidden // VECTOR
+    return (
+        8 * runtime.training_procedure_cycles
+        + 2 * parameter_cycles(machine, PARAMETERS)
+        + 3 * rounds * runtime.thread_cycles
+    )
+
+
+def _penalty(machine: Machine, local: Layers) -> int:
+    """P_enalty of steps 1 and 5 to 9."""
+    miss = machine.section(Caches).instruction_miss_cycles
+    read, rounds = read_cycles(machine, VECTOR_BYTES), local.hidden // VECTOR
+    sums = hidden_sum(machine).rounds
+    reading = miss * (2 + 5 * _messages(machine, local))
+    fetched = (rounds - 1) * (6 * sums + 2) + 8
+    restored = 3 + (rounds - 1) * (3 * sums + 1)
+    backward = miss * fetched + (read.clean_miss - read.hit) * restored
+    update = 4 * miss + 3 * (read.dirty_miss - read.hit)
+    preload = 2 * miss + read.dirty_miss - read.hit
+    return reading + miss + backward + update + preload
+
+
+def _messages(machine: Machine, local: Layers) -> int:
+    return (local.inputs + local.outputs) // machine.section(Hosts).block_bytes
+
+
+def _hidden_overflow(machine: Machine, local: Layers) -> bool:
+    return 2 * local.hidden > machine.memory["cache"].capacity_bytes

@@ -1,0 +1,79 @@
+"""The closed form: anchors of the report, and the interleaving played against the formula."""
+
+import itertools
+
+import pytest
+
+from tilewright.common.errors import ShapeError
+from tilewright.machine import load_machine
+from tilewright.papers.cns1.cases import BEST, CASES, MODEL, WORST
+from tilewright.targets.cns1.timing.forward import interleaving, product_cycles
+from tilewright.targets.cns1.timing.layers import Layers, on_each_node
+from tilewright.targets.cns1.timing.memory import refresh_factor
+from tilewright.targets.cns1.timing.messages import (
+    global_sum_cycles,
+    hidden_sum,
+    output_sum,
+    transfer_cycles,
+)
+from tilewright.targets.cns1.timing.training import training_times, update_cycles
+
+
+def test_anchors():
+    machine = load_machine("cns1-128")
+    assert product_cycles(machine, 1024, 1024, 2) == 17807
+    assert product_cycles(machine, 1024, 512, 2) == 17103
+    assert product_cycles(machine, 1024, 1024, 1) == 16015
+    assert 4 * global_sum_cycles(machine, hidden_sum(machine)) == 16276
+    assert 4 * global_sum_cycles(machine, output_sum(machine)) == 4280
+    assert update_cycles(machine, 1024, 512) == 203542
+    assert transfer_cycles(machine, 32, 137) == 240  # section 4.1.1
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("conditions", [BEST, WORST], ids=["best", "worst"])
+def test_interleaving_takes_what_the_formula_says(case, conditions):
+    for forward in (case.recall(conditions).forward, case.training(conditions).forward):
+        rounds = interleaving(forward)
+        end = max(r.end_cycle for r in rounds)
+        assert end + forward.transfer_cycles == forward.hidden_cycles + forward.outputs_cycles
+        own = sorted((r.start_cycle, r.end_cycle) for r in rounds if r.where == "processor")
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(own))
+
+
+def test_a_refresh_costs_less_than_a_thousandth():
+    assert refresh_factor(load_machine("cns1-128")) == pytest.approx(1024 / 1023)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message", "fix"),
+    [
+        (
+            Layers(8190, 16384, 4096),
+            "8190 inputs cannot be divided over the nodes of 'cns1-128'",
+            "take a multiple of 32",
+        ),
+        (
+            Layers(8192, 16000, 4096),
+            "16000 hidden nodes cannot be divided over the nodes of 'cns1-128'",
+            "take a multiple of 1024",
+        ),
+        (
+            Layers(8192, 16384, 0),
+            "0 outputs cannot be divided over the nodes of 'cns1-128'",
+            "take a multiple of 512",
+        ),
+    ],
+)
+def test_parts_are_whole(layers, message, fix):
+    with pytest.raises(ShapeError) as caught:
+        on_each_node(load_machine("cns1-128"), layers)
+    assert (caught.value.message, caught.value.fix) == (message, fix)
+
+
+def test_one_number_of_the_machine_changes_every_time_that_depends_on_it():
+    slower = MODEL.recall(BEST, {"fabrics.torrents.hop_cycles": 40.0})
+    assert slower.forward.hidden.sum_cycles > MODEL.recall(BEST).forward.hidden.sum_cycles
+    assert slower.forward.hidden.product_cycles == 17807
+    more = training_times(MODEL.machine(), MODEL.layers, BEST)
+    assert MODEL.training(BEST, {"memory.rdram.read_hit_ns": 64.0}).total_cycles > more.total_cycles
