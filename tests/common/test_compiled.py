@@ -8,11 +8,13 @@ import pickle
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tilewright.common.cache import Cache
+from tilewright.common.compiled import entry_point, piece
 
 BOX = """
 from typing import NamedTuple
@@ -91,3 +93,28 @@ def test_a_planted_function_is_not_loaded(
     cache.chmod(mode)
     assert run(folder, monkeypatch, home, 1) == (6.0, 0)
     assert run(folder, monkeypatch, home, 1) == (6.0, 1)
+
+
+@piece
+def _scaled(value: float, times: int) -> float:
+    return value * times
+
+
+@piece
+def _twice(value: float) -> float:
+    return _scaled(value, 2) + _scaled(value, 0)
+
+
+@entry_point()
+def _scaled_sums(values: Any, times: int) -> float:
+    found = 0.0
+    for i in range(len(values)):
+        found += _twice(values[i]) + _scaled(values[i], times)
+    return found
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_piece_is_compiled_once_and_linked_where_it_is_called() -> None:
+    assert _scaled_sums(np.array([1.0, 2.0, 0.5]), 4) == 3.5 * (2 + 4)
+    for one in (_scaled, _twice):
+        assert len(cast(Any, one).signatures) == 1

@@ -20,8 +20,10 @@ from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.extending import intrinsic
 
+from tilewright.common import pieces
 from tilewright.common.cache import Cache, cache_folder
 from tilewright.common.digest import digest, digest_of_file
+from tilewright.common.pieces import piece_of
 
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,8 +39,9 @@ def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
     """
 
     def compiled(function: Function) -> Function:
-        own = (sys.modules[__name__], sys.modules[function.__module__])
-        found: Any = numba.njit(error_model="numpy")(function)
+        own = (sys.modules[__name__], pieces, sys.modules[function.__module__])
+        options: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
+        found: Any = numba.njit(**options)(function)
         found._cache = _FunctionCache(function, (*own, *modules))
         return cast(Function, found)
 
@@ -75,26 +78,16 @@ class _FunctionCache:
         return digest(*self._decides, repr(signature), repr(codegen.magic_tuple()))
 
 
-_INTERNAL: dict[str, Any] = {
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    # Reference counts cost an atomic operation for every array of every call, three quarters of the
-    # time of small functions. Without them a function may allocate nothing.
-    "_nrt": False,
-}
-
-
 def piece(function: Function) -> Function:
     """A function called from compiled code only, without a wrapper for Python; it allocates
     nothing.
     """
-    return cast(Function, numba.njit(**_INTERNAL)(function))
+    return cast(Function, piece_of(function, inlined=False))
 
 
 def hot_piece(function: Function) -> Function:
     """A piece on the path of every instruction: always inlined, which costs compile time."""
-    return cast(Function, numba.njit(forceinline=True, **_INTERNAL)(function))
+    return cast(Function, piece_of(function, inlined=True))
 
 
 def _at(_typing: Any, record: Any, _index: Any) -> Any:

@@ -5,369 +5,277 @@ level), what each costs for every kind of iteration, and how often each loop run
 every candidate. Each level is played through for a few iterations with the core's clock, the
 engine's queue and the arrival of what was fetched ahead, the loop inside being one opaque step; the
 steady state is extrapolated. So fill, steady state and drain come from the order of the generated
-code, not from a maximum of two sums. Only `play` allocates.
+code, not from a maximum of two sums.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from tilewright.common.compiled import entry_point, piece
-from tilewright.cost import pipeline_rows, pipeline_types
+from tilewright.common.compiled import at, entry_point, piece
+from tilewright.cost import pipeline_iteration, pipeline_rows, pipeline_types
+from tilewright.cost.pipeline_iteration import play_iteration, summary_of
 from tilewright.cost.pipeline_rows import (
+    combinations_of,
+    cost_of,
+    first_kinds,
     happens,
     iterations_of,
     kind_after,
+    kinds_at,
     last_kinds,
-    row_of,
     times_of,
     totals,
 )
-from tilewright.cost.pipeline_types import CALL, COPY, GET, PUT, Candidate, Clock
+from tilewright.cost.pipeline_types import (
+    GET,
+    PUT,
+    Flags,
+    Floats,
+    Records,
+    State,
+    Summary,
+    Tables,
+)
 
 _PLAYED = 2
 _BACKLOG = 1e15
-_SUMMARY = 5  # elapsed, engine busy, headroom, engine's lead over the clock, last store
 
 
 @piece
-def _mark_looped(candidate: Any, kinds: Any, looped: Any) -> None:
+def _mark_looped(s: State) -> None:
     """Whether any loop around each level runs more than once; if none does there is nothing to
     overlap.
     """
-    looped[0] = False
-    for d in range(len(candidate.nest.loops.kinds)):
-        looped[d + 1] = looped[d] or iterations_of(candidate, kinds, d) > 1.0
+    looped = 0
+    for d in range(s.clock.loops):
+        at(s.levels, d).looped = looped
+        if iterations_of(s, d) > 1.0:
+            looped = 1
+    at(s.levels, s.clock.loops).looped = looped
 
 
 @piece
-def _fetch_next(candidate: Any, clock: Any, item: int) -> None:
-    """Fetch the tile of the next iteration, if there is one: the innermost loop that goes on has
-    its next kind of iteration, the loops inside it start again.
-    """
-    items, time = candidate.nest.items, clock.time
-    last = items.level[item] - 1
-    while last >= 0 and clock.following[last] < 0:
-        last -= 1
-    if last < 0:
-        return
-    rows = items.rows
-    row = rows.base[item]
-    if rows.varies[item]:
-        for d in range(last):
-            row += rows.strides[item, d] * clock.kinds[d]
-        row += rows.strides[item, last] * clock.following[last]
-    cost = items.service[row, candidate.tile]
-    time[0] += items.issue[row, candidate.tile]
-    time[1] = max(time[1], time[0] + candidate.latency) + cost
-    time[2] += cost
-    clock.arrived[items.buffer[item]] = time[1]
-
-
-@piece
-def _items(candidate: Any, clock: Any, span: Any, looped: bool) -> None:
-    """Play the items of a span."""
-    items, time = candidate.nest.items, clock.time
-    for item in range(span[0], span[1]):
-        row = row_of(items.rows, item, clock.kinds)
-        cost = items.service[row, candidate.tile]
-        if items.kind[item] == CALL or items.kind[item] == COPY:
-            time[0] += cost
-        elif cost > 0.0:
-            b = items.buffer[item]
-            if items.kind[item] == GET and candidate.double[b] and looped:
-                time[0] = max(time[0], clock.arrived[b])
-                _fetch_next(candidate, clock, item)
-                continue
-            time[0] += items.issue[row, candidate.tile]
-            time[1] = max(time[1], time[0] + candidate.latency) + cost
-            time[2] += cost
-            if items.kind[item] == GET or not looped:
-                time[0] = time[1]
-            else:
-                clock.stored[b, 0] = clock.stored[b, 1]
-                clock.stored[b, 1] = time[1]
-
-
-@piece
-def _reuse(candidate: Any, clock: Any, span: Any) -> None:
-    """Wait until the slots that the span's stores leave from may be written again."""
-    for item in range(span[0], span[1]):
-        if candidate.nest.items.kind[item] == PUT:
-            b = candidate.nest.items.buffer[item]
-            due = clock.stored[b, 0] if candidate.double[b] else clock.stored[b, 1]
-            clock.time[0] = max(clock.time[0], due)
-
-
-@piece
-def _iteration(candidate: Any, clock: Any, level: int, summaries: Any) -> None:
-    """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
-    inside is opaque.
-    """
-    nest, loops, deep = candidate.nest, len(candidate.nest.loops.kinds), level
-    while deep < loops and iterations_of(candidate, clock.kinds, deep) == 1.0:
-        deep += 1
-    if clock.looped[level]:
-        for d in range(level, deep + 1):
-            _reuse(candidate, clock, nest.before[d])
-            _reuse(candidate, clock, nest.after[d])
-    for d in range(level, deep + 1):
-        _items(candidate, clock, nest.before[d], clock.looped[d])
-    if deep < loops:
-        goes_on = _goes_on(clock, deep)
-        place = _place(nest, clock.kinds, deep) if goes_on else summaries.shape[1] - 1
-        _opaque(clock, deep, summaries[deep, place])
-    for d in range(deep, level - 1, -1):
-        _items(candidate, clock, nest.after[d], clock.looped[d])
-
-
-@piece
-def _goes_on(clock: Any, loops: int) -> bool:
-    """Whether any of the outermost `loops` loops has another iteration."""
-    going_on = False
-    for d in range(loops):
-        going_on = going_on or clock.following[d] >= 0
-    return going_on
-
-
-@piece
-def _opaque(clock: Any, loop: int, inner: Any) -> None:
-    """Run a summarised loop: not before its last stores have left, late by the backlog it can not
-    absorb.
-    """
-    time = clock.time
-    start = max(time[0], clock.left[loop])
-    free = time[1]
-    end = start + inner[0] + max(0.0, free - start - inner[2])
-    if inner[1] > 0.0:
-        end = max(end, max(start, free) + inner[1] - max(0.0, inner[3]))
-        time[1] = max(end + inner[3], max(free, start) + inner[1])
-        clock.left[loop] = end + inner[4]
-    time[0] = end
-    time[2] += inner[1]
-
-
-@piece
-def _place(nest: Any, kinds: Any, loops: int) -> int:
-    """The number of a combination of kinds of the outermost `loops` loops."""
-    place = 0
-    for d in range(loops):
-        place = place * nest.loops.kinds[d] + kinds[d]
-    return place
-
-
-@piece
-def _loop(candidate: Any, clock: Any, loop: int, summaries: Any) -> float:
+def _loop(s: State, loop: int) -> float:
     """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
 
     The last one of a kind is played apart: what it fetches is of the next kind, or the end. Returns
     when the second iteration of the first kind ended, negative where there is but one.
     """
-    kinds, time, second = candidate.nest.loops.kinds[loop], clock.time, -1.0
-    for kind in range(kinds):
-        times = times_of(candidate, clock.kinds, loop, kind)
+    clock, level, second = s.clock, at(s.levels, loop), -1.0
+    for kind in range(level.kinds):
+        times = times_of(s, loop, kind)
         if times == 0.0:
             continue
-        clock.kinds[loop] = clock.following[loop] = kind
-        played = 0.0
-        now, busy = time[0], time[2]
-        while played < times - 1.0 and played < _PLAYED:
-            now, busy = time[0], time[2]
-            _iteration(candidate, clock, loop + 1, summaries)
-            played += 1.0
+        level.kind = level.following = kind
+        played = min(times - 1.0, float(_PLAYED))
+        _repeat(s, loop + 1, played - 1.0)
+        now, busy, period = clock.now, clock.busy, 1.0
+        _repeat(s, loop + 1, min(played, 1.0))
         if kind == 0 and played == _PLAYED:
-            second = time[0]
-        period = 1.0
-        if times - 1.0 > _PLAYED and _stores_twice(candidate, clock.kinds, loop + 1):
-            now, busy = time[0], time[2]
+            second = clock.now
+        if times - 1.0 > _PLAYED and _stores_twice(s, loop + 1):
+            now, busy = clock.now, clock.busy
             period = min(2.0, times - 1.0 - played)
-            for _ in range(int(period)):
-                _iteration(candidate, clock, loop + 1, summaries)
+            _repeat(s, loop + 1, period)
             played += period
         rest = times - 1.0 - played
         if rest > 0.0:
-            _extrapolate(clock, now, busy, rest / period)
-        clock.following[loop] = kind_after(candidate, clock.kinds, loop, kind)
-        _iteration(candidate, clock, loop + 1, summaries)
-    clock.kinds[loop] = 0
+            _extrapolate(s, now, busy, rest / period)
+        level.following = kind_after(s, loop, kind)
+        _repeat(s, loop + 1, 1.0)
+    level.kind = 0
     return second
 
 
 @piece
-def _extrapolate(clock: Any, now: float, busy: float, times: float) -> None:
-    """Repeat what happened since the clock stood at `now`."""
-    time = clock.time
-    shift = (time[0] - now) * times
-    time[0] += shift
-    time[1] += shift
-    time[2] += (time[2] - busy) * times
-    _shift_due(clock, shift)
+def _repeat(s: State, level: int, times: float) -> None:
+    """Play the body at `level` so many times."""
+    played = 0.0
+    while played < times:
+        play_iteration(s, level)
+        played += 1.0
 
 
 @piece
-def _stores_twice(candidate: Any, kinds: Any, level: int) -> bool:
-    """Whether the body at `level` stores from two slots: its steady state takes two iterations,
-    from the third on, when both have been stored from.
+def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
+    """Repeat what happened since the clock stood at `now`: what is under way ends later."""
+    clock = s.clock
+    shift = (clock.now - now) * times
+    clock.now += shift
+    clock.free += shift
+    clock.busy += (clock.busy - busy) * times
+    for b in range(clock.buffers):
+        buffer = at(s.buffers, b)
+        buffer.arrived += shift
+        buffer.stored_before += shift
+        buffer.stored += shift
+    for d in range(clock.loops):
+        at(s.levels, d).left += shift
+
+
+@piece
+def _stores_twice(s: State, level: int) -> bool:
+    """Whether the body at `level`, the loops of one iteration inside it dissolved, stores from two
+    slots: its steady state takes two iterations, from the third on, when both have been stored
+    from.
     """
-    nest, items = candidate.nest, candidate.nest.items
-    for item in range(nest.after[level, 0], nest.after[level, 1]):
-        if items.kind[item] == PUT and candidate.double[items.buffer[item]]:
+    for d in range(level, s.clock.loops + 1):
+        body = at(s.levels, d)
+        if _has_double_put(s, body.after, body.after_end):
             return True
-    for item in range(nest.before[level, 0], nest.before[level, 1]):
-        if items.kind[item] == PUT and candidate.double[items.buffer[item]]:
+        if _has_double_put(s, body.before, body.before_end):
             return True
-    if level < len(nest.loops.kinds) and iterations_of(candidate, kinds, level) == 1.0:
-        return _stores_twice(candidate, kinds, level + 1)
+        if d < s.clock.loops and iterations_of(s, d) != 1.0:
+            break
     return False
 
 
 @piece
-def _shift_due(clock: Any, shift: float) -> None:
-    """What is under way ends later."""
-    for b in range(len(clock.arrived)):
-        clock.arrived[b] += shift
-        clock.stored[b, 0] += shift
-        clock.stored[b, 1] += shift
-    for d in range(len(clock.left)):
-        clock.left[d] += shift
+def _has_double_put(s: State, first: int, end: int) -> bool:
+    for number in range(first, end):
+        item = at(s.items, number)
+        if item.kind == PUT and at(s.buffers, item.buffer).double:
+            return True
+    return False
 
 
 @piece
-def _reset(clock: Any) -> None:
-    for i in range(len(clock.time)):
-        clock.time[i] = 0.0
-    for b in range(len(clock.arrived)):
-        clock.arrived[b] = clock.stored[b, 0] = clock.stored[b, 1] = 0.0
-    for d in range(len(clock.left)):
-        clock.left[d] = 0.0
+def _reset(s: State) -> None:
+    """Set the clocks to zero, nothing under way."""
+    s.clock.now = s.clock.free = s.clock.busy = 0.0
+    for b in range(s.clock.buffers):
+        buffer = at(s.buffers, b)
+        buffer.arrived = buffer.stored_before = buffer.stored = 0.0
+    for d in range(s.clock.loops):
+        at(s.levels, d).left = 0.0
 
 
 @piece
-def _summarise(
-    candidate: Any, clock: Any, loop: int, ending: bool, summaries: Any, out: Any
-) -> None:
+def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
     """Summarise a loop that starts with its data there and no store under way, and the backlog it
     absorbs. The loops around go on with their like, or are `ending`.
     """
-    time = clock.time
-    _reset(clock)
-    for d in range(len(clock.following)):
-        goes_on = d < loop and not ending and iterations_of(candidate, clock.kinds, d) > 1.0
-        clock.following[d] = clock.kinds[d] if goes_on else -1
-    second = _loop(candidate, clock, loop, summaries)
-    out[0], out[1], out[2] = time[0], time[2], _BACKLOG
-    out[3] = out[4] = 0.0
-    if time[2] > 0.0:
-        out[3] = time[1] - time[0]
-        out[4] = _leaving(candidate, clock) - time[0]
-        out[2] = _BACKLOG - _late(candidate, clock, loop, summaries, second)
+    clock = s.clock
+    _reset(s)
+    for d in range(clock.loops):
+        goes_on = d < loop and not ending and iterations_of(s, d) > 1.0
+        at(s.levels, d).following = at(s.levels, d).kind if goes_on else -1
+    second = _loop(s, loop)
+    out.elapsed, out.busy, out.headroom = clock.now, clock.busy, _BACKLOG
+    out.lead = out.leaving = 0.0
+    if clock.busy > 0.0:
+        out.lead = clock.free - clock.now
+        out.leaving = _leaving(s) - clock.now
+        out.headroom = _BACKLOG - _late(s, loop, second)
 
 
 @piece
-def _leaving(candidate: Any, clock: Any) -> Any:
+def _leaving(s: State) -> Any:
     """When the last store from a slot that the next run writes first ends."""
     last = 0.0
-    for d in range(len(clock.left)):
-        last = max(last, clock.left[d])
-    for b in range(len(candidate.double)):
-        last = max(last, clock.stored[b, 0] if candidate.double[b] else clock.stored[b, 1])
+    for d in range(s.clock.loops):
+        last = max(last, at(s.levels, d).left)
+    for b in range(s.clock.buffers):
+        buffer = at(s.buffers, b)
+        last = max(last, buffer.stored_before if buffer.double else buffer.stored)
     return last
 
 
 @piece
-def _late(candidate: Any, clock: Any, loop: int, summaries: Any, second: float) -> float:
+def _late(s: State, loop: int, second: float) -> Any:
     """How much later two iterations end when the engine has a huge backlog at the start.
 
     `second` is when they end without one, negative where that is not known.
     """
     if second < 0.0:
-        second = _second(candidate, clock, loop, summaries, 0.0)
-    return _second(candidate, clock, loop, summaries, _BACKLOG) - second
+        second = _second(s, loop, 0.0)
+    return _second(s, loop, _BACKLOG) - second
 
 
 @piece
-def _second(candidate: Any, clock: Any, loop: int, summaries: Any, backlog: float) -> float:
+def _second(s: State, loop: int, backlog: float) -> Any:
     """When the second of two iterations ends that start with a backlog of the engine."""
-    _reset(clock)
-    clock.time[1] = backlog
-    clock.following[loop] = clock.kinds[loop]
-    for _ in range(_PLAYED):
-        _iteration(candidate, clock, loop + 1, summaries)
-    return float(clock.time[0])
+    level = at(s.levels, loop)
+    _reset(s)
+    s.clock.free = backlog
+    level.following = level.kind
+    _repeat(s, loop + 1, float(_PLAYED))
+    return s.clock.now
 
 
 @piece
-def _fill(candidate: Any, clock: Any) -> None:
+def _fill(s: State) -> None:
     """Fetch what is fetched before the loops, and wait for all of it."""
-    nest, items, time = candidate.nest, candidate.nest.items, clock.time
-    for level in range(1, len(nest.loops.kinds) + 1):
-        span = nest.before[level]
-        for item in range(span[0], span[1] if clock.looped[level] else span[0]):
-            if items.kind[item] == GET and candidate.double[items.buffer[item]]:
-                time[2] += items.service[row_of(items.rows, item, clock.kinds), candidate.tile]
-    if time[2] > 0.0:
-        time[0] = time[1] = time[2] + candidate.latency
+    clock = s.clock
+    for d in range(1, clock.loops + 1):
+        level = at(s.levels, d)
+        for number in range(level.before, level.before_end if level.looped else level.before):
+            item = at(s.items, number)
+            if item.kind == GET and at(s.buffers, item.buffer).double:
+                clock.busy += cost_of(s, item, number).service
+    if clock.busy > 0.0:
+        clock.now = clock.free = clock.busy + clock.latency
 
 
 @piece
-def _all_loops(candidate: Any, clock: Any, summaries: Any) -> None:
+def _all_loops(s: State) -> None:
     """Summaries of every loop, innermost first, for every combination of kinds of the loops around
     it, and for its very last run.
     """
-    nest = candidate.nest
-    for loop in range(len(nest.loops.kinds) - 1, -1, -1):
-        combinations = 1
-        for d in range(loop):
-            combinations *= nest.loops.kinds[d]
-        for place in range(combinations if clock.looped[loop] else 0):
-            rest = place
-            clock.kinds[:] = 0
-            for d in range(loop - 1, -1, -1):
-                clock.kinds[d] = rest % nest.loops.kinds[d]
-                rest //= nest.loops.kinds[d]
-            if (
-                happens(candidate, clock.kinds, loop)
-                and iterations_of(candidate, clock.kinds, loop) > 1.0
-            ):
-                _summarise(candidate, clock, loop, False, summaries, summaries[loop, place])
-        last_kinds(candidate, clock.kinds, loop)
-        if iterations_of(candidate, clock.kinds, loop) > 1.0:
-            _summarise(candidate, clock, loop, True, summaries, summaries[loop, -1])
-    clock.kinds[:] = 0
+    for loop in range(s.clock.loops - 1, -1, -1):
+        for place in range(combinations_of(s, loop) if at(s.levels, loop).looped else 0):
+            kinds_at(s, place, loop)
+            if happens(s, loop) and iterations_of(s, loop) > 1.0:
+                _summarise(s, loop, False, summary_of(s, loop, place))
+        last_kinds(s, loop)
+        if iterations_of(s, loop) > 1.0:
+            _summarise(s, loop, True, summary_of(s, loop, s.clock.combinations))
+    first_kinds(s)
 
 
-@entry_point(pipeline_types, pipeline_rows)
+@piece
+def _play_candidate(s: State) -> None:
+    """Play one candidate from its start to its end."""
+    _mark_looped(s)
+    _all_loops(s)
+    _reset(s)
+    _fill(s)
+    play_iteration(s, 0)
+    s.clock.now = max(s.clock.now, s.clock.free)
+
+
+@entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
 def play(
-    nest: Any, doubles: Any, wanted: Any, latency: float, cycles: Any, compute: Any, busy: Any
+    records: Records, tables: Tables, wanted: Flags, cycles: Floats, compute: Floats, busy: Floats
 ) -> None:
     """Fill `cycles[c, j]`, and the cycles of all calls and of all transfers, for the wanted copies
     c and tiles j.
     """
-    loops, combinations = len(nest.loops.kinds), 1
-    for d in range(loops):
-        combinations *= nest.loops.kinds[d]
-    summaries = np.zeros((loops + 1, combinations + 1, _SUMMARY))
-    buffers = doubles.shape[1]
-    clock = Clock(
-        np.zeros(3),
-        np.zeros(buffers),
-        np.zeros((buffers, 2)),
-        np.zeros(max(loops, 1), np.int64),
-        np.full(max(loops, 1), -1, np.int64),
-        np.zeros(loops + 1, np.bool_),
-        np.zeros(loops + 1),
+    s = State(
+        records.clock[0],
+        records.levels[0],
+        records.items[0],
+        records.buffers[0],
+        records.level_strides[0],
+        records.item_strides[0],
+        records.counts[0],
+        records.costs[0],
+        records.summaries[0],
     )
-    for c in range(doubles.shape[0]):
-        for j in range(nest.loops.counts.shape[1]):
-            if not wanted[c, j]:
-                continue
-            candidate = Candidate(nest, doubles[c], j, latency)
-            _mark_looped(candidate, clock.kinds, clock.looped)
-            _all_loops(candidate, clock, summaries)
-            _reset(clock)
-            _fill(candidate, clock)
-            _iteration(candidate, clock, 0, summaries)
-            cycles[c, j] = max(clock.time[0], clock.time[1])
-            compute[c, j], busy[c, j] = totals(candidate, clock.kinds)
+    for j in range(wanted.shape[1]):
+        for row in range(tables.iterations.shape[0]):
+            at(s.counts, row).iterations = tables.iterations[row, j]
+        for row in range(tables.service.shape[0]):
+            cost = at(s.costs, row)
+            cost.service, cost.issue = tables.service[row, j], tables.issue[row, j]
+        for d in range(s.clock.loops):
+            at(s.levels, d).uniform = tables.uniform[d, j]
+        for c in range(wanted.shape[0]):
+            if wanted[c, j]:
+                for b in range(s.clock.buffers):
+                    at(s.buffers, b).double = tables.doubles[c, b]
+                _play_candidate(s)
+                totals(s)
+                cycles[c, j] = s.clock.now
+                compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers

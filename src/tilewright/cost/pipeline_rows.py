@@ -1,6 +1,6 @@
 """Where a chain of loops keeps what depends on the kinds of its iterations: costs and counts.
 
-In: a candidate, and the kind of iteration of every loop. Out: numbers of rows, iterations, kinds.
+In: a candidate, and the kind of iteration of every loop. Out: costs, iterations, kinds.
 All of it runs inside `pipeline.play`.
 """
 
@@ -8,35 +8,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.common.compiled import piece
-from tilewright.cost.pipeline_types import CALL, COPY
+from tilewright.common.compiled import at, piece
+from tilewright.cost.pipeline_types import CALL, COPY, Cost, Item, State, Stride
 
 
 @piece
-def row_of(rows: Any, value: int, kinds: Any) -> Any:
-    """The row of a value for these kinds of iterations."""
-    row = rows.base[value]
-    if rows.varies[value]:
-        for d in range(len(kinds)):
-            row += rows.strides[value, d] * kinds[d]
+def row_of(s: State, strides: Stride, base: int, value: int) -> Any:
+    """The row of a value for the present kinds of iterations; `base` of the first kinds."""
+    loops, row = s.clock.loops, base
+    for d in range(loops):
+        row += at(strides, value * loops + d).rows * at(s.levels, d).kind
     return row
 
 
 @piece
-def iterations_of(candidate: Any, kinds: Any, loop: int) -> Any:
-    """How often a loop runs in iterations of these kinds of the loops around it."""
-    loops = candidate.nest.loops
-    return loops.counts[row_of(loops.rows, loop, kinds), candidate.tile]
+def cost_of(s: State, item: Item, number: int) -> Cost:
+    """What an item costs in iterations of the present kinds."""
+    row = item.base
+    if item.varies:
+        row = row_of(s, s.item_strides, row, number)
+    return at(s.costs, row)
 
 
 @piece
-def times_of(candidate: Any, kinds: Any, loop: int, kind: int) -> Any:
+def iterations_of(s: State, loop: int) -> Any:
+    """How often a loop runs in iterations of the present kinds of the loops around it."""
+    level = at(s.levels, loop)
+    row = level.base
+    if level.varies:
+        row = row_of(s, s.level_strides, row, loop)
+    return at(s.counts, row).iterations
+
+
+@piece
+def times_of(s: State, loop: int, kind: int) -> Any:
     """How many iterations of one kind a loop has."""
-    count = iterations_of(candidate, kinds, loop)
-    loops = candidate.nest.loops
-    if loops.kinds[loop] == 1 or loops.uniform[loop, candidate.tile]:
+    count, level = iterations_of(s, loop), at(s.levels, loop)
+    if level.kinds == 1 or level.uniform:
         return count if kind == 0 else 0.0
-    front, back = loops.edges[loop, 0], loops.edges[loop, 1]
+    front, back = level.front, level.back
     if kind < front:
         return 1.0 if kind < count else 0.0
     if kind == front:
@@ -45,72 +55,95 @@ def times_of(candidate: Any, kinds: Any, loop: int, kind: int) -> Any:
 
 
 @piece
-def kind_after(candidate: Any, kinds: Any, loop: int, kind: int) -> int:
+def kind_after(s: State, loop: int, kind: int) -> int:
     """The kind of the iteration after the last one of a kind, -1 where it is the loop's last."""
-    for other in range(kind + 1, candidate.nest.loops.kinds[loop]):
-        if times_of(candidate, kinds, loop, other) > 0.0:
+    for other in range(kind + 1, at(s.levels, loop).kinds):
+        if times_of(s, loop, other) > 0.0:
             return other
     return -1
 
 
 @piece
-def last_kinds(candidate: Any, kinds: Any, loops: int) -> None:
-    """The kinds of the last iterations of the outermost `loops` loops."""
-    kinds[:] = 0
+def first_kinds(s: State) -> None:
+    """Put every loop at its first kind of iteration."""
+    for d in range(s.clock.loops):
+        at(s.levels, d).kind = 0
+
+
+@piece
+def last_kinds(s: State, loops: int) -> None:
+    """Put the outermost `loops` loops at the kinds of their last iterations."""
+    first_kinds(s)
     for d in range(loops):
         kind = 0
         while kind >= 0:
-            kinds[d] = kind
-            kind = kind_after(candidate, kinds, d, kind)
+            at(s.levels, d).kind = kind
+            kind = kind_after(s, d, kind)
 
 
 @piece
-def happens(candidate: Any, kinds: Any, loops: int) -> bool:
-    """Whether the candidate has iterations of these kinds at all."""
+def kinds_at(s: State, place: int, loops: int) -> None:
+    """Put the outermost `loops` loops at one combination of kinds, by its number."""
+    first_kinds(s)
+    for d in range(loops - 1, -1, -1):
+        level = at(s.levels, d)
+        level.kind = place % level.kinds
+        place //= level.kinds
+
+
+@piece
+def combinations_of(s: State, loops: int) -> int:
+    """How many combinations of kinds the outermost `loops` loops have."""
+    combinations = 1
     for d in range(loops):
-        if iterations_of(candidate, kinds, d) == 1.0:
-            if kinds[d] != 0:
-                return False
-        elif times_of(candidate, kinds, d, kinds[d]) == 0.0:
-            return False
-    return True
+        combinations *= at(s.levels, d).kinds
+    return combinations
 
 
 @piece
-def totals(candidate: Any, kinds: Any) -> Any:
-    """(cycles of all calls, cycles of the engine for all transfers), whatever overlaps."""
-    items, loops, compute, busy = candidate.nest.items, candidate.nest.loops, 0.0, 0.0
-    for level in range(len(loops.kinds) + 1):
-        before, after = candidate.nest.before[level], candidate.nest.after[level]
-        if before[0] == before[1] and after[0] == after[1]:
+def happens(s: State, loops: int) -> bool:
+    """Whether the candidate has iterations of the present kinds at all."""
+    exists = True
+    for d in range(loops):
+        exists = exists and _share(s, d) > 0.0
+    return exists
+
+
+@piece
+def totals(s: State) -> None:
+    """Add up the cycles of all calls, and of the engine for all transfers, whatever overlaps."""
+    s.clock.compute = s.clock.transfers = 0.0
+    for d in range(s.clock.loops + 1):
+        level = at(s.levels, d)
+        if level.before == level.before_end and level.after == level.after_end:
             continue
-        places = 1
-        for d in range(level):
-            places *= loops.kinds[d]
-        for place in range(places):
-            kinds[:] = 0
-            rest, times = place, 1.0
-            for d in range(level - 1, -1, -1):
-                kinds[d] = rest % loops.kinds[d]
-                rest //= loops.kinds[d]
-            for d in range(level):
-                times *= _share(candidate, kinds, d)
-            if times == 0.0:
-                continue
-            for span in (before, after):
-                for item in range(span[0], span[1]):
-                    cost = times * items.service[row_of(items.rows, item, kinds), candidate.tile]
-                    if items.kind[item] == CALL:
-                        compute += cost
-                    elif items.kind[item] != COPY:
-                        busy += cost
-    kinds[:] = 0
-    return compute, busy
+        for place in range(combinations_of(s, d)):
+            kinds_at(s, place, d)
+            times = 1.0
+            for outer in range(d):
+                times *= _share(s, outer)
+            if times != 0.0:
+                _add(s, level.before, level.before_end, times)
+                _add(s, level.after, level.after_end, times)
+    first_kinds(s)
 
 
 @piece
-def _share(candidate: Any, kinds: Any, loop: int) -> Any:
-    """How many iterations of its kind in `kinds` a loop has; of a single one the kind is 0."""
-    if iterations_of(candidate, kinds, loop) == 1.0:
-        return 1.0 if kinds[loop] == 0 else 0.0
-    return times_of(candidate, kinds, loop, kinds[loop])
+def _add(s: State, first: int, end: int, times: float) -> None:
+    """Add the items of a span to the totals, so many times."""
+    for number in range(first, end):
+        item = at(s.items, number)
+        cost = times * cost_of(s, item, number).service
+        if item.kind == CALL:
+            s.clock.compute += cost
+        elif item.kind > COPY:
+            s.clock.transfers += cost
+
+
+@piece
+def _share(s: State, loop: int) -> Any:
+    """How many iterations of its present kind a loop has; of a single one the kind is 0."""
+    kind = at(s.levels, loop).kind
+    if iterations_of(s, loop) == 1.0:
+        return 1.0 if kind == 0 else 0.0
+    return times_of(s, loop, kind)

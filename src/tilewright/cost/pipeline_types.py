@@ -1,8 +1,13 @@
-"""The arrays that the composition of item costs works on."""
+"""The records that the composition of item costs works on.
+
+Compiled code sees the first record of each array as a plain pointer (`compiled.at` reaches the
+others): a function of a few pointers compiles several times faster than one of nested arrays.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +16,12 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-CALL, GET, PUT, COPY = 0, 1, 2, 3
-"""Kinds of items; a copy is a transfer that the core itself makes."""
+CALL, COPY, GET, PUT = range(4)
+"""Kinds of items; a copy is a transfer that the core itself makes, like a call in its own time."""
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rows:
     """Where a table keeps values that depend on the kinds of iterations of some loops.
 
     Value i stands, for kinds of iterations k, in row `base[i] + sum(strides[i, d] * k[d])`; it
@@ -27,71 +33,137 @@ class Rows(NamedTuple):
     varies: Flags
 
 
-class Items(NamedTuple):
-    """The calls and transfers of a nest.
+class Level(Protocol):
+    """Loop d, outermost first, and the body inside d loops; the last record is a body only.
 
-    Of each item its `kind`, the `level` where it stands and the number of its `buffer`; `service`
-    and `issue` are the cycles of every candidate, in `rows`.
+    There are `kinds` kinds of iterations: `front` and `back` of them are one iteration each at the
+    ends, the one between is all others. The kinds are `uniform` where nothing tells them apart.
     """
 
-    kind: Ints
-    level: Ints
-    buffer: Ints
-    rows: Rows
+    before: int  # items of the body before the loop inside: first, end
+    before_end: int
+    after: int  # and after it
+    after_end: int
+    kinds: int
+    front: int
+    back: int
+    base: int  # row of its number of iterations, which `varies` with the loops around it
+    varies: int
+    uniform: int
+    kind: int  # of its present iteration
+    following: int  # kind of its next iteration, -1 at its end
+    looped: int  # whether the body is inside a loop that runs more than once
+    left: float  # when the stores that the loop left behind end
+
+
+class Item(Protocol):
+    """A call or a transfer."""
+
+    kind: int
+    level: int
+    buffer: int
+    base: int  # row of its costs, which `varies` with the loops around it
+    varies: int
+
+
+class Buffer(Protocol):
+    """A buffer of the candidate: when the tile fetched ahead arrives, and when its last two stores
+    end.
+    """
+
+    double: int
+    arrived: float
+    stored_before: float
+    stored: float
+
+
+class Stride(Protocol):
+    """How many rows further a value stands in the next kind of iteration of one loop."""
+
+    rows: int
+
+
+class Cost(Protocol):
+    """The cycles of an item in one kind of iteration."""
+
+    service: float
+    issue: float
+
+
+class Count(Protocol):
+    """How often a loop runs in one kind of iteration of the loops around it."""
+
+    iterations: float
+
+
+class Summary(Protocol):
+    """A loop as one opaque step: `lead` is the engine's over the clock, `leaving` when its last
+    store ends, both after its end.
+    """
+
+    elapsed: float
+    busy: float
+    headroom: float
+    lead: float
+    leaving: float
+
+
+class Clock(Protocol):
+    """What plays: the clock of the core, when the engine is free, and how long it was busy."""
+
+    loops: int
+    buffers: int
+    combinations: int  # of kinds of iterations of all loops
+    latency: float  # of a transfer
+    now: float
+    free: float
+    busy: float
+    compute: float  # cycles of all calls, and of the engine for all transfers, whatever overlaps
+    transfers: float
+
+
+class State(NamedTuple):
+    """The first record of each array, as compiled code sees it."""
+
+    clock: Clock
+    levels: Level
+    items: Item
+    buffers: Buffer
+    level_strides: Stride
+    item_strides: Stride
+    counts: Count
+    costs: Cost
+    summaries: Summary
+
+
+class Records(NamedTuple):
+    """The same as arrays of records, for one thread."""
+
+    clock: npt.NDArray[Any]
+    levels: npt.NDArray[Any]
+    items: npt.NDArray[Any]
+    buffers: npt.NDArray[Any]
+    level_strides: npt.NDArray[Any]
+    item_strides: npt.NDArray[Any]
+    counts: npt.NDArray[Any]
+    costs: npt.NDArray[Any]
+    summaries: npt.NDArray[Any]
+
+
+class Tables(NamedTuple):
+    """What differs from tile to tile: iterations of the loops, costs of the items, where the kinds
+    of a loop are uniform; and which buffers are double in each combination of copies.
+    """
+
+    iterations: Floats
     service: Floats
     issue: Floats
-
-
-class Loops(NamedTuple):
-    """The loops of a nest, outermost first.
-
-    `kinds[d]`: how many kinds of iterations there are, `edges[d]`: how many of them are one
-    iteration at the front and at the back, the one between is all others. `counts` has the
-    iterations of every candidate in `rows`; the kinds are `uniform` where nothing tells them apart.
-    """
-
-    kinds: Ints
-    edges: Ints
-    rows: Rows
-    counts: Floats
     uniform: Flags
+    doubles: Flags
 
 
-class Nest(NamedTuple):
-    """A chain of loops as arrays; level d is the body inside d loops.
-
-    `before[d]`, `after[d]`: (first, end) numbers of the items at level d before and after the loop
-    inside.
-    """
-
-    before: Ints
-    after: Ints
-    items: Items
-    loops: Loops
-
-
-class Candidate(NamedTuple):
-    """One candidate: its double buffers, its tile column, and the machine's transfer latency."""
-
-    nest: Nest
-    double: Any
-    tile: int
-    latency: float
-
-
-class Clock(NamedTuple):
-    """What plays.
-
-    `time` is [core clock, engine free, engine busy]; per buffer, when the tile fetched
-    ahead arrives and when the last two stores end; the kind of iteration of every loop, and that of
-    its next one, negative at its end; which levels are inside loops; when the stores that each loop
-    left behind end.
-    """
-
-    time: Any
-    arrived: Any
-    stored: Any
-    kinds: Any
-    following: Any
-    looped: Any
-    left: Any
+def records(kind: type, count: int) -> npt.NDArray[Any]:
+    """`count` records, all zero; at least one, so that there is a first."""
+    formats = {"int": "i8", "float": "f8"}
+    fields = [(name, formats[of]) for name, of in kind.__annotations__.items()]
+    return np.zeros(max(count, 1), fields)

@@ -1,0 +1,185 @@
+"""A prepared nest with values for its parameters, as the arrays that `cost.pipeline` plays.
+
+Each transfer and call is priced once per kind of iteration that it depends on (first, middle, last:
+only a last tile is smaller, only a first step initialises), as arrays over the tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product as combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.expr import Value
+from tilewright.cost import chain
+from tilewright.cost.calls import call_cycles, priced_call
+from tilewright.cost.chain import Prepared, Values
+from tilewright.cost.pipeline_types import (
+    CALL,
+    COPY,
+    Buffer,
+    Clock,
+    Cost,
+    Count,
+    Flags,
+    Floats,
+    Ints,
+    Item,
+    Level,
+    Records,
+    Rows,
+    Stride,
+    Summary,
+    Tables,
+    records,
+)
+from tilewright.cost.prices import Prices
+from tilewright.cost.steps import CallStep, TransferStep
+from tilewright.cost.timing import issue_cycles
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+
+Env = dict[str, Any]
+
+
+def tables_of(
+    prepared: Prepared, env: Env, machine: Machine, prices: Prices, doubles: Flags
+) -> Tables:
+    """What differs from tile to tile, for `env` with arrays of tiles; `doubles` as in `Tables`."""
+    width = _width(env)
+    values = Values(prepared, env)
+    outline, kinds = prepared.outline, prepared.kinds
+    costs: list[tuple[Value, Value]] = []
+    for item, strides in zip(prepared.items, outline.costs.strides, strict=True):
+        for _ in _places(values, strides):
+            costs.append(_cost(item, prepared.program, values, machine, prices))
+    counts: list[Value] = []
+    for loop, strides in zip(prepared.loops, outline.counts.strides, strict=True):
+        for _ in _places(values, strides):
+            counts.append(values(loop.extent))
+    service, issue = _stacked([c[0] for c in costs], width), _stacked([c[1] for c in costs], width)
+    iterations = _stacked(counts, width)
+    alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
+    return Tables(iterations, service, issue, alike, doubles)
+
+
+def records_of(prepared: Prepared, tables: Tables, prices: Prices, latency: float) -> Records:
+    """The nest; what differs from tile to tile is filled in while it is played. `latency`: cycles
+    of a transfer.
+    """
+    outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
+    return Records(
+        _filled(
+            records(Clock, 1),
+            loops=loops,
+            buffers=buffers,
+            combinations=prod(prepared.kinds),
+            latency=latency,
+        ),
+        _levels(prepared),
+        _filled(
+            records(Item, len(prepared.items)),
+            kind=[_kind(i.step, prices) for i in prepared.items],
+            level=[i.level for i in prepared.items],
+            buffer=[i.buffer for i in prepared.items],
+            base=outline.costs.base,
+            varies=outline.costs.varies,
+        ),
+        records(Buffer, buffers),
+        _strides(outline.counts, loops),
+        _strides(outline.costs, loops),
+        records(Count, len(tables.iterations)),
+        records(Cost, len(tables.service)),
+        records(Summary, loops * (prod(prepared.kinds) + 1)),
+    )
+
+
+def _levels(prepared: Prepared) -> npt.NDArray[Any]:
+    outline, loops = prepared.outline, len(prepared.loops)
+    levels = records(Level, loops + 1)
+    _filled(levels, following=-1)
+    for name, spans in (("before", outline.before), ("after", outline.after)):
+        levels[name], levels[f"{name}_end"] = spans.T
+    front, back = np.reshape(prepared.edges, (-1, 2)).T
+    _filled(
+        levels[:loops],
+        kinds=prepared.kinds,
+        front=front,
+        back=back,
+        base=outline.counts.base,
+        varies=outline.counts.varies,
+    )
+    return levels
+
+
+def _strides(rows: Rows, loops: int) -> npt.NDArray[Any]:
+    return _filled(records(Stride, rows.strides[:, :loops].size), rows=rows.strides[:, :loops])
+
+
+def _filled(found: npt.NDArray[Any], **values: Any) -> npt.NDArray[Any]:
+    """The records with values for some of their fields; of no values one record is left at zero."""
+    for name, value in values.items():
+        flat = np.ravel(value)
+        if flat.size:
+            found[name] = flat
+    return found
+
+
+def _width(env: Env) -> int:
+    sizes = (v.size for v in env.values() if isinstance(v, np.ndarray) and v.ndim == 1)
+    return max(sizes, default=1)
+
+
+def _places(values: Values, strides: Ints) -> Iterator[None]:
+    """Put `values` at every combination of kinds of iterations of the loops with a stride."""
+    relevant = np.flatnonzero(strides).tolist()
+    for chosen in combinations(*(range(values.prepared.kinds[d]) for d in relevant)):
+        values.place = dict(zip(relevant, chosen, strict=True))
+        yield
+
+
+def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
+    """Where no value is another in one kind of iteration of a loop than in its first."""
+    uniform = np.ones((len(kinds), table.shape[1]), np.bool_)
+    ends = [*rows.base[1:], len(table)]
+    for first, end, steps in zip(rows.base, ends, rows.strides, strict=True):
+        numbers = np.arange(end - first)
+        for d in (int(i) for i in np.flatnonzero(steps)):
+            same = numbers - numbers // steps[d] % kinds[d] * steps[d]
+            uniform[d] &= (table[first + numbers] == table[first + same]).all(axis=0)
+    return uniform
+
+
+def _stacked(rows: Sequence[Value], width: int) -> Floats:
+    result = np.empty((len(rows), width))
+    for i, row in enumerate(rows):
+        result[i] = row
+    return result
+
+
+def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
+    if isinstance(step, CallStep):
+        return CALL
+    return prices.transfer_kind(step.stmt.direction)
+
+
+def _cost(
+    item: chain.Item, program: Program, value: Values, machine: Machine, prices: Prices
+) -> tuple[Value, Value]:
+    """(service or call cycles, issue cycles), zero where the condition does not hold."""
+    holds, step = value(item.condition), item.step
+    if isinstance(step, CallStep):
+        dims = {name: value(e) for name, e in step.dims.items()}
+        cycles = call_cycles(machine, priced_call(step.stmt, dims, program), prices.costs)
+        return cycles * holds, 0.0
+    whole = [value(e) for e in step.tensor_shape]
+    shape = step.shape(whole, [value(e) for e in step.numbers])
+    direction, size = step.stmt.direction, prod(whole) * step.element_bytes
+    service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
+    if prices.transfer_kind(direction) == COPY:
+        return (service + issue_cycles(machine, shape)) * holds, 0.0
+    return service * holds, issue_cycles(machine, shape) * holds

@@ -1,0 +1,139 @@
+"""One iteration of a loop's body: its items on the core's clock and in the engine's queue, and the
+loop inside as one opaque step.
+
+All of it runs inside `pipeline.play`.
+"""
+
+from __future__ import annotations
+
+from tilewright.common.compiled import at, piece
+from tilewright.cost.pipeline_rows import cost_of, iterations_of
+from tilewright.cost.pipeline_types import COPY, GET, PUT, State, Summary
+
+
+@piece
+def _fetch_next(s: State, number: int) -> None:
+    """Fetch the tile of the next iteration, if there is one: the innermost loop that goes on has
+    its next kind of iteration, the loops inside it start again.
+    """
+    clock, item = s.clock, at(s.items, number)
+    last = item.level - 1
+    while last >= 0 and at(s.levels, last).following < 0:
+        last -= 1
+    if last < 0:
+        return
+    row = item.base
+    if item.varies:
+        strides = at(s.item_strides, number * clock.loops)
+        for d in range(last):
+            row += at(strides, d).rows * at(s.levels, d).kind
+        row += at(strides, last).rows * at(s.levels, last).following
+    cost = at(s.costs, row)
+    clock.now += cost.issue
+    clock.free = max(clock.free, clock.now + clock.latency) + cost.service
+    clock.busy += cost.service
+    at(s.buffers, item.buffer).arrived = clock.free
+
+
+@piece
+def _items(s: State, first: int, end: int, looped: int) -> None:
+    """Play the items of a span."""
+    clock = s.clock
+    for number in range(first, end):
+        item = at(s.items, number)
+        cost, kind = cost_of(s, item, number), item.kind
+        if kind <= COPY:
+            clock.now += cost.service
+        elif cost.service > 0.0:
+            buffer = at(s.buffers, item.buffer)
+            if kind == GET and buffer.double and looped:
+                clock.now = max(clock.now, buffer.arrived)
+                _fetch_next(s, number)
+                continue
+            clock.now += cost.issue
+            clock.free = max(clock.free, clock.now + clock.latency) + cost.service
+            clock.busy += cost.service
+            if kind == GET or not looped:
+                clock.now = clock.free
+            else:
+                buffer.stored_before = buffer.stored
+                buffer.stored = clock.free
+
+
+@piece
+def _reuse(s: State, first: int, end: int) -> None:
+    """Wait until the slots that the span's stores leave from may be written again."""
+    for number in range(first, end):
+        item = at(s.items, number)
+        if item.kind == PUT:
+            buffer = at(s.buffers, item.buffer)
+            due = buffer.stored_before if buffer.double else buffer.stored
+            s.clock.now = max(s.clock.now, due)
+
+
+@piece
+def _opaque(s: State, loop: int, inner: Summary) -> None:
+    """Run a summarised loop: not before its last stores have left, late by the backlog it can not
+    absorb.
+    """
+    clock, level = s.clock, at(s.levels, loop)
+    start = max(clock.now, level.left)
+    free = clock.free
+    end = start + inner.elapsed + max(0.0, free - start - inner.headroom)
+    if inner.busy > 0.0:
+        end = max(end, max(start, free) + inner.busy - max(0.0, inner.lead))
+        clock.free = max(end + inner.lead, max(free, start) + inner.busy)
+        level.left = end + inner.leaving
+    clock.now = end
+    clock.busy += inner.busy
+
+
+@piece
+def _goes_on(s: State, loops: int) -> bool:
+    """Whether any of the outermost `loops` loops has another iteration."""
+    goes_on = False
+    for d in range(loops):
+        goes_on = goes_on or at(s.levels, d).following >= 0
+    return goes_on
+
+
+@piece
+def _place(s: State, loops: int) -> int:
+    """The number of the present combination of kinds of the outermost `loops` loops."""
+    place = 0
+    for d in range(loops):
+        level = at(s.levels, d)
+        place = place * level.kinds + level.kind
+    return place
+
+
+@piece
+def summary_of(s: State, loop: int, place: int) -> Summary:
+    """The summary of a loop for one combination of kinds of the loops around it; the last one is
+    that of its very last run.
+    """
+    return at(s.summaries, loop * (s.clock.combinations + 1) + place)
+
+
+@piece
+def play_iteration(s: State, level: int) -> None:
+    """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
+    inside is opaque.
+    """
+    loops, deep = s.clock.loops, level
+    while deep < loops and iterations_of(s, deep) == 1.0:
+        deep += 1
+    if at(s.levels, level).looped:
+        for d in range(level, deep + 1):
+            body = at(s.levels, d)
+            _reuse(s, body.before, body.before_end)
+            _reuse(s, body.after, body.after_end)
+    for d in range(level, deep + 1):
+        body = at(s.levels, d)
+        _items(s, body.before, body.before_end, body.looped)
+    if deep < loops:
+        place = _place(s, deep) if _goes_on(s, deep) else s.clock.combinations
+        _opaque(s, deep, summary_of(s, deep, place))
+    for d in range(deep, level - 1, -1):
+        body = at(s.levels, d)
+        _items(s, body.after, body.after_end, body.looped)
