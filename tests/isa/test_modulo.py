@@ -62,8 +62,8 @@ def test_a_recurrence_bounds_the_interval():
 
 def test_the_solver_refutes_an_interval_that_the_simple_bounds_allow():
     # Registers 1 and 2 are both read by the first five of eight multiply-adds in fixed order: at
-    # interval 8 both
-    # loads would have to issue in the one slot between the fifth read and the next first read.
+    # interval 8 both loads would have to issue in the one slot between the fifth read and the next
+    # first read.
     chain = [
         Operation("multiply-add", (1, 2, c) if c < 15 else (c,), (c,), P0, 7, channels=("order",))
         for c in range(10, 18)

@@ -4,8 +4,8 @@ A file starts with comments that say what to see. Among them `# operator KIND na
 what is computed, and `# nest ALGORITHM/NAME` the loop nest. Then the schedule, one step a line, and
 after the line `# after` the program: with a comment `# parametric` as lowering makes it, else under
 the operator's extents and the schedule's factors on 2 x 2 cores; with `# partial` it is lowered for
-one core whose blocks need not be full. Run under these, it computes what
-the nest without any step computes on one core.
+one core whose blocks need not be full. Run under these, it computes what the nest without any step
+computes on one core.
 """
 
 from __future__ import annotations

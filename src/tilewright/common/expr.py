@@ -1,10 +1,9 @@
 """Integer expressions over named symbols: the arithmetic of every parametric program.
 
 Loop extents, tile regions and conditions are expressions over loop variables, tile factors,
-operator extents and
-the core's mesh position. One expression is evaluated with integers (one candidate) or with NumPy
-integer arrays
-(every candidate at once). The text form is Python arithmetic; `common.expr_parser` reads it.
+operator extents and the core's mesh position. One expression is evaluated with integers (one
+candidate) or with NumPy integer arrays (every candidate at once). The text form is Python
+arithmetic; `common.expr_parser` reads it.
 
 >>> n, tile = Var("n"), Var("tile")
 >>> str(ceil_div(n, tile) * tile - n)

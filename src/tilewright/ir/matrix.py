@@ -3,9 +3,8 @@ unit stride.
 
 In: a view whose roles say which dimensions are the matrix's rows and columns. Out: where the matrix
 starts in the buffer slot, its leading dimension and its order, as expressions (the program may be
-parametric). A tile that is used in place is a view of its whole tensor.
-This is what the DGEMM primitive of swATOP (4.4 and appendix: base pointer, M, N, K,
-leading dimensions) takes.
+parametric). A tile that is used in place is a view of its whole tensor. This is what the DGEMM
+primitive of swATOP (4.4 and appendix: base pointer, M, N, K, leading dimensions) takes.
 """
 
 from __future__ import annotations

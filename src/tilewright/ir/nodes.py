@@ -107,8 +107,7 @@ class Tile:
     """The region of a tensor that one core contributes to a call (seed stage).
 
     `roles` has one letter per dimension: the matrix dimension (m, n, k) or the primitive's own axis
-    it stands for,
-    `.` for none.
+    it stands for, `.` for none.
     """
 
     tensor: str

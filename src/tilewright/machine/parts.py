@@ -51,9 +51,8 @@ class Direction(Struct, frozen=True, forbid_unknown_fields=True):
     """One way of an engine, from the memory that it `reads` to the one that it `writes`.
 
     `peak_bytes_per_second` is that of all `channels` together; a file may give `bytes_per_cycle` of
-    one channel in its place. A contiguous block of s bytes counts as
-    `ceil(s / transaction_bytes)` transactions plus `block_overhead_transactions`; each takes
-    `transaction_bytes / peak`.
+    one channel in its place. A contiguous block of s bytes counts as `ceil(s / transaction_bytes)`
+    transactions plus `block_overhead_transactions`; each takes `transaction_bytes / peak`.
     """
 
     reads: Text

@@ -1,12 +1,10 @@
 """Overlap transfers with compute (swATOP 4.5.2).
 
 In: an instantiated staged program. A buffer with two copies is fetched one iteration ahead: the
-first tile before
-the loops, the next one right after the wait for the current one, at the loop indices of the next
-iteration (inner
-loop one further, or the next outer one with the inner ones back at zero). A store is waited for
-only when its slot
-is written again. Which buffers have two copies is the schedule's choice, tensor by tensor.
+first tile before the loops, the next one right after the wait for the current one, at the loop
+indices of the next iteration (inner loop one further, or the next outer one with the inner ones
+back at zero). A store is waited for only when its slot is written again. Which buffers have two
+copies is the schedule's choice, tensor by tensor.
 
 before:  for i in range(n):
              get(a[i] -> t[0]); wait(t[0]); use(t[0])

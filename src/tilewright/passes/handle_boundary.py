@@ -1,12 +1,9 @@
 """Make tiles that reach beyond their tensor explicit (swATOP 4.5.3).
 
 A tile is rounded up to what the primitive takes. Only the last tile of an axis can reach beyond the
-tensor; there the
-transfer moves what exists, and the core re-packs the tile in its scratchpad: zeros after a get,
-cropped before a put.
-Nothing else is copied, and complete tiles pay nothing: lightweight padding, with the scratchpad
-itself as the
-auxiliary buffer.
+tensor; there the transfer moves what exists, and the core re-packs the tile in its scratchpad:
+zeros after a get, cropped before a put. Nothing else is copied, and complete tiles pay nothing:
+lightweight padding, with the scratchpad itself as the auxiliary buffer.
 
 before:  get(a[at(i * 64, 64)] -> t); wait(t)
 after:   get(a[at(i * 64, min(64, n - i * 64))] -> t); wait(t); if n < i * 64 + 64: repack(t)

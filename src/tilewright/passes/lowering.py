@@ -23,10 +23,10 @@ class Lowering:
     `buffer_bytes` are all that the buffers of a core may take, by memory; `staging` gives the
     passes to the staged stage, and says which memory a buffer lies in. The matrix primitive works
     on a `block` of vectors along its vectorised dimension and of elements along the other;
-    `partial_blocks`: blocks need not be full. `in_place`: primitives take
-    operands where they lie in main memory. `chains`: one call takes a chain of products
-    (`ir.chains`). `overlap`: transfers pass while the core computes, so that a second copy of a
-    buffer is of use. Algorithms may have a largest deviation of `max_error` unless users say so.
+    `partial_blocks`: blocks need not be full. `in_place`: primitives take operands where they lie
+    in main memory. `chains`: one call takes a chain of products (`ir.chains`). `overlap`: transfers
+    pass while the core computes, so that a second copy of a buffer is of use. Algorithms may have a
+    largest deviation of `max_error` unless users say so.
     """
 
     buffer_bytes: Mapping[str, int]

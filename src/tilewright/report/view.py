@@ -22,9 +22,9 @@ class LayerResult(Struct, frozen=True):
     """One operator: what was chosen and what it costs.
 
     `milliseconds`, `gflops` and `peak_fraction` are of the time by `timed_by`. `peak_fraction`
-    counts the operations of the direct form, so Winograd may exceed one.
-    `expected_error` is that of random operands (`tune.accuracy`).
-    `artifact` is the folder of the generated code, relative to the written one; None if unwritten.
+    counts the operations of the direct form, so Winograd may exceed one. `expected_error` is that
+    of random operands (`tune.accuracy`). `artifact` is the folder of the generated code, relative
+    to the written one; None if unwritten.
     """
 
     name: str

@@ -2,8 +2,7 @@
 (swATOP 3, im2col).
 
 The column matrix has a row per (kernel tap, in channel) and a column per output pixel; both nests
-see it, once by
-its seven indices and once as a matrix.
+see it, once by its seven indices and once as a matrix.
 """
 
 from __future__ import annotations

@@ -171,8 +171,8 @@ class Seed:
     Neighbouring nests share their loops `together` that stand outermost; how large a turn of them
     is, `blocks` says: values of further extents, to be tried one after the other for all nests.
     `roundings` says how far a result is off, where that is not as far as a direct sum's
-    (`tune.accuracy`).
-    Raises ScheduleError where they name tensors or dimensions that are not there.
+    (`tune.accuracy`). Raises ScheduleError where they name tensors or dimensions that are not
+    there.
     """
 
     name: str
@@ -226,8 +226,7 @@ class Family:
     """What all seeds of one kind of operator share.
 
     `parameters` gives the values of the extents that seeds name; `arrange` brings operands into the
-    tensors'
-    logical dimensions; `restore` brings the result tensor back into the operator's shape.
+    tensors' logical dimensions; `restore` brings the result tensor back into the operator's shape.
     """
 
     kind: str
@@ -259,8 +258,8 @@ def seed(
 
     A `baseline` is there to be measured against: it takes part only where it is asked for by name.
     An `addressed` one is for machines whose cores address main memory; there it takes the place of
-    another one of its name.
-    Raises ScheduleError for a kind of operator without a family, and for a name that is taken.
+    another one of its name. Raises ScheduleError for a kind of operator without a family, and for a
+    name that is taken.
     """
     family(kind)
 

@@ -93,10 +93,10 @@ def simulate(
     """Run `program` on one core group of `machine`; with `inputs` also compute its output tensors.
 
     `trace_limit` is how many events are recorded in detail (0: no trace); `skip=False` executes
-    every iteration; `costs` replaces the cycles that the machine's family gives to
-    primitives; a barrier takes `barrier_cycles`.
-    Raises SimulationError where a slot is misused, with buffer, slot and statement, CapacityError
-    where the buffers do not fit the scratchpad, ProgramError where the numbers cannot be computed.
+    every iteration; `costs` replaces the cycles that the machine's family gives to primitives; a
+    barrier takes `barrier_cycles`. Raises SimulationError where a slot is misused, with buffer,
+    slot and statement, CapacityError where the buffers do not fit the scratchpad, ProgramError
+    where the numbers cannot be computed.
     """
     plan = prepare(program, machine)
     timeline = Timeline(trace_limit)

@@ -1,9 +1,8 @@
 """The arrays of the instruction-level simulator: program rows, and one record per core and machine.
 
-An instruction is one row of integers, a core is one record, so its
-state is contiguous; register and memory fields overlay each other as doubles, integers and words.
-The record's shape depends on the table only, so the compiled code is shared by all runs of one
-table.
+An instruction is one row of integers, a core is one record, so its state is contiguous; register
+and memory fields overlay each other as doubles, integers and words. The record's shape depends on
+the table only, so the compiled code is shared by all runs of one table.
 """
 
 from __future__ import annotations
