@@ -1,6 +1,4 @@
-"""Macros: their definition line, their arguments, and the substitution in their bodies.
-
-All of it is text.
+"""Macros: their definition line, their arguments, and the substitution of text in their bodies.
 
 `.macro name first, second=default, third:req, rest:vararg`; in the body `\\first` is replaced by
 the argument, `\\@` by the number of the expansion and `\\()` by nothing (it ends a name).

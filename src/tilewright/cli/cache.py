@@ -1,4 +1,4 @@
-"""`tilewright cache`: what is kept in the user's cache folder, whether it is whole, and its end."""
+"""`tilewright cache`: list, verify or clear the user's cache folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""^C at any moment ends with a word and the exit code that a shell expects."""
+"""Ctrl-C at any moment ends with one message and the exit code that a shell expects."""
 
 from __future__ import annotations
 

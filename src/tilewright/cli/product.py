@@ -1,4 +1,4 @@
-"""`tilewright check gemm --tile`: a product on any machine, one without a family, too."""
+"""`tilewright check gemm --tile`: a product on any machine, also on one without a family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What families of machines that have generated code make, and what they do with it.
+"""Generated code as a value, and the protocols of families that emit, run or load code.
 
 In: an instantiated program at the explicit stage and a machine. Out: an `Artifact`, a value that
 holds every file as text together with the plan that builds them; nothing touches the disk before

@@ -35,7 +35,7 @@ def digest_of_files(folder: Path, names: Iterable[str]) -> str:
 
 @cache
 def own_sources() -> str:
-    """A digest of all files of tilewright: what one version generates is not what another does."""
+    """A digest of all files of tilewright: another version may generate other code."""
     return digest_of_files(PACKAGE, names_below(PACKAGE))
 
 

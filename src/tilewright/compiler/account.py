@@ -1,7 +1,7 @@
-"""Where the time of a kernel goes, whoever says so: the simulator, or the model alone.
+"""Where the time of a kernel goes, according to the simulator or to the model alone.
 
-In: a simulated run, or a program and its estimated cycles. Out: an `Account`. What is timed on this
-computer has no causes of its own; the model's stand beside the measured time and say so.
+In: a simulated run, or a program and its estimated cycles. Out: an `Account`. A time measured on
+this computer has no causes of its own: those of the model stand beside it, named as such.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What a family's machines pay for calls, transfers and waits: one object that a family may refine.
 
 In: shapes, prepared nests and the values of their parameters, one candidate or arrays of them. Out:
-cycles and truth values of the same form. `Prices` itself is that of scratchpads which an engine
-fills while the cores compute; a family with other machines brings a subclass in its module
-`prices`.
+cycles and truth values of the same form. `Prices` itself prices scratchpads that an engine fills
+while the cores compute; a family with other machines brings a subclass in its module `prices`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ arrays for many. Out: for each loop the number of its parts. The same rule price
 divides the program that was chosen.
 
 A loop can be divided if different iterations write different elements, and all that stands around
-it only fetches: each thread then fetches for itself, into buffers of its own. What of a divided
-program one thread executes, and how often all meet, is read off the program.
+it only fetches: each thread then fetches for itself, into buffers of its own. What one thread
+executes of a divided program, and how many barriers there are, follows from the program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the search for a modulo schedule is given and gives: its effort, its verdict, issue times.
+"""Inputs and outputs of the search for a modulo schedule: effort, verdict, issue times.
 
-Apart from the solver itself, which takes long to import and is needed by few.
+In a module without the solver, which is slow to import and rarely needed.
 """
 
 from __future__ import annotations

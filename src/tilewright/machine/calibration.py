@@ -1,4 +1,4 @@
-"""Measuring a machine that is at hand: what its family has to bring."""
+"""Calibration: what a family provides to measure the machine at hand."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Divide the loops of a program among threads that share its memory.
 
 In: an instantiated program, the loops that neighbouring nests share, the number of threads. Out:
-the same with each nest's loops divided as `ir.threads` says. What no loop can be divided for is
-done by one thread: it becomes the only iteration of a divided loop.
+the same with each nest's loops divided as `ir.threads` says. Statements that no loop divides are
+executed by one thread, as the only iteration of a divided loop.
 
 before:  for row in range(28): gemm(...)
 after:   for row in range(28, threads=2): gemm(...)

@@ -1,8 +1,8 @@
-"""What is computed once, ahead of all calls: a tensor that is made of a constant alone.
+"""Split off what is computed once, ahead of all calls: a tensor made of a constant alone.
 
 In: an explicit program. Out: the statements before its first barrier, if all they do is to make one
-scratch tensor of one constant in place, and the program of the rest, which takes what is made as a
-constant of its own. Winograd's transformed kernels are such a tensor.
+scratch tensor of one constant in place, and the program of the rest, which takes that tensor as a
+constant. Winograd's transformed kernels are one.
 """
 
 from __future__ import annotations

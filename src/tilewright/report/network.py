@@ -1,4 +1,4 @@
-"""What running a whole network gave, as a table: its stages one by one, the whole, how it compares.
+"""The run of a whole network as a table: its stages one by one, the whole, how it compares.
 
 layer      what               algorithm  ms (model)  ms (measured)  Gflop/s
 conv1      conv2d 1x3x224...  direct          0.812          0.799    295.4

@@ -1,9 +1,9 @@
-"""Convolution where the operands lie: for machines whose cores address main memory through caches.
+"""Convolution on operands in place: for machines whose cores address main memory through caches.
 
 Images are channels-last. For one row of pixels (n) and some output channels (m, the vectors) the
 products of all kernel taps and input channels (k) add into the same C: one chain (`ir.chains`),
 whose sums stay in registers. A 1x1 kernel without border or stride is one matrix product over all
-pixels. Nothing is copied but what pays: the constant weights are packed once, beforehand.
+pixels. Only the constant weights are copied: packed once, ahead of all calls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Winograd's minimal filtering for machines with caches: block by block of tiles, so that what
-passes between the transforms and the products stays in a cache.
+transforms and products exchange stays in a cache.
 
 Kernels are transformed once, ahead of all calls. For each block of rows of tiles, of one image or
 of several small ones, the images are transformed; for each group of output channels follow one
@@ -138,7 +138,7 @@ def _sizes_of_blocks(size: int) -> Blocks:
 
 
 def _pitch(channels: int) -> int:
-    """Channels, and a line to spare where rows would meet in two sets of the first cache or one."""
+    """Channels, and a spare line where rows would conflict in sets of the level 1 cache."""
     return channels + _LINE if channels % _MEETING == 0 else channels
 
 

@@ -1,8 +1,8 @@
-"""Matrix multiplication by a matrix that is known beforehand, as the weights of a network are.
+"""Matrix multiplication by a constant matrix, such as the weights of a network.
 
-The same loops as `gemm`, with B a constant that products read where it lies: packed once, ahead of
-all calls, if that is by vectors. For machines whose cores address main memory. Only who knows that
-B does not change may ask for it, hence by name alone.
+The same loops as `gemm`, with B a constant that products read in place. It is packed once, ahead of
+all calls, if it is read by vectors. For machines whose cores address main memory. Only callers that
+know B to be constant may use it, so it is chosen by name alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does an operator fit a machine at all, and what would the least change be that makes it fit?
+"""Whether an operator fits a machine, and the least change that makes it fit.
 
 In: an operator, an algorithm, a machine. Out: the bytes that its tensors take in main memory and
 that its smallest tiles take in a scratchpad; a `Shortage` where one of them is too small.

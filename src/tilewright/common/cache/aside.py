@@ -1,7 +1,8 @@
 """Folders beside the entries: being filled, or taken away, and gone with the process at work.
 
-A folder aside is locked for as long as its process lives. So what a killed process left is known,
-and the next process that makes an entry removes it. File systems without locks keep it.
+A folder aside is locked for as long as its process lives. So the leftovers of a killed process are
+recognised, and the next process that makes an entry removes them. On file systems without locks
+they stay.
 """
 
 from __future__ import annotations

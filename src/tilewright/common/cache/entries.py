@@ -23,7 +23,7 @@ _KEY = re.compile("[0-9a-f]{64}")
 
 
 class FileRecord(Struct, frozen=True):
-    """What a file of an entry has to be."""
+    """Size and digest of one file of an entry."""
 
     size_bytes: int
     sha256: str

@@ -1,4 +1,4 @@
-"""What a kernel must not do with a scratchpad slot, and how it is told.
+"""Misuse of a scratchpad slot: the rules, and the error of each.
 
 In: a slot, the statement that touches it and the outstanding transfers. Out: nothing, or
 SimulationError with the buffer, the slot, the statement and the values of the loop variables.

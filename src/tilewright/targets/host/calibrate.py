@@ -1,9 +1,9 @@
 """Measuring this computer: what the numbers of its machine description are, here and now.
 
 In: the processor as detected and a protocol. Out: `Measurements`. Cycles are those of the clock
-that ran meanwhile: a chain of dependent additions is timed in the same interleaved run.
-The matrix kernel is fitted in the form of `cost.calls`, with one core as the mesh. What a core
-has for itself is given by medians, what it shares with others (memory) by the best sample.
+that ran meanwhile: a chain of dependent additions is timed in the same interleaved run. The matrix
+kernel is fitted in the form of `cost.calls`, with one core as the mesh. Private resources of a core
+are given by medians, shared ones (memory) by the best sample.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def settings(measured: Measurements) -> Iterator[Setting]:
 
 
 def _memory(measured: Measurements, here: str) -> Iterator[Setting]:
-    """Capacities, and what bytes cost that come from behind each cache. The last one stands for
-    those that are missing, behind which nothing costs more.
+    """Capacities, and what a byte costs that comes from beyond each cache. The last one stands for
+    those that are missing, beyond which nothing costs more.
     """
     host, kernels = measured.host, list(measured.kernels.values())
     yield "memory.main.capacity_bytes", host.memory_bytes, f"/proc/meminfo, {here}"

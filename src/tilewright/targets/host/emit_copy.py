@@ -1,7 +1,7 @@
 """Transfers as copies that the core makes: plain ones row by row, or into panels on the way.
 
 In: a transfer and, where its buffer is packed, the panels. Out: loops around calls of the functions
-of `packing`. A copy is done when its call returns, so waits are nothing.
+of `packing`. A copy is done when its call returns, so a wait emits nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pack_function(kind: DType, width: int) -> str:
 def emit_copy_call(
     stmt: Transfer, panels: Panels | None, context: CallContext, *, streamed: bool = False
 ) -> None:
-    """Write one transfer, `streamed` past the caches if asked for."""
+    """Write one transfer; with non-temporal stores where it is `streamed`."""
     if panels is not None:
         tensor = context.program.tensor(stmt.tensor)
         strides = strides_of(tensor.shape)

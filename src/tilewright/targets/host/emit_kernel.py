@@ -1,7 +1,7 @@
 """The C file of one kernel: an explicit program in, `<name>.c` out.
 
 Buffers lie in the workspace that the caller gives; the program's loops run as they stand, transfers
-are copies, waits nothing. The text is C11 with `long` arithmetic.
+are copies, waits emit nothing. The text is C11 with `long` arithmetic.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from tilewright.targets.host.products import Product, Products
 from tilewright.targets.host.transform_text import Transform, emit_transform
 
 _FENCE = "_mm_sfence();"
-"""After it others see what was stored past the caches."""
+"""After it other threads see non-temporal stores."""
 
 
 _EMITTERS: Emitters = {**ELEMENTWISE, Requantise: emit_requantise}
@@ -121,12 +121,12 @@ class KernelText:
 
     @property
     def has_streams(self) -> bool:
-        """Whether anything is stored past the caches."""
+        """Whether there are non-temporal stores."""
         products = any(one.kernel.streams for _, one in self.products.calls)
         return products or bool(self.streamed()) or any(one.streams for one in self.transforms())
 
     def of_constants(self) -> KernelText:
-        """The text of what runs ahead, which knows the constant as it is given."""
+        """The text of what runs ahead of all calls, on the constant as it is given."""
         assert self.ahead is not None
         program = replace(self.program, tensors=(self.ahead.given, self.ahead.made))
         return replace(self, program=program)
@@ -361,7 +361,7 @@ def _loop(stmt: For, scope: Scope, text: KernelText, writer: CWriter) -> None:
 
 
 def _meet(text: KernelText, writer: CWriter) -> None:
-    """All threads meet, and see what each has stored."""
+    """A barrier, after which each thread sees what the others stored."""
     if text.has_streams:
         writer.line(_FENCE)
     writer.line(MEET)

@@ -2,8 +2,8 @@
 
 A kernel for several threads is a function that each of them calls with its number. Where a loop is
 divided, thread t of n takes the parts t, t + n, ... of it; so the code is right for any number of
-threads, and without OpenMP. Between nests that are not one thread's, all meet: TW_MEET is OpenMP's
-barrier unless who compiles the code says otherwise.
+threads, and without OpenMP. Between nests that are not one thread's there is a barrier, TW_MEET:
+OpenMP's unless the user of the code defines another.
 """
 
 from __future__ import annotations

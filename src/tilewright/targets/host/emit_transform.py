@@ -32,7 +32,7 @@ def transform_of(
     far: Collection[str] = (),
 ) -> Transform | None:
     """The function that a call takes, None where there is none for its operands; results in tensors
-    that are `far` are stored past the caches.
+    that are `far` take non-temporal stores.
     """
     direction: Direction
     match call.primitive:

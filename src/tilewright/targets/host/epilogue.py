@@ -1,4 +1,4 @@
-"""What a micro-kernel does to finished sums on their way to memory: bias, residual, ReLU.
+"""The epilogue of a micro-kernel: bias, residual and ReLU on complete sums before they are stored.
 
 In: the steps, in order. Out: the parameters that each adds to the kernel and the C expression that
 it turns a vector into. Steps act on the complete sum, so a kernel that is called once per part of k

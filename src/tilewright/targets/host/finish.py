@@ -1,4 +1,4 @@
-"""What a kernel does to its finished sums before they are in memory, the same for every kernel.
+"""The epilogue of a whole kernel: what it does to complete sums before they are stored.
 
 In: an explicit program and a `Finish`. Out: the program that takes what the steps need, its result
 inside a border of pixels; for each call that writes the result, where its part of bias and residual
@@ -122,10 +122,10 @@ def can_finish(program: Program, finish: Finish) -> bool:
 
 
 def pays(program: Program, finish: Finish) -> bool:
-    """Whether finishing is faster than a pass: a residual is not where the channels of a pixel are
-    a multiple of a page. Read column by column it costs what the pass does, even if its lines are
-    fetched in time and lie in other sets than the result's, and the pass leaves its result in the
-    second cache for the next stage.
+    """Whether fusing is faster than a pass of its own. A residual is not where the channels of a
+    pixel are a multiple of a page: read column by column it costs what the pass does, even if its
+    lines are prefetched and lie in other sets than the result's, and the pass leaves its result in
+    the level 2 cache for the next stage.
     """
     y = result_of(program)
     row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
@@ -155,7 +155,7 @@ def _around(operand: Operand, program: Program) -> bool:
 
 
 def _fills(body: tuple[Stmt, ...]) -> Iterator[Operand]:
-    """What is filled with zeros for itself, not as a part of a chain of products."""
+    """Operands that are zeroed on their own, not as a part of a chain of products."""
     for stmt in with_chains(body):
         match stmt:
             case Call(Fill(), (operand,)):

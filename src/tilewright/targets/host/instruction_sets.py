@@ -20,8 +20,8 @@ class InstructionSet:
     """One way to compute with vectors.
 
     `cpu_flags` are the words of /proc/cpuinfo that a processor needs, `compiler_flags` make gcc and
-    clang accept the text. `registers` counts vector registers. Where one `streams`, it can store
-    whole vectors past the caches.
+    clang accept the text. `registers` counts vector registers. Where one `streams`, it has
+    non-temporal stores of whole vectors.
     """
 
     name: str

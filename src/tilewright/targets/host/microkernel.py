@@ -24,12 +24,12 @@ PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 LINE_BYTES = 64
 """Of a cache."""
 SET_BYTES = 4096
-"""Addresses so far apart share a set of the first cache."""
+"""Addresses so far apart share a set of the level 1 cache."""
 
 
 @dataclass(frozen=True)
 class Microkernel:
-    """What one micro-kernel is.
+    """The choices of one micro-kernel.
 
     `vectors` x `scalars` is the register block; `vectorised` says which dimension of C lies along
     the vectors: n with C stored by rows, m with C stored by columns. The vectorised operand must be
@@ -45,8 +45,8 @@ class Microkernel:
     sums over a list of pairs of operands (batch-reduce), k elements each. With an `epilogue` the
     argument `last` says whether C is complete. Blocks along `inner` run inside those along the
     other dimension. A block may `prefetch` its part of C, the rows of the broadcast operand that
-    the next block takes, and the panel of the other one that comes next. One that `streams` stores
-    C past the caches where its rows are whole lines; others see it after a fence.
+    the next block takes, and the panel of the other one that comes next. One that `streams` has
+    non-temporal stores where rows of C are whole lines; other threads see them after a fence.
 
     Sums and C are of type `dtype`, and so are the operands unless `a_dtype` or `b_dtype` says that
     they are of a narrower one.
@@ -120,7 +120,7 @@ class Microkernel:
 
     @property
     def can_stream(self) -> bool:
-        """Whether a row of a block is whole lines that may be stored past the caches."""
+        """Whether a row of a block is whole lines, which non-temporal stores need."""
         streams = self.isa.streams and self.dtype.is_float
         return streams and self.width * self.dtype.size_bytes % LINE_BYTES == 0
 

@@ -140,8 +140,8 @@ class Block:
         return range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
 
     def _write_prefetches(self, writer: CWriter) -> None:
-        """Fetches what the steps on one line of k stand in for: some lines of C at the start of the
-        sum, the same line of the next block's rows, as many lines of the next panel.
+        """Prefetches, beside the steps on one line of k: some lines of C at the start of the sum,
+        the same line of the next block's rows, as many lines of the next panel.
         """
         kernel, size = self.kernel, self.kernel.dtype.size_bytes
         if "c" in kernel.prefetch:
@@ -211,7 +211,7 @@ class Block:
         return f"b{i - i % _ROWS_PER_BASE}{_ROW_OFFSETS[i % _ROWS_PER_BASE]}"
 
     def _y(self, v: int) -> str:
-        """Vector v of the other operand; what a panel holds is padded."""
+        """Vector v of the other operand; panels are padded."""
         at, own, kind = f"y0 + {v * self.kernel.lanes}", self.kernel.vector_dtype, self.kernel.dtype
         name = f"{kind}" if own == kind else f"{own}_{kind}"
         if self._is_partial(v) and self.kernel.vector_layout != "panels":

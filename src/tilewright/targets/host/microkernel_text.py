@@ -21,8 +21,8 @@ from tilewright.targets.host.microkernel_block import (
 )
 
 _WAYS, _COPIED_BYTES = 7, 2**18
-"""Lines that a set of the first cache holds, about; a copy so that rows do not meet in one is at
-most so long.
+"""Lines that a set of the level 1 cache holds, about; the longest copy that keeps rows out of one
+set.
 """
 
 
@@ -101,8 +101,8 @@ def _write_function(
 
 
 def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
-    """Where rows of x would meet in one set of the first cache, copies each block's rows to where
-    they do not, and goes over the columns with the copy.
+    """Where rows of x would conflict in one set of the level 1 cache, copies each block's rows to
+    rows that do not, and sweeps the columns with the copy.
     """
     size, most = kernel.scalar_dtype.size_bytes, kernel.scalars
     line = LINE_BYTES // size

@@ -138,8 +138,8 @@ def emit_copy(name: str, kind: DType) -> str:
 
 
 def emit_stream(name: str, plain: str, kind: DType, isa: InstructionSet) -> str:
-    """C text of the function `name`, which does what `plain` does for memory that is far away; the
-    instruction set can do that (`InstructionSet.streams`).
+    """C text of the function `name`, which does what `plain` does with non-temporal stores, which
+    the instruction set has (`InstructionSet.streams`).
     """
     lanes = isa.lanes(kind)
     text = _named(_STREAM, name, kind).replace("PLAIN", plain).replace("KIND", str(kind))

@@ -1,4 +1,4 @@
-"""What time costs on this computer: copies by the core itself, caches, threads."""
+"""The prices of this computer: copies by the core itself, caches, threads."""
 
 from __future__ import annotations
 

@@ -210,8 +210,8 @@ def _finished(one: Product, chain: Chain, program: Program, finish: Finish) -> P
 def _prefetched(
     call: Call, vectorised: Along, program: Program, machine: Machine
 ) -> frozenset[Prefetch]:
-    """What lies where it may have to come from far away: operands in place, and of panels those
-    that the second cache cannot keep.
+    """What may have to be fetched from far away: operands in place, and panels that the level 2
+    cache cannot hold.
     """
     c, a, b = call.operands
     broadcast, loaded = (a, b) if vectorised == "n" else (b, a)
@@ -228,7 +228,7 @@ def _prefetched(
 
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
-    """Whether a result that is written once goes past the caches."""
+    """Whether a result that is written once takes non-temporal stores."""
     if not isinstance(c, Tile):
         return False
     at_start = dict.fromkeys(frozenset().union(*(free_vars(r.extent) for r in c.ranges)), 0)

@@ -1,11 +1,11 @@
 """Winograd's transforms as C on vectors of channels: shared sums, no loops over single elements.
 
 In: the points, an element type and an instruction set whose `vector_text` comes first. Out: a
-static function for a row of tiles. Channels lie side by side in pixels and in points. Tiles that
-reach beyond the image and channels that fill no cache line go through a copy of one tile in which
-what is missing is zero; results beyond the image are dropped. Pixels are finished as they are
-written: steps take vectors beside the channels (bias) or pixels beside the result's (residual).
-Pixels that no cache keeps are stored past the caches where they are whole lines.
+static function for a row of tiles. Channels are contiguous in pixels and in points. Tiles that
+reach beyond the image and channels that fill no cache line go through a copy of one tile with zeros
+in place of what is missing; results beyond the image are dropped. The epilogue is applied to pixels
+as they are written: its steps take vectors beside the channels (bias) or pixels beside the result's
+(residual). Pixels that no cache would hold take non-temporal stores where they are whole lines.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ static inline void NAME_copy(long lanes, TYPE *restrict to, const TYPE *restrict
 @dataclass(frozen=True)
 class Transform:
     """One transform of whole lines of channels, `lanes` to a vector, and what is done to each pixel
-    that it writes. One that `streams` stores pixels past the caches; others see them after a
+    that it writes. One that `streams` has non-temporal stores; other threads see them after a
     fence.
     """
 

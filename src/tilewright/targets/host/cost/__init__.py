@@ -1,1 +1,1 @@
-"""What time costs on this computer beyond the calls themselves: caches, streams, threads."""
+"""What an estimate for this computer has beyond the calls: caches, streams, threads."""

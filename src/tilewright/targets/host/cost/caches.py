@@ -1,14 +1,15 @@
-"""What a core waits for operands that it uses in place: the traffic between its caches.
+"""What a core waits for operands that it uses in place: the traffic between the caches.
 
-In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form.
-A cache keeps what the loops from some depth inwards touch, if that fits; then every operand comes
-from behind the cache once for each iteration of the loops around that move its region. Bytes are
-priced by what of them does not overlap with computing (the additive execution-cache-memory model,
-Stengel et al. 2015), and all together take the time that a level needs to deliver them. Where
-everything fits nothing comes: a kernel that is called again finds it.
+In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form. A
+cache holds what the loops from some depth inwards touch, if that fits; then every operand is
+fetched from beyond the cache once for each iteration of the outer loops that move its region. A
+byte costs the part of its transfer that does not overlap with computing (the additive
+execution-cache-memory model, Stengel et al. 2015), and all bytes together take at least the time
+that a level needs to deliver them. Where everything fits nothing is charged: a kernel that is
+called again finds its operands.
 
-Rows whose distance is a multiple of a power of two share sets of a cache: what is touched takes the
-room of all lines of those sets.
+Rows whose distance is a multiple of a power of two share sets of a cache: they occupy all lines of
+those sets.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from tilewright.targets.host.cost.threads import crowding, has_own
 from tilewright.targets.host.sections import Cache, Caches
 
 _L1_SHARE = 0.5
-"""Of the first cache, for one factor: the other one is streamed through it."""
+"""Of the level 1 cache, for one factor: the other one is streamed through it."""
 _PAGE_BYTES, _PAGES, _PAGE_CYCLES = 4096, 64, 10
-"""Pages whose addresses a processor finds at once, and what each takes where there are more
+"""Pages that the first TLB of a processor holds, and what each costs where there are more
 (measured: rows of 1000 elements in place, 4 to 5 % of products of k = 250 and 500, Zen 3).
 """
 
@@ -91,7 +92,7 @@ def exposed_cycles(
     busy_cycles: Value = 0.0,
 ) -> Value:
     """Cycles that the core waits, beyond the calls' own time, for operands that are in place, or in
-    buffers larger than the second cache.
+    buffers larger than the level 2 cache.
 
     `buffer_bytes` of the caches are taken by buffers; meanwhile the core is busy with other things.
     """
@@ -129,8 +130,8 @@ def _without_stored(
     env: Mapping[str, Value],
     counts: Sequence[Value],
 ) -> tuple[list[_Operand], Value]:
-    """(the operands, a C that is stored past the caches without bytes, the bytes of that one): it
-    takes the time of main memory, and nobody waits for it.
+    """(the operands, the bytes of a C with non-temporal stores). Such a C counts no bytes as an
+    operand: it takes the time of main memory, and the core does not wait for it.
     """
     found: list[_Operand] = []
     stored: Value = 0
@@ -182,8 +183,8 @@ def _swept_again(
     operands: Sequence[_Operand],
     buffer_bytes: Value,
 ) -> Value:
-    """Bytes that come into the second cache once more within a call: each block of columns goes
-    over the whole broadcast factor, which the cache may not keep that long.
+    """Bytes that are fetched into the level 2 cache again within a call: each block of columns
+    sweeps the whole broadcast factor, which the cache may not hold that long.
     """
     caches = machine.find_section(Caches)
     if caches is None:
@@ -308,7 +309,7 @@ def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str,
 
 
 def _in_one_set(pitch: Value, caches: Caches | None) -> Value:
-    """Cycles for each byte of rows that all begin in one set of the first cache."""
+    """Cycles for each byte of rows that all begin in one set of the level 1 cache."""
     if caches is None:
         return 0.0
     alike = np.greater(pitch, 0) & np.equal(pitch % (caches.l1.capacity_bytes // caches.l1.ways), 0)

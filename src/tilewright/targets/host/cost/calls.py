@@ -1,5 +1,5 @@
-"""What primitives cost on a processor with caches: blocks of the product that need not be full, and
-loops whose loads and arithmetic overlap.
+"""What primitives cost on a processor with caches: partial blocks of the product, and loops whose
+loads and arithmetic overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.targets.host.sections import Cache, Caches
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """swATOP Eq. 2 for blocks that need not be full: each step of k takes a multiply-add per
-    vector, and the core waits for what lies behind the first cache.
+    vector, and the core waits for what is beyond the level 1 cache.
     """
     dims, product = call.dims, call.primitive
     scalars, width, k = dims[product.across], dims[product.along], dims["k"]
@@ -63,11 +63,12 @@ def _cached(
 ) -> tuple[Value, Value, Value]:
     """Cycles of the multiply-adds and what streams in meanwhile, of misses, and of moving C.
 
-    Both factors come from there: the broadcast one once for each block along the vectors, and a
-    large C, in and out. A loaded block that the first cache cannot hold is streamed again for each
-    block along the other dimension, which the processor foresees: that only takes the time of the
-    transfer, if it is longer. Where both factors are `packed` and the first cache holds a loaded
-    block beside the broadcast elements in work and the next ones, nothing is lost within a block.
+    Misses are those of the broadcast factor, once for each block along the vectors, and of a large
+    C, in and out. A loaded block that the level 1 cache cannot hold is streamed again for each
+    block along the other dimension; the hardware prefetches it, so it costs only the part of its
+    transfer that exceeds the arithmetic. Where both factors are `packed` and the level 1 cache
+    holds a loaded block beside the current and the next broadcast elements, nothing is lost within
+    a block.
     """
     dims, gemm, kind = call.dims, machine.section(GemmPrimitive), call.dtype
     scalars, width, k = dims[call.primitive.across], dims[call.primitive.along], dims["k"]

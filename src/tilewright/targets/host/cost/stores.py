@@ -1,8 +1,8 @@
-"""Which results go to memory past the caches: those that no cache would keep, in whole lines.
+"""Which results take non-temporal stores: those that no cache would hold, in whole lines.
 
 In: a program, a machine and the values of its parameters. Out: truth values, of the values' form.
-Whole lines that are stored so need not be read first, and push nothing out of the caches. The same
-rule prices candidates and decides what code is generated.
+Such stores neither read the line first nor evict another one. The same rule prices candidates and
+decides what code is generated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.targets.host.sections import Caches
 
 
 def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Whether the last cache cannot keep a tensor."""
+    """Whether a tensor exceeds the last-level cache."""
     caches = machine.find_section(Caches)
     if caches is None:
         return False
@@ -28,8 +28,8 @@ def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
 def passes_caches(
     tile: Tile, program: Program, machine: Machine, env: Mapping[str, Value]
 ) -> Value:
-    """Whether a result that is written once, in place, goes past the caches: its tensor is far, its
-    rows are whole lines of main memory.
+    """Whether a result that is written once, in place, takes non-temporal stores: its tensor is
+    far, its rows are whole lines of main memory.
     """
     tensor, line = program.tensor(tile.tensor), machine.main.alignment_bytes
     row, part = (evaluate(e, env) for e in (tensor.shape[-1], tile.ranges[-1].extent))

@@ -1,9 +1,8 @@
-"""What a core waits for the pixels and points that Winograd's transforms stream through.
+"""What a core waits while Winograd's transforms stream pixels and points.
 
-In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form.
-A transform computes little with what it touches, so that what comes from behind the second cache,
-or goes there, costs what a copy of it costs. How much that is follows from what is touched between
-two uses: of a set larger than the cache the part that exceeds it is not there any more.
+In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form. A
+transform computes little per byte, so its traffic beyond the level 2 cache costs what a copy costs.
+The traffic follows from the working set between two uses: what exceeds the cache has been evicted.
 """
 
 from __future__ import annotations

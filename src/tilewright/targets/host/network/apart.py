@@ -1,8 +1,8 @@
-"""Generating the code of a network in a process of its own, which ends with all that it needs.
+"""Generating the code of a network in a process of its own, whose memory is gone when it ends.
 
-In: what `generate` takes. Out: the same code, the same progress and the same errors. The numbers of
-weights decide nothing and stay here. `worker` is the other process: a request goes to its standard
-input, which stays open for as long as the answer is wanted.
+In: what `generate` takes. Out: the same code, the same progress and the same errors. The values of
+weights do not affect the code and are not sent. `worker` is the other process: a request goes to
+its standard input, which stays open for as long as the answer is wanted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of a group the kernel of its product does on the way: all that follows, or nothing.
+"""The epilogue of a product's kernel in a group: all operators that follow it, or none.
 
 In: a group, the form that its kernel writes and the one that is wanted. Out: the `Finish`, None
 where a pass of its own is needed: for other functions than biases, sums and rectifiers, or another

@@ -1,8 +1,8 @@
 """The code of a network: choose kernels and layouts, plan, emit.
 
 In: a network, whose weights need no numbers, and a machine. Out: `NetworkCode`, not compiled yet.
-What this needs stays in memory (Numba and its compiler, priced spaces), so that `apart` runs it in
-a process of its own.
+Numba, its compiler and priced spaces stay in the memory of a process, so `apart` runs this in one
+of its own.
 """
 
 from __future__ import annotations

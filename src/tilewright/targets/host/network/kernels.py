@@ -1,7 +1,7 @@
 """The kernels of a network's products: a candidate for each operator in, code for each use out.
 
-What follows a product decides what its kernel does to finished sums, so one candidate may be the
-code of several kernels; each is generated once.
+The operators behind a product decide the epilogue of its kernel, so one candidate may become
+several kernels; each is generated once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which candidate each product of a network takes, seen from the network: products and conversions.
+"""The candidate of each product that makes products and conversions together cheapest.
 
 In: groups, and for each product its best candidate under every layout. Out: one candidate each. The
-fastest candidate of a product may want its images in an order that its neighbours do not have; what
-stands between then costs, as does a pass over a result that the kernel cannot finish. Starting from
+fastest candidate of a product may want its images in another form than its neighbours; a conversion
+between them takes time, as does a pass for an epilogue that the kernel cannot take. Starting from
 the fastest of each, one product after the other is changed to what makes the whole cheapest, until
 no change helps.
 """

@@ -111,7 +111,7 @@ def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]
 
 
 def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun:
-    """What is known of a network that was not run."""
+    """The results of a network that was not run."""
     code = compiled.code
     stages = tuple(
         StageResult(
