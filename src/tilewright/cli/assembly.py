@@ -21,11 +21,16 @@ from tilewright.asm import (
 from tilewright.cli.output import OutputOptions
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable, load_table, read_table, table_names
+from tilewright.machine import load_machine
+from tilewright.machine.load import DEFAULT_MACHINE
 
 TableName = Annotated[
-    str, typer.Option("--table", help="Name of an instruction table, or a .toml file.")
+    str | None,
+    typer.Option(
+        "--table",
+        help=f"Name of an instruction table, or a .toml file; else that of {DEFAULT_MACHINE}.",
+    ),
 ]
-_DEFAULT_TABLE = "sw26010_cpe"
 
 
 class SectionLine(Struct, frozen=True):
@@ -53,10 +58,12 @@ def asm_command(
     show_listing: Annotated[
         bool, typer.Option("--listing", help="Print addresses, bytes and lines.")
     ] = False,
-    table: TableName = _DEFAULT_TABLE,
+    table: TableName = None,
 ) -> None:
     """Assemble a file into an ELF object."""
-    assembled = assemble_file(file, find_table(table))
+    chosen = table or load_machine(DEFAULT_MACHINE).core.instruction_table
+    assert chosen is not None
+    assembled = assemble_file(file, find_table(chosen))
     target = out or file.with_suffix(".o")
     write_object(assembled, target)
     text = listing(assembled) if show_listing else ""
