@@ -57,6 +57,22 @@ def test_other_columns(columns):
     )
 
 
+class Layer(Struct, frozen=True):
+    batch: int
+    in_channels: int
+    out_channels: int
+    output: int
+    gflops: float
+
+
+@pytest.mark.parametrize(
+    "heading", ["B,Ni,No,Ro,Gflop/s", "Batch size,Cin,Cout,Output size,GFLOPS", "b,ci,co,ro,gflops"]
+)
+def test_names_of_columns_that_papers_and_logs_use(heading):
+    table = parse_table(f"# source: x\n{heading}\n128,64,32,16,1200\n", Layer, "t.csv")
+    assert table.rows == (Layer(128, 64, 32, 16, 1200.0),)
+
+
 def test_a_cell_too_many():
     assert refusal("# source: x\nname,gflops\na,1\nb,2,3\n") == (
         "t.csv:4: has 3 cells where there are 2 columns"

@@ -22,6 +22,12 @@ from tilewright.report.table import plain_table
 from tilewright.tune.executors import open_executor
 
 _RECORDS = "records.sqlite"
+_QUICK = "A small subset of the cases; rows that count cases say of how many they are scaled up."
+_ROWS = (
+    "Your rows in the place of the published ones. Columns of swdnn/measured: batch (B), "
+    "in_channels (Ni), out_channels (No), stride, output (Ro), gflops; those of another experiment "
+    "are named where one is missing."
+)
 
 
 def reproduce_command(
@@ -31,10 +37,10 @@ def reproduce_command(
         typer.Argument(metavar="PAPER[/EXPERIMENT]", help="All are listed if not given."),
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A small subset of the cases.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=_QUICK)] = False,
     rows: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="Your rows in the place of the published ones."),
+        typer.Option(metavar="FILE.csv", help=_ROWS),
     ] = None,
     directory: Annotated[
         Path, typer.Option("-o", metavar="DIR", help="Where figures, CSV and JSON are written.")

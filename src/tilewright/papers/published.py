@@ -24,6 +24,23 @@ from tilewright.papers.model import ExperimentError
 
 RowT = TypeVar("RowT", bound=Struct)
 
+SYNONYMS = {
+    "b": "batch",
+    "batch_size": "batch",
+    "ci": "in_channels",
+    "cin": "in_channels",
+    "input_channels": "in_channels",
+    "ni": "in_channels",
+    "co": "out_channels",
+    "cout": "out_channels",
+    "no": "out_channels",
+    "output_channels": "out_channels",
+    "ro": "output",
+    "output_size": "output",
+    "gflop/s": "gflops",
+}
+"""Other names of columns, in small letters, as papers and logs have them."""
+
 
 @dataclass(frozen=True)
 class Published(Generic[RowT]):
@@ -74,10 +91,17 @@ def parse_table(text: str, row: type[RowT], where: str, *, source: str = "") -> 
     return Published(source, tuple(_rows(data, row, where)))
 
 
+def _column(text: str, known: list[str]) -> str:
+    """The column that a heading means, whatever its case."""
+    name = text.lower().replace(" ", "_")
+    name = name if name in known else SYNONYMS.get(name, name)
+    return name if name in known else text
+
+
 def _rows(data: list[tuple[int, str]], row: type[RowT], where: str) -> Iterator[RowT]:
     head, *cells = csv.reader(line for _, line in data)
-    columns = [column.strip() for column in head]
     known = [field.name for field in msgspec.structs.fields(row)]
+    columns = [_column(text.strip(), known) for text in head]
     needed = [field.name for field in msgspec.structs.fields(row) if field.required]
     if not set(needed) <= set(columns) <= set(known) or len(set(columns)) < len(columns):
         raise ExperimentError(

@@ -106,6 +106,12 @@ def test_counts_and_gains() -> None:
     assert [row.ours for row in rows] == [3, 1, 75, pytest.approx(-20)]
     assert rows[0].note == "1 have no manual version"
     assert rows[3].note == "tuned: compute useful 100 %; manual: compute useful 100 %"
+    some = list(count_rows("line", printed, found, total=40))
+    assert [row.ours for row in some] == [30, 10, 75, pytest.approx(-20)]
+    assert some[0].note == (
+        "1 have no manual version; of 4 cases, scaled to 40; "
+        "tuned: compute useful 100 %; manual: compute useful 100 %"
+    )
 
 
 def test_table_2_in_a_quick_run() -> None:

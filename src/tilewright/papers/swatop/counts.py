@@ -29,7 +29,8 @@ def count_rows(name: str, printed: Counted, found: Sequence[Pair], total: int) -
     faster, slower = [v for v in values if v >= 1], [v for v in values if v < 1]
     alone = sum(1 for p in found if p.manual.refusal and not p.tuned.refusal)
     scale = total / max(1, len(found))
-    note = f"{alone} have no manual version" if alone else ""
+    scaled = f"of {len(found)} cases, scaled to {total}" if 0 < len(found) < total else ""
+    note = "; ".join(filter(None, (f"{alone} have no manual version" if alone else "", scaled)))
     for what, count, own in (
         ("faster", printed.faster, len(faster) + alone),
         ("slower", printed.slower, len(slower)),
