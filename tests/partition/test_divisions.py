@@ -60,9 +60,14 @@ def test_both_ways_to_count_what_moves(name, data, cores):
     if layer.reads != (before.output,):
         return
     first, second = (data.draw(divisions(one, cores)) for one in (before, layer))
-    a, b = options(before, [first], cores), options(layer, [second], cores)
+    a, b = options(before, [first.grid], cores), options(layer, [second.grid], cores)
     sent = moves(held(first), needs(layer, second)[before.output])
     assert moved(a.kept, b.needs[0][1])[0, 0] == sum(move.values for move in sent)
+    assert b.weights[0] == sum(
+        box.size
+        for share in second.shares
+        for _, box in layer.weights(share.summed, share.terms, share.kept)
+    )
     assert b.sums[0] == sum(move.values for move in reductions(layer, second))
 
 

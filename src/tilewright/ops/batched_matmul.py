@@ -14,12 +14,14 @@ from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
     Contraction,
+    Follows,
     Shape,
     Typed,
     in_double,
     in_own_type,
     require_positive,
     rounded,
+    same_dimensions,
 )
 from tilewright.ops.piece import Divided, pieces_along
 
@@ -71,6 +73,13 @@ class BatchedMatmul(Typed):
     def terms(self) -> Shape:
         """k."""
         return (self.k,)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Rows and columns, and k."""
+        a, b = ((1, None), (None, 0)), ((None, 0), (2, None))
+        left, right = a[::-1] if self.transpose_a else a, b[::-1] if self.transpose_b else b
+        return same_dimensions(3), ((0, None), *left), ((0, None), *right)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """Rows of A, columns of B."""

@@ -16,6 +16,7 @@ from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
     Contraction,
+    Follows,
     IntOrPair,
     Shape,
     Typed,
@@ -107,6 +108,13 @@ class Conv2d(Typed):
     def terms(self) -> Shape:
         """Input channels of a group, kernel rows, kernel columns."""
         return (self.in_channels // self.groups, *self.kernel)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Images by pixels and terms, weights by channels and terms."""
+        own = ((0, None), (1, None), (2, 1), (3, 2))
+        images = ((0, None), (1 if self.groups > 1 else None, 0), (2, 1), (3, 2))
+        return own, images, ((1, None), (None, 0), (None, 1), (None, 2))
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The region with whole channel groups where it has several."""

@@ -14,6 +14,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
     Array,
+    Follows,
     Shape,
     Typed,
     in_double,
@@ -21,6 +22,7 @@ from tilewright.ops.op import (
     require_axis,
     require_shape,
     rounded,
+    same_dimensions,
     show_shape,
 )
 
@@ -112,6 +114,11 @@ class Unary(Typed):
         """One per element; none for the identity."""
         return 0 if self.function == "identity" else math.prod(self.shape)
 
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Itself."""
+        return (same_dimensions(len(self.shape)),) * 2
+
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The same region."""
         return (result,)
@@ -184,6 +191,12 @@ class Binary(Typed):
         """One per element of the result."""
         return math.prod(self.out_shape)
 
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """What meets it."""
+        every = same_dimensions(len(self.out_shape))
+        return every, *(every[len(every) - len(shape) :] for shape in self.input_shapes)
+
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The same region; of a tensor that is broadcast, what meets it."""
         return _broadcast(result, self.a_shape), _broadcast(result, self.b_shape)
@@ -239,6 +252,11 @@ class Bias(Typed):
     def flops(self) -> int:
         """One addition per element."""
         return math.prod(self.shape)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Itself, and its axis."""
+        return *(same_dimensions(len(self.shape)),) * 2, ((self.axis, None),)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The same region, and its biases."""

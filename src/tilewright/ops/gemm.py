@@ -14,12 +14,14 @@ from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
     Contraction,
+    Follows,
     Shape,
     Typed,
     in_double,
     in_own_type,
     require_positive,
     rounded,
+    same_dimensions,
 )
 from tilewright.ops.piece import Divided, pieces_along
 
@@ -79,6 +81,13 @@ class Gemm(Typed):
     def terms(self) -> Shape:
         """k."""
         return (self.k,)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Rows and columns, and k."""
+        a, b, c = ((0, None), (None, 0)), ((None, 0), (1, None)), ((0, 0), (1, 0))
+        oriented = (a[::-1] if self.transpose_a else a, b[::-1] if self.transpose_b else b, c)
+        return same_dimensions(2), *oriented[: len(self.input_shapes)]
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """Rows of A, columns of B; C where the terms have the first."""

@@ -13,6 +13,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
     Array,
+    Follows,
     Shape,
     Typed,
     in_double,
@@ -20,6 +21,7 @@ from tilewright.ops.op import (
     require_positive,
     require_shape,
     rounded,
+    same_dimensions,
     show_shape,
 )
 
@@ -52,6 +54,11 @@ class Softmax(Typed):
     def flops(self) -> int:
         """Five per element: maximum, difference, exponential, sum, quotient."""
         return 5 * math.prod(self.shape)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Itself."""
+        return (same_dimensions(len(self.shape)),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """Whole vectors along the axis."""
@@ -108,6 +115,11 @@ class BatchNorm(Typed):
         """One multiply-add per element: the statistics fold into two numbers per channel."""
         return 2 * math.prod(self.shape)
 
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Itself, and its channels."""
+        return *(same_dimensions(len(self.shape)),) * 2, *[((1, None),)] * 4
+
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The same region, and what its channels have."""
         return result, *[Box.of(result.sides[1])] * 4
@@ -160,6 +172,11 @@ class LocalResponseNorm(Typed):
     def flops(self) -> int:
         """A multiply-add per neighbour, then a multiply-add, a power and a quotient."""
         return math.prod(self.shape) * (2 * self.size + 4)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Itself."""
+        return (same_dimensions(len(self.shape)),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """All channels: sums over neighbours are not cut elsewhere than at the ends."""

@@ -25,6 +25,8 @@ Shape = tuple[int, ...]
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 IntOrPair = int | tuple[int, int]
+Follows = tuple[tuple[int | None, int | None], ...]
+"""For each dimension of a region the dimension of the result and of the terms that it follows."""
 
 
 class Op(Protocol):
@@ -73,6 +75,12 @@ class Op(Protocol):
     @property
     def terms(self) -> Shape:
         """Extents over which the sums of a result may be divided; none where they may not."""
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Which dimension of the region, and which of the terms, decide about each dimension of
+        `computable` and of each operand in `needed`; None where they do not decide one by one.
+        """
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The smallest region around `result` that an operator of this kind computes alone."""
@@ -138,6 +146,11 @@ class Typed:
         """None: its sums are not divided."""
         return ()
 
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Not one by one."""
+        return None
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """Any region."""
         return result
@@ -153,6 +166,11 @@ class Typed:
 
 def _numerics(op: _Declared) -> Numerics:
     return Numerics.parse(op.dtype, len(op.input_shapes))
+
+
+def same_dimensions(count: int) -> Follows:
+    """Each dimension of a region follows the one of the same number."""
+    return tuple((dimension, None) for dimension in range(count))
 
 
 def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:

@@ -12,6 +12,7 @@ from tilewright.ops.box import Box, Interval
 from tilewright.ops.numerics import require_alike
 from tilewright.ops.op import (
     Array,
+    Follows,
     IntOrPair,
     Shape,
     Typed,
@@ -20,6 +21,7 @@ from tilewright.ops.op import (
     pair,
     require_positive,
     rounded,
+    same_dimensions,
 )
 from tilewright.ops.window import (
     Padding,
@@ -86,6 +88,11 @@ class Pool2d(Typed):
     def flops(self) -> int:
         """One comparison or addition per kernel tap of each output."""
         return int(np.prod(self.out_shape)) * self.kernel[0] * self.kernel[1]
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """The images under it."""
+        return (same_dimensions(4),) * 2
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The images under the windows."""

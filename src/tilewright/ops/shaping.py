@@ -14,12 +14,14 @@ from tilewright.ops.box import Box, Interval
 from tilewright.ops.numerics import require_one_type
 from tilewright.ops.op import (
     Array,
+    Follows,
     Shape,
     Typed,
     in_own_type,
     require_axis,
     require_positive,
     require_shape,
+    same_dimensions,
     show_shape,
     show_shapes,
 )
@@ -154,6 +156,11 @@ class Concat(Typed):
         """None."""
         return 0
 
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Itself, of each tensor."""
+        return (same_dimensions(len(self.out_shape)),) * (1 + len(self.input_shapes))
+
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """Of each tensor what lies in the region."""
         found, offset = [], 0
@@ -226,6 +233,11 @@ class SpaceToDepth(Typed):
     def flops(self) -> int:
         """None."""
         return 0
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """Its pixels."""
+        return (same_dimensions(4),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """All channels: those of one square of pixels."""

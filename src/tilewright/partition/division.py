@@ -1,25 +1,34 @@
 """Divisions: which core computes which region of a layer's result, from which terms of its sums.
 
 In: a layer and a `Grid`, one list of intervals for each dimension of the result and of the sums.
-Out: a `Division` with one share for each cell. Shares may differ in size, and cores may have none.
+Out: the regions of its cells, as arrays for many grids at once or as a `Division` with one share
+for each cell. Shares may differ in size, and cores may have none.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.ops.box import Box, Interval
 from tilewright.partition.layers import Layer
 
 Cut = tuple[Interval, ...]
 """Disjoint intervals that cover one extent."""
+Regions = NDArray[np.int64]
+"""Boxes as an array: the last two dimensions are the box's dimensions, and first and last."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """How each dimension of a result is cut, and of its sums, where those are divided."""
+    """How each dimension of a result is cut, and of its sums, where those are divided.
+
+    Cells are numbered along the last dimension first, the terms' behind the result's.
+    """
 
     result: tuple[Cut, ...]
     terms: tuple[Cut, ...] = ()
@@ -34,7 +43,7 @@ class Grid:
         """Parts of each sum."""
         return math.prod(map(len, self.terms))
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Shares: one for each region of the result and each part of its sums."""
         return math.prod(self.counts) * self.parts
@@ -81,6 +90,17 @@ class Division:
         return max((share.summed.shape for share in self.shares), key=math.prod)
 
 
+@dataclass(frozen=True)
+class Cells:
+    """The regions of every cell of one grid: of the layer's result (`region`), which several cells
+    have in common where sums are divided, the part of it that the cell keeps, and its terms.
+    """
+
+    region: Regions
+    kept: Regions
+    terms: Regions
+
+
 def cut(extent: int, tile: int) -> Cut:
     """Intervals of `tile`, the last with what is left.
 
@@ -90,43 +110,51 @@ def cut(extent: int, tile: int) -> Cut:
     return tuple((a, min(a + tile, extent)) for a in range(0, extent, tile))
 
 
-def even_cut(extent: int, parts: int) -> Cut:
-    """As many intervals as `parts`, whose lengths differ by one at most; fewer of a smaller extent.
+def cells(layer: Layer, grid: Grid) -> Cells:
+    """The regions of the cells of `grid`.
 
-    >>> even_cut(7, 3)
-    ((0, 2), (2, 4), (4, 7))
+    Where sums are divided, the cells of one region keep an equal part of it each, cut along its
+    longest dimension; the last ones nothing where that has too few elements.
     """
-    count = min(parts, extent)
-    ends = [i * extent // count for i in range(count + 1)]
-    return tuple(itertools.pairwise(ends))
+    whole = tuple(((0, extent),) for extent in layer.op.terms)
+    cuts = (*grid.result, *(grid.terms or whole))
+    counts = tuple(map(len, cuts))
+    numbers = np.unravel_index(np.arange(grid.cells), counts) if counts else ()
+    sides = [np.array(c, np.int64)[n] for c, n in zip(cuts, numbers, strict=True)]
+    rank = len(grid.result)
+    region = np.stack(sides[:rank], axis=1)
+    none = np.zeros((grid.cells, 0, 2), np.int64)
+    terms = np.stack(sides[rank:], axis=1) if sides[rank:] else none
+    kept = region if grid.parts == 1 else _scattered(region, grid.parts)
+    return Cells(region, kept, terms)
 
 
 def divide(layer: Layer, grid: Grid, strategy: str) -> Division:
-    """The division of `layer` along `grid`; cores are numbered along its last dimension first.
-
-    Where sums are divided, the cores of one region finish an equal part of it each, cut along its
-    longest dimension.
-    """
+    """The division of `layer` along `grid`."""
+    found = cells(layer, grid)
     shares = []
-    terms = [Box.of(*sides) for sides in itertools.product(*grid.terms)] if grid.terms else [None]
-    for sides in itertools.product(*grid.result):
-        region = Box.of(*sides)
-        summed = layer.regions(region)[0]
-        for part, kept in zip(terms, _scattered(region, len(terms)), strict=True):
-            shares.append(Share(kept, summed, part))
+    for region, kept, terms in zip(found.region, found.kept, found.terms, strict=True):
+        summed = layer.regions(box_of(region))[0]
+        shares.append(Share(box_of(kept), summed, box_of(terms) if grid.parts > 1 else None))
     return Division(strategy, grid, tuple(shares))
 
 
-def _scattered(region: Box, parts: int) -> list[Box]:
-    """The region in `parts`, the last ones empty where it has too few elements along its longest
-    dimension.
-    """
-    if parts == 1:
-        return [region]
-    longest = max(range(len(region.shape)), key=lambda d: region.shape[d])
-    first, _ = region.sides[longest]
-    found = [
-        region.along(longest, (first + a, first + b))
-        for a, b in even_cut(region.shape[longest], parts)
-    ]
-    return found + [Box(region.start, region.start)] * (parts - len(found))
+def box_of(region: Regions) -> Box:
+    """One box of an array."""
+    return Box(tuple(region[:, 0].tolist()), tuple(region[:, 1].tolist()))
+
+
+def _scattered(region: Regions, parts: int) -> Regions:
+    """The part of its region that each cell keeps."""
+    extents = region[:, :, 1] - region[:, :, 0]
+    every = np.arange(len(region))
+    longest = extents.argmax(axis=1)
+    extent = extents[every, longest]
+    count, number = np.minimum(extent, parts), every % parts
+    first = region[every, longest, 0]
+    start = first + np.minimum(number, count) * extent // count
+    stop = first + np.minimum(number + 1, count) * extent // count
+    kept = region.copy()
+    kept[every, longest, 0], kept[every, longest, 1] = start, stop
+    kept[start == stop] = 0
+    return kept

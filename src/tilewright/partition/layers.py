@@ -8,7 +8,6 @@ be divided over rows and columns, too, and what flattens is not a layer.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -83,13 +82,6 @@ class Layer:
                 for name, own in zip(step.operands, step.op.needed(box, given), strict=True):
                     if name not in (*self.reads, PREVIOUS):
                         yield name, own
-
-    def share_of_work(self, summed: Box, terms: Box | None) -> float:
-        """Operations for a region of the first step's result, as a part of all of them."""
-        whole = math.prod(self.op.terms)
-        part = whole if terms is None else terms.size
-        computed = self.op.computable(summed, terms) if summed.size else summed
-        return computed.size * part / (math.prod(self.op.out_shape) * whole)
 
 
 def layers_of(network: Network) -> tuple[Layer, ...]:

@@ -1,112 +1,159 @@
-"""Volumes: how many values move, for all divisions of a layer at once.
+"""Volumes: how many values move, for all grids of a layer at once.
 
-In: the divisions of layers, share j on core j. Out: arrays with one entry for each division, and
-one for each pair of divisions of two layers. Every message is counted once for each core that gets
-it; regions are those of the real tensors, without padding. The same numbers as those of `moves`.
+In: a layer and grids, cell j on core j. Out: arrays with one entry for each grid, and one for each
+pair of grids of two layers. Every message is counted once for each core that gets it; regions are
+those of the real tensors, without padding. The same numbers as those of `moves`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ops.box import Box
-from tilewright.partition.division import Division, Share
-from tilewright.partition.layers import Layer
+from tilewright.common.compiled import entry_point
+from tilewright.partition.division import Grid, Regions, cells
+from tilewright.partition.followed import mapped, taken
+from tilewright.partition.layers import Layer, Step
 
 Integers = NDArray[np.int64]
-_CHUNK = 1 << 24
-"""Numbers of one intermediate array."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Divisions of one layer as arrays over (division, core, dimension, first and last).
+    """Grids of one layer as arrays over (grid, core, dimension, first and last).
 
     `weights` are the values of weights that all cores together load, `sums` the partial sums that
     they exchange; `work` is what the busiest core computes, as a part of the layer's operations.
     """
 
-    divisions: tuple[Division, ...]
-    kept: Integers
-    needs: tuple[tuple[str, Integers], ...]
+    grids: tuple[Grid, ...]
+    kept: Regions
+    needs: tuple[tuple[str, Regions], ...]
     weights: Integers
     sums: Integers
     work: NDArray[np.float64]
 
 
-def options(layer: Layer, divisions: Sequence[Division], cores: int) -> Options:
-    """The arrays of some divisions of `layer` over at most `cores` cores."""
-    regions, worked = cache(layer.regions), cache(layer.share_of_work)
-    needed, loaded = cache(layer.needed), cache(partial(_weights, layer))
-    kept = [[share.kept for share in division.shares] for division in divisions]
-    read = [[needed(s.summed, s.terms) for s in division.shares] for division in divisions]
-    names = [name for name, _ in read[0][0]]
-    arrays = (
-        (name, _array([[own[i][1] for own in each] for each in read], cores))
-        for i, name in enumerate(names)
+def options(layer: Layer, grids: Sequence[Grid], cores: int) -> Options:
+    """The arrays of some grids of `layer` with at most `cores` cells each."""
+    found = [cells(layer, grid) for grid in grids]
+    region, kept, terms = (
+        np.concatenate([getattr(own, name) for own in found])
+        for name in ("region", "kept", "terms")
     )
-    weights = [sum(map(loaded, division.shares)) for division in divisions]
-    sums = [_exchanged(division, regions) for division in divisions]
-    work = [max(worked(s.summed, s.terms) for s in division.shares) for division in divisions]
+    counts = np.array([grid.cells for grid in grids])
+    ends = np.cumsum(counts)
+    of_grid = np.repeat(np.arange(len(grids)), counts)
+    place = (of_grid, np.arange(ends[-1]) - np.repeat(ends - counts, counts))
+    summed, _ = _back(layer, region)
+    own, weights = _back(layer, kept)
+    computed, *operands = taken(layer.op, summed, terms)
+    needs = []
+    for name, boxes in zip(layer.steps[0].operands, operands, strict=True):
+        if name in layer.reads:
+            needs.append((name, _spread(boxes, place, len(grids), cores)))
+        else:
+            weights += sizes(boxes)
+    sums = np.where(_is_partial(grids)[of_grid], sizes(summed) - _common(summed, own), 0)
+    whole = math.prod(layer.op.out_shape) * math.prod(layer.op.terms)
+    work = np.zeros(len(grids))
+    np.maximum.at(work, of_grid, sizes(computed) * sizes(terms) / whole)
     return Options(
-        tuple(divisions),
-        _array(kept, cores),
-        tuple(arrays),
-        np.array(weights, np.int64),
-        np.array(sums, np.int64),
-        np.array(work),
+        tuple(grids),
+        _spread(kept, place, len(grids), cores),
+        tuple(needs),
+        np.bincount(of_grid, weights, len(grids)).astype(np.int64),
+        np.bincount(of_grid, sums, len(grids)).astype(np.int64),
+        work,
     )
 
 
-def sizes(boxes: Integers) -> Integers:
+def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
+    """Some of the grids."""
+    return Options(
+        tuple(table.grids[i] for i in numbers),
+        table.kept[numbers],
+        tuple((name, boxes[numbers]) for name, boxes in table.needs),
+        table.weights[numbers],
+        table.sums[numbers],
+        table.work[numbers],
+    )
+
+
+def sizes(boxes: Regions) -> Integers:
     """How many elements each box of an array has."""
     found: Integers = np.maximum(boxes[..., 1] - boxes[..., 0], 0).prod(axis=-1)
     return found
 
 
-def moved(kept: Integers, need: Integers) -> Integers:
-    """Values moved for each pair (division of the producer, division of the consumer): what cores
-    need and do not have.
+def moved(kept: Regions, need: Regions) -> Integers:
+    """Values moved for each pair (grid of the producer, grid of the consumer): what cores need and
+    do not have.
     """
-    total = sizes(need).sum(axis=1)
-    found = np.empty((len(kept), len(need)), np.int64)
-    step = max(1, _CHUNK // max(1, math.prod(need.shape[:3])))
-    for first in range(0, len(kept), step):
-        some = kept[first : first + step, None]
-        own = np.ones((len(some), *need.shape[:2]), np.int64)
-        for dimension in range(need.shape[2]):
-            start = np.maximum(some[..., dimension, 0], need[None, ..., dimension, 0])
-            stop = np.minimum(some[..., dimension, 1], need[None, ..., dimension, 1])
-            own *= np.maximum(stop - start, 0)
-        found[first : first + step] = total - own.sum(axis=2)
+    found: Integers = sizes(need).sum(axis=1) - common_values(kept, need)
     return found
 
 
-def _weights(layer: Layer, share: Share) -> int:
-    return sum(box.size for _, box in layer.weights(share.summed, share.terms, share.kept))
+@entry_point()
+def common_values(kept: Regions, need: Regions) -> Integers:
+    """For each pair of grids, what cores need of what they keep themselves."""
+    grids, cores, rank, _ = kept.shape
+    found = np.zeros((grids, len(need)), np.int64)
+    for one in range(grids):
+        for other in range(len(need)):
+            for core in range(cores):
+                common = 1
+                for d in range(rank):
+                    start = max(kept[one, core, d, 0], need[other, core, d, 0])
+                    stop = min(kept[one, core, d, 1], need[other, core, d, 1])
+                    common *= max(stop - start, 0)
+                found[one, other] += common
+    return found
 
 
-def _exchanged(division: Division, regions: Callable[[Box], list[Box]]) -> int:
-    """Partial sums that other cores finish."""
-    if not division.partial:
-        return 0
-    own = (
-        (share.summed & regions(share.kept)[0]).size if share.kept.size else 0
-        for share in division.shares
-    )
-    return sum(share.summed.size for share in division.shares) - sum(own)
+def _back(layer: Layer, result: Regions) -> tuple[Regions, Integers]:
+    """What the first step computes for regions of the layer's result, and how many weights the
+    other steps take for them.
+    """
+    weights = np.zeros(len(result), np.int64)
+    some = sizes(result) > 0
+    for step in reversed(layer.steps[1:]):
+        for boxes in _step_weights(step, result):
+            weights += np.where(some, sizes(boxes), 0)
+        if step.op.input_shapes[0] != step.op.out_shape:
+            before = np.zeros((len(result), len(step.op.input_shapes[0]), 2), np.int64)
+            (before[some], *_) = mapped(result[some], step.op.needed)
+            result = before
+    return result, weights
 
 
-def _array(boxes: Sequence[Sequence[Box]], cores: int) -> Integers:
-    """One box of each share of each division; empty for cores that have none."""
-    found = np.zeros((len(boxes), cores, len(boxes[0][0].shape), 2), np.int64)
-    for number, own in enumerate(boxes):
-        found[number, : len(own), :, 0] = [box.start for box in own]
-        found[number, : len(own), :, 1] = [box.stop for box in own]
+def _step_weights(step: Step, result: Regions) -> list[Regions]:
+    """What it takes of its other operands, all of which are weights."""
+    if len(step.operands) == 1:
+        return []
+    none = np.zeros((len(result), 0, 2), np.int64)
+    return taken(step.op, result, none)[2:]
+
+
+def _is_partial(grids: Sequence[Grid]) -> NDArray[np.bool_]:
+    return np.array([grid.parts > 1 for grid in grids])
+
+
+def _common(one: Regions, other: Regions) -> Integers:
+    """Elements of both boxes."""
+    start = np.maximum(one[..., 0], other[..., 0])
+    stop = np.minimum(one[..., 1], other[..., 1])
+    return sizes(np.stack([start, stop], axis=-1))
+
+
+def _spread(
+    boxes: Regions, place: tuple[NDArray[np.intp], NDArray[np.intp]], grids: int, cores: int
+) -> Regions:
+    """Boxes of all cells at (grid, core); empty for cores that have none."""
+    found = np.zeros((grids, cores, *boxes.shape[1:]), np.int64)
+    found[place] = boxes
     return found

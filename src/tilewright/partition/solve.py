@@ -1,0 +1,115 @@
+"""The cheapest choice of one option per node, where pairs of neighbours cost something, too.
+
+In: the costs of each node's options, and for each edge a matrix over the options of both ends. Out:
+a choice that is optimal, or says that it may not be. Nodes with at most two neighbours are
+eliminated one after the other (dynamic programming; a chain is nothing else), which leaves an edge
+between the neighbours: networks whose branches join again vanish like that. What is left is a
+problem for CP-SAT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.common.compiled import entry_point
+from tilewright.partition.remainder import choose_remainder
+
+Costs = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An option for each node, what they cost together, and what no choice is below; `proven` where
+    no other choice costs less.
+    """
+
+    options: tuple[int, ...]
+    cost: float
+    bound: float
+    proven: bool
+
+
+def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> Choice:
+    """The choice with the least sum of costs.
+
+    >>> a, b = np.array([0.0, 1.0]), np.array([5.0, 2.0])
+    >>> cheapest([a, b], {(0, 1): np.array([[0.0, 4.0], [9.0, 1.0]])}).options
+    (1, 1)
+    """
+    state = _Elimination(nodes, edges)
+    proven = state.run()
+    options = state.chosen()
+    cost = sum(float(nodes[i][option]) for i, option in enumerate(options))
+    cost += sum(float(matrix[options[i], options[j]]) for (i, j), matrix in edges.items())
+    least = sum(float(own.min()) for own in nodes)
+    least += sum(float(matrix.min()) for matrix in edges.values())
+    return Choice(options, cost, cost if proven else least, proven)
+
+
+def independent_bound(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> float:
+    """What no choice is below: every node and every edge at its own least."""
+    return float(sum(own.min() for own in nodes) + sum(m.min() for m in edges.values()))
+
+
+class _Elimination:
+    """Nodes that are still there, with the matrices to their neighbours, own options first."""
+
+    def __init__(self, nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> None:
+        self._own = dict(enumerate(nodes))
+        self._to: dict[int, dict[int, Costs]] = {node: {} for node in self._own}
+        self._gone: list[tuple[int, Costs, dict[int, Costs]]] = []
+        self._settled: dict[int, int] = {}
+        for (i, j), matrix in edges.items():
+            self._join(i, j, matrix)
+
+    def run(self) -> bool:
+        """Eliminate all nodes; whether nothing was left out of account."""
+        while self._own:
+            node = min(self._own, key=lambda n: (len(self._to[n]), self._own[n].size))
+            if len(self._to[node]) > 2:
+                self._settled, proven = choose_remainder(self._own, self._to)
+                return proven
+            self._eliminate(node)
+        return True
+
+    def chosen(self) -> tuple[int, ...]:
+        """The option of each node: those that went last are chosen first."""
+        found = dict(self._settled)
+        for node, own, neighbours in reversed(self._gone):
+            costs = own + sum(matrix[:, found[other]] for other, matrix in neighbours.items())
+            found[node] = int(np.argmin(costs))
+        return tuple(found[node] for node in sorted(found))
+
+    def _eliminate(self, node: int) -> None:
+        own, neighbours = self._own.pop(node), self._to.pop(node)
+        for other in neighbours:
+            del self._to[other][node]
+        self._gone.append((node, own, neighbours))
+        match list(neighbours.items()):
+            case [(other, matrix)]:
+                self._own[other] = self._own[other] + (own[:, None] + matrix).min(axis=0)
+            case [(one, first), (other, second)]:
+                through = np.ascontiguousarray((own[:, None] + first).T)
+                self._join(one, other, _least_sums(through, np.ascontiguousarray(second)))
+            case _:
+                pass
+
+    def _join(self, i: int, j: int, matrix: Costs) -> None:
+        present = self._to[i].get(j)
+        total = matrix if present is None else present + matrix
+        self._to[i][j], self._to[j][i] = total, total.T
+
+
+@entry_point()
+def _least_sums(first: Costs, second: Costs) -> Costs:
+    """The least over k of first[i, k] + second[k, j]."""
+    found = np.full((first.shape[0], second.shape[1]), np.inf)
+    for i in range(first.shape[0]):
+        for k in range(first.shape[1]):
+            for j in range(second.shape[1]):
+                found[i, j] = min(found[i, j], first[i, k] + second[k, j])
+    return found

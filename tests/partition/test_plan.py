@@ -1,0 +1,96 @@
+"""Plans: what the best division of a whole network moves, and what it is bounded by."""
+
+import pytest
+
+from tilewright.common.errors import PartitionError
+from tilewright.graph import network
+from tilewright.ops import Softmax
+from tilewright.partition.layers import layers_of
+from tilewright.partition.moves import held, moves, needs, reductions
+from tilewright.partition.plan import Volume, Weights, best_plan, fixed_plan, reference_work
+
+CORES = 56
+VGG = layers_of(network("vgg16", 1))
+IMAGES = [layer for layer in VGG if layer.name.startswith(("conv", "pool"))]
+ACTIVATIONS = Weights(activations=1, weights=0, sums=1)
+
+
+def counted(plan):
+    """The plan's volume, message by message."""
+    made = {p.layer.output: held(p.division, p.cores) for p in plan.layers}
+    found = Volume()
+    for planned in plan.layers:
+        layer, division = planned.layer, planned.division
+        for name, wanted in needs(layer, division, planned.cores).items():
+            if name in made:
+                sent = moves(made[name], wanted)
+                found += Volume(activations=sum(move.values for move in sent))
+            else:
+                found += Volume(inputs=sum(box.size for _, box in wanted))
+        found += Volume(sums=sum(m.values for m in reductions(layer, division, planned.cores)))
+        for share in division.shares:
+            boxes = layer.weights(share.summed, share.terms, share.kept)
+            found += Volume(weights=sum(box.size for _, box in boxes))
+    return found
+
+
+@pytest.mark.parametrize("name", ["lenet5", "alexnet"])
+def test_a_plan_moves_what_its_messages_carry(name):
+    plan = best_plan(layers_of(network(name, 1)), 6)
+    assert counted(plan) == plan.volume
+    assert plan.proven
+    assert plan.bound <= plan.cost
+
+
+@pytest.mark.parametrize(
+    ("strategy", "activations", "weights"),
+    [("input_rows", 11_648_000, 361_492_992), ("output_tiles", 8_512_512, 774_466_560)],
+)
+def test_what_the_strategies_of_the_paper_move_in_vgg16(strategy, activations, weights):
+    found = fixed_plan(IMAGES, CORES, strategy).volume
+    assert found == Volume(activations, 224_448, weights, 0)
+
+
+def test_the_best_plan_of_vgg16_moves_half_of_that():
+    plan = best_plan(IMAGES, CORES, ACTIVATIONS)
+    assert plan.proven
+    assert plan.volume.activations + plan.volume.sums == plan.cost <= 4.4e6
+    for planned in plan.layers:
+        assert planned.work <= reference_work(planned.layer, CORES) + 1e-9
+
+
+def test_with_weights_it_moves_a_tenth():
+    papers = fixed_plan(VGG, CORES, "output_tiles").volume
+    best = best_plan(VGG, CORES)
+    assert best.proven
+    assert best.cost == best.volume.activations + best.volume.weights + best.volume.sums
+    assert best.cost <= 0.21 * (papers.activations + papers.weights)
+
+
+def test_without_a_limit_one_core_does_everything():
+    plan = best_plan(layers_of(network("lenet5", 1)), CORES, ACTIVATIONS, most_work=None)
+    assert plan.volume.activations == plan.volume.sums == plan.cost == 0
+
+
+def test_more_cores_than_rows():
+    plan = fixed_plan(layers_of(network("lenet5", 1))[:4], 300, "rows")
+    assert [len(planned.division.shares) for planned in plan.layers] == [28, 14, 10, 5]
+
+
+def test_a_strategy_that_does_not_apply_is_refused():
+    (prob,) = (layer for layer in VGG if isinstance(layer.op, Softmax))
+    with pytest.raises(
+        PartitionError,
+        match=r"^layer prob \(softmax 1x1000 along axis 1\) is not divided by 'tiles'; "
+        r"take another strategy, or let the planner choose$",
+    ):
+        fixed_plan([prob], CORES, "tiles")
+
+
+def test_a_limit_that_nothing_keeps_is_refused():
+    with pytest.raises(
+        PartitionError,
+        match=r"^layer conv1_1: no division over 56 cores gives each at most 0.008929 of the work; "
+        r"allow more work of one core, or more strategies$",
+    ):
+        best_plan(IMAGES, CORES, most_work=0.5)

@@ -1,0 +1,49 @@
+"""The cheapest choice, against all choices."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.partition.solve import cheapest, independent_bound
+
+SHAPES = {
+    "chain": [(0, 1), (1, 2), (2, 3), (3, 4)],
+    "residual": [(0, 1), (1, 2), (0, 2), (2, 3), (2, 4), (3, 4)],
+    "two parts": [(0, 1), (2, 3)],
+    "four that all meet": [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (3, 4)],
+}
+
+
+def problem(edges, seed):
+    random = np.random.default_rng(seed)
+    sizes = random.integers(1, 4, 5)
+    nodes = [random.integers(0, 50, size).astype(float) for size in sizes]
+    costs = {(i, j): random.integers(0, 50, (sizes[i], sizes[j])).astype(float) for i, j in edges}
+    return nodes, costs
+
+
+def total(nodes, edges, chosen):
+    own = sum(costs[option] for costs, option in zip(nodes, chosen, strict=True))
+    return own + sum(matrix[chosen[i], chosen[j]] for (i, j), matrix in edges.items())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(seed=st.integers(0, 10_000))
+def test_no_other_choice_is_cheaper(shape, seed):
+    nodes, edges = problem(SHAPES[shape], seed)
+    found = cheapest(nodes, edges)
+    every = itertools.product(*(range(len(costs)) for costs in nodes))
+    assert found.cost == min(total(nodes, edges, chosen) for chosen in every)
+    assert found.cost == total(nodes, edges, found.options)
+    assert found.proven
+    assert independent_bound(nodes, edges) <= found.bound == found.cost
+
+
+def test_many_options_of_many_neighbours_are_not_proven():
+    nodes = [np.arange(60.0)] * 4
+    edges = {pair: np.ones((60, 60)) for pair in itertools.combinations(range(4), 2)}
+    found = cheapest(nodes, edges)
+    assert (found.options, found.cost, found.bound, found.proven) == ((0,) * 4, 6.0, 6.0, False)
