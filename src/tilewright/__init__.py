@@ -7,10 +7,14 @@
 True
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+TYPE_CHECKING = False  # that of `typing`, whose import would hold up the first words to a user
 if TYPE_CHECKING:
+    from typing import Any
+
     from tilewright import ops
     from tilewright.common.errors import TilewrightError
     from tilewright.compiler.entry import compile, load

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli import main
+from tilewright.cli import commands
 
-SOURCES = Path(main.__file__).parents[2]
+SOURCES = Path(commands.__file__).parents[2]
 HEAVY = {"lark", "matplotlib", "numba", "onnx", "ortools", "pandas"}
 
 
@@ -41,6 +41,10 @@ def test_compiling_needs_no_solver_before_it_emits() -> None:
     assert imported("import tilewright.compiler.pipeline") & HEAVY == {"numba"}
 
 
+def test_help_of_compile_needs_no_arrays() -> None:
+    assert imported("import tilewright.cli.compile") & (HEAVY | {"numpy"}) == set()
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["machines"], ["--version"]])
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     call = (
@@ -51,16 +55,16 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     assert imported(call) & HEAVY == set()
 
 
-@pytest.mark.parametrize("name", list(main.COMMANDS))
+@pytest.mark.parametrize("name", list(commands.COMMANDS))
 def test_help_says_of_each_command_what_its_docstring_says(name: str) -> None:
-    found = main.command(name)
+    found = commands.command(name)
     assert found.help is not None
-    assert found.help.splitlines()[0] == main.COMMANDS[name]
+    assert found.help.splitlines()[0] == commands.COMMANDS[name]
 
 
 def test_a_name_that_is_nearly_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main.app(["objdum"])
+        commands.app(["objdum"])
     assert caught.value.code == 2
     assert "No such command 'objdum'. Did you mean 'objdump'?" in capsys.readouterr().err
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import typer
 
 INTERRUPTED = 130
 """128 and the number of the signal."""
@@ -17,5 +16,5 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        sys.stderr.write("interrupted\n")
+        raise SystemExit(INTERRUPTED) from None

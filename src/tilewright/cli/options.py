@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli.output import UsageProblem
+from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.limits import MOST_THREADS
-from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
+
+if TYPE_CHECKING:
+    from tilewright.machine import Machine
 
 _MOST = 2**31 - 1
 
@@ -44,6 +47,8 @@ class MachineOptions:
 
     def load(self) -> Machine:
         """The machine with its changes."""
+        from tilewright.machine import find_machine  # brings NumPy, which help does without
+
         changes = overrides(self.set)
         machine = find_machine(self.machine, changes)
         if self.threads is None:

@@ -1,7 +1,8 @@
 """Machine descriptions: TOML files in, frozen `Machine` values out, each number with its source."""
 
+from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.machine.family import Capability, Family
-from tilewright.machine.load import DEFAULT_MACHINE, find_machine, list_machines, load_machine
+from tilewright.machine.load import find_machine, list_machines, load_machine
 from tilewright.machine.model import Machine, Section, describe
 from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
 

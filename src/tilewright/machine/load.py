@@ -28,8 +28,6 @@ from tilewright.machine.family import Capability, find_family, machine_files
 from tilewright.machine.keys import document_key, shortened
 from tilewright.machine.model import Leaf, Machine
 
-DEFAULT_MACHINE = "sw26010"
-"""What commands take where no machine is named."""
 OVERRIDE_SOURCE = "set by the user"
 
 Table = dict[str, object]

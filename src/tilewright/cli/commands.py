@@ -1,0 +1,96 @@
+"""The commands of the `tilewright` program, and nothing else.
+
+A command's module is imported when the command is called, so that help and the light commands do
+not wait for the tuner and its compiled functions.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from tilewright.cli.interrupts import interruptible
+from tilewright.common.version import tool_version
+
+COMMANDS = {
+    "compile": "Choose the best schedule of every layer; generate, time and report its code.",
+    "tune": "Search the schedules of every layer, and show the best ones.",
+    "run": "Run an operator or a network on this computer, compare it, and time it.",
+    "simulate": "Simulate one core group running a program, with a cause for every cycle.",
+    "check": "Check that operators fit a machine, or that a program is legal on it.",
+    "explain": "Explain the time of an operator, or of one layer of a network.",
+    "report": "Write a report of what `compile -o` wrote: one HTML page, or a table.",
+    "calibrate": "Measure this computer and write a machine description with its numbers.",
+    "machines": "List the machines, or show one with the source of each number.",
+    "cache": "List, verify or clear what earlier commands compiled and computed.",
+    "asm": "Assemble a file into an ELF object.",
+    "objdump": "Show an object: sections, symbols, relocations, disassembly.",
+    "pipeline": "Run a program on one core alone; show its pipeline, with a cause for every stall.",
+    "reproduce": "Print published numbers, ours and the deviation; write figures, CSV and JSON.",
+}
+"""What `--help` says of each command without importing it: the first line of its docstring."""
+
+_MODULES = {"asm": "assembly", "objdump": "assembly"}
+"""Where a command lives that has no module of its own name."""
+
+
+def command(name: str) -> TyperCommand:
+    """The command with its options."""
+    flat = import_module("tilewright.cli.flatten").flat
+    module = import_module(f"tilewright.cli.{_MODULES.get(name, name)}")
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name)(flat(getattr(module, f"{name}_command")))
+    found = typer.main.get_command(single)
+    assert isinstance(found, TyperCommand)
+    return found
+
+
+class Commands(TyperGroup):
+    """All commands by name; the one that is called is imported."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """(name, command, other arguments), as click has it; UsageError suggests the nearest."""
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, stub if name is None else command(name), rest
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """The parsed command line."""
+        with interruptible():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Import the command and run it."""
+        with interruptible():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="tilewright",
+    cls=Commands,
+    help="Tile schedules, code and cycles for many-core machines with software-managed memory.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tilewright {tool_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Tile schedules, code and cycles for many-core machines with software-managed memory."""
