@@ -16,6 +16,7 @@ from tilewright.ops.op import (
     Array,
     Follows,
     Shape,
+    Shaped,
     Typed,
     in_double,
     in_integers,
@@ -79,7 +80,7 @@ EXACT_FUNCTIONS = frozenset(
 
 
 @dataclass(frozen=True)
-class Unary(Typed):
+class Unary(Shaped):
     """One function applied to each element of a tensor of `shape`."""
 
     function: str
@@ -100,16 +101,6 @@ class Unary(Typed):
         return self.function
 
     @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The tensor."""
-        return (self.shape,)
-
-    @property
-    def out_shape(self) -> Shape:
-        """That of the input."""
-        return self.shape
-
-    @property
     def flops(self) -> int:
         """One per element; none for the identity."""
         return 0 if self.function == "identity" else math.prod(self.shape)
@@ -118,14 +109,6 @@ class Unary(Typed):
     def follows(self) -> tuple[Follows, ...] | None:
         """Itself."""
         return (same_dimensions(len(self.shape)),) * 2
-
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region."""
-        return (result,)
-
-    def part(self, result: Box, terms: Box | None = None) -> Unary:
-        """The function of a smaller tensor."""
-        return replace(self, shape=result.shape)
 
     def describe(self) -> str:
         """Function and shape."""
@@ -220,7 +203,7 @@ class Binary(Typed):
 
 
 @dataclass(frozen=True)
-class Bias(Typed):
+class Bias(Shaped):
     """x plus `scale` times one number for each index along `axis`, as after a convolution."""
 
     kind: ClassVar[str] = "bias"
@@ -244,11 +227,6 @@ class Bias(Typed):
         return (self.shape, (self.shape[self.axis],))
 
     @property
-    def out_shape(self) -> Shape:
-        """That of the tensor."""
-        return self.shape
-
-    @property
     def flops(self) -> int:
         """One addition per element."""
         return math.prod(self.shape)
@@ -261,10 +239,6 @@ class Bias(Typed):
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The same region, and its biases."""
         return result, Box.of(result.sides[self.axis])
-
-    def part(self, result: Box, terms: Box | None = None) -> Bias:
-        """The bias of a smaller tensor."""
-        return replace(self, shape=result.shape)
 
     def describe(self) -> str:
         """Shape and axis."""

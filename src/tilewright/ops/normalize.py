@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from tilewright.ops.op import (
     Array,
     Follows,
     Shape,
-    Typed,
+    Shaped,
     in_double,
     require_axis,
     require_positive,
@@ -27,7 +27,7 @@ from tilewright.ops.op import (
 
 
 @dataclass(frozen=True)
-class Softmax(Typed):
+class Softmax(Shaped):
     """exp(x) over its sum along `axis`."""
 
     kind: ClassVar[str] = "softmax"
@@ -39,16 +39,6 @@ class Softmax(Typed):
         require_shape(self.kind, "shape", self.shape)
         require_axis(self.kind, self.shape, self.axis)
         require_float(self.kind, self.numerics)
-
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The tensor."""
-        return (self.shape,)
-
-    @property
-    def out_shape(self) -> Shape:
-        """That of the input."""
-        return self.shape
 
     @property
     def flops(self) -> int:
@@ -64,14 +54,6 @@ class Softmax(Typed):
         """Whole vectors along the axis."""
         return result.along(self.axis, (0, self.shape[self.axis]))
 
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region."""
-        return (result,)
-
-    def part(self, result: Box, terms: Box | None = None) -> Softmax:
-        """That of a smaller tensor."""
-        return replace(self, shape=result.shape)
-
     def describe(self) -> str:
         """Shape and axis."""
         return f"softmax {show_shape(self.shape)} along axis {self.axis}"
@@ -84,7 +66,7 @@ class Softmax(Typed):
 
 
 @dataclass(frozen=True)
-class BatchNorm(Typed):
+class BatchNorm(Shaped):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias with fixed statistics per channel."""
 
     kind: ClassVar[str] = "batch_norm"
@@ -106,11 +88,6 @@ class BatchNorm(Typed):
         return (self.shape, channels, channels, channels, channels)
 
     @property
-    def out_shape(self) -> Shape:
-        """That of the tensor."""
-        return self.shape
-
-    @property
     def flops(self) -> int:
         """One multiply-add per element: the statistics fold into two numbers per channel."""
         return 2 * math.prod(self.shape)
@@ -123,10 +100,6 @@ class BatchNorm(Typed):
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The same region, and what its channels have."""
         return result, *[Box.of(result.sides[1])] * 4
-
-    def part(self, result: Box, terms: Box | None = None) -> BatchNorm:
-        """That of a smaller tensor."""
-        return replace(self, shape=result.shape)
 
     def describe(self) -> str:
         """Shape."""
@@ -141,7 +114,7 @@ class BatchNorm(Typed):
 
 
 @dataclass(frozen=True)
-class LocalResponseNorm(Typed):
+class LocalResponseNorm(Shaped):
     """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta."""
 
     kind: ClassVar[str] = "local_response_norm"
@@ -159,16 +132,6 @@ class LocalResponseNorm(Typed):
         require_float(self.kind, self.numerics)
 
     @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The tensor."""
-        return (self.shape,)
-
-    @property
-    def out_shape(self) -> Shape:
-        """That of the input."""
-        return self.shape
-
-    @property
     def flops(self) -> int:
         """A multiply-add per neighbour, then a multiply-add, a power and a quotient."""
         return math.prod(self.shape) * (2 * self.size + 4)
@@ -181,14 +144,6 @@ class LocalResponseNorm(Typed):
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """All channels: sums over neighbours are not cut elsewhere than at the ends."""
         return result.along(1, (0, self.shape[1]))
-
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region."""
-        return (result,)
-
-    def part(self, result: Box, terms: Box | None = None) -> LocalResponseNorm:
-        """That of a smaller tensor."""
-        return replace(self, shape=result.shape)
 
     def describe(self) -> str:
         """Shape and size."""

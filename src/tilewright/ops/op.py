@@ -7,8 +7,8 @@ made. `reference` is the meaning that all generated code and simulations are jud
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,6 +162,38 @@ class Typed:
     def with_magnitudes(self) -> Self:
         """The operator itself: its sums have no factors."""
         return self
+
+
+class _OneShape(_Declared, Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def shape(self) -> Shape: ...
+
+
+_Own = TypeVar("_Own", bound=_OneShape)
+
+
+class Shaped(Typed):
+    """An operator whose result has the `shape` of its first operand, place by place."""
+
+    @property
+    def input_shapes(self: _OneShape) -> tuple[Shape, ...]:
+        """The tensor."""
+        return (self.shape,)
+
+    @property
+    def out_shape(self: _OneShape) -> Shape:
+        """That of the tensor."""
+        return self.shape
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The same region."""
+        return (result,)
+
+    def part(self: _Own, result: Box, terms: Box | None = None) -> _Own:
+        """The operator on a smaller tensor."""
+        return replace(self, shape=result.shape)
 
 
 def _numerics(op: _Declared) -> Numerics:
