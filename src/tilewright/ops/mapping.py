@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
 from tilewright.ir.primitives.maps import Gathering
 from tilewright.ir.scalar import operand_count, operations, parse_scalar
+from tilewright.ops.box import Box
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
     Array,
@@ -86,8 +87,37 @@ def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:
     return Access(shape, tuple(((axis, 1),) for axis in named), (0,) * len(shape))
 
 
+class _InMemory(Typed):
+    """An operator on tensors as they lie: it is computed whole."""
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The operands as they are stored."""
+        raise NotImplementedError
+
+    @property
+    def out_shape(self) -> Shape:
+        """The result as it is stored."""
+        raise NotImplementedError
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The whole result."""
+        del result, terms
+        return Box.whole(self.out_shape)
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """All operands."""
+        del result, terms
+        return tuple(Box.whole(shape) for shape in self.input_shapes)
+
+    def part(self, result: Box, terms: Box | None = None) -> Self:
+        """The operator itself."""
+        del result, terms
+        return self
+
+
 @dataclass(frozen=True)
-class Mapping(Typed):
+class Mapping(_InMemory):
     """The result's places hold the expression over the elements x0, x1, ... of the operands; other
     places of it are left alone.
     """
@@ -146,7 +176,7 @@ class Mapping(Typed):
 
 
 @dataclass(frozen=True)
-class Reduction(Typed):
+class Reduction(_InMemory):
     """The result's places hold `finish` (over x0) of the sum or the largest of `expression` (over
     x0) along the last axes, those beyond the result's `kept` ones.
     """

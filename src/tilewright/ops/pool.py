@@ -141,7 +141,7 @@ class Pool2d(Typed):
         if self.reduction == "max":
             return rounded(self, self._largest(images))
         total = self._windows(images, 0, 0).sum(axis=(-2, -1))
-        return rounded(self, total / self._counts())
+        return rounded(self, total / self.counts())
 
     def _largest(self, images: Array) -> Array:
         """The first of the largest numbers of each window; what is none is passed over, as ONNX's
@@ -159,9 +159,9 @@ class Pool2d(Typed):
             least = self.numerics.operands[0].limits[0]
             return self.numerics.write_back(self._windows(images, least, least).max(axis=(-2, -1)))
         total = self._windows(images, 0, 0).sum(axis=(-2, -1))
-        return self.numerics.write_back(total, self._counts())
+        return self.numerics.write_back(total, self.counts())
 
-    def _counts(self) -> Array:
+    def counts(self) -> Array:
         """How many elements each window averages."""
         ones = np.ones((self.height, self.width), np.int64)
         counts: Array = self._windows(ones, int(self.count_padding), 0).sum(axis=(-2, -1))

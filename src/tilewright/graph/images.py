@@ -1,0 +1,43 @@
+"""The network of fewer images: what one of several groups computes when they divide the batch.
+
+A graph rewrite. In: a network whose tensors all have the images first. Out: the same network on the
+first of them, or None where a tensor has them elsewhere, so that no group could be given its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from tilewright.common.errors import TilewrightError
+from tilewright.graph.graph import Network, Node
+from tilewright.ops import Op
+from tilewright.ops.box import Box
+
+
+def batch_of(network: Network) -> int | None:
+    """The number of images: the first extent of every input, None where they differ."""
+    counts = {t.shape[0] if t.shape else 0 for t in network.inputs}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def on_images(network: Network, count: int) -> Network | None:
+    """The network on `count` images, None where it cannot be divided by images."""
+    batch = batch_of(network)
+    if batch is None or count > batch:
+        return None
+    inputs = tuple(replace(t, shape=(count, *t.shape[1:])) for t in network.inputs)
+    try:
+        nodes = tuple(_smaller(node, batch, count) for node in network.nodes)
+        return replace(network, inputs=inputs, nodes=nodes)
+    except TilewrightError:
+        return None
+
+
+def _smaller(node: Node, batch: int, count: int) -> Node:
+    shape = node.op.out_shape
+    if not shape or shape[0] != batch:
+        return node
+    if any(f.name == "batch" for f in fields(node.op)):  # type: ignore[arg-type]  # a dataclass
+        return replace(node, op=replace(node.op, batch=count))  # type: ignore[type-var]  # as above
+    op: Op = node.op.part(Box.whole(shape).along(0, (0, count)))
+    return replace(node, op=op)

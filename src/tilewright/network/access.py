@@ -1,0 +1,203 @@
+"""Where the elements of a network's tensor lie: forms in, accesses of mappings and reductions out.
+
+A stage runs over loops; the index of an element along each axis of a tensor is a sum of loop
+indices. `access_of` finds the place of that element in memory, `normalised` brings the loops and
+the dimensions of memory into the fewest that say the same, so that equal work becomes equal
+operators whatever the tensors are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilewright.common.errors import ProgramError
+from tilewright.network.form import Form
+from tilewright.ops.mapping import Access, Mapping, Reduction, Term
+
+Index = tuple[tuple[Term, ...], int]
+"""The index along one axis: terms of (loop, step), and a constant."""
+
+
+def plain(axes: int) -> tuple[Index, ...]:
+    """A loop for each axis."""
+    return tuple((((axis, 1),), 0) for axis in range(axes))
+
+
+def access_of(form: Form, index: Sequence[Index], extents: Sequence[int]) -> Access:
+    """The place in memory of the element at `index`.
+
+    Raises ProgramError where the form stores blocks that the loops do not run along.
+    """
+    terms: list[list[Term]] = [[] for _ in form.dims]
+    offsets = [0] * len(form.dims)
+    for axis, (own, constant) in enumerate(index):
+        dims = [d for d, stored in enumerate(form.dims) if stored.axis == axis]
+        offset = constant + form.before[axis]
+        if offset:
+            if len(dims) != 1 or form.dims[dims[0]].step != 1:
+                raise _not_along(axis)
+            offsets[dims[0]] += offset
+        for loop, step in own:
+            if extents[loop] > 1:
+                d = _dimension(form, dims, step, extents[loop], axis)
+                terms[d].append((loop, step // form.dims[d].step))
+    shape = tuple(stored.extent for stored in form.dims)
+    return Access(shape, tuple(tuple(t) for t in terms), tuple(offsets))
+
+
+def _dimension(form: Form, dims: Sequence[int], step: int, extent: int, axis: int) -> int:
+    """The dimension of memory that a loop runs along."""
+    for d in dims:
+        own = form.dims[d].step
+        larger = [form.dims[o].step for o in dims if form.dims[o].step > own]
+        if step % own == 0 and (extent - 1) * step < min(larger, default=1 << 62):
+            return d
+    raise _not_along(axis)
+
+
+def _not_along(axis: int) -> ProgramError:
+    return ProgramError(f"the loops do not run along the blocks that axis {axis} is stored in")
+
+
+def split_extents(shape: Sequence[int], forms: Sequence[Form]) -> tuple[tuple[int, ...], ...]:
+    """For each axis the steps of loops that run along the blocks of every form, largest first."""
+    found = []
+    for axis, size in enumerate(shape):
+        steps = {1} | {d.step for form in forms for d in form.along(axis)}
+        chain = sorted((s for s in steps if s < max(size, 2)), reverse=True)
+        whole = [size, *chain]
+        if any(a % b for a, b in zip(whole, chain, strict=False)):
+            raise _not_along(axis)
+        found.append(tuple(chain))
+    return tuple(found)
+
+
+def blocked_loops(
+    shape: Sequence[int], forms: Sequence[Form]
+) -> tuple[tuple[int, ...], tuple[Index, ...]]:
+    """(extents of loops that run along the blocks of every form, the index along each axis)."""
+    extents: list[int] = []
+    index: list[Index] = []
+    for size, steps in zip(shape, split_extents(shape, forms), strict=True):
+        terms, outer = [], size
+        for step in steps:
+            terms.append((len(extents), step))
+            extents.append(outer // step)
+            outer = step
+        index.append((tuple(terms), 0))
+    return tuple(extents), tuple(index)
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Loops with accesses of which the first is the result's."""
+
+    extents: tuple[int, ...]
+    accesses: tuple[Access, ...]
+
+
+def normalised_mapping(op: Mapping) -> Mapping:
+    """The same with the fewest loops and dimensions."""
+    found = _normalised(_Loops(op.extents, (op.result, *op.operands)), len(op.extents))
+    result, *operands = found.accesses
+    return replace(op, extents=found.extents, result=result, operands=tuple(operands))
+
+
+def normalised_reduction(op: Reduction) -> Reduction:
+    """The same with the fewest loops and dimensions."""
+    found = _normalised(_Loops(op.extents, (op.result, op.operand)), op.kept)
+    result, operand = found.accesses
+    gathered = len([n for n in op.extents[op.kept :] if n > 1])
+    kept = len(found.extents) - gathered
+    return replace(op, extents=found.extents, kept=kept, result=result, operand=operand)
+
+
+def _normalised(loops: _Loops, kept: int) -> _Loops:
+    """Loops of one iteration go, others follow the result's dimensions, neighbours join; loops from
+    `kept` on stay behind the others and as they are.
+    """
+    split = tuple(_split(a, loops.extents) for a in loops.accesses)
+    split = tuple(_joined_dims(a) for a in split)
+    order = [loop for terms in split[0].terms for loop, _ in terms if loop < kept]
+    rest = [loop for loop in range(kept) if loop not in order]
+    behind = [loop for loop in range(kept, len(loops.extents)) if loops.extents[loop] > 1]
+    used = [loop for loop in (*order, *rest) if loops.extents[loop] > 1]
+    named = [*(used or list(range(kept))[:1]), *behind]
+    place = {loop: i for i, loop in enumerate(named)}
+    extents = tuple(loops.extents[loop] for loop in named)
+    found = _Loops(extents, tuple(_renamed(a, place) for a in split))
+    count = len(named) - len(behind)
+    if not count:  # a single number: one loop of one iteration
+        shifted = {loop: loop + 1 for loop in range(len(extents))}
+        accesses = tuple(_renamed(a, shifted) for a in found.accesses)
+        found, count = _Loops((1, *extents), accesses), 1
+    outer = 0
+    while outer + 1 < count:
+        joined = _joined_loops(found, outer)
+        if joined is None:
+            outer += 1
+        else:
+            found, count = joined, count - 1
+    return found
+
+
+def _split(access: Access, extents: Sequence[int]) -> Access:
+    """One dimension for each loop where loops run through a dimension one inside the other."""
+    shape: list[int] = []
+    terms: list[tuple[Term, ...]] = []
+    offsets: list[int] = []
+    for size, own, offset in zip(access.shape, access.terms, access.offsets, strict=True):
+        ordered = sorted((t for t in own if extents[t[0]] > 1), key=lambda t: -t[1])
+        sizes = [extents[loop] for loop, _ in ordered]
+        whole = offset == 0 and prod(sizes) == size and len(ordered) > 1
+        if whole and all(s == prod(sizes[i + 1 :]) for i, (_, s) in enumerate(ordered)):
+            shape += sizes
+            terms += [((loop, 1),) for loop, _ in ordered]
+            offsets += [0] * len(ordered)
+        else:
+            shape.append(size)
+            terms.append(tuple(ordered))
+            offsets.append(offset)
+    return Access(tuple(shape), tuple(terms), tuple(offsets))
+
+
+def _joined_dims(access: Access) -> Access:
+    """Dimensions of one place are no dimensions."""
+    kept = [d for d, size in enumerate(access.shape) if size > 1 or access.terms[d]]
+    return Access(
+        tuple(access.shape[d] for d in kept),
+        tuple(access.terms[d] for d in kept),
+        tuple(access.offsets[d] for d in kept),
+    )
+
+
+def _renamed(access: Access, place: dict[int, int]) -> Access:
+    terms = tuple(
+        tuple((place[loop], step) for loop, step in own if loop in place) for own in access.terms
+    )
+    return replace(access, terms=terms)
+
+
+def _joined_loops(loops: _Loops, outer: int) -> _Loops | None:
+    """Loop `outer` and the next one as a single one, None where some access does not allow it."""
+    inner, accesses = outer + 1, []
+    for access in loops.accesses:
+        if not access.axes & {outer, inner}:
+            accesses.append(access)
+            continue
+        d = next((d for d, t in enumerate(access.terms) if t == ((outer, 1),)), None)
+        if d is None or d + 1 == len(access.shape):
+            return None
+        size, following = access.shape[d + 1], access.terms[d + 1]
+        if following != ((inner, 1),) or size != loops.extents[inner] or access.offsets[d + 1]:
+            return None
+        shape = (*access.shape[:d], access.shape[d] * size, *access.shape[d + 2 :])
+        offsets = (*access.offsets[:d], access.offsets[d] * size, *access.offsets[d + 2 :])
+        terms = (*access.terms[: d + 1], *access.terms[d + 2 :])
+        accesses.append(Access(shape, terms, offsets))
+    place = {i: i if i <= outer else i - 1 for i in range(len(loops.extents)) if i != inner}
+    extents = [n for i, n in enumerate(loops.extents) if i != inner]
+    extents[outer] = loops.extents[outer] * loops.extents[inner]
+    return _Loops(tuple(extents), tuple(_renamed(a, place) for a in accesses))

@@ -1,0 +1,343 @@
+"""The plan of a network on any machine with explicit programs: groups of nodes in, stages out.
+
+A tensor is held in one form; who needs another gets a copy. Elementwise operators and changes of
+layout are one kind of stage, so that what follows a product writes at once in the form that the
+next product reads. Operators without a lowering are refused before anything is searched for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, GraphError
+from tilewright.common.progress import Progress, silent
+from tilewright.graph.graph import Network, Node
+from tilewright.graph.images import batch_of, on_images
+from tilewright.graph.names import quoted
+from tilewright.ir.scalar import Element
+from tilewright.machine import Machine
+from tilewright.network.access import access_of
+from tilewright.network.arena import place
+from tilewright.network.expressed import Expressed, Read, expressed
+from tilewright.network.expressions import elementwise
+from tilewright.network.form import Form, row_major
+from tilewright.network.forms import Forms
+from tilewright.network.groups import Group, grouped
+from tilewright.network.memory import Draft, Located, Memory, in_order, unbordered
+from tilewright.network.plan import Plan, Stage, Work, lives_of
+from tilewright.network.products import Ranked, ranked_products, ranked_stages
+from tilewright.network.search import BY_THE_MODEL, Search
+from tilewright.network.windows import local_response, pool, softmax
+from tilewright.ops import (
+    CONTRACTIONS,
+    Concat,
+    LocalResponseNorm,
+    Pool2d,
+    Reshape,
+    Softmax,
+    SpaceToDepth,
+)
+from tilewright.ops.mapping import Mapping
+from tilewright.tune.candidate import Candidate
+
+_MOVING = (Concat, Reshape, SpaceToDepth)
+_GATHERING = (LocalResponseNorm, Pool2d, Softmax)
+
+
+def build_plan(
+    network: Network,
+    machine: Machine,
+    search: Search = BY_THE_MODEL,
+    *,
+    fuse: bool = True,
+    progress: Progress = silent,
+) -> Plan:
+    """The plan of one group's part of the network, every stage with its schedule.
+
+    Raises GraphError for operators without a lowering and for mixed element types, before any
+    search, CapacityError where values exceed main memory or no schedule fits.
+    """
+    require_lowered(network, machine)
+    groups = machine.groups.count
+    batch = batch_of(network) or 0
+    own = on_images(network, -(-batch // groups)) if batch > 1 and groups > 1 else None
+    used = -(-batch // -(-batch // groups)) if own is not None else 1
+    part = own or network
+    ranked = ranked_products(part, machine, search, shared=used > 1, progress=progress)
+    builder = _Builder(part, ranked, fuse=fuse)
+    for group in builder.groups:
+        builder.add(group)
+    builder.finish()
+    return _scheduled(builder, machine, used)
+
+
+def require_lowered(network: Network, machine: Machine) -> None:
+    """Raise GraphError for what no stage computes."""
+    kinds = sorted({t.dtype for t in network.tensors.values()})
+    if len(kinds) > 1 or not dtype(kinds[0]).is_float:
+        raise GraphError(
+            f"a network of one floating-point element type can be planned, found "
+            f"{', '.join(kinds)}",
+        )
+    missing = {node.op.kind: node.name for node in reversed(network.nodes) if not _is_lowered(node)}
+    if missing:
+        named = ", ".join(f"{kind} ({name})" for kind, name in sorted(missing.items()))
+        raise GraphError(
+            f"no stage on {machine.name} computes {named}",
+            fix="stages compute products, elementwise operators, pooling, softmax, local response, "
+            "concat, reshape and space_to_depth",
+        )
+
+
+def _is_lowered(node: Node) -> bool:
+    known = isinstance(node.op, (*_MOVING, *_GATHERING)) or node.op.kind in CONTRACTIONS
+    return known or elementwise(node.op) is not None
+
+
+class _Builder:
+    """Appends the drafts of group after group."""
+
+    def __init__(self, network: Network, ranked: Ranked, *, fuse: bool) -> None:
+        (kind,) = {t.dtype for t in network.tensors.values()}
+        self.network, self.ranked, self.fuse = network, ranked, fuse
+        self.weights = {t.name: t for t in network.weights}
+        self.memory = Memory(kind)
+        self.groups = grouped(network, fuse=fuse)
+        self.inputs = []
+        for t in network.inputs:
+            located = self.memory.value(t.name, row_major(t.shape), "input")
+            self.memory.held[t.name] = [located]
+            self.inputs.append((t.name, located.value))
+        self.outputs: list[tuple[str, int, Form]] = []
+        self._forms = Forms()
+        self._wanted = self._wishes()
+
+    def add(self, group: Group) -> None:
+        """Append the stages of one group."""
+        op = group.first.op
+        if op.kind in CONTRACTIONS:
+            made = self._product(group.first)
+        elif elementwise(op) is not None:
+            self._elementwise(group, None)
+            return
+        else:
+            made = self._other(group.first)
+        self.memory.held[group.first.output] = [made]
+        if group.steps:
+            self._elementwise(group, made)
+
+    def _other(self, node: Node) -> Located:
+        match node.op:
+            case Pool2d() as op:
+                return pool(self.memory, node, op)
+            case Softmax() as op:
+                return softmax(self.memory, node, op)
+            case LocalResponseNorm() as op:
+                return local_response(self.memory, node, op)
+            case Concat() as op:
+                return self._concat(node, op)
+            case SpaceToDepth() as op:
+                return self._space_to_depth(node, op)
+            case Reshape() as op:
+                x = self._tensor(node.inputs[0], row_major(op.shape))
+                return Located(x.value, row_major(op.out_shape), tuple(range(len(op.out_shape))))
+            case _:
+                raise AssertionError(node.op)
+
+    def finish(self) -> None:
+        """The network's outputs as C arrays in values of their own."""
+        shapes = {t.name: t.shape for t in self.network.tensors.values()}
+        for name in self.network.outputs:
+            form = row_major(shapes[name])
+            located = self.memory.in_form(name, form)
+            own = self.memory.values[located.value]
+            if own.role == "scratch":
+                self.memory.values[located.value] = replace(own, role="output")
+            else:
+                copy = self.memory.value(name, form, "output")
+                self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
+                located = copy
+            self.outputs.append((name, located.value, form))
+
+    def _tensor(self, name: str, form: Form) -> Located:
+        """An activation or a weight in a form."""
+        if name in self.weights:
+            return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
+        return self.memory.in_form(name, form)
+
+    def _product(self, node: Node) -> Located:
+        candidate = self.ranked.best(node.op)
+        seed, forms = candidate.seed, self._forms.of(candidate)
+        operands = [
+            (tensor, self._tensor(name, forms[tensor]).value)
+            for tensor, name in zip(seed.operands, node.inputs, strict=True)
+        ]
+        y = self.memory.value(node.output, forms[seed.result])
+        self.memory.append(
+            Draft(
+                node.name,
+                node.op.describe(),
+                "product",
+                node.op,
+                (*operands, (seed.result, y.value)),
+                (node.name,),
+                node.op.flops,
+                candidate,
+            )
+        )
+        return y
+
+    def _elementwise(self, group: Group, made: Located | None) -> None:
+        """The steps of a group as one stage that writes in the form that is wanted next."""
+        found = expressed(group)
+        operands = self._operands(found, made)
+        shape = group.nodes[-1].op.out_shape
+        full = [o for o in operands if o.form.shape == shape]
+        form = self._wanted.get(group.output) if self.fuse else None
+        own = unbordered(full[0].form) if full else row_major(shape)
+        y = self.memory.value(group.output, form or own)
+        work: Work = "layout" if found.scalar == Element(0) else "elementwise"
+        nodes = group.nodes if made is None else tuple(n for n, _ in group.steps)
+        self.memory.map(
+            nodes[-1].name,
+            work,
+            str(found.scalar),
+            y,
+            operands,
+            nodes=tuple(n.name for n in nodes),
+            label=" ".join(n.op.kind for n in nodes),
+            flops=sum(n.op.flops for n in nodes),
+        )
+        self.memory.held[group.output] = [y]
+
+    def _operands(self, found: Expressed, made: Located | None) -> list[Located]:
+        operands = []
+        for i, read in enumerate(found.reads):
+            if i == 0 and made is not None:
+                operands.append(made)
+            else:
+                operands.append(self._read(read))
+        return operands
+
+    def _read(self, read: Read) -> Located:
+        if read.made is not None or read.tensors[0] in self.weights:
+            shape = self.weights[read.tensors[0]].shape
+            made = (read.made or "x0", read.tensors)
+            return self.memory.constant(made, row_major(shape), read.axes)
+        return replace(self.memory.held[read.tensors[0]][0], axes=read.axes)
+
+    def _concat(self, node: Node, op: Concat) -> Located:
+        order = unbordered(self.memory.held[node.inputs[0]][0].form)
+        axes = list(dict.fromkeys(d.axis for d in order.dims))
+        form = in_order(op.out_shape, axes)
+        y, start = self.memory.value(node.output, form), 0
+        for name, shape in zip(node.inputs, op.input_shapes, strict=True):
+            if name in self.weights:
+                x = self._tensor(name, row_major(shape))
+            else:
+                x = self.memory.in_form(name, unbordered(self.memory.held[name][0].form))
+            index = [(((axis, 1),), start if axis == op.axis else 0) for axis in range(len(shape))]
+            result = access_of(form, index, shape)
+            plain = [(((axis, 1),), 0) for axis in range(len(shape))]
+            mapping = Mapping(
+                shape, result, (access_of(x.form, plain, shape),), "x0", self.memory.dtype
+            )
+            self.memory.mapped(node.name, "layout", mapping, y, (x,), nodes=(node.name,))
+            start += shape[op.axis]
+        return y
+
+    def _space_to_depth(self, node: Node, op: SpaceToDepth) -> Located:
+        (name,) = node.inputs
+        x = self.memory.in_form(name, unbordered(self.memory.held[name][0].form))
+        axes = list(dict.fromkeys(d.axis for d in x.form.dims))
+        form = in_order(op.out_shape, axes)
+        y = self.memory.value(node.output, form)
+        batch, _, rows, columns = op.out_shape
+        block, channels = op.block, op.channels
+        extents = (batch, channels, rows, block, columns, block)
+        source = (
+            (((0, 1),), 0),
+            (((1, 1),), 0),
+            (((2, block), (3, 1)), 0),
+            (((4, block), (5, 1)), 0),
+        )
+        target = (
+            (((0, 1),), 0),
+            (((3, block * channels), (5, channels), (1, 1)), 0),
+            (((2, 1),), 0),
+            (((4, 1),), 0),
+        )
+        mapping = Mapping(
+            extents,
+            access_of(form, target, extents),
+            (access_of(x.form, source, extents),),
+            "x0",
+            self.memory.dtype,
+        )
+        self.memory.mapped(node.name, "layout", mapping, y, (x,), nodes=(node.name,))
+        return y
+
+    def _wishes(self) -> dict[str, Form]:
+        """The form in which the first product that reads a tensor takes it, or it is given out."""
+        wishes: dict[str, Form] = {}
+        for node in self.network.nodes:
+            if node.op.kind in CONTRACTIONS:
+                candidate = self.ranked.best(node.op)
+                forms = self._forms.of(candidate, constants=False)
+                for tensor, name in zip(candidate.seed.operands, node.inputs, strict=True):
+                    if name not in self.weights and tensor in forms:
+                        wishes.setdefault(name, forms[tensor])
+            elif isinstance(node.op, Reshape):
+                wishes.setdefault(node.inputs[0], row_major(node.op.shape))
+        for name in self.network.outputs:
+            wishes.setdefault(name, row_major(self.network.tensors[name].shape))
+        return wishes
+
+
+def _scheduled(builder: _Builder, machine: Machine, groups: int) -> Plan:
+    """Choose the schedules of what is no product; CapacityError where values exceed main memory."""
+    memory, network = builder.memory, builder.network
+    _require_room(network.name, memory, machine)
+    found = ranked_stages([d.op for d in memory.drafts if d.candidate is None], machine)
+    return Plan(
+        network.name,
+        machine,
+        memory.dtype,
+        groups,
+        tuple(memory.values),
+        tuple(_stage(d, d.candidate or found[d.op]) for d in memory.drafts),
+        tuple(builder.inputs),
+        tuple(builder.outputs),
+    )
+
+
+def _stage(draft: Draft, candidate: Candidate) -> Stage:
+    return Stage(
+        draft.name,
+        draft.label,
+        draft.work,
+        draft.op,
+        candidate,
+        draft.arguments,
+        draft.nodes,
+        draft.flops,
+    )
+
+
+def _require_room(name: str, memory: Memory, machine: Machine) -> None:
+    """Everything that lives at once has to fit the memory of a group."""
+    room = machine.main.capacity_bytes
+    uses = [[value for _, value in draft.arguments] for draft in memory.drafts]
+    _, arena = place(lives_of(memory.values, uses))
+    lasting = [v for v in memory.values if v.role != "scratch"]
+    needed = arena + sum(v.size_bytes for v in lasting)
+    if needed <= room:
+        return
+    largest = sorted(memory.values, key=lambda v: -v.size_bytes)[:5]
+    shown = ", ".join(f"{quoted(v.name)} {v.size_bytes:,} bytes" for v in largest)
+    raise CapacityError(
+        f"the plan of {name} needs {needed:,} bytes of main memory, a group of "
+        f"{machine.name} has {room:,}; the largest tensors are {shown}",
+        fix="a smaller --batch, or --dtype f32",
+    )

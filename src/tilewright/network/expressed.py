@@ -1,0 +1,68 @@
+"""A group's elementwise operators as one expression.
+
+In: a group. Out: the expression over the elements of its first operand (what the group's first node
+makes, or reads where that is elementwise itself) and of further ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.graph.graph import Node
+from tilewright.ir.scalar import Element, Scalar, parse_scalar, renumbered
+from tilewright.network.expressions import Constant, Elementwise, Operand, elementwise
+from tilewright.network.groups import Group
+
+
+@dataclass(frozen=True)
+class Read:
+    """What an expression reads: a tensor by its name, or a constant made of some; `axes` are those
+    of the result along which its dimensions lie.
+    """
+
+    tensors: tuple[str, ...]
+    axes: tuple[int, ...]
+    made: str | None = None
+
+
+@dataclass(frozen=True)
+class Expressed:
+    """An expression; operand 0 is what the group's first node makes where there is a `product`."""
+
+    scalar: Scalar
+    reads: tuple[Read, ...]
+
+
+def expressed(group: Group) -> Expressed:
+    """The steps of a group, and its first node where that is elementwise."""
+    first = elementwise(group.first.op)
+    if first is None:
+        scalar: Scalar = Element(0)
+        reads = [Read((group.first.output,), tuple(range(len(group.first.op.out_shape))))]
+    else:
+        scalar, reads = parse_scalar(first.expression), _reads(group.first, first)
+    for node, at in group.steps:
+        found = elementwise(node.op)
+        assert found is not None
+        numbers: list[Scalar] = []
+        for operand, read in zip(found.operands, _reads(node, found), strict=True):
+            if operand.source == at:
+                numbers.append(scalar)
+            else:
+                if read not in reads:
+                    reads.append(read)
+                numbers.append(Element(reads.index(read)))
+        scalar = renumbered(parse_scalar(found.expression), numbers)
+    return Expressed(scalar, tuple(reads))
+
+
+def _reads(node: Node, found: Elementwise) -> list[Read]:
+    return [_read(node, operand) for operand in found.operands]
+
+
+def _read(node: Node, operand: Operand) -> Read:
+    match operand.source:
+        case Constant(operands, expression):
+            return Read(tuple(node.inputs[i] for i in operands), operand.axes, expression)
+        case number:
+            return Read((node.inputs[number],), operand.axes)

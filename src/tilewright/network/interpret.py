@@ -1,0 +1,117 @@
+"""What a plan means: its stages run one after the other by the meaning of their programs.
+
+In: a plan, the inputs of one group and the weights. Out: the outputs. Each stage sees the values
+that its arguments name and no others; an element that no stage has written and one reads is an
+error and not a wrong number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+import numpy as np
+
+from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import GraphError, SimulationError
+from tilewright.common.expr import evaluate
+from tilewright.graph.names import quoted
+from tilewright.ir.interpret import interpret
+from tilewright.ir.nodes import Program
+from tilewright.ir.scalar import parse_scalar
+from tilewright.network.plan import Plan, Stage, Value
+
+Run = Callable[[Stage, Program, Mapping[str, Array]], Array]
+"""The result of a stage's program, from its tensors by name; what it leaves unwritten is NaN."""
+
+
+def interpret_plan(
+    plan: Plan,
+    inputs: Mapping[str, Array],
+    weights: Mapping[str, Array],
+    run: Run | None = None,
+) -> dict[str, Array]:
+    """The outputs of one group by name, each stage run by `run`, or by the interpreter.
+
+    Raises GraphError for a missing tensor, SimulationError for an element that is read and that
+    nothing has written.
+    """
+    memory = constants(plan, weights)
+    for name, value in plan.inputs:
+        if name not in inputs:
+            raise GraphError(f"no numbers are given for {quoted(name)}")
+        memory[value] = plan.values[value].form.stored(inputs[name])
+    last = {v: n for n, stage in enumerate(plan.stages) for v in (*stage.reads, stage.writes)}
+    kept = {value for _, value, _ in plan.outputs}
+    for number, stage in enumerate(plan.stages):
+        _run_stage(plan, stage, memory, run or _interpreted(plan))
+        for value in {*stage.reads, stage.writes} - kept:
+            if last[value] == number:
+                memory.pop(value, None)
+    return {
+        name: form.read(_written(plan, value, memory[value], "the outputs"))
+        for name, value, form in plan.outputs
+    }
+
+
+def constants(plan: Plan, weights: Mapping[str, Array]) -> dict[int, Array]:
+    """The constants in memory order, made of the weights."""
+    return {
+        number: value.form.stored(_made(value, weights)).astype(dtype(value.dtype).numpy)
+        for number, value in enumerate(plan.values)
+        if value.role == "constant"
+    }
+
+
+def _made(value: Value, weights: Mapping[str, Array]) -> Array:
+    if value.numbers is not None:
+        return value.numbers
+    assert value.made is not None
+    expression, names = value.made
+    for name in names:
+        if name not in weights:
+            raise GraphError(f"no numbers are given for {quoted(name)}")
+    operands = [np.asarray(weights[name], np.float64) for name in names]
+    found: Array = np.asarray(parse_scalar(expression).value(operands))
+    return found.reshape(value.form.shape)
+
+
+def _interpreted(plan: Plan) -> Run:
+    mesh = (plan.machine.mesh.rows, plan.machine.mesh.columns)
+
+    def run(stage: Stage, program: Program, tensors: Mapping[str, Array]) -> Array:
+        return interpret(program, tensors, mesh)[stage.arguments[-1][0]]
+
+    return run
+
+
+def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array], run: Run) -> None:
+    """Run one stage; what it leaves unwritten of its result stays as it was."""
+    program = stage.candidate.program(plan.machine)
+    tensors = {}
+    for name, value in stage.arguments[:-1]:
+        held = _written(plan, value, memory.get(value), stage.name)
+        shape = tuple(int(evaluate(e, {})) for e in program.tensor(name).shape)
+        tensors[name] = held.reshape(shape)
+    result = run(stage, program, tensors).reshape(-1)
+    target = stage.writes
+    if target in memory:
+        result = np.where(np.isnan(result), memory[target], result)
+    size = prod(d.extent for d in plan.values[target].form.dims)
+    memory[target] = result.reshape(size)
+
+
+def _written(plan: Plan, value: int, held: Array | None, who: str) -> Array:
+    """What is held of a value; every element of it has to be written."""
+    own = plan.values[value]
+    if held is None:
+        raise SimulationError(f"{who}: nothing has written {quoted(own.name)}")
+    missing = int(np.isnan(held).sum())
+    if missing:
+        raise SimulationError(
+            f"{who}: {missing} of {held.size} elements of {quoted(own.name)} are no numbers: "
+            "nothing has written them, or they came out so",
+            fix="give numbers whose results are finite, to tell which",
+        )
+    return held

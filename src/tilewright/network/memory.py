@@ -1,0 +1,206 @@
+"""What a plan has so far: values, where each tensor lies, and the stages that make them.
+
+In: forms and expressions from `network.build`. Out: drafts of stages; a tensor that is wanted in
+another form gets a stage that copies it, and places that hold no element are filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.codegen.artifact import Array
+from tilewright.graph.names import safe_name
+from tilewright.network.access import access_of, blocked_loops, normalised_mapping
+from tilewright.network.form import Form, StoredDim, canonical, row_major, same_memory
+from tilewright.network.plan import Role, Value, Work
+from tilewright.ops import Op
+from tilewright.ops.mapping import Access, Mapping
+from tilewright.ops.op import Shape
+from tilewright.tune.candidate import Candidate
+
+
+@dataclass(frozen=True)
+class Located:
+    """A tensor, or a constant, in memory."""
+
+    value: int
+    form: Form
+    axes: tuple[int, ...] = ()
+    """Those of a stage's result along which its own lie."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A stage whose schedule is not chosen yet, unless it came with a candidate."""
+
+    name: str
+    label: str
+    work: Work
+    op: Op
+    arguments: tuple[tuple[str, int], ...]
+    nodes: tuple[str, ...] = ()
+    flops: int = 0
+    candidate: Candidate | None = None
+
+
+class Memory:
+    """Values and drafts, appended to; `held` has the places of each tensor by name."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+        self.values: list[Value] = []
+        self.drafts: list[Draft] = []
+        self.held: dict[str, list[Located]] = {}
+        self._constants: dict[tuple[object, ...], int] = {}
+        self._names: set[str] = set()
+
+    def value(self, name: str, form: Form, role: Role = "scratch", filled: float = 0.0) -> Located:
+        """New memory; nothing has been written there."""
+        self.values.append(Value(name, form, self.dtype, role, filled=filled))
+        return Located(len(self.values) - 1, form, tuple(range(len(form.shape))))
+
+    def constant(
+        self, made: tuple[str, tuple[str, ...]], form: Form, axes: tuple[int, ...]
+    ) -> Located:
+        """What is made of weights, once for all that want it in this form."""
+        key = (made, form)
+        if key not in self._constants:
+            self.values.append(Value(made[1][0], form, self.dtype, "constant", made))
+            self._constants[key] = len(self.values) - 1
+        return Located(self._constants[key], form, axes)
+
+    def numbers(self, name: str, numbers: Array, axes: tuple[int, ...]) -> Located:
+        """Numbers that are known."""
+        form = row_major(numbers.shape)
+        self.values.append(Value(name, form, self.dtype, "constant", numbers=numbers))
+        return Located(len(self.values) - 1, form, axes)
+
+    def in_form(self, tensor: str, form: Form, filled: float = 0.0) -> Located:
+        """The tensor in that form; copied where it is held in no such one."""
+        for located in self.held[tensor]:
+            own = self.values[located.value]
+            fits = located.form == form or same_memory(located.form, form)
+            if fits and (not form.has_zeros or own.filled == filled):
+                return replace(located, form=form)
+        made = self.value(tensor, form, filled=filled)
+        self.map(f"{tensor}_layout", "layout", "x0", made, (self.held[tensor][0],))
+        self.held[tensor].append(made)
+        return made
+
+    def map(
+        self,
+        name: str,
+        work: Work,
+        expression: str,
+        result: Located,
+        operands: Sequence[Located],
+        *,
+        nodes: tuple[str, ...] = (),
+        label: str = "",
+        flops: int = 0,
+    ) -> None:
+        """Append the expression for each element of the result, and fill what lies around them."""
+        shape = result.form.shape
+        full = [o.form for o in operands if o.form.shape == shape]
+        extents, index = blocked_loops(shape, [result.form, *full])
+        accesses = []
+        for operand in operands:
+            own = [
+                ((), 0) if size == 1 else index[axis]
+                for size, axis in zip(operand.form.shape, operand.axes, strict=True)
+            ]
+            accesses.append(access_of(operand.form, own, extents))
+        to = access_of(result.form, index, extents)
+        op = Mapping(extents, to, tuple(accesses), expression, self.dtype)
+        self.mapped(name, work, op, result, operands, nodes=nodes, label=label, flops=flops)
+        self.fill(name, result)
+
+    def mapped(
+        self,
+        name: str,
+        work: Work,
+        op: Mapping,
+        result: Located,
+        operands: Sequence[Located],
+        *,
+        nodes: tuple[str, ...] = (),
+        label: str = "",
+        flops: int = 0,
+    ) -> None:
+        """Append a mapping as it stands."""
+        arguments = tuple((f"x{i}", operand.value) for i, operand in enumerate(operands))
+        found = normalised_mapping(op)
+        self.append(
+            Draft(
+                name,
+                label or found.describe(),
+                work,
+                found,
+                (*arguments, ("y", result.value)),
+                nodes,
+                flops,
+            )
+        )
+
+    def append(self, draft: Draft) -> None:
+        """Append a stage under a name of its own."""
+        plain, number = safe_name(draft.name), 2
+        name = plain
+        while name in self._names:
+            name, number = f"{plain}_{number}", number + 1
+        self._names.add(name)
+        self.drafts.append(replace(draft, name=name))
+
+    def fill(self, name: str, result: Located) -> None:
+        """Append the filling of the places of a value that hold no element."""
+        form, filled = result.form, self.values[result.value].filled
+        for axis, size in enumerate(form.shape):
+            dims = [d for d, stored in enumerate(form.dims) if stored.axis == axis]
+            if len(dims) != 1:
+                continue
+            before, extent = form.before[axis], form.dims[dims[0]].extent
+            for start, stop in ((0, before), (before + size, extent)):
+                if start < stop:
+                    op = _strip(form, dims[0], (start, stop), filled, self.dtype)
+                    self.mapped(f"{name}_border", "layout", op, result, ())
+
+
+def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str) -> Mapping:
+    """All places of memory whose index along dimension `d` lies in a part."""
+    shape = tuple(stored.extent for stored in form.dims)
+    extents = (*shape[:d], part[1] - part[0], *shape[d + 1 :])
+    offsets = tuple(part[0] if i == d else 0 for i in range(len(shape)))
+    terms = tuple(((i, 1),) for i in range(len(shape)))
+    return Mapping(extents, Access(shape, terms, offsets), (), repr(filled), dtype)
+
+
+def in_order(
+    shape: Shape, order: Sequence[int], before: Sequence[int] = (), after: Sequence[int] = ()
+) -> Form:
+    """Each axis in one dimension, in this order (those that are missing outermost), with places
+    around its elements.
+    """
+    first, behind = before or (0,) * len(shape), after or (0,) * len(shape)
+    named = list(dict.fromkeys(order))
+    missing = [axis for axis in range(len(shape)) if axis not in named]
+    dims = [
+        StoredDim(axis, 1, first[axis] + shape[axis] + behind[axis]) for axis in (*missing, *named)
+    ]
+    return canonical(shape, dims, tuple(first))
+
+
+def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
+    """The same order of axes, each in one dimension with places around its elements."""
+    return in_order(form.shape, [d.axis for d in form.dims], before, after)
+
+
+def unbordered(form: Form) -> Form:
+    """The same order of axes, each in one dimension of its elements alone."""
+    return in_order(form.shape, [d.axis for d in form.dims])
+
+
+def without_axis(form: Form, axis: int) -> Form:
+    """The form of a tensor with extent 1 along an axis, the others as they lie."""
+    shape = tuple(1 if a == axis else n for a, n in enumerate(form.shape))
+    return in_order(shape, [d.axis for d in form.dims])

@@ -1,0 +1,125 @@
+"""A network on one machine, in the order in which it is computed: stages on values, as data.
+
+In: nothing; these are the values that `network.build` makes, `network.interpret` and
+`network.simulate` run and a family emits. The plan is that of one group of cores: groups divide the
+images, each runs all stages on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import dtype
+from tilewright.machine import Machine
+from tilewright.network.arena import Life, place
+from tilewright.network.form import Form
+from tilewright.ops import Op
+from tilewright.tune.candidate import Candidate
+
+Role: TypeAlias = Literal["input", "output", "constant", "scratch"]
+Held: TypeAlias = Literal["images", "whole"]
+"""What of a value a group holds: its own images, or all of it as the other groups do."""
+Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
+"""What a stage does, in words of a table: `layout` moves elements and computes nothing."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """Memory that holds a tensor in a form; places that hold no element are `filled`.
+
+    A constant is `made` of weights by an expression over their elements, or holds known `numbers`.
+    `space` is the memory, of which every group has one.
+    """
+
+    name: str
+    form: Form
+    dtype: str
+    role: Role
+    made: tuple[str, tuple[str, ...]] | None = None
+    numbers: Array | None = field(default=None, compare=False, repr=False)
+    filled: float = 0.0
+    space: str = "main"
+
+    @property
+    def held(self) -> Held:
+        """What of it a group holds."""
+        return "whole" if self.role == "constant" else "images"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one group's."""
+        return self.form.elements * dtype(self.dtype).size_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One program: `op` on memory or on the operator's own tensors, by `candidate`.
+
+    `arguments` say which value each tensor of the program is; the last one is written. `nodes` are
+    those of the network that it computes.
+    """
+
+    name: str
+    label: str
+    work: Work
+    op: Op
+    candidate: Candidate
+    arguments: tuple[tuple[str, int], ...]
+    nodes: tuple[str, ...] = ()
+    flops: int = 0
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The values that are read."""
+        return tuple(value for _, value in self.arguments[:-1])
+
+    @property
+    def writes(self) -> int:
+        """The value that is written, or a part of it."""
+        return self.arguments[-1][1]
+
+
+def lives_of(values: Sequence[Value], uses: Sequence[Sequence[int]]) -> dict[int, Life]:
+    """For each scratch value its bytes and the first and last of the stages that use it, from the
+    values that each stage uses.
+    """
+    found: dict[int, Life] = {}
+    for number, used in enumerate(uses):
+        for value in used:
+            if values[value].role == "scratch":
+                first = found[value].first if value in found else number
+                found[value] = Life(values[value].size_bytes, first, number)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All stages in order on all values, of one of `groups` groups."""
+
+    name: str
+    machine: Machine
+    dtype: str
+    groups: int
+    values: tuple[Value, ...]
+    stages: tuple[Stage, ...]
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int, Form], ...]
+    lower_bound_cycles: float = field(default=0.0)
+
+    @property
+    def lives(self) -> dict[int, Life]:
+        """For each scratch value its bytes and the first and last stage that uses it."""
+        return lives_of(self.values, [(*stage.reads, stage.writes) for stage in self.stages])
+
+    @property
+    def arena(self) -> tuple[dict[int, int], int]:
+        """(byte offset of each scratch value, bytes of the arena)."""
+        return place(self.lives)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(v.size_bytes for v in self.values if v.role == "constant")

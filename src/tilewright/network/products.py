@@ -1,0 +1,95 @@
+"""The products of a network: their candidates on one group of a machine, best first.
+
+In: operators and a machine. Out: for each operator its ranked candidates, of every algorithm and
+every layout of operands and result, for a group that computes all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from tilewright.common.progress import Progress
+from tilewright.graph.graph import Network
+from tilewright.machine import Machine
+from tilewright.network.search import Search
+from tilewright.ops import CONTRACTIONS, Op
+from tilewright.seeds.space import Seed
+from tilewright.tune.candidate import Candidate
+from tilewright.tune.choose import choose
+from tilewright.tune.search import rank
+from tilewright.tune.ways import ways
+
+
+def one_group(machine: Machine) -> Machine:
+    """The machine with one of its groups of cores."""
+    return structs.replace(machine, groups=structs.replace(machine.groups, count=1))
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The candidates of each operator, best first."""
+
+    candidates: Mapping[Op, tuple[Candidate, ...]]
+
+    def best(self, op: Op) -> Candidate:
+        """The fastest one."""
+        return self.candidates[op][0]
+
+
+def ranked_products(
+    network: Network, machine: Machine, search: Search, *, shared: bool, progress: Progress
+) -> Ranked:
+    """Rank the products of a network for one group; weights are `shared` by the groups.
+
+    Raises CapacityError where one fits no way, ScheduleError where nothing computes it.
+    """
+    names = {op: name for name, op in reversed(list(network.layers()))}
+    ops, single = list(names), one_group(machine)
+    found = (
+        ways(
+            ops,
+            single,
+            algorithm=search.algorithm,
+            max_error=search.max_error,
+            strict=False,
+        )
+        if ops
+        else []
+    )
+    pairs = [(op, seed) for op, own in zip(ops, found, strict=True) for _, seed in own]
+    constants = [_constants(seed) if shared else frozenset[str]() for _, seed in pairs]
+    rankings = rank(
+        pairs,
+        single,
+        shared=constants,
+        keep=search.keep,
+        steps=lambda done, total: progress("choose", done, total),
+    )
+    candidates: dict[Op, list[Candidate]] = {op: [] for op in ops}
+    for (op, _), ranking in zip(pairs, rankings, strict=True):
+        candidates[op] += ranking.best
+    short = [op for op, own in candidates.items() if not own]
+    if short:  # refused in words of the search
+        choose(short, single, names=[names[op] for op in short], strict=False)
+    return Ranked({op: _sorted(own) for op, own in candidates.items()})
+
+
+def ranked_stages(ops: Sequence[Op], machine: Machine) -> dict[Op, Candidate]:
+    """The best candidate of each mapping or reduction on one group."""
+    single = one_group(machine)
+    distinct = [op for op in dict.fromkeys(ops) if op.kind not in CONTRACTIONS]
+    if not distinct:
+        return {}
+    choices = choose(distinct, single, keep=1, names=[op.describe()[:60] for op in distinct])
+    return {choice.op: choice.best.candidate for choice in choices}
+
+
+def _constants(seed: Seed) -> frozenset[str]:
+    return frozenset(t.name for t in seed.tensors if t.kind == "constant")
+
+
+def _sorted(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    return tuple(sorted(candidates, key=lambda c: c.cycles))

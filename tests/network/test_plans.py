@@ -1,0 +1,133 @@
+"""A plan computes what its network computes, and its time is that of its stages."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+
+from support.networks import TOLERANCE, networks, numbers_for
+from support.plans import GROUP, lenet_plan, quick_search, steep_numbers
+from tilewright.common.errors import CapacityError, GraphError, SimulationError
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network
+from tilewright.graph.images import on_images
+from tilewright.graph.zoo import network
+from tilewright.machine import load_machine
+from tilewright.network.build import build_plan, require_lowered
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.simulate import simulate_plan
+from tilewright.ops import Binary, gemm, relu
+
+
+@settings(max_examples=4, phases=[Phase.reuse, Phase.generate])
+@given(networks(("f64",)))
+def test_a_plan_computes_its_network(net):
+    plan = build_plan(net, GROUP, quick_search(net))
+    weights, inputs = numbers_for(net)
+    found = interpret_plan(plan, inputs, weights)
+    for name, expected in net.evaluate({**inputs, **weights}).items():
+        scale = max(1.0, float(np.abs(expected).max()))
+        assert np.abs(found[name] - expected).max() <= TOLERANCE["f64"] * scale
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_lenet_is_exact_on_numbers_that_are(fuse):
+    net = network("lenet5", 1)
+    inputs, weights = steep_numbers(net)
+    found = interpret_plan(lenet_plan(fuse=fuse), inputs, weights)
+    for name, expected in net.evaluate({**inputs, **weights}).items():
+        np.testing.assert_array_equal(found[name], expected)
+
+
+def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
+    plan, net = lenet_plan(), network("lenet5", 1)
+    computed = {name for stage in plan.stages for name in stage.nodes}
+    assert {n.name for n in net.nodes} - computed == {"flatten"}, "a reshape moves nothing"
+    run = simulate_plan(plan)
+    assert sum(run.by_cause().values()) == sum(run.by_work().values()) == run.cycles
+    assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
+
+
+def test_values_that_live_together_do_not_overlap():
+    plan = lenet_plan()
+    offsets, total = plan.arena
+    lives = plan.lives
+    for a, first in lives.items():
+        assert offsets[a] + first.size_bytes <= total
+        for b, second in lives.items():
+            if a < b and first.meets(second):
+                apart = offsets[a] + first.size_bytes <= offsets[b]
+                assert apart or offsets[b] + second.size_bytes <= offsets[a]
+
+
+def test_groups_divide_the_images():
+    net = network("resnet50", 8)
+    part = on_images(net, 2)
+    assert part is not None
+    assert {t.shape[0] for t in part.tensors.values() if t.name in net.outputs} == {2}
+    assert [n.op.out_shape[1:] for n in part.nodes] == [n.op.out_shape[1:] for n in net.nodes]
+    transposed = NetworkBuilder("t", "f64")
+    x = transposed.input("x", (4, 3))
+    w = transposed.weight("w", (4, 5))
+    y = transposed.apply(gemm(3, 5, 4, transpose_a=True), x, w, name="y")
+    assert on_images(transposed.build((y,)), 2) is None, "columns of x are no images"
+
+
+def test_an_element_that_nothing_has_written_is_an_error():
+    plan = lenet_plan()
+    inputs, weights = steep_numbers(network("lenet5", 1))
+    first = plan.stages[0]
+    beheaded = replace(plan, stages=plan.stages[1:])
+    with pytest.raises(SimulationError) as error:
+        interpret_plan(beheaded, inputs, weights)
+    value = plan.values[first.writes].name
+    assert str(error.value) == f"{plan.stages[1].name}: nothing has written '{value}'"
+
+
+def test_what_no_stage_computes_is_refused_by_name_before_any_search():
+    net = network("lenet5", 1)
+
+    odd = [replace(n, op=_renamed(n.op)) if n.op.kind == "tanh" else n for n in net.nodes]
+    with pytest.raises(GraphError) as error:
+        require_lowered(replace(net, nodes=tuple(odd)), GROUP)
+    assert str(error.value) == (
+        "no stage on sw26010_cg computes mystery (c1_tanh); stages compute products, elementwise "
+        "operators, pooling, softmax, local response, concat, reshape and space_to_depth"
+    )
+
+
+def _renamed(op):
+    class Mystery:
+        kind = "mystery"
+
+        def __getattr__(self, name):
+            return getattr(op, name)
+
+    return Mystery()
+
+
+def test_a_network_beyond_main_memory_names_its_largest_tensors():
+    small = load_machine("sw26010_cg", {"memory.main.capacity_bytes": 1_000_000})
+    net = NetworkBuilder("big", "f64")
+    x = net.input("x", (1, 1, 256, 256))
+    y = net.apply(relu((1, 1, 256, 256)), x, name="y")
+    z = net.apply(Binary("add", (1, 1, 256, 256), (1, 1, 256, 256)), x, y, name="z")
+    with pytest.raises(CapacityError) as error:
+        build_plan(net.build((z,)), small)
+    assert str(error.value) == (
+        "the plan of big needs 1,048,576 bytes of main memory, a group of sw26010_cg has "
+        "1,000,000; the largest tensors are 'x' 524,288 bytes, 'z' 524,288 bytes; "
+        "a smaller --batch, or --dtype f32"
+    )
+
+
+def test_integers_are_refused():
+    net = NetworkBuilder("n", "i32")
+    x = net.input("x", (4,))
+    whole: Network = net.build((net.apply(relu((4,), dtype="i32"), x, name="y"),))
+    with pytest.raises(GraphError) as error:
+        build_plan(whole, GROUP)
+    assert str(error.value) == (
+        "a network of one floating-point element type can be planned, found i32"
+    )
