@@ -19,10 +19,10 @@ from tilewright.asm import (
     write_object,
 )
 from tilewright.cli.output import OutputOptions
+from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable, load_table, read_table, table_names
 from tilewright.machine import load_machine
-from tilewright.machine.load import DEFAULT_MACHINE
 
 TableName = Annotated[
     str | None,

@@ -14,9 +14,9 @@ from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
     Contraction,
+    Divisible,
     Follows,
     Shape,
-    Typed,
     in_double,
     in_own_type,
     require_positive,
@@ -27,7 +27,7 @@ from tilewright.ops.piece import Divided, pieces_along
 
 
 @dataclass(frozen=True)
-class BatchedMatmul(Typed):
+class BatchedMatmul(Divisible):
     """batch x m x n results of batch x m x k by batch x k x n matrices; a transposed operand is
     stored with its last two dimensions the other way.
     """

@@ -14,10 +14,10 @@ from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
     Array,
+    Divisible,
     Follows,
     Shape,
     Shaped,
-    Typed,
     in_double,
     in_integers,
     require_axis,
@@ -129,7 +129,7 @@ class Unary(Shaped):
 
 
 @dataclass(frozen=True)
-class Binary(Typed):
+class Binary(Divisible):
     """One function of two tensors, broadcast against each other by NumPy's rule."""
 
     function: str

@@ -14,9 +14,9 @@ from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
     Contraction,
+    Divisible,
     Follows,
     Shape,
-    Typed,
     in_double,
     in_own_type,
     require_positive,
@@ -27,7 +27,7 @@ from tilewright.ops.piece import Divided, pieces_along
 
 
 @dataclass(frozen=True)
-class Gemm(Typed):
+class Gemm(Divisible):
     """m x n result of an m x k by a k x n matrix; a transposed operand is stored the other way.
 
     C is an operand only where `beta` is not zero.

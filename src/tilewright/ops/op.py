@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import Integers
+from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics
 
 if TYPE_CHECKING:
-    from tilewright.ops.box import Box
     from tilewright.ops.piece import Divided
 
 Shape = tuple[int, ...]
@@ -121,6 +121,8 @@ class _Declared(Protocol):
     def dtype(self) -> str: ...
     @property
     def input_shapes(self) -> tuple[Shape, ...]: ...
+    @property
+    def out_shape(self) -> Shape: ...
 
 
 class Typed:
@@ -151,9 +153,17 @@ class Typed:
         """Not one by one."""
         return None
 
-    def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """Any region."""
-        return result
+    def computable(self: _Declared, result: Box, terms: Box | None = None) -> Box:
+        """The whole result: no region alone."""
+        return Box.whole(self.out_shape)
+
+    def needed(self: _Declared, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """All operands."""
+        return tuple(map(Box.whole, self.input_shapes))
+
+    def part(self, result: Box, terms: Box | None = None) -> Self:
+        """The operator itself."""
+        return self
 
     def divided(self, groups: int) -> Divided:
         """No way to divide it."""
@@ -162,6 +172,14 @@ class Typed:
     def with_magnitudes(self) -> Self:
         """The operator itself: its sums have no factors."""
         return self
+
+
+class Divisible(Typed):
+    """An operator that computes any region of its result."""
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The region."""
+        return result
 
 
 class _OneShape(_Declared, Protocol):
@@ -174,7 +192,7 @@ class _OneShape(_Declared, Protocol):
 _Own = TypeVar("_Own", bound=_OneShape)
 
 
-class Shaped(Typed):
+class Shaped(Divisible):
     """An operator whose result has the `shape` of its first operand, place by place."""
 
     @property

@@ -12,10 +12,10 @@ from tilewright.ops.box import Box, Interval
 from tilewright.ops.numerics import require_alike
 from tilewright.ops.op import (
     Array,
+    Divisible,
     Follows,
     IntOrPair,
     Shape,
-    Typed,
     in_double,
     in_integers,
     pair,
@@ -37,7 +37,7 @@ Reduction = Literal["max", "average"]
 
 
 @dataclass(frozen=True)
-class Pool2d(Typed):
+class Pool2d(Divisible):
     """One number per window and channel.
 
     With `ceil_mode` a last window may reach beyond the padded image, as long as it starts inside

@@ -14,6 +14,7 @@ from tilewright.ops.box import Box, Interval
 from tilewright.ops.numerics import require_one_type
 from tilewright.ops.op import (
     Array,
+    Divisible,
     Follows,
     Shape,
     Typed,
@@ -122,7 +123,7 @@ def flatten(shape: Shape, *, axis: int = 1, dtype: str = "f64") -> Reshape:
 
 
 @dataclass(frozen=True)
-class Concat(Typed):
+class Concat(Divisible):
     """Tensors one behind the other along `axis`; all other extents agree."""
 
     kind: ClassVar[str] = "concat"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.common.compiled import entry_point
+from tilewright.partition.compiled import least_sums
 from tilewright.partition.remainder import choose_remainder
 
 Costs = NDArray[np.float64]
@@ -94,7 +94,7 @@ class _Elimination:
                 self._own[other] = self._own[other] + (own[:, None] + matrix).min(axis=0)
             case [(one, first), (other, second)]:
                 through = np.ascontiguousarray((own[:, None] + first).T)
-                self._join(one, other, _least_sums(through, np.ascontiguousarray(second)))
+                self._join(one, other, least_sums(through, np.ascontiguousarray(second)))
             case _:
                 pass
 
@@ -102,14 +102,3 @@ class _Elimination:
         present = self._to[i].get(j)
         total = matrix if present is None else present + matrix
         self._to[i][j], self._to[j][i] = total, total.T
-
-
-@entry_point()
-def _least_sums(first: Costs, second: Costs) -> Costs:
-    """The least over k of first[i, k] + second[k, j]."""
-    found = np.full((first.shape[0], second.shape[1]), np.inf)
-    for i in range(first.shape[0]):
-        for k in range(first.shape[1]):
-            for j in range(second.shape[1]):
-                found[i, j] = min(found[i, j], first[i, k] + second[k, j])
-    return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.common.compiled import entry_point
+from tilewright.partition.compiled import common_values
 from tilewright.partition.division import Grid, Regions, cells
 from tilewright.partition.followed import mapped, taken
 from tilewright.partition.layers import Layer, Step
@@ -95,23 +95,6 @@ def moved(kept: Regions, need: Regions) -> Integers:
     do not have.
     """
     found: Integers = sizes(need).sum(axis=1) - common_values(kept, need)
-    return found
-
-
-@entry_point()
-def common_values(kept: Regions, need: Regions) -> Integers:
-    """For each pair of grids, what cores need of what they keep themselves."""
-    grids, cores, rank, _ = kept.shape
-    found = np.zeros((grids, len(need)), np.int64)
-    for one in range(grids):
-        for other in range(len(need)):
-            for core in range(cores):
-                common = 1
-                for d in range(rank):
-                    start = max(kept[one, core, d, 0], need[other, core, d, 0])
-                    stop = min(kept[one, core, d, 1], need[other, core, d, 1])
-                    common *= max(stop - start, 0)
-                found[one, other] += common
     return found
 
 
