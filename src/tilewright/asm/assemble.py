@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from tilewright.asm.diagnostics import Fault, Reporter, SourceLine
+from tilewright.asm.diagnostics import Fault, Reporter, SourceErrors, SourceLine
 from tilewright.asm.directives import Directive, directives
 from tilewright.asm.emit import emit_object
 from tilewright.asm.expand import EXPANSION_WORDS, Expander
 from tilewright.asm.first_pass import FirstPass
+from tilewright.asm.front_end import FrontEnd, front_end_of
 from tilewright.asm.limits import DEFAULT_LIMITS, Limits
 from tilewright.asm.object import Object
 from tilewright.asm.parse import line_parser
 from tilewright.asm.parsed import ParsedLine
 from tilewright.asm.sections import SectionSet
-from tilewright.asm.source import IncludeFolder, decode_source
+from tilewright.asm.source import IncludeFolder, SourceText, decode_source
 from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable
@@ -39,27 +41,60 @@ def assemble(
     is wrong.
     """
     text = decode_source(filename, source, limits)
+    include = IncludeFolder(folder, limits)
+    front_end = front_end_of(table, "\n".join(text.lines))
+    if front_end is not None:
+        _declare(text, table, include, limits, front_end)
     reporter = Reporter(limits.errors)
-    layout = FirstPass(table, filename, limits, reporter, SectionSet(table.dialect, limits))
+    layout = _placed(text, table, include, limits, reporter, front_end)
+    if reporter.structure_broken:
+        reporter.raise_if_any()
+    return emit_object(layout)
+
+
+def _declare(
+    text: SourceText,
+    table: InstructionTable,
+    include: IncludeFolder,
+    limits: Limits,
+    front_end: FrontEnd,
+) -> None:
+    """Show the front end what the source declares; what is wrong is found by the next pass."""
+    front_end.begin(declaring=True)
+    with suppress(SourceErrors):
+        _placed(text, table, include, limits, Reporter(limits.expanded_lines), front_end)
+    front_end.begin(declaring=False)
+
+
+def _placed(
+    text: SourceText,
+    table: InstructionTable,
+    include: IncludeFolder,
+    limits: Limits,
+    reporter: Reporter,
+    front_end: FrontEnd | None,
+) -> FirstPass:
+    """Sections, offsets and symbols of a source."""
+    layout = FirstPass(table, text.name, limits, reporter, SectionSet(table.dialect, limits))
     layout.symbols.sections.add(table.dialect.code_section)
     known = directives(table)
     expander = Expander(
         text,
         table,
         line_parser(table),
-        IncludeFolder(folder, limits),
+        include,
         limits,
         reporter,
         number=layout.number,
         is_defined=layout.symbols.is_defined,
         reserved=lambda name: name in known or name in table.mnemonics,
+        current_section=lambda: layout.sections.current.name,
+        front_end=front_end,
     )
     for line, parsed in expander:
         layout.begin(line, expander.order)
         _place(layout, line, parsed, known)
-    if reporter.structure_broken:
-        reporter.raise_if_any()
-    return emit_object(layout)
+    return layout
 
 
 def assemble_file(

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
+from tilewright.asm.conditions import CONTINUING, OPENING, Conditions
 from tilewright.asm.diagnostics import (
     FatalFault,
     Fault,
@@ -20,6 +22,7 @@ from tilewright.asm.diagnostics import (
     Span,
 )
 from tilewright.asm.expression import Expression
+from tilewright.asm.front_end import FrontEnd
 from tilewright.asm.limits import Limits
 from tilewright.asm.macros import (
     Macro,
@@ -42,9 +45,7 @@ from tilewright.isa import InstructionTable
 
 _HEAD = re.compile(r"\s*((?:(?:[A-Za-z_.][\w.]*|[0-9]+)[ \t]*:\s*)*)([A-Za-z_.][\w.]*)?", re.ASCII)
 _BLOCKS = {".macro": ".endm", ".rept": ".endr", ".irp": ".endr"}
-_CONDITIONS = (".if", ".ifdef", ".ifndef", ".ifb", ".ifnb")
-_BRANCHES = (".elseif", ".else", ".endif")
-EXPANSION_WORDS = (*_BLOCKS, ".endm", ".endr", *_CONDITIONS, *_BRANCHES, ".include", ".exitm")
+EXPANSION_WORDS = (*_BLOCKS, ".endm", ".endr", *OPENING, *CONTINUING, ".include", ".exitm")
 
 
 @dataclass(slots=True)
@@ -57,23 +58,12 @@ class _Frame:
 
 
 @dataclass(slots=True)
-class _Condition:
-    """An open `.if`: whether its lines count now, and whether a branch of it has been taken."""
-
-    line: SourceLine
-    active: bool
-    taken: bool
-    parent_active: bool
-    has_else: bool = False
-
-
-@dataclass(slots=True)
 class Expander:
     """Expands one source; iterate over it once.
 
     The table gives the marks of the text, `parser` parses its lines. `number` computes an
     expression that must be known now, `is_defined` answers `.ifdef`, `reserved` says which names a
-    macro may not take.
+    macro may not take. A `front_end` may replace lines, with what `front_end.Expansion` offers.
     """
 
     source: SourceText
@@ -85,21 +75,28 @@ class Expander:
     number: Callable[[Expression], int]
     is_defined: Callable[[str], bool]
     reserved: Callable[[str], bool]
+    current_section: Callable[[], str]
+    front_end: FrontEnd | None = None
     order: int = 0
     _macros: dict[str, Macro] = field(default_factory=dict)
     _frames: list[_Frame] = field(default_factory=list)
-    _conditions: list[_Condition] = field(default_factory=list)
+    _conditions: Conditions = field(default_factory=Conditions)
     _hidden: list[SourceLine] = field(default_factory=list)
     _characters: int = 0
     _expansions: int = 0
+    _closed: bool = False
 
     def __iter__(self) -> Iterator[tuple[SourceLine, ParsedLine]]:
         self._frames.append(_Frame(self.source.numbered(), 0))
+        last = SourceLine(self.source.name, 1, "")
         while self._frames:
             line = next(self._frames[-1].lines, None)
             if line is None:
                 self._leave()
+                if not self._frames:
+                    self._close(last)
                 continue
+            last = line
             try:
                 self._count(line)
                 parsed = self._process(line)
@@ -110,6 +107,18 @@ class Expander:
             for hidden in self._hidden:
                 yield hidden, EMPTY_LINE
             self._hidden.clear()
+
+    def _close(self, last: SourceLine) -> None:
+        """Go on with what the front end adds behind the last line."""
+        if self.front_end is None or self._closed:
+            return
+        self._closed = True
+        try:
+            texts = tuple(self.front_end.closing())
+        except Fault as fault:
+            self.reporter.add(last, fault, self.order)
+            return
+        self._enter(last, (last.child(last.file, last.number, t, "the end") for t in texts))
 
     def _count(self, line: SourceLine) -> None:
         self.order += 1
@@ -133,11 +142,10 @@ class Expander:
     def _labels_only(self, line: SourceLine) -> ParsedLine:
         """What can be saved of a wrong line: its labels, so that other lines find them."""
         head = _HEAD.match(line.text)
-        active = not self._conditions or self._conditions[-1].active
         if (
             head is None
             or not head[1]
-            or not active
+            or not self._conditions.active
             or len(line.text) > self.limits.line_characters
         ):
             return EMPTY_LINE
@@ -147,14 +155,21 @@ class Expander:
             return EMPTY_LINE
 
     def _process(self, line: SourceLine) -> ParsedLine:
+        if self.front_end is not None and self._conditions.active:
+            lines = self.front_end.expand(line, self)
+            if lines is not None:
+                self._enter(line, iter(lines))
+                return EMPTY_LINE
         head = _HEAD.match(line.text)
         word = (head[2] or "") if head else ""
         if head is None or not word:
-            return self.parser.parse(line.text) if self._active() else EMPTY_LINE
+            return self.parser.parse(line.text) if self._conditions.active else EMPTY_LINE
         span, rest = Span(head.start(2) + 1, len(word)), line.text[head.end(2) :]
-        if word in _CONDITIONS or word in _BRANCHES:
-            self._condition(line, word, rest, span)
-        elif not self._active():
+        if word in OPENING or word in CONTINUING:
+            outer = self._frames[-1].conditions
+            test = partial(self._test, line, rest=rest, span=span)
+            self._conditions.take(line, word, span, outer, test)
+        elif not self._conditions.active:
             return EMPTY_LINE
         elif word in _BLOCKS:
             self._block(line, word, rest, span)
@@ -166,7 +181,7 @@ class Expander:
             return self.parser.parse(line.text)
         return (
             self.parser.parse(line.text[: head.end(1)])
-            if head[1] and self._active()
+            if head[1] and self._conditions.active
             else EMPTY_LINE
         )
 
@@ -174,8 +189,40 @@ class Expander:
         """The text without its comment."""
         return without_comment(text, self.table.dialect.comments)
 
-    def _active(self) -> bool:
-        return not self._conditions or self._conditions[-1].active
+    # ---------------------------------------------------------------- for the front end
+
+    @property
+    def section(self) -> str:
+        """The section that statements go to."""
+        return self.current_section()
+
+    def next_line(self) -> SourceLine | None:
+        """The following line of the same text, which is taken; None at its end."""
+        line = next(self._frames[-1].lines, None)
+        if line is not None:
+            self._count(line)
+            self._hidden.append(line)
+        return line
+
+    def operands_of(self, text: str) -> tuple[ParsedOperand, ...]:
+        """The operands of a statement. Raises Fault."""
+        return self.parser.parse(text).operands
+
+    def number_of(self, text: str, column: int) -> int:
+        """The value of an expression that starts at a column of the line. Raises Fault."""
+        operands = self.operands_of(f".if {text}")
+        try:
+            if len(operands) != 1:
+                raise Fault("one number is needed", Span(5, len(text)))
+            return self.number(_as_expression(operands[0]))
+        except Fault as fault:
+            span = fault.span or Span(5)
+            moved = Span(span.column - 5 + column, span.length)
+            raise Fault(fault.message, moved, fix=fault.fix) from None
+
+    def report(self, line: SourceLine, fault: Fault) -> None:
+        """Note a fault of a line that was taken."""
+        self.reporter.add(line, fault, self.order)
 
     # ---------------------------------------------------------------- frames
 
@@ -193,12 +240,11 @@ class Expander:
         self._close_conditions(frame, report=True)
 
     def _close_conditions(self, frame: _Frame, *, report: bool) -> None:
-        for condition in self._conditions[frame.conditions :]:
+        for line in self._conditions.close(frame.conditions):
             if report:
                 fault = Fault(".if without .endif", fix="write .endif after its last line")
-                self.reporter.add(condition.line, fault, self.order)
+                self.reporter.add(line, fault, self.order)
                 self.reporter.structure_broken = True
-        del self._conditions[frame.conditions :]
 
     def _other(self, line: SourceLine, word: str, span: Span) -> None:
         if word == ".include":
@@ -234,31 +280,7 @@ class Expander:
 
     # ---------------------------------------------------------------- conditions
 
-    def _condition(self, line: SourceLine, word: str, rest: str, span: Span) -> None:
-        if word in _CONDITIONS:
-            active = self._active()
-            self._conditions.append(_Condition(line, False, True, active))
-            if active:
-                value = self._test(line, word, rest, span)
-                self._conditions[-1] = _Condition(line, value, value, active)
-            return
-        if len(self._conditions) <= self._frames[-1].conditions:
-            raise Fault(f"{word} without .if", span, fix="remove it or write .if before")
-        top = self._conditions[-1]
-        if word == ".endif":
-            self._conditions.pop()
-            return
-        if top.has_else:
-            raise Fault(f"{word} after .else", span, fix="write one .else, last")
-        top.active = False
-        if word == ".else":
-            top.has_else = True
-            top.active = top.parent_active and not top.taken
-        elif top.parent_active and not top.taken:
-            top.active = self._test(line, ".if", rest, span)
-        top.taken = top.taken or top.active
-
-    def _test(self, line: SourceLine, word: str, rest: str, span: Span) -> bool:
+    def _test(self, line: SourceLine, word: str, *, rest: str, span: Span) -> bool:
         if word in (".ifb", ".ifnb"):
             return (self._plain(rest).strip() == "") == (word == ".ifb")
         if word in (".ifdef", ".ifndef"):

@@ -26,7 +26,14 @@ class LoadedImage:
 
 
 def load_image(image: Object, table: InstructionTable) -> LoadedImage:
-    """The program and the local memory of an image.
+    """The program and the local memory of an image. Errors: as of `instructions_of`."""
+    instructions, start = instructions_of(image, table)
+    program = encode_program(instructions, table, name=image.file_name, code_address=start)
+    return LoadedImage(program, _local_memory(image, table))
+
+
+def instructions_of(image: Object, table: InstructionTable) -> tuple[list[Instruction], int]:
+    """The instructions of an image with their labels and source lines, and the first one's address.
 
     Errors: AssemblyError when it is not linked, has no code, or has code words that mean nothing.
     """
@@ -38,9 +45,7 @@ def load_image(image: Object, table: InstructionTable) -> LoadedImage:
     start = code[0].address
     instructions = [i for place in _filled(code, start) for i in _decoded(image, *place, table)]
     entries = _entries(image, code, start)
-    labelled = [replace(i, labels=entries.get(n, ())) for n, i in enumerate(instructions)]
-    program = encode_program(labelled, table, name=image.file_name, code_address=start)
-    return LoadedImage(program, _local_memory(image, table))
+    return [replace(i, labels=entries.get(n, ())) for n, i in enumerate(instructions)], start
 
 
 def _filled(code: list[Section], start: int) -> list[tuple[Section, int]]:

@@ -1,0 +1,82 @@
+"""What a family's own assembly language adds: lines that stand for others, before they are parsed.
+
+A family whose language is more than instructions, directives and macros of `as` has a module
+`language` with an object `LANGUAGE`. Its front end sees every line that counts and may replace it
+by lines; those go through the same expansion, so that a message shows where they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Protocol
+
+from tilewright.asm.diagnostics import Fault, SourceLine
+from tilewright.asm.parsed import ParsedOperand
+from tilewright.isa import InstructionTable
+from tilewright.isa.load import table_files
+from tilewright.machine.family import Capability, find_family
+
+
+class Expansion(Protocol):
+    """What a front end may ask of the assembler at a line."""
+
+    def next_line(self) -> SourceLine | None:
+        """The following line of the same text, which is taken; None at its end."""
+
+    def number_of(self, text: str, column: int) -> int:
+        """The value of an expression that starts at a column of the line. Raises Fault."""
+
+    def operands_of(self, text: str) -> tuple[ParsedOperand, ...]:
+        """The operands of a statement. Raises Fault."""
+
+    def report(self, line: SourceLine, fault: Fault) -> None:
+        """Note a fault of a line that was taken."""
+
+    @property
+    def section(self) -> str:
+        """The section that statements go to."""
+
+
+class FrontEnd(Protocol):
+    """The front end of one source. It sees the source twice: first for what it declares."""
+
+    def begin(self, *, declaring: bool) -> None:
+        """Begin to see the source from its first line, to expand it or for what it declares."""
+
+    def expand(self, line: SourceLine, context: Expansion) -> Iterable[SourceLine] | None:
+        """The lines that a line stands for; None for one that stands for itself. Raises Fault."""
+
+    def closing(self) -> Iterable[str]:
+        """Lines behind the last one of the source. Raises Fault for what is left open."""
+
+
+class Language(Protocol):
+    """A family with a language of its own."""
+
+    def front_end(self, table: InstructionTable) -> FrontEnd:
+        """A front end for one source."""
+
+    def is_needed(self, text: str) -> bool:
+        """Whether a source has lines for the front end."""
+
+
+LANGUAGES: Capability[Language] = Capability(
+    "language", ("front_end", "is_needed"), "language of its own"
+)
+
+
+@cache
+def _language_of(instruction_set: str) -> Language | None:
+    files = table_files()
+    if instruction_set not in files:
+        return None
+    return LANGUAGES.of_family(find_family(files[instruction_set][0]))
+
+
+def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
+    """The front end that the source of a table needs, None where it needs none."""
+    language = _language_of(table.instruction_set)
+    if language is None or not language.is_needed(text):
+        return None
+    return language.front_end(table)

@@ -1,0 +1,94 @@
+"""The call of a block: its data and numbers, as its lowering takes them, and what may follow it.
+
+A block is a function of a `Call` that writes statements. Registers: `BLOCKS` in the modules beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.asm.diagnostics import Fault, Span
+from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.declarations import Data
+
+UNROLLED_TILES = 32
+"""Up to so many tiles a block is unrolled; above it is a loop where its segments are even."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument as written: data, or a number."""
+
+    value: Data | int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a block. `finish` computes further on the elements that would be stored, in place:
+    what is fused behind the block.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    builder: Builder
+    span: Span
+    finish: tuple[Callable[[Builder, Buffer | str, int], None], ...] = ()
+
+    def data(self, index: int, kind: str) -> Data:
+        """The declared argument at a place. Raises Fault for one of another kind."""
+        argument = self.arguments[index]
+        value = argument.value
+        if not isinstance(value, Data) or value.kind != kind:
+            shown = f"{value.kind} {value.name}" if isinstance(value, Data) else f"number {value}"
+            raise Fault(
+                f"{self.name}: argument {index + 1} must be a {kind}, not the {shown}",
+                argument.span,
+            )
+        return value
+
+    def number(self, index: int, default: int, smallest: int) -> int:
+        """The number at a place, `default` where it is not given. Raises Fault."""
+        if index >= len(self.arguments):
+            return default
+        argument = self.arguments[index]
+        if isinstance(argument.value, Data) or argument.value < smallest:
+            shown = argument.value.name if isinstance(argument.value, Data) else argument.value
+            raise Fault(
+                f"{self.name}: argument {index + 1} must be a number of at least {smallest}, "
+                f"not {shown}",
+                argument.span,
+            )
+        return argument.value
+
+    def output(self, index: int = 0) -> Data:
+        """The neuron that the block writes. Raises Fault for one that is read-only."""
+        found = self.data(index, "neuron")
+        if found.read_only:
+            raise Fault(
+                f"{self.name} writes {found.name}, which is declared in .static_ro",
+                self.arguments[index].span,
+                fix=f"declare {found.name} in .static_rw",
+            )
+        return found
+
+    def require(self, holds: bool, message: str, index: int, fix: str = "") -> None:
+        """Refuse an argument. Raises Fault."""
+        if not holds:
+            raise Fault(f"{self.name}: {message}", self.arguments[index].span, fix=fix)
+
+    def complete(self, buffer: Buffer | str, size: int) -> None:
+        """What is fused behind, on the elements that are about to be stored."""
+        for function in self.finish:
+            function(self.builder, buffer, size)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of the language: how many arguments it takes, how it is written, and lowered."""
+
+    arguments: tuple[int, int]
+    form: str
+    lower: Callable[[Call], None]
+    in_place: Callable[[Builder, Buffer | str, int], None] | None = None

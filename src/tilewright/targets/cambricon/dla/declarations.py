@@ -1,0 +1,105 @@
+"""Declarations of data: `@neuron`, `@synapse`, `@parameter`.
+
+In: the text of a declaration. Out: a `Data` value, and the directives that reserve its memory. What
+is declared is also written into a section of the object, so that the runtime can arrange arrays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from tilewright.asm import Object
+from tilewright.asm.diagnostics import Fault, Span
+from tilewright.common.errors import AssemblyError
+from tilewright.targets.cambricon.dla.layouts import Layout
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+AXES = {"neuron": "B, H, W, C", "synapse": "CO, KH, KW, CI"}
+SECTION = ".declarations"
+ELEMENT_BYTES = 2
+ALIGNMENT_BYTES = 64
+_LARGEST = 1 << 29
+
+
+class Data(msgspec.Struct, frozen=True):
+    """A neuron (batch, height, width, channels) or a synapse (output channels, kernel height and
+    width, input channels) with its segment sizes.
+    """
+
+    name: str
+    kind: str
+    extents: tuple[int, ...]
+    segments: tuple[int, ...]
+    read_only: bool
+
+    @property
+    def layout(self) -> Layout:
+        """Where its elements lie."""
+        return Layout(self.extents, self.segments)
+
+    @property
+    def places(self) -> str:
+        """How messages show its sizes."""
+        sizes = "x".join(map(str, self.extents))
+        return f"{self.kind} {self.name} ({sizes} in segments of {_joined(self.segments)})"
+
+    def directives(self) -> tuple[str, ...]:
+        """What reserves its memory."""
+        size = self.layout.size * ELEMENT_BYTES
+        return (f".balign {ALIGNMENT_BYTES}", f"{self.name}:", f".space {size}")
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return "x".join(map(str, numbers))
+
+
+def data_of(
+    kind: str, name: str, numbers: Sequence[int], section: str, spans: Sequence[Span]
+) -> Data:
+    """A checked declaration; `spans` are those of the numbers. Raises Fault."""
+    if len(numbers) == 4:
+        numbers = [*numbers, *numbers]
+    if len(numbers) != 8:
+        raise Fault(
+            f"@{kind} {name} takes 4 extents ({AXES[kind]}) and 4 segment sizes, "
+            f"{len(numbers)} numbers given",
+            spans[-1] if spans else None,
+            fix="give 8 numbers, or 4 for one segment",
+        )
+    extents, segments = tuple(numbers[:4]), tuple(numbers[4:])
+    axes = AXES[kind].split(", ")
+    for axis, extent, segment, span in zip(axes, extents, segments, spans[-4:], strict=False):
+        if not 1 <= extent <= _LARGEST:
+            raise Fault(f"{name}: {axis} = {extent} is outside 1 .. {_LARGEST}", span)
+        if not 1 <= segment <= extent:
+            raise Fault(
+                f"{name}: the segment size {axis}S = {segment} is outside 1 .. {axis} = {extent}",
+                span,
+                fix=f"write a segment size of at most {extent}",
+            )
+    return Data(name, kind, extents, segments, section == ".static_ro")
+
+
+def declared_in(image: Object) -> dict[str, Data]:
+    """What the sources of an object declared. Errors: AssemblyError."""
+    if not any(section.name == SECTION for section in image.sections):
+        return {}
+    rows = image.section(SECTION).data.split(b"\n")
+    try:
+        found = [
+            msgspec.json.decode(row.strip(b"\0"), type=Data) for row in rows if row.strip(b"\0")
+        ]
+    except msgspec.DecodeError as error:
+        raise AssemblyError(f"section {SECTION}: {error}", where=image.file_name) from error
+    return {data.name: data for data in found}
+
+
+def stored(data: Sequence[Data]) -> tuple[str, ...]:
+    """The lines that put declarations into the object."""
+    if not data:
+        return ()
+    texts = (msgspec.json.encode(one).decode().replace('"', '\\"') for one in data)
+    return (f'.section {SECTION}, ""', *(f'.ascii "{text}\\n"' for text in texts))

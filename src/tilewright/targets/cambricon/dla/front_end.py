@@ -1,0 +1,354 @@
+"""The front end of DLA-AL: declarations, macros, blocks and fusion become lines of the assembler.
+
+In: lines of a source, twice: for what they declare, and to be expanded. Out: directives and basic
+statements, each a child of the line that it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tilewright.asm.diagnostics import Fault, SourceLine, Span
+from tilewright.asm.front_end import Expansion
+from tilewright.asm.suggest import did_you_mean
+from tilewright.isa import InstructionTable
+from tilewright.targets.cambricon.dla.blocks import BLOCKS, Argument, Block, Call
+from tilewright.targets.cambricon.dla.blocks.elementwise import InPlace
+from tilewright.targets.cambricon.dla.builder import Builder
+from tilewright.targets.cambricon.dla.declarations import (
+    AXES,
+    ELEMENT_BYTES,
+    NAME,
+    Data,
+    data_of,
+    stored,
+)
+from tilewright.targets.cambricon.dla.macros import (
+    DEFINITION,
+    END,
+    Macro,
+    check_kind,
+    definition_of,
+)
+
+NEEDED = re.compile(
+    r"@\s*[A-Za-z]|^\s*(?:C\s*-\s*|IO\s*-\s*)Macro\b|^\s*(?:Block|mend)\b", re.M | re.I
+)
+_AT = re.compile(r"\s*(?P<label>[A-Za-z_.][\w.]*\s*:)?\s*@\s*(?P<name>[A-Za-z_][\w]*)(?P<rest>.*)$")
+_COMMENT = re.compile(r";|//")
+_DATA_SECTIONS = (".static_ro", ".static_rw")
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """An argument as text, and the column where it starts."""
+
+    text: str
+    column: int
+
+    @property
+    def span(self) -> Span:
+        return Span(self.column, max(len(self.text), 1))
+
+
+@dataclass
+class _Fusion:
+    """Blocks between `@fuse` and `@endfuse`."""
+
+    line: SourceLine
+    calls: list[tuple[SourceLine, str, list[_Piece], Span]] = field(default_factory=list)
+
+
+@dataclass
+class DlaFrontEnd:
+    """The front end of one source (`asm.front_end.FrontEnd`)."""
+
+    table: InstructionTable
+    declaring: bool = False
+    data: dict[str, Data] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    macros: dict[str, Macro] = field(default_factory=dict)
+    uses: Counter[str] = field(default_factory=Counter)
+    _placed: list[str] = field(default_factory=list)
+    _serial: int = 0
+    _fusion: _Fusion | None = None
+
+    def begin(self, *, declaring: bool) -> None:
+        """Begin to see the source from its first line; what was declared stays known."""
+        self.declaring = declaring
+        self.macros.clear()
+        self._placed.clear()
+        self._serial, self._fusion = 0, None
+
+    def expand(self, line: SourceLine, context: Expansion) -> Iterable[SourceLine] | None:
+        """The lines that a line stands for; None for one that stands for itself. Raises Fault."""
+        if "@" in line.text:
+            match = _AT.match(line.text)
+            if match:
+                return self._called(line, match, context)
+        match = DEFINITION.match(line.text)
+        if match:
+            self._define(line, match, context)
+            return ()
+        if END.match(line.text):
+            raise Fault("mend without a macro", fix="write C-Macro, IO-Macro or Block before")
+        if self._fusion is not None and _COMMENT.split(line.text)[0].strip():
+            where, self._fusion = self._fusion.line, None
+            message = f"only blocks stand between @fuse at {where.file}:{where.number} and @endfuse"
+            context.report(line, Fault(message, fix="write @endfuse behind the blocks"))
+        return None
+
+    def closing(self) -> Iterable[str]:
+        """The declarations for the runtime. Raises Fault for a fusion that is left open."""
+        if self._fusion is not None:
+            where = f"{self._fusion.line.file}:{self._fusion.line.number}"
+            raise Fault(
+                f"@fuse at {where} without @endfuse", fix="write @endfuse behind its blocks"
+            )
+        return stored([self.data[name] for name in self._placed])
+
+    # ---------------------------------------------------------------- lines with @
+
+    def _called(
+        self, line: SourceLine, match: re.Match[str], context: Expansion
+    ) -> Iterable[SourceLine]:
+        name, span = match["name"], Span(match.start("name") + 1, len(match["name"]))
+        word = name.lower()
+        before = [match["label"]] if match["label"] else []
+        if word in (*AXES, "parameter"):
+            return self._declared(line, word, match, context)
+        if word in ("fuse", "endfuse"):
+            return self._fused(line, word, span, context)
+        pieces = _pieces(match["rest"], match.start("rest") + 1)
+        if name in self.macros:
+            return self._macro_lines(line, self.macros[name], pieces, span, before)
+        if self.declaring:
+            self.uses.update(piece.text for piece in pieces)
+            return ()
+        if self._fusion is not None:
+            self._fusion.calls.append((line, word, pieces, span))
+            return ()
+        call, block = self._call(word, pieces, span, context)
+        block.lower(call)
+        call.builder.check("give smaller segments")
+        return _children(line, f"block '{word}'", [*before, *call.builder.text()])
+
+    def _call(
+        self, word: str, pieces: list[_Piece], span: Span, context: Expansion
+    ) -> tuple[Call, Block]:
+        """A built-in block with its arguments looked up. Raises Fault."""
+        block = BLOCKS.get(word.removeprefix("block_"))
+        if block is None:
+            known = [*AXES, "parameter", "fuse", "endfuse", *self.macros, *BLOCKS]
+            known += [f"block_{name}" for name in BLOCKS]
+            raise Fault(
+                f"no block, macro or declaration '@{word}'", span, fix=did_you_mean(word, known)
+            )
+        low, high = block.arguments
+        if not low <= len(pieces) <= high:
+            takes = f"{low}" if low == high else f"{low} to {high}"
+            raise Fault(
+                f"@{word} takes {takes} arguments ({block.form}), {len(pieces)} given", span
+            )
+        arguments = tuple(self._argument(piece, context) for piece in pieces)
+        self._serial += 1
+        capacities = {
+            memory.name: memory.capacity_bytes // ELEMENT_BYTES
+            for memory in self.table.memories[1:]
+        }
+        return Call(f"@{word}", arguments, Builder(capacities, self._serial), span), block
+
+    def _argument(self, piece: _Piece, context: Expansion) -> Argument:
+        text = piece.text.removeprefix("#").strip()
+        if text in self.data:
+            return Argument(self.data[text], piece.span)
+        if text in self.parameters:
+            return Argument(self.parameters[text], piece.span)
+        if NAME.fullmatch(text) and not piece.text.startswith("#"):
+            fix = did_you_mean(text, [*self.data, *self.parameters])
+            raise Fault(
+                f"'{text}' is not declared", piece.span, fix=fix or f"declare @neuron {text}, ..."
+            )
+        moved = piece.column + len(piece.text) - len(text)
+        return Argument(context.number_of(text, moved), piece.span)
+
+    # ---------------------------------------------------------------- declarations
+
+    def _declared(
+        self, line: SourceLine, kind: str, match: re.Match[str], context: Expansion
+    ) -> Iterable[SourceLine]:
+        text, last = match["rest"], line
+        while _COMMENT.split(text)[0].rstrip().endswith(","):
+            following = context.next_line()
+            if following is None or not re.match(r"\s*[\d#(]", following.text):
+                column = len(_COMMENT.split(last.text)[0].rstrip())
+                comma = Fault("the declaration ends with a comma", Span(column), fix="remove it")
+                context.report(last, comma)
+                return () if following is None else (following,)
+            text, last = f"{_COMMENT.split(text)[0].rstrip()} {following.text.strip()}", following
+        pieces = _pieces(text, match.start("rest") + 1)
+        if context.section not in _DATA_SECTIONS:
+            raise Fault(
+                f"@{kind} in section {context.section}",
+                Span(match.start("name") + 1, len(kind)),
+                fix="write .static_rw or .static_ro before it",
+            )
+        if not pieces or not NAME.fullmatch(pieces[0].text):
+            span = pieces[0].span if pieces else Span(match.start("name") + 1, len(kind))
+            raise Fault(f"@{kind} needs a name", span, fix=f"write @{kind} name, ...")
+        name, rest = pieces[0], pieces[1:]
+        if not self.declaring and name.text in self._placed:
+            raise Fault(f"'{name.text}' is declared twice", name.span, fix="choose another name")
+        numbers = [context.number_of(p.text.removeprefix("#"), p.column) for p in rest]
+        spans = [piece.span for piece in rest]
+        if kind == "parameter":
+            return self._parameter(line, name, numbers)
+        data = data_of(kind, name.text, numbers, context.section, spans)
+        self.data[data.name] = data
+        if not self.declaring:
+            self._placed.append(data.name)
+        return _children(line, f"declaration of '{data.name}'", data.directives())
+
+    def _parameter(
+        self, line: SourceLine, name: _Piece, numbers: Sequence[int]
+    ) -> Iterable[SourceLine]:
+        if len(numbers) != 1:
+            raise Fault(f"@parameter {name.text} takes one number", name.span)
+        self.parameters[name.text] = numbers[0]
+        text = f".equiv {name.text}, {numbers[0]}"
+        return _children(line, f"declaration of '{name.text}'", [text])
+
+    # ---------------------------------------------------------------- macros
+
+    def _define(self, line: SourceLine, match: re.Match[str], context: Expansion) -> None:
+        kind, name, parameters = definition_of(line, match)
+        body: list[SourceLine] = []
+        while True:
+            following = context.next_line()
+            if following is None:
+                raise Fault(f"{kind} without mend", fix="write mend after its last line")
+            if END.match(following.text):
+                break
+            body.append(following)
+        if name in self.macros:
+            first = self.macros[name].line
+            raise Fault(f"'{name}' is already defined at {first.file}:{first.number}")
+        if name.lower() in BLOCKS or name.lower() in AXES:
+            raise Fault(f"'{name}' is built in", fix="choose another name")
+        macro = Macro(kind, name, parameters, tuple(body), line)
+        self.macros[name] = macro
+        if not self.declaring:
+            for wrong, fault in check_kind(macro, self.macros, self.table):
+                context.report(wrong, fault)
+
+    def _macro_lines(
+        self,
+        line: SourceLine,
+        macro: Macro,
+        pieces: Sequence[_Piece],
+        span: Span,
+        before: Sequence[str],
+    ) -> Iterable[SourceLine]:
+        if len(pieces) != len(macro.parameters):
+            raise Fault(
+                f"{macro.title} takes {len(macro.parameters)} arguments "
+                f"({', '.join(macro.parameters)}), {len(pieces)} given",
+                span,
+            )
+        above: SourceLine | None = line
+        while above is not None:
+            if above.origin == macro.title:
+                raise Fault(f"{macro.title} calls itself", span, fix="write a loop with cb")
+            above = above.parent
+        self._serial += 1
+        values = tuple(piece.text for piece in pieces)
+        return [
+            *_children(line, macro.title, before),
+            *macro.expanded(line, values, self._serial),
+        ]
+
+    # ---------------------------------------------------------------- fusion
+
+    def _fused(
+        self, line: SourceLine, word: str, span: Span, context: Expansion
+    ) -> Iterable[SourceLine]:
+        if self.declaring:
+            return ()
+        if word == "fuse":
+            if self._fusion is not None:
+                raise Fault("@fuse inside @fuse", span, fix="write @endfuse before it")
+            self._fusion = _Fusion(line)
+            return ()
+        fusion, self._fusion = self._fusion, None
+        if fusion is None:
+            raise Fault("@endfuse without @fuse", span, fix="write @fuse before its blocks")
+        if not fusion.calls:
+            raise Fault("nothing stands between @fuse and @endfuse", span)
+        return self._fused_lines(fusion, context)
+
+    def _fused_lines(self, fusion: _Fusion, context: Expansion) -> Iterable[SourceLine]:
+        """One block whose results go through the activations behind it before they are stored."""
+        (first_line, word, pieces, span), *others = fusion.calls
+        call, block = self._call(word, pieces, span, context)
+        last, functions = call.arguments[0], []
+        for line, name, behind, where in others:
+            try:
+                following, activation = self._call(name, behind, where, context)
+                functions.append(self._in_place(following, activation, last.value))
+                last = following.arguments[0]
+            except Fault as fault:
+                context.report(line, fault)
+                return ()
+        fused = replace(call, arguments=(last, *call.arguments[1:]), finish=tuple(functions))
+        block.lower(fused)
+        fused.builder.check("give smaller segments")
+        return _children(first_line, f"fused block '{word}'", fused.builder.text())
+
+    def _in_place(self, call: Call, block: Block, previous: Data | int) -> InPlace:
+        """The activation of a block that may follow what computes `previous`. Raises Fault."""
+        if block.in_place is None:
+            raise Fault(
+                f"{call.name} cannot be fused behind another block",
+                call.span,
+                fix="fuse @relu_fp, @sigmoid_fp or @tanh_fp behind a block",
+            )
+        out, source = call.output(), call.data(1, "neuron")
+        call.require(
+            source == previous, f"it has to take what the block before writes, not {source.name}", 1
+        )
+        call.require(
+            (out.extents, out.segments) == (source.extents, source.segments),
+            f"the {out.places} is not divided as the {source.places}",
+            0,
+        )
+        others = self.uses[source.name] - 2
+        call.require(
+            others <= 0 or out == source,
+            f"{source.name} is not stored, but {others} more blocks take or write it",
+            1,
+            f"leave {call.name} out of the fusion",
+        )
+        return block.in_place
+
+
+def _children(line: SourceLine, origin: str, texts: Iterable[str]) -> list[SourceLine]:
+    return [line.child(line.file, line.number, text, origin) for text in texts]
+
+
+def _pieces(text: str, column: int) -> list[_Piece]:
+    """The arguments between commas outside brackets, without the comment."""
+    text = _COMMENT.split(text)[0]
+    if not text.strip():
+        return []
+    found, start, depth = [], 0, 0
+    for place, char in enumerate([*text, ","]):
+        depth += (char == "(") - (char == ")")
+        if char == "," and (depth <= 0 or place == len(text)):
+            part = text[start:place]
+            indent = len(part) - len(part.lstrip())
+            found.append(_Piece(part.strip(), column + start + indent))
+            start = place + 1
+    return found

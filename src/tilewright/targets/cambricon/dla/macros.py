@@ -1,0 +1,136 @@
+"""Macros of one kind and blocks of one's own: definitions, their rule, their expansion.
+
+`C-Macro` computes, `IO-Macro` moves data between memories, `Block` does both and may call the two.
+In the body `\\name` is a parameter; labels belong to each call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilewright.asm.diagnostics import Fault, SourceLine, Span
+from tilewright.isa import InstructionTable
+
+DEFINITION = re.compile(
+    r"\s*(?P<kind>C\s*-\s*Macro|IO\s*-\s*Macro|Block)\s+(?P<rest>.*)$", re.IGNORECASE | re.ASCII
+)
+END = re.compile(r"\s*mend\s*(?:;.*|//.*)?$", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LABEL = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:")
+_WORD = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*(@?[A-Za-z_][\w.]*)", re.ASCII)
+_KINDS = {"c": "C-Macro", "io": "IO-Macro", "block": "Block"}
+_DOES = {"C-Macro": "computes", "IO-Macro": "moves data"}
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A definition; `line` is where it begins."""
+
+    kind: str
+    name: str
+    parameters: tuple[str, ...]
+    body: tuple[SourceLine, ...]
+    line: SourceLine
+
+    def expanded(self, call: SourceLine, values: tuple[str, ...], serial: int) -> list[SourceLine]:
+        """Its lines for one call, parameters replaced and labels renamed."""
+        bound = dict(zip(self.parameters, values, strict=True))
+        labels = {
+            match[1]: f".L{match[1]}_{serial}"
+            for line in self.body
+            if (match := _LABEL.match(line.text))
+        }
+        pattern = _references(bound, labels)
+        return [
+            call.child(
+                line.file, line.number, _replaced(line.text, pattern, bound, labels), self.title
+            )
+            for line in self.body
+        ]
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.kind} '{self.name}'"
+
+
+def _references(bound: Mapping[str, str], labels: Mapping[str, str]) -> re.Pattern[str]:
+    parts = [rf"\\(?P<parameter>{'|'.join(bound)})\b"] if bound else []
+    if labels:
+        parts.append(rf"(?<![\w.$@])(?P<label>{'|'.join(labels)})\b")
+    return re.compile("|".join(parts) or r"(?!)")
+
+
+def _replaced(
+    text: str, pattern: re.Pattern[str], bound: Mapping[str, str], labels: Mapping[str, str]
+) -> str:
+    def replace(match: re.Match[str]) -> str:
+        found = match.groupdict()
+        if found.get("parameter"):
+            return bound[found["parameter"]]
+        return labels[found["label"]]
+
+    return pattern.sub(replace, text)
+
+
+def definition_of(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tuple[str, ...]]:
+    """Kind, name and parameters of the line that begins a definition. Raises Fault."""
+    kind = _KINDS[match["kind"].lower().replace(" ", "").removesuffix("-macro")]
+    column = match.start("rest")
+    text = re.split(r";|//", match["rest"])[0].strip()
+    name, _, rest = text.partition(" ")
+    name = name.rstrip(",")
+    parameters = tuple(part.strip() for part in rest.split(",")) if rest.strip() else ()
+    for part in (name, *parameters):
+        if not _NAME.fullmatch(part):
+            place = line.text.find(part, column) if part else column
+            raise Fault(
+                f"'{part}' is no name",
+                Span(place + 1, max(len(part), 1)),
+                fix=f"write {kind} name a, b",
+            )
+    for part in parameters:
+        if parameters.count(part) > 1:
+            raise Fault(f"{kind} {name} has two parameters '{part}'", Span(column + 1))
+    return kind, name, parameters
+
+
+def check_kind(
+    macro: Macro, macros: Mapping[str, Macro], table: InstructionTable
+) -> Iterator[tuple[SourceLine, Fault]]:
+    """What breaks the rule that a macro computes or moves data, and not both."""
+    if macro.kind == "Block":
+        return
+    for line in macro.body:
+        match = _WORD.match(line.text)
+        word = match[1].lower() if match else ""
+        does = _kind_of(word, macros, table)
+        if match is None or does in ("", macro.kind):
+            continue
+        span = Span(match.start(1) + 1, len(match[1]))
+        where = f"{macro.line.file}:{macro.line.number}"
+        if does == "Block":
+            fault = Fault(f"a block is called in {macro.title}", span, fix="call it outside")
+        else:
+            fault = Fault(
+                f"{word} {_DOES[does]}, but {macro.title}, which begins at {where}, "
+                f"{_DOES[macro.kind]}",
+                span,
+                fix=f"write it in a macro that begins with {does}",
+            )
+        yield line, fault
+
+
+def _kind_of(word: str, macros: Mapping[str, Macro], table: InstructionTable) -> str:
+    """The kind of macro that a word belongs into, "" for any."""
+    if word.startswith("@"):
+        called = macros.get(word[1:])
+        return called.kind if called else "Block"
+    spec = table.by_mnemonic.get(word)
+    if spec is None or not spec.cycles:
+        return ""
+    if any(span.memory == table.memory().name for span in spec.spans):
+        return "IO-Macro"
+    return "" if spec.operation == "copy" else "C-Macro"

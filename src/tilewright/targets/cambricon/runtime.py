@@ -1,0 +1,154 @@
+"""The host's side of a program (Lan et al. 2019, section 3): allocate, upload, launch, download.
+
+In: a linked image and arrays. Out: arrays. Data is arranged on the way to the device as segments
+are loaded, and restored on the way back. Arrays of real numbers become fixed point, rounded to
+nearest; integer arrays are taken as elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.asm import Object
+from tilewright.asm.suggest import did_you_mean
+from tilewright.common.errors import ShapeError, SimulationError
+from tilewright.isa import InstructionTable, load_table
+from tilewright.machine import Machine
+from tilewright.simulate.image import instructions_of
+from tilewright.simulate.window.hosted import HostedRun
+from tilewright.simulate.window.launch import MAX_CYCLES, simulate_window
+from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.run import WindowRun
+from tilewright.targets.cambricon.dla.declarations import Data, declared_in
+from tilewright.targets.cambricon.operations import fixed
+from tilewright.targets.cambricon.sections import Units
+
+Array = NDArray[Any]
+_MAIN = "main"
+
+
+class Device:
+    """An accelerator with one program and its data.
+
+    `data` are the declarations by name. Main memory holds zeros until arrays are uploaded.
+    """
+
+    def __init__(self, image: Object, machine: Machine) -> None:
+        """Errors: AssemblyError for an image that is not linked or has no code."""
+        self.machine = machine
+        self.image = image
+        self.table: InstructionTable = load_table(machine.core.instruction_table or "")
+        self.data = declared_in(image)
+        self.instructions, _ = instructions_of(image, self.table)
+        self._unit = self.table.address_bytes
+        self._main = np.zeros(max(self._end(), 1), np.int16)
+        self._run: WindowRun | None = None
+
+    def upload(self, name: str, array: Array) -> None:
+        """Put an array of the declared extents into main memory. Errors: ShapeError."""
+        data = self._declared(name)
+        if array.shape != data.extents:
+            squeezed = tuple(extent for extent in data.extents if extent != 1)
+            if array.size != data.layout.size or array.squeeze().shape != squeezed:
+                raise ShapeError(
+                    f"{name} has the extents {data.extents}, the array has the shape {array.shape}",
+                    fix=f"give an array of shape {data.extents}",
+                )
+            array = array.reshape(data.extents)
+        elements = self._elements(name, array)
+        first = self._address(name)
+        self._main[first : first + data.layout.size] = data.layout.arranged(elements)
+
+    def launch(self, *, values: bool = True, max_cycles: int = MAX_CYCLES) -> WindowRun:
+        """Run the program until its last instruction is done. Errors: SimulationError."""
+        run = simulate_window(
+            self.instructions,
+            self.table,
+            self.machine,
+            memories={_MAIN: self._main},
+            read_only=self._read_only(),
+            values=values,
+            max_cycles=max_cycles,
+        )
+        if values:
+            self._main = run.memories[_MAIN]
+        self._run = run
+        return run
+
+    def wait(self) -> WindowRun:
+        """The finished run. Errors: SimulationError where nothing was launched."""
+        if self._run is None:
+            raise SimulationError("nothing was launched", fix="call launch first")
+        return self._run
+
+    def download(self, name: str) -> NDArray[np.int16]:
+        """The elements of declared data as an array of its extents. Errors: ShapeError."""
+        data, first = self._declared(name), self._address(name)
+        return data.layout.restored(self._main[first : first + data.layout.size])
+
+    def real(self, name: str) -> NDArray[np.float64]:
+        """The same as real numbers. Errors: ShapeError."""
+        found: NDArray[np.float64] = self.download(name) / self._one
+        return found
+
+    @property
+    def _one(self) -> int:
+        return 1 << self.machine.section(Units).fraction_bits
+
+    def _declared(self, name: str) -> Data:
+        if name not in self.data:
+            known = ", ".join(self.data) or "nothing"
+            raise ShapeError(
+                f"the program declares no '{name}'",
+                fix=did_you_mean(name, self.data) or f"it declares {known}",
+            )
+        return self.data[name]
+
+    def _elements(self, name: str, array: Array) -> NDArray[np.int16]:
+        if np.issubdtype(array.dtype, np.floating):
+            return fixed(array, self._one).astype(np.int16)
+        if not np.issubdtype(array.dtype, np.integer):
+            raise ShapeError(f"{name}: an array of {array.dtype} has no numbers")
+        limits = np.iinfo(np.int16)
+        if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
+            raise ShapeError(
+                f"{name}: elements {array.min()} .. {array.max()} do not fit 16 bits",
+                fix="give real numbers, which are rounded and saturated",
+            )
+        return array.astype(np.int16)
+
+    def _address(self, name: str) -> int:
+        return self.image.address_of(name) // self._unit
+
+    def _end(self) -> int:
+        places = [s for s in self.image.sections if not s.is_code and "a" in s.flags]
+        return max((-(-(s.address + s.size_bytes) // self._unit) for s in places), default=0)
+
+    def _read_only(self) -> tuple[Range, ...]:
+        return tuple(
+            Range(_MAIN, section.address // self._unit, section.size_bytes // self._unit)
+            for section in self.image.sections
+            if section.flags == "a" and section.size_bytes
+        )
+
+
+class _Runtime:
+    """The capability `simulate.window.hosted.RUNTIMES`."""
+
+    def run(
+        self, image: Object, machine: Machine, inputs: Mapping[str, Array], *, values: bool
+    ) -> HostedRun:
+        """Upload, launch, and download all that the program may write."""
+        device = Device(image, machine)
+        for name, array in inputs.items():
+            device.upload(name, array)
+        run = device.launch(values=values)
+        written = [name for name, data in device.data.items() if not data.read_only]
+        return HostedRun({name: device.download(name) for name in written if values}, run)
+
+
+RUNTIME = _Runtime()

@@ -1,0 +1,180 @@
+"""Declarations, macros of one kind, blocks and fusion as text; and what is refused, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.cambricon import TABLE
+from tilewright.asm import SourceErrors, assemble, link
+from tilewright.targets.cambricon.dla.declarations import Data, declared_in
+
+DATA = """
+.static_rw
+@neuron x, 1, 1, 1, 64
+@neuron y, 1, 1, 1, 32
+.static_ro
+@synapse w, 32, 1, 1, 64
+@neuron fixed, 1, 1, 1, 32
+"""
+
+
+def code(text: str) -> list[str]:
+    """The basic statements of a source, linked."""
+    image = link([assemble(text, TABLE)], TABLE)
+    return [placed.instruction.text() for placed in image.instructions]
+
+
+def refusal(text: str) -> list[str]:
+    """Each error of a source: place, message, fix."""
+    with pytest.raises(SourceErrors) as error:
+        assemble(text, TABLE, filename="p.dla")
+    return [
+        f"{d.line.number}:{d.span.column} {d.message}" + (f"; {d.fix}" if d.fix else "")
+        for d in error.value.diagnostics
+    ]
+
+
+def test_a_declaration_reserves_memory_and_is_kept_for_the_runtime() -> None:
+    found = assemble(
+        ".static_rw\n@neuron x, 1, 2, 3, 4, 1, 2,\n  3, 2 ; in two lines\n@synapse w, 2, 1, 1, 4",
+        TABLE,
+    )
+    assert found.section(".static_rw").size_bytes == 64 + 2 * 8
+    assert declared_in(found) == {
+        "x": Data("x", "neuron", (1, 2, 3, 4), (1, 2, 3, 2), False),
+        "w": Data("w", "synapse", (2, 1, 1, 4), (2, 1, 1, 4), False),
+    }
+
+
+def test_a_parameter_is_a_number() -> None:
+    text = "smove $1, #stride + 1\n.static_ro\n@parameter stride, 2 * 3"
+    assert code(text) == ["smove $1, #7"]
+
+
+MACROS = """
+C-Macro scale out, size
+again:
+  vav \\out, \\size, \\out, \\out
+  ssub $3, #1
+  cb $3, again
+mend
+IO-Macro fetch place, size
+  vload \\place, \\size, #x
+mend
+Block both size
+  @fetch $1, \\size
+  @scale $1, \\size
+mend
+.code
+@both $2
+@scale $1, $2
+"""
+
+
+def test_macros_and_blocks_of_ones_own() -> None:
+    loop = ["vav $1, $2, $1, $1", "ssub $3, $3, #1", "cb $3, -3"]
+    assert code(MACROS + DATA) == ["vloada $1, $2, #0", *loop, *loop]
+
+
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [
+        (
+            "C-Macro f a\nvav \\a, $1, $2, $3\nvload $1, $2, #0\nmend",
+            [
+                "3:1 vload moves data, but C-Macro 'f', which begins at p.dla:1, computes; write "
+                "it in a macro that begins with IO-Macro"
+            ],
+        ),
+        (
+            "IO-Macro f\nmmv $1, $2, $3, $4, $5\nmend",
+            [
+                "2:1 mmv computes, but IO-Macro 'f', which begins at p.dla:1, moves data; write it "
+                "in a macro that begins with C-Macro"
+            ],
+        ),
+        ("C-Macro f a\nvexp \\a, $1, $2", [
+            "1:1 C-Macro without mend; write mend after its last line"
+        ]),
+        ("mend", ["1:1 mend without a macro; write C-Macro, IO-Macro or Block before"]),
+        ("Block f\n@f\nmend\n.code\n@f", ["2:2 Block 'f' calls itself; write a loop with cb"]),
+        ("C-Macro f a\nmend\n@f 1, 2", ["3:2 C-Macro 'f' takes 1 arguments (a), 2 given"]),
+        ("@block_fc_pf y, x, w", [
+            "1:2 no block, macro or declaration '@block_fc_pf'; did you mean 'block_fc_fp'?"
+        ]),
+        (".code\n@fc_fp y, x", ["2:2 @fc_fp takes 3 to 4 arguments (out, in, w[, b]), 2 given"]),
+        (f".code\n@fc_fp y, z, w{DATA}", ["2:11 'z' is not declared; declare @neuron z, ..."]),
+        (f".code\n@fc_fp fixed, x, w{DATA}", [
+            "2:8 @fc_fp writes fixed, which is declared in .static_ro; declare fixed in .static_rw"
+        ]),
+        (f".code\n@fc_fp y, w, x{DATA}", [
+            "2:11 @fc_fp: argument 2 must be a neuron, not the synapse w"
+        ]),
+        (".static_rw\n@neuron x, 1, 1, 1, 4, 1, 1, 1, 8", [
+            "2:33 x: the segment size CS = 8 is outside 1 .. C = 4; write a segment size of at "
+            "most 4"
+        ]),
+        (".static_rw\n@neuron x, 1, 2, 3", [
+            "2:18 @neuron x takes 4 extents (B, H, W, C) and 4 segment sizes, 3 numbers given; "
+            "give 8 numbers, or 4 for one segment"
+        ]),
+        (".static_rw\n@neuron x, 1, 1, 1, 4,", [
+            "2:22 the declaration ends with a comma; remove it"
+        ]),
+        (".static_rw\n@neuron x, 1, 1, 1, 4\n@neuron x, 1, 1, 1, 4", [
+            "3:9 'x' is declared twice; choose another name"
+        ]),
+        ("@neuron x, 1, 1, 1, 4", [
+            "1:2 @neuron in section .code; write .static_rw or .static_ro before it"
+        ]),
+        (f".code\n@fuse\n@fc_fp y, x, w{DATA}", [
+            "4:1 only blocks stand between @fuse at p.dla:2 and @endfuse; write @endfuse behind "
+            "the blocks"
+        ]),
+        (f"{DATA}.code\n@fuse\n@fc_fp y, x, w", [
+            "10:1 @fuse at p.dla:9 without @endfuse; write @endfuse behind its blocks"
+        ]),
+        (f".code\n@fuse\n@relu_fp y, y\n@fc_fp y, x, w\n@endfuse{DATA}", [
+            "4:2 @fc_fp cannot be fused behind another block; fuse @relu_fp, @sigmoid_fp or "
+            "@tanh_fp behind a block"
+        ]),
+    ],
+)  # fmt: skip
+def test_what_is_refused(text: str, errors: list[str]) -> None:
+    assert refusal(text) == errors
+
+
+def test_what_the_paper_prints_with_errors_is_refused_with_a_way_out() -> None:
+    """Fig. 2 as scanned: a letter for the mark of declarations, a comma too many."""
+    text = ".static_rw\nOneuron a, 1, 1, 1, 256\n@synapse w, 128, 1, 1, 256,\n  128, 1, 1, 128,"
+    assert refusal(text) == [
+        "2:1 instruction 'oneuron' in data section .static_rw; write .code before it",
+        "4:17 the declaration ends with a comma; remove it",
+    ]
+
+
+def test_a_scratchpad_that_is_too_small_shows_its_map_and_what_fits() -> None:
+    text = """
+.code
+@fc_fp y, x, w
+.static_rw
+@neuron x, 1, 1, 1, 1024
+@neuron y, 1, 1, 1, 512
+.static_ro
+@synapse w, 512, 1, 1, 1024
+"""
+    assert refusal(text) == [
+        "3:1 the matrix scratchpad has 393216 elements, the block needs 1048576: w 0 0 .. "
+        "524287, w 1 524288 .. 1048575; segments of 512 outputs and 256 inputs fit"
+    ]
+
+
+def test_an_error_in_a_macro_shows_where_it_was_called() -> None:
+    with pytest.raises(SourceErrors) as error:
+        assemble("C-Macro f a\n  vav \\a, $1, $2\nmend\n.code\n@f $9", TABLE, filename="p.dla")
+    assert str(error.value) == (
+        "p.dla:2:3: error: vav takes 4 operands (out, size, in0, in1), 3 given\n"
+        "      vav $9, $1, $2\n"
+        "      ^~~\n"
+        "  in C-Macro 'f' at p.dla:5"
+    )
