@@ -42,7 +42,7 @@ def calibrate_command(
 
 
 def _calibrates(machine: str | None) -> Calibrates:
-    """Who measures the machine of that name; UsageProblem where nobody does."""
+    """The calibration of the machine of that name; UsageProblem where its family has none."""
     families = [CALIBRATES.of_family(find_family(name)) for name in family_names()]
     known = {found.machine: found for found in families if found is not None}
     if machine is None and len(known) == 1:

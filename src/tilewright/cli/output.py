@@ -102,7 +102,7 @@ class _StandardError(logging.Handler):
 
 @contextmanager
 def _messages(*, verbose: bool) -> Iterator[None]:
-    """Warnings are shown meanwhile, and with `verbose` what else is told."""
+    """Shows warnings meanwhile, and with `verbose` messages too."""
     logger = logging.getLogger("tilewright")
     level, handler = logger.level, _StandardError(logging.INFO if verbose else logging.WARNING)
     logger.addHandler(handler)

@@ -53,7 +53,7 @@ def require_replaceable(directory: Path) -> None:
 
 
 def _written_names(directory: Path, present: set[str]) -> set[str]:
-    """What of a folder's content was written by tilewright, or built from that."""
+    """The files of a folder that tilewright wrote, or that were built from those."""
     built = {name for name in present if name.endswith((".o", ".a", ".so"))}
     fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE}
     listed: set[str] = set()

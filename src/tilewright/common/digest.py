@@ -40,7 +40,7 @@ def own_sources() -> str:
 
 
 def names_below(folder: Path) -> Iterator[str]:
-    """The files in a folder of sources, as paths below it, without what Python keeps of them."""
+    """The files in a folder of sources, as paths below it, without Python's caches of them."""
     start = len(os.path.join(folder, ""))
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]

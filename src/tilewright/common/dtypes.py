@@ -42,7 +42,7 @@ class DType:
 
     @property
     def stored(self) -> DType:
-        """The type of what lies in memory and is computed with: itself, or an integer."""
+        """The type that is stored and computed with: itself, or the integer of a fixed point."""
         return self if self.kind != "fixed" else _STORED_IN[8 * self.size_bytes]
 
     @property

@@ -1,4 +1,4 @@
-"""How to compile: what restricts the search, what is measured and checked, who is told."""
+"""How to compile: limits of the search, what is measured and checked, progress."""
 
 from __future__ import annotations
 

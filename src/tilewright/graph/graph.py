@@ -105,7 +105,7 @@ class Network:
                 )
         last_use = {name: node.name for node in self.nodes for name in node.inputs}
         for node in self.nodes:
-            with np.errstate(all="ignore"):  # infinities and what is no number are results, too
+            with np.errstate(all="ignore"):  # infinities and NaN are results, too
                 held[node.output] = node.op.reference(*(held[name] for name in node.inputs))
             for name in set(node.inputs) - set(self.outputs):
                 if last_use[name] == node.name:

@@ -344,7 +344,7 @@ def _shape(shape: tuple[Expr, ...], env: Env) -> tuple[int, ...]:
 
 
 def _integer(e: Expr, env: Env) -> int:
-    """What is the same for all cores, constants without ado."""
+    """The value of an expression that is the same for all cores."""
     return e.value if isinstance(e, Const) else _scalar(evaluate(e, env))
 
 

@@ -44,7 +44,7 @@ class Memory:
 
     @classmethod
     def given(cls, values: Array) -> Memory:
-        """What is read and never written."""
+        """Memory of given values, which is read and never written."""
         return cls(values, None)
 
     @classmethod

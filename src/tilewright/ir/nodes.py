@@ -215,7 +215,7 @@ class Program:
         return _named("buffer", name, self.buffers, self.name)
 
     def element_type(self, operand: Operand) -> str:
-        """The element type of what an operand is a part of."""
+        """The element type of an operand's tensor or buffer."""
         match operand:
             case Tile(tensor):
                 return self.tensor(tensor).dtype

@@ -65,7 +65,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
 
     def dependence(self, operands: tuple[Array, ...]) -> Array:
         """NaN wherever the new value depends on an element that is NaN: the meaning itself, unless
-        it passes over what is no number.
+        it skips NaN.
         """
         return self.meaning(operands)
 

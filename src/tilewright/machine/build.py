@@ -127,7 +127,7 @@ def _taken(tree: dict[str, object], path: list[str]) -> object:
 
 
 def _converted(kind: type[T], value: object, path: str, where: str) -> T:
-    """One table as the struct `kind`; what lies below first, so that messages have keys."""
+    """One table as the struct `kind`; nested tables first, so that messages name the whole key."""
     if not isinstance(value, Mapping):
         raise MachineError(
             f"{document_key(path)}: expected a table, found {shown(value)}", where=where

@@ -133,7 +133,7 @@ def _direction_problems(path: str, direction: Direction, machine: Machine) -> It
 
 
 def _arithmetic_problems(machine: Machine) -> Iterator[str]:
-    """Types that nobody knows, and memories that hold what the cores do not compute with."""
+    """Unknown element types, and memories for types that the cores do not compute with."""
     rates = machine.core.arithmetic
     if not rates:
         yield "core.arithmetic: expected the rates of at least one element type, found none"
@@ -152,7 +152,7 @@ def _arithmetic_problems(machine: Machine) -> Iterator[str]:
 
 
 def _wanted(path: str, value: Leaf) -> str:
-    """What `value` should be instead, empty where it is well."""
+    """What `value` should be instead, empty where it is valid."""
     match value:
         case str() if path == "description":
             is_line = value.isprintable() and len(value) <= LONGEST_DESCRIPTION

@@ -49,11 +49,11 @@ class Box:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """What indexes an array with it."""
+        """The slices of an array that the box covers."""
         return tuple(slice(a, b) for a, b in self.sides)
 
     def __and__(self, other: Box) -> Box:
-        """What both have, with extents of 0 where that is nothing."""
+        """The intersection, with extents of 0 where it is empty."""
         start = tuple(map(max, self.start, other.start))
         stop = tuple(map(min, self.stop, other.stop))
         return Box(start, tuple(map(max, start, stop)))

@@ -113,7 +113,7 @@ def _padding(op: Conv2d, axis: int, result: Box, terms: Box | None) -> Interval:
 
 
 def _seen(op: Conv2d, axis: int, side: Interval, taps: Interval) -> Interval:
-    """What the outputs see; the padded image where all of them see nothing but padding."""
+    """The input interval of some outputs; the padded image where they read nothing but padding."""
     before, image = op.padding[axis], _image(op)[axis]
     found = seen(side, taps, op.stride[axis], before, op.dilation[axis])
     if side == (0, op.out_shape[2 + axis]) and not (found[0] < image and found[1] > 0):

@@ -181,7 +181,7 @@ class Binary(Divisible):
         return every, *(every[len(every) - len(shape) :] for shape in self.input_shapes)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region; of a tensor that is broadcast, what meets it."""
+        """The same region; of a broadcast tensor, the part that it uses."""
         return _broadcast(result, self.a_shape), _broadcast(result, self.b_shape)
 
     def part(self, result: Box, terms: Box | None = None) -> Binary:

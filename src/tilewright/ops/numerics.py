@@ -179,7 +179,7 @@ def _overflow(numerics: Numerics) -> str:
 
 
 def _default(before: list[str]) -> str:
-    """What the next part is where the text ends after `before`."""
+    """The default of the next part, where the text ends after `before`."""
     match len(before):
         case 1 | 2:
             return before[-1]

@@ -126,7 +126,7 @@ class _Declared(Protocol):
 
 
 class Typed:
-    """What operators derive from the text of their element types."""
+    """Properties that operators derive from the text of their element types."""
 
     @property
     def numerics(self: _Declared) -> Numerics:

@@ -66,8 +66,8 @@ def out_extent(
 
 
 def seen(side: Interval, taps: Interval, stride: int, before: int, dilation: int = 1) -> Interval:
-    """What the outputs in `side` see through the `taps` of a kernel, padding included, counted from
-    the first pixel of the image.
+    """The pixels that the outputs in `side` read through the `taps` of a kernel, padding included,
+    counted from the first pixel of the image.
 
     >>> seen((0, 4), (0, 3), stride=2, before=1)
     (-1, 8)
@@ -77,7 +77,7 @@ def seen(side: Interval, taps: Interval, stride: int, before: int, dilation: int
 
 
 def clipped(side: Interval, image: int) -> Interval:
-    """What lies inside the image.
+    """The part inside the image.
 
     >>> clipped((-1, 8), 7)
     (0, 7)

@@ -72,7 +72,7 @@ def fold(e: Expr, bounds: Bounds) -> Expr:
 
 
 def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
-    """What `e` is the min or max of."""
+    """The operands of `e`, a min or max."""
     match e:
         case Binary(found, a, b) if found == op:
             return a, b

@@ -41,7 +41,7 @@ def _reasons(best: ModuloSchedule) -> list[str]:
 
 
 def _binding(bounds: IntervalBounds, bound: int) -> list[str]:
-    """What alone takes `bound` cycles of every iteration."""
+    """The resource that alone takes `bound` cycles of every iteration."""
     reasons = [
         (cycles, f"the instructions that only {name} can take keep it busy for {cycles} cycles")
         for name, cycles in bounds.resource_cycles

@@ -264,7 +264,7 @@ def _range(p: Plan, operand: int, index: Expr) -> Range:
 
 
 def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
-    """The same sum with one term for each name: what cancels is gone."""
+    """The same sum with one term for each name; terms that cancel are dropped."""
     terms = (Var(name) * coefficient(e, name) for name in names)
     return total((substitute(e, dict.fromkeys(names, 0)), *terms))
 

@@ -34,7 +34,7 @@ def simulate_core(
     trace_limit: int = 100_000,
     max_cycles: int = MAX_CYCLES,
 ) -> CoreRun:
-    """One core alone, to which nobody puts; arguments and errors as in `simulate_mesh`.
+    """One core alone, which receives nothing; arguments and errors as in `simulate_mesh`.
 
     With `ideal_communication` every get finds a zero at once.
     """

@@ -15,7 +15,8 @@ from tilewright.simulate.units import layout
 
 @dataclass(frozen=True)
 class BlockedCore:
-    """A core that waits: for what, at which instruction, for which core (None: nobody can help).
+    """A core that waits: for what, at which instruction, for which core (None: no core can unblock
+    it).
 
     Counters are (row bus, column bus): what it put, what it got, and what lies in its own buffers.
     """

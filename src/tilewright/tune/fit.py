@@ -87,7 +87,7 @@ def require_fit(op: Op, seed: Seed, machine: Machine) -> None:
 
 
 def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
-    """What the operator needs too much of by this algorithm; None where it fits."""
+    """The memory that the operator exceeds under this algorithm; None where it fits."""
     needed, limit = main_memory_bytes(op, seed), machine.main.capacity_bytes
     if needed > limit:
         return Shortage(needed / limit, _main_memory_error(op, seed, needed, limit))

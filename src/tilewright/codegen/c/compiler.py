@@ -86,7 +86,7 @@ def compiled(
 
 
 def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Sequence[str]) -> None:
-    """Compile `sources` as `compiled` does; `folder` gets what the compiler made and no more."""
+    """Compile `sources` as `compiled` does; `folder` gets the compiled files alone."""
     build = folder / "build"
     build.mkdir()
     for name, text in sources.items():
@@ -104,7 +104,7 @@ def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Seq
 
 
 def compile_key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> str:
-    """A digest of everything that decides what the compiled files are."""
+    """A digest of everything that determines the compiled files."""
     words = compiler(user)
     texts = [part for named in sorted(sources.items()) for part in named]
     features = " ".join(sorted(processor_flags()))
@@ -151,5 +151,5 @@ def _is_full(words: str, directory: Path) -> bool:
 
 @cache
 def _version(words: tuple[str, ...]) -> str:
-    """What the compiler says of itself."""
+    """The version text of the compiler."""
     return _run((*words, "--version"), Path("/")).stdout

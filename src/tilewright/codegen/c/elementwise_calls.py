@@ -47,7 +47,7 @@ from tilewright.ir.winograd import KERNEL_POINTS
 
 @dataclass(frozen=True)
 class CallContext:
-    """What writing a call needs to know."""
+    """The context in which a call is written."""
 
     program: Program
     naming: Naming
@@ -73,7 +73,7 @@ class CallContext:
         return base if offset == Const(0) else f"{base} + {self.c(offset)}"
 
     def element_type(self, view: View) -> str:
-        """The name of the element type of what the view is of."""
+        """The name of the element type of the view's buffer or tensor."""
         if view.buffer in self.naming.buffers:
             return dtype(self.program.buffer(view.buffer).dtype).name
         return dtype(self.program.tensor(view.buffer).dtype).name

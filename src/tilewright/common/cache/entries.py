@@ -50,7 +50,7 @@ def seal(entry: Path) -> None:
 
 
 def damage(entry: Path) -> str | None:
-    """Why the entry is not what was sealed, None where it is whole."""
+    """Why the entry is damaged, None where it is whole."""
     try:
         if not stat.S_ISDIR(entry.lstat().st_mode) or writable_by_others(entry.lstat()):
             return "is not a folder of this user alone"

@@ -21,7 +21,7 @@ _OWN_PLACE = "set XDG_CACHE_HOME to a folder of your own"
 
 
 class CacheError(TilewrightError):
-    """A cache folder that is not safe to use, or no place left to keep what is compiled."""
+    """A cache folder that is not safe to use, or a full disk."""
 
     code = "cache"
 
@@ -49,7 +49,7 @@ _kept_alive: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def make_private(folder: Path) -> bool:
-    """Make the folder, or take it from others; whether what it holds can be trusted.
+    """Make the folder, or revoke others' access; whether its content can be trusted.
 
     Raises CacheError where it belongs to another user or stays writable for others, OSError where
     it cannot be made.

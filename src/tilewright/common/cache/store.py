@@ -69,7 +69,7 @@ class Cache:
         remove(self._place() / key)
 
     def recall(self, key: str) -> bytes | None:
-        """What was remembered under this key, None where that is nothing."""
+        """The value remembered under this key, None where there is none."""
         with suppress(OSError):
             entry = self._place() / key
             if _is_whole(entry):
@@ -151,7 +151,7 @@ def _put(filling: Path, entry: Path) -> None:
 
 @cache
 def _warn(folder: str, reason: str) -> None:
-    """Say once what will not be found again."""
+    """Warn once that new entries will not be kept."""
     _LOG.warning("%s: %s; working without the cache, XDG_CACHE_HOME moves it", folder, reason)
 
 

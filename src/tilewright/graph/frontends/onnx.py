@@ -102,7 +102,7 @@ def _not_text() -> GraphError:
 
 
 def _text(name: str | bytes) -> str:
-    """A name of the file; the decoder hands over as bytes what is no text."""
+    """A name of the file, which the decoder gives as bytes where it is no text."""
     if isinstance(name, str):
         return name
     raise _not_text()

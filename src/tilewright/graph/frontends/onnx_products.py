@@ -103,7 +103,7 @@ def _require_addend(node: OnnxNode, product: Shape, addend: Shape) -> None:
 
 def _with_addend(importer: Importer, node: OnnxNode, op: Op, scale: float) -> None:
     """`op` on the first two inputs, then `scale` times the third, if given, added; where the scale
-    is 0 not even what is no number is, as in BLAS.
+    is 0 the third input is ignored, NaN included, as in BLAS.
     """
     operands = (importer.operand(node, 0), importer.operand(node, 1))
     if not node.has_input(2) or scale == 0:

@@ -59,7 +59,7 @@ _STAGE, _PARTS = "measuring", len(FLOATS) + 3
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """What a loop over a working set of `size_bytes` moves, and how far its samples are apart."""
+    """The read rate of a loop over a working set of `size_bytes`, and the spread of its samples."""
 
     size_bytes: int
     bytes_per_cycle: float
@@ -68,7 +68,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class CopyRate:
-    """What copying runs of `run_bytes` between main memory and a packed buffer moves."""
+    """The rate of copying runs of `run_bytes` between main memory and a packed buffer."""
 
     run_bytes: int
     bytes_per_cycle: float

@@ -33,7 +33,7 @@ class Workspace:
 
 
 def stored_shape(info: TensorInfo) -> tuple[int, ...]:
-    """The shape of what the kernel is given: that of the panels, or of what is made of it."""
+    """The shape in which a kernel takes an operand: its panels', or that of what it is made of."""
     if info.made is not None:
         return stored_shape(info.made)
     if info.panels is None:
@@ -46,7 +46,7 @@ def stored_shape(info: TensorInfo) -> tuple[int, ...]:
 
 
 def stored_elements(info: TensorInfo) -> int:
-    """Elements of what the kernel is given."""
+    """Elements of an operand as the kernel takes it."""
     return prod(stored_shape(info))
 
 

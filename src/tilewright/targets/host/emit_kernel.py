@@ -77,7 +77,7 @@ _FENCE = "_mm_sfence();"
 
 
 _EMITTERS: Emitters = {**ELEMENTWISE, Requantise: emit_requantise}
-"""Of what is no chain of products."""
+"""Emitters of all calls but chains of products."""
 
 
 @dataclass(frozen=True)

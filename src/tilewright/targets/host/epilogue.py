@@ -115,7 +115,7 @@ def applied(
             other = f"tw_broadcast_{t}({slope!r})"
             if slope:
                 other = f"tw_multiply_{t}({value}, {other})"
-            # Of two numbers of which one is none the second is taken: what is none stays so.
+            # Where one operand is NaN the maximum is the second one, so NaN stays NaN.
             return f"tw_maximum_{t}({other}, {value})"
         case _:
             assert_never(step)

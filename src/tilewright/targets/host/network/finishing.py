@@ -46,7 +46,7 @@ def taken_by(group: Group, finish: Finish) -> dict[str, Channels | str]:
 
 
 def words_of(group: Group, finish: Finish) -> list[str]:
-    """What the kernel does besides, for people."""
+    """The epilogue in words, for tables."""
     words = [*(["bias"] if group.affine else []), *(step.op.kind for step in group.steps)]
     return words + (["border"] if finish.border != NO_BORDER else [])
 

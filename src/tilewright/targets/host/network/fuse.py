@@ -41,7 +41,7 @@ class Elementwise:
 
 @dataclass
 class Group:
-    """What is computed in one go.
+    """Nodes that are computed in one go.
 
     `first` is the node that reads `source`; `affine` are the biases and normalisations per channel
     that follow, `steps` the elementwise operators after those. `output` names the result.

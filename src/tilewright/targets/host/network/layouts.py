@@ -95,8 +95,8 @@ class Layouts:
         return total + self._pass_after(group, natural, form)
 
     def _pass_after(self, group: Group, natural: Form, form: Form) -> Seconds:
-        """What makes a group's result of what its kernel writes, where the kernel cannot; all else
-        than a product is a pass anyhow, so that only the grain counts.
+        """The pass that completes a group's result where its kernel cannot. Groups without a
+        product are a pass anyway, so only the direction of the walk counts.
         """
         times = 1 if _along_the_same(natural, form) else _AGAINST_THE_GRAIN
         if not group.is_product:
