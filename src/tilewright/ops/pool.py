@@ -144,7 +144,7 @@ class Pool2d(Divisible):
         return rounded(self, total / self.counts())
 
     def _largest(self, images: Array) -> Array:
-        """The first of the largest numbers of each window; NaN is skipped, as ONNX's runtimes do."""
+        """The first of the largest numbers of each window; NaN is skipped as in ONNX's runtimes."""
         windows = self._windows(images, -np.inf, -np.inf)
         best = np.full(windows.shape[:-2], -np.inf)
         for row, column in np.ndindex(self.kernel):

@@ -35,7 +35,7 @@ def damaged_entries() -> dict[Path, str]:
 
 
 def clear() -> list[KindContent]:
-    """Remove all entries and leftovers of killed processes; returns what was there. Raises OSError."""
+    """Remove all entries and what killed processes left; gives what was there. Raises OSError."""
     before = contents()
     for entries in _by_kind().values():
         place = entries[0].parent
