@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 from tilewright.asm.diagnostics import Fault, SourceLine
@@ -52,7 +53,12 @@ class FrontEnd(Protocol):
 
 
 class Language(Protocol):
-    """A family with a language of its own."""
+    """A family with a language of its own; `suffix` marks its files, `machine` is the one that they
+    are for where none is named.
+    """
+
+    suffix: str
+    machine: str
 
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""
@@ -62,7 +68,7 @@ class Language(Protocol):
 
 
 LANGUAGES: Capability[Language] = Capability(
-    "language", ("front_end", "is_needed"), "language of its own"
+    "language", ("front_end", "is_needed", "suffix", "machine"), "language of its own"
 )
 
 
@@ -80,3 +86,12 @@ def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
     if language is None or not language.is_needed(text):
         return None
     return language.front_end(table)
+
+
+def machine_of_file(path: Path) -> str | None:
+    """The machine that a file is for by its suffix, None where no language has that suffix."""
+    for name in LANGUAGES.families():
+        language = LANGUAGES.of_family(find_family(name))
+        if language is not None and language.suffix == path.suffix:
+            return language.machine
+    return None

@@ -18,6 +18,7 @@ from tilewright.asm import (
     stored_table_name,
     write_object,
 )
+from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.output import OutputOptions
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import AssemblyError
@@ -28,7 +29,8 @@ TableName = Annotated[
     str | None,
     typer.Option(
         "--table",
-        help=f"Name of an instruction table, or a .toml file; else that of {DEFAULT_MACHINE}.",
+        help="Name of an instruction table, or a .toml file; else that of the language by the "
+        f"file's suffix, or of {DEFAULT_MACHINE}.",
     ),
 ]
 
@@ -61,7 +63,8 @@ def asm_command(
     table: TableName = None,
 ) -> None:
     """Assemble a file into an ELF object."""
-    chosen = table or load_machine(DEFAULT_MACHINE).core.instruction_table
+    machine = machine_of_file(file) or DEFAULT_MACHINE
+    chosen = table or load_machine(machine).core.instruction_table
     assert chosen is not None
     assembled = assemble_file(file, find_table(chosen))
     target = out or file.with_suffix(".o")

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from tilewright.asm import assemble_file, link
+from tilewright.cli.launch import LaunchedProgram, launch_program
 from tilewright.cli.options import MachineOptions
-from tilewright.cli.output import OutputOptions
+from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.codegen.folder import write_text
 from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable, load_table
@@ -21,6 +22,7 @@ from tilewright.report.pipeline_text import pipeline_text
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import MAX_CYCLES, simulate_core
 from tilewright.simulate.runs import CoreRun
+from tilewright.simulate.window.hosted import RUNTIMES
 
 
 def pipeline_command(
@@ -48,6 +50,15 @@ def pipeline_command(
 ) -> None:
     """Run a program on one core alone; show its pipeline, with a cause for every stall."""
     described = machine.load()
+    if RUNTIMES.of(described) is not None:
+        if entry or minimum or ideal_buses:
+            raise UsageProblem(
+                f"--entry, --minimum and --ideal-buses mean nothing on {described.name}"
+            )
+        launch_program(
+            LaunchedProgram(file, described, trace=trace, timing=True, timeline=timeline), output
+        )
+        return
     if described.core.instruction_table is None:
         raise MachineError(
             f"machine {described.name!r} has no instruction table: its cores are not simulated",

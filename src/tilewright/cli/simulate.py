@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
+from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.explain import kernel_folder
+from tilewright.cli.launch import LaunchedProgram, launch_program
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.codegen.artifact import LOADS
@@ -20,6 +22,7 @@ from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.view import CauseRow, TrafficRow
 from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.simulate.window.hosted import RUNTIMES
 
 
 class SimulateResult(Struct, frozen=True):
@@ -38,7 +41,10 @@ class SimulateResult(Struct, frozen=True):
 
 def simulate_command(
     source: Annotated[
-        Path, typer.Argument(metavar="ARTIFACT", help="A folder of `compile -o`, or program text.")
+        Path,
+        typer.Argument(
+            metavar="ARTIFACT", help="A folder of `compile -o`, program text, or assembly."
+        ),
     ],
     output: OutputOptions,
     machine: Annotated[
@@ -56,11 +62,26 @@ def simulate_command(
     trace_limit: Annotated[
         int, typer.Option(min=1, max=10_000_000, help="Events recorded in detail.")
     ] = 20_000,
+    inputs: Annotated[
+        Path | None, typer.Option("--input", help="An .npz file with the data of a program.")
+    ] = None,
+    outputs: Annotated[
+        Path | None, typer.Option("--output", help="Write what the program wrote as .npz.")
+    ] = None,
+    timing: Annotated[
+        bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
+    ] = False,
 ) -> None:
     """Simulate one core group running a program, with a cause for every cycle."""
+    machine = machine or (machine_of_file(source) if source.is_file() else None)
     if set and machine is None:
         raise UsageProblem("--set changes the machine that --machine names: give both")
     given = load_machine(machine, overrides(set)) if machine else None
+    if given is not None and source.is_file() and RUNTIMES.of(given) is not None:
+        launch_program(LaunchedProgram(source, given, inputs, outputs, trace, timing), output)
+        return
+    if inputs or outputs or timing:
+        raise UsageProblem("--input, --output and --timing are for programs in assembly language")
     program, target = _read(source, layer, given, output)
     if LOADS.of(target) is not None:
         raise SimulationError(

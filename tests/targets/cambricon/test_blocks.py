@@ -17,7 +17,7 @@ from tilewright.ops.conv2d import conv2d
 from tilewright.ops.pool import max_pool2d
 from tilewright.targets.cambricon.operations import fixed
 
-PROGRAMS = Path(__file__).parent / "programs"
+PROGRAMS = Path(__file__).parents[3] / "examples" / "dla_al"
 MACHINE = load_machine("dla-al")
 Elements = NDArray[np.int16]
 

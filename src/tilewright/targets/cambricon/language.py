@@ -10,6 +10,9 @@ from tilewright.targets.cambricon.dla.front_end import NEEDED, DlaFrontEnd
 class _Language:
     """The capability `asm.front_end.LANGUAGES`."""
 
+    suffix = ".dla"
+    machine = "dla-al"
+
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""
         return DlaFrontEnd(table)

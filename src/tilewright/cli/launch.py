@@ -1,0 +1,95 @@
+"""What `simulate` and `pipeline` do with programs that a host launches on an accelerator."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.asm import Object, assemble_file, link, read_object
+from tilewright.cli.output import OutputOptions
+from tilewright.codegen.folder import write_text
+from tilewright.common.errors import MachineError, ShapeError
+from tilewright.isa import InstructionTable, load_table
+from tilewright.machine import Machine
+from tilewright.report.window import window_perfetto_json, window_report, window_text
+from tilewright.simulate.image import instructions_of
+from tilewright.simulate.window.hosted import RUNTIMES
+
+_ELF = b"\x7fELF"
+
+
+@dataclass(frozen=True)
+class LaunchedProgram:
+    """A program, its machine, its data, and what to write."""
+
+    source: Path
+    machine: Machine
+    inputs: Path | None = None
+    outputs: Path | None = None
+    trace: Path | None = None
+    timing: bool = False
+    timeline: int = 0
+
+
+def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
+    """Run a program and show its cycles; with `timeline`, that many operations one by one."""
+    table = _table(program.machine)
+    image = _image(program.source, table)
+    given = {} if program.inputs is None else _read(program.inputs)
+    runtime = RUNTIMES.required(program.machine)
+    found = runtime.run(image, program.machine, given, values=not program.timing)
+    instructions, _ = instructions_of(image, table)
+    if program.outputs is not None:
+        _write(program.outputs, found.outputs)
+    if program.trace is not None:
+        write_text(program.trace, window_perfetto_json(found.run, instructions, image.file_name))
+    report = window_report(found.run, program.machine, len(instructions))
+    output.value(report)
+    output.show(window_text(found.run, report, instructions, program.timeline).rstrip("\n"))
+    for what, path in (("outputs", program.outputs), ("timeline", program.trace)):
+        if path is not None:
+            output.show(f"{what} written to {path}")
+
+
+def _table(machine: Machine) -> InstructionTable:
+    name = machine.core.instruction_table
+    if name is None:
+        raise MachineError(f"machine {machine.name!r} has no instruction table")
+    return load_table(name)
+
+
+def _image(source: Path, table: InstructionTable) -> Object:
+    """The linked program in a file of text or an object."""
+    with source.open("rb") as file:
+        is_object = file.read(len(_ELF)) == _ELF
+    found = read_object(source, table) if is_object else assemble_file(source, table)
+    return found if found.is_linked else link([found], table)
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file. Errors: ShapeError, OSError."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, BadZipFile, EOFError, AttributeError, TypeError) as error:
+        raise ShapeError(f"is no .npz file of arrays: {error}", where=str(path)) from None
+
+
+def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an .npz file in one step. Errors: OSError."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
