@@ -16,6 +16,7 @@ from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
+from tilewright.machine import Machine
 from tilewright.report.pipeline import hottest_loop, pipeline_report
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text
@@ -55,16 +56,9 @@ def pipeline_command(
             raise UsageProblem(
                 f"--entry, --minimum and --ideal-buses mean nothing on {described.name}"
             )
-        launch_program(
-            LaunchedProgram(file, described, trace=trace, timing=True, timeline=timeline), output
-        )
-        return
-    if described.core.instruction_table is None:
-        raise MachineError(
-            f"machine {described.name!r} has no instruction table: its cores are not simulated",
-            fix="give a machine that has core.instruction_table",
-        )
-    table = load_table(described.core.instruction_table)
+        launched = LaunchedProgram(file, described, trace=trace, timing=True, timeline=timeline)
+        return launch_program(launched, output)
+    table = _table(described)
     image = link([assemble_file(file, table)], table)
     loaded = load_image(image, table)
     start = 0 if entry is None else loaded.program.number_at(image.address_of(entry))
@@ -83,6 +77,17 @@ def pipeline_command(
     output.show(pipeline_text(run, best, timeline).rstrip("\n"))
     if trace:
         output.show(f"timeline written to {trace}")
+    return None
+
+
+def _table(machine: Machine) -> InstructionTable:
+    """The instruction table of a machine's cores. Errors: MachineError."""
+    if machine.core.instruction_table is None:
+        raise MachineError(
+            f"machine {machine.name!r} has no instruction table: its cores are not simulated",
+            fix="give a machine that has core.instruction_table",
+        )
+    return load_table(machine.core.instruction_table)
 
 
 def _best_schedule(run: CoreRun, table: InstructionTable) -> ModuloSchedule | None:

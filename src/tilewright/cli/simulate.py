@@ -83,11 +83,6 @@ def simulate_command(
     if inputs or outputs or timing:
         raise UsageProblem("--input, --output and --timing are for programs in assembly language")
     program, target = _read(source, layer, given, output)
-    if LOADS.of(target) is not None:
-        raise SimulationError(
-            f"machine {target.name!r} is this computer: it is measured, not simulated",
-            fix="tilewright run, or another --machine",
-        )
     run = simulate(program, target, trace_limit=trace_limit if trace else 0)
     if trace:
         write_text(trace, perfetto_json(run, target, program.name))
@@ -99,14 +94,22 @@ def simulate_command(
 def _read(
     source: Path, layer: str | None, machine: Machine | None, output: OutputOptions
 ) -> tuple[Program, Machine]:
+    """The program, and the machine that it is simulated on. Errors: SimulationError."""
     if source.is_dir():
         quiet = OutputOptions(json=True)
         stored, program = read_kernel(kernel_folder(source, layer, quiet))
-        return program, machine or stored.machine
-    if layer is not None:
-        raise UsageProblem(f"{source} is no network: leave --layer")
-    program = read_program(read_text(source), str(source))
-    return program, machine or load_machine(DEFAULT_MACHINE)
+        target = machine or stored.machine
+    else:
+        if layer is not None:
+            raise UsageProblem(f"{source} is no network: leave --layer")
+        program = read_program(read_text(source), str(source))
+        target = machine or load_machine(DEFAULT_MACHINE)
+    if LOADS.of(target) is not None:
+        raise SimulationError(
+            f"machine {target.name!r} is this computer: it is measured, not simulated",
+            fix="tilewright run, or another --machine",
+        )
+    return program, target
 
 
 def _result(
