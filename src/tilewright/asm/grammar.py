@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 
+from tilewright.asm.templates import Template, table_templates
 from tilewright.isa import Dialect, InstructionTable
 
 
 @dataclass(frozen=True)
 class Syntax:
-    """What decides how lines are read; `registers` are each file's prefix and aliases."""
+    """What decides how lines are read; `registers` are each file's prefix and aliases, `templates`
+    the instructions that are written as statements.
+    """
 
     dialect: Dialect
     registers: tuple[tuple[str, tuple[str, ...]], ...]
+    templates: tuple[Template, ...] = ()
 
     @cached_property
     def register_pattern(self) -> str:
@@ -43,7 +47,7 @@ class Syntax:
 def syntax_of(table: InstructionTable) -> Syntax:
     """The syntax of a table's lines."""
     files = tuple((file.prefix, tuple(file.aliases)) for file in table.register_files)
-    return Syntax(table.dialect, files)
+    return Syntax(table.dialect, files, table_templates(table))
 
 
 def line_grammar(syntax: Syntax) -> str:

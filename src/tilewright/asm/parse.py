@@ -42,6 +42,7 @@ from tilewright.asm.parsed import (
     ParsedType,
 )
 from tilewright.asm.scan import line_scanner
+from tilewright.asm.statements import statement_reader
 from tilewright.isa import InstructionTable
 
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "b": 8, "f": 12, "0": 0, "\\": 92, '"': 34, "'": 39}
@@ -188,6 +189,7 @@ class LineParser:
     def __init__(self, syntax: Syntax) -> None:
         self._syntax = syntax
         self.scan = line_scanner(syntax)
+        self._statement = statement_reader(syntax, self._operands)
         self._cached = lru_cache(maxsize=1 << 14)(self._parsed)
 
     def parse(self, text: str) -> ParsedLine:
@@ -198,10 +200,17 @@ class LineParser:
         return result
 
     def _parsed(self, text: str) -> ParsedLine | Fault:
-        parsed = self.scan(text) or self.by_grammar(text)
+        try:
+            parsed = self._statement(text) or self._operands(text)
+        except Fault as fault:
+            return fault
         if self._syntax.dialect.ignores_case and isinstance(parsed, ParsedLine):
             return replace(parsed, word=parsed.word.lower())
         return parsed
+
+    def _operands(self, text: str) -> ParsedLine | Fault:
+        """A line that is no statement: a mnemonic or directive and its operands."""
+        return self.scan(text) or self.by_grammar(text)
 
     @cached_property
     def _lark(self) -> Lark:

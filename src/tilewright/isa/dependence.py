@@ -52,7 +52,8 @@ class Operation:
     `latency_cycles` after issue. `channels` are first-in-first-out streams whose order is part of
     the meaning (register communication). `increment_bytes` is set when the operation is `r = r +
     constant` on its single written register. `barrier` orders the operation against every memory
-    access, channel and barrier. `branch` marks the branch that ends a loop body.
+    access, channel and barrier. `branch` marks the branch that ends a loop body. Of the registers
+    written, `address_writes` are usable in the next cycle, whatever the latency.
     """
 
     name: str
@@ -66,6 +67,11 @@ class Operation:
     increment_bytes: int | None = None
     barrier: bool = False
     branch: bool = False
+    address_writes: tuple[int, ...] = ()
+
+    def latency_of(self, register: int) -> int:
+        """Cycles from issue until a register that it writes can be read."""
+        return 1 if register in self.address_writes else self.latency_cycles
 
     def __post_init__(self) -> None:
         if not self.units:
@@ -224,9 +230,9 @@ def _write_edges(
     for position, source in enumerate(sources):
         last = position + 1 == len(sources)
         target, distance = (sources[0], 1) if last else (sources[position + 1], 0)
-        delay = body[source].latency_cycles
+        delay = body[source].latency_of(register)
         if rules.write_after_write == "ordered":
-            delay = max(1, delay - body[target].latency_cycles + 1)
+            delay = max(1, delay - body[target].latency_of(register) + 1)
         yield Dependence(source, target, distance, delay, kind, str(register))
 
 
@@ -242,7 +248,7 @@ def _read_edges(
     after = [source for source in sources if source > reader]
     writer, distance = (before[-1], 0) if before else (sources[-1], 1)
     if (reader, writer) not in relaxed:
-        latency = body[writer].latency_cycles
+        latency = body[writer].latency_of(register)
         kind = DependenceKind.READ_AFTER_WRITE
         yield Dependence(writer, reader, distance, latency, kind, str(register))
     # An instruction that reads and writes the register is ordered by its own read and write.

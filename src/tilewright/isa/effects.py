@@ -59,7 +59,9 @@ class Effect(StrEnum):
     values are held in 64-bit lanes and rounded to 24 bit after each operation; integer lanes
     (`_i16`, `_i32`: the type in memory, or of the result) hold sign-extended numbers. A shift takes
     its distance from the low 5 bit of each lane of `b`, a sum of lanes goes into lane 0 and leaves
-    zeros in the others, saturation clamps to 16 bit.
+    zeros in the others, saturation clamps to 16 bit. Where a table has a `vector_length`, vector
+    effects work on as many lanes as the last `set_vector_length` said. A `branch_if` compares a
+    with b.
     """
 
     NO_OPERATION = "no_operation"
@@ -78,6 +80,8 @@ class Effect(StrEnum):
     INT_SHIFT_LEFT = "int_shift_left"
     INT_SHIFT_RIGHT = "int_shift_right"
     INT_SHIFT_RIGHT_ARITHMETIC = "int_shift_right_arithmetic"
+    INT_SHIFT_LEFT_WORD = "int_shift_left_word"
+    INT_COPY = "int_copy"
     INT_AND = "int_and"
     INT_OR = "int_or"
     INT_XOR = "int_xor"
@@ -110,6 +114,14 @@ class Effect(StrEnum):
     VECTOR_STORE_I32 = "vector_store_i32"
     SCALAR_EXTEND_LOAD_I16 = "scalar_extend_load_i16"
     SCALAR_EXTEND_LOAD_I32 = "scalar_extend_load_i32"
+    # vectors of integers at the address in `b`, which then grows by `c`
+    STREAM_LOAD_I8 = "stream_load_i8"
+    STREAM_LOAD_I16 = "stream_load_i16"
+    STREAM_LOAD_I32 = "stream_load_i32"
+    STREAM_STORE_I8 = "stream_store_i8"
+    STREAM_STORE_I16 = "stream_store_i16"
+    STREAM_STORE_I32 = "stream_store_i32"
+    GATHER_I8 = "gather_i8"
     # memory and communication in one
     VECTOR_LOAD_ROW_BROADCAST = "vector_load_row_broadcast"
     VECTOR_LOAD_COLUMN_BROADCAST = "vector_load_column_broadcast"
@@ -146,6 +158,14 @@ class Effect(StrEnum):
     VECTOR_SHIFT_RIGHT_I32 = "vector_shift_right_i32"
     VECTOR_SATURATE_I16 = "vector_saturate_i16"
     VECTOR_SUM_I32 = "vector_sum_i32"
+    # the same with a scalar b, or adding to d; a moved by b lanes; a sum, shifted and clipped
+    VECTOR_COPY_I32 = "vector_copy_i32"
+    VECTOR_SCALE_I32 = "vector_scale_i32"
+    VECTOR_LESS_SCALAR_I32 = "vector_less_scalar_i32"
+    VECTOR_ACCUMULATE_I32 = "vector_accumulate_i32"
+    VECTOR_SCALE_ACCUMULATE_I32 = "vector_scale_accumulate_i32"
+    VECTOR_TAIL_I32 = "vector_tail_i32"
+    VECTOR_ADD_CLIP_I16 = "vector_add_clip_i16"
     # lane movement
     BROADCAST_LANE = "broadcast_lane"
     INSERT_WORD = "insert_word"
@@ -163,8 +183,13 @@ class Effect(StrEnum):
     BRANCH_LESS_EQUAL = "branch_less_equal"
     BRANCH_GREATER = "branch_greater"
     BRANCH_GREATER_EQUAL = "branch_greater_equal"
+    BRANCH_IF_EQUAL = "branch_if_equal"
+    BRANCH_IF_NOT_EQUAL = "branch_if_not_equal"
+    BRANCH_IF_GREATER = "branch_if_greater"
     # machine state and order
     READ_SPECIAL = "read_special"
+    SET_VECTOR_LENGTH = "set_vector_length"
+    SET_VECTOR_SHIFT = "set_vector_shift"
     MEMORY_BARRIER = "memory_barrier"
     SYNC_ROW = "sync_row"
     SYNC_COLUMN = "sync_column"
@@ -186,6 +211,11 @@ def _load(element_bytes: int, *, vector: bool = False, put: Bus | None = None) -
 
 def _store(element_bytes: int, *, vector: bool = False) -> Traits:
     return Traits(_STORE, store=True, element_bytes=element_bytes, elements=0 if vector else 1)
+
+
+def _stream(element_bytes: int, *, load: bool = False) -> Traits:
+    roles = ("b", "c", "d") if load else ("a", "b", "c")
+    return Traits(roles, load=load, store=not load, element_bytes=element_bytes, elements=0)
 
 
 _SPECIFIC: dict[Effect, Traits] = {
@@ -216,6 +246,17 @@ _SPECIFIC: dict[Effect, Traits] = {
     Effect.VECTOR_STORE_I32: _store(4, vector=True),
     Effect.SCALAR_EXTEND_LOAD_I16: _load(2),
     Effect.SCALAR_EXTEND_LOAD_I32: _load(4),
+    Effect.INT_COPY: Traits(("b", "d")),
+    Effect.STREAM_LOAD_I8: _stream(1, load=True),
+    Effect.STREAM_LOAD_I16: _stream(2, load=True),
+    Effect.STREAM_LOAD_I32: _stream(4, load=True),
+    Effect.STREAM_STORE_I8: _stream(1),
+    Effect.STREAM_STORE_I16: _stream(2),
+    Effect.STREAM_STORE_I32: _stream(4),
+    Effect.GATHER_I8: Traits(("b", "c", "d"), load=True, element_bytes=1),
+    Effect.VECTOR_COPY_I32: Traits(("a", "d")),
+    Effect.SET_VECTOR_LENGTH: Traits(("a",), ordered=True),
+    Effect.SET_VECTOR_SHIFT: Traits(("a",), ordered=True),
     Effect.VECTOR_LOAD_ROW_BROADCAST: _load(8, vector=True, put=Bus.ROW),
     Effect.VECTOR_LOAD_COLUMN_BROADCAST: _load(8, vector=True, put=Bus.COLUMN),
     Effect.SCALAR_EXTEND_ROW_BROADCAST: _load(8, put=Bus.ROW),
@@ -249,9 +290,12 @@ _SPECIFIC: dict[Effect, Traits] = {
     Effect.SYNC_COLUMN: Traits(("immediate",), ordered=True),
 }
 _CONDITIONAL = Traits(("a", "target"), branch=Branch.CONDITIONAL)
+_COMPARING = Traits(("a", "b", "target"), branch=Branch.CONDITIONAL)
 
 
 def _default(effect: Effect) -> Traits:
+    if effect.value.startswith("branch_if_"):
+        return _COMPARING
     return _CONDITIONAL if effect.value.startswith("branch_") else Traits(_BINARY)
 
 

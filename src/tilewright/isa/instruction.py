@@ -142,7 +142,10 @@ class Instruction:
     def text(self) -> str:
         """The instruction as assembly text, without labels."""
         specs = self.table.operands_of(self.spec)
-        written = zip(specs, self.operands, strict=True)
+        written = tuple(zip(specs, self.operands, strict=True))
+        if self.spec.syntax:
+            texts = {spec.role: _operand_text(self.table, spec, op) for spec, op in written}
+            return self.spec.syntax.format_map(texts)
         operands = ", ".join(_operand_text(self.table, spec, operand) for spec, operand in written)
         return f"{self.mnemonic} {operands}" if operands else self.mnemonic
 

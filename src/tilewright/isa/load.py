@@ -31,6 +31,7 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.variant import built_on
 
+_SLOT = re.compile(r"\{(\w+)\}")
 _REGISTER_PREFIX = re.compile(r"[$%][A-Za-z_]*|[A-Za-z_]+")
 FindTable = Callable[[str], InstructionTable]
 
@@ -127,6 +128,7 @@ def check_table(table: InstructionTable, *, where: str) -> None:
         "issue": table.issue,
         "communication": table.communication,
         "instruction_cache": table.instruction_cache,
+        "ports": table.ports,
     }
     for name, part in parts.items():
         if part is not None and part.source and part.source not in table.sources:
@@ -143,6 +145,9 @@ def check_table(table: InstructionTable, *, where: str) -> None:
                 f"alias '{alias.mnemonic}' does not fit instruction '{alias.instruction}'",
                 where=where,
             )
+        if alias.syntax:
+            places = [str(i) for i in range(alias.arguments)]
+            _check_syntax(f"alias '{alias.mnemonic}'", alias.syntax, places, where)
 
 
 def _check_instruction_cache(cache_: InstructionCache, where: str) -> None:
@@ -257,12 +262,25 @@ def _check_instruction(table: InstructionTable, spec: InstructionSpec, where: st
             f"{label}: effect '{spec.effect}' takes operands {need}, not {', '.join(roles)}",
             where=where,
         )
+    if spec.syntax:
+        _check_syntax(label, spec.syntax, roles, where)
     for name, value in spec.fixed.items():
         field = table.fields_of(spec).get(name)
         if field is None or not 0 <= value < 1 << field.width_bits:
             raise MachineError(
                 f"{label}: {name} = {value} does not fit form '{spec.form}'", where=where
             )
+
+
+def _check_syntax(label: str, syntax: str, names: list[str], where: str) -> None:
+    """Every operand stands once in a template, and nothing else does."""
+    found = sorted(_SLOT.findall(syntax))
+    if found != names or syntax.count("{") != len(found) or syntax.count("}") != len(found):
+        raise MachineError(
+            f"{label}: its syntax '{syntax}' does not have each operand once",
+            where=where,
+            fix=f"write {', '.join(f'{{{name}}}' for name in names)} in it",
+        )
 
 
 def _check_operation(

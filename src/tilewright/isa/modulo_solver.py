@@ -170,8 +170,9 @@ def _build(
         _constrain_address_use(model, graph, rules, interval, stages, use, times)
     for index, operation in enumerate(graph.operations):
         if operation.branch:
-            # In the last slot of the first stage it decides on the iteration that just started.
-            model.add(slots[index] == interval - 1)
+            # In the last slot of the first stage, or before its delay slot, it decides on the
+            # iteration that just started.
+            model.add(slots[index] == interval - 1 - rules.delay_slots)
             model.add(stage[index] == 0)
     _occupy_units(model, graph, slots, interval)
     _limit_issue_width(model, graph, rules, slots)

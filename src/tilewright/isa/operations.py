@@ -42,14 +42,21 @@ def operation_of(instruction: Instruction) -> Operation:
         memory=access,
         channels=puts + gets,
         increment_bytes=_increment(instruction),
+        address_writes=_address_writes(instruction),
         barrier=traits.ordered or unplaced or (instruction.is_branch and not conditional),
         branch=conditional,
     )
 
 
+def is_stream(instruction: Instruction) -> bool:
+    """Whether it is an access whose address register advances by another one."""
+    traits = instruction.traits
+    return (traits.load or traits.store) and {"b", "c"} <= set(traits.roles)
+
+
 def _reads(instruction: Instruction, access: MemoryAccess | None) -> tuple[int, ...]:
     """The registers read; the base of an access is listed again when it is also data."""
-    if access is None:
+    if access is None or is_stream(instruction):
         return instruction.reads
     specs = instruction.table.operands_of(instruction.spec)
     as_data = any(
@@ -61,11 +68,23 @@ def _reads(instruction: Instruction, access: MemoryAccess | None) -> tuple[int, 
     return (*instruction.reads, access.base) if as_data else instruction.reads
 
 
+def _address_writes(instruction: Instruction) -> tuple[int, ...]:
+    """The address register that a stream advances."""
+    base = instruction.by_role["b"] if is_stream(instruction) else None
+    return (
+        (base.number,) if isinstance(base, Register) and base.number in instruction.writes else ()
+    )
+
+
 def _memory_access(instruction: Instruction) -> MemoryAccess | None:
-    memory = instruction.memory
+    table, spec, memory = instruction.table, instruction.spec, instruction.memory
+    if is_stream(instruction):
+        base = instruction.by_role["b"]
+        assert isinstance(base, Register)
+        size, store = table.access_bytes(spec), instruction.traits.store
+        return MemoryAccess(base.number, 0, size, store, memory=table.memory_of(spec).name)
     if memory is None or not isinstance(memory.displacement, int):
         return None
-    table, spec = instruction.table, instruction.spec
     operand = next(o for o in table.operands_of(spec) if o.kind == "memory")
     lowest, highest = immediate_range(table, spec, operand)
     return MemoryAccess(
@@ -83,10 +102,10 @@ def _increment(instruction: Instruction) -> int | None:
     """The constant that the instruction adds to its only written register, if it does just that."""
     roles = instruction.by_role
     match instruction.spec.effect:
-        case Effect.INT_ADD | Effect.INT_SUBTRACT as effect:
+        case Effect.INT_ADD | Effect.INT_ADD_WORD | Effect.INT_SUBTRACT as effect:
             amount = roles["b"]
             if roles["a"] == roles["d"] and isinstance(amount, int):
-                return amount if effect is Effect.INT_ADD else -amount
+                return -amount if effect is Effect.INT_SUBTRACT else amount
         case Effect.ADDRESS:
             memory = roles["memory"]
             if isinstance(memory, Memory) and isinstance(memory.displacement, int):

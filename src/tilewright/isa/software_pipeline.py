@@ -97,9 +97,10 @@ def emit_loop(
     label = body[0].labels[0]
     if not schedule.pipelined:
         bare = [replace(body[i], labels=()) for i in schedule.order]
-        return PipelinedLoop(schedule, (), (), _labelled(bare, label), (), ())
+        return PipelinedLoop(schedule, (), (), _closed(_labelled(bare, label)), (), ())
     sections = _sections(schedule)
     prologue, kernel, epilogue = _emit_sections(body, schedule, sections)
+    kernel = _closed(kernel)
     if schedule.stages <= trips.minimum:
         return PipelinedLoop(schedule, (), prologue, _labelled(kernel, label), epilogue, ())
     guard, plain, epilogue = _short_trips(body, trips, schedule, epilogue)
@@ -118,6 +119,14 @@ def _check_body(body: Sequence[Instruction]) -> None:
         )
     if body[-1].target != Label(labels[0]):
         raise ScheduleError(f"the last branch does not lead to '{labels[0]}'", fix=fix)
+
+
+def _closed(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """With something in the delay slot of a branch at the end, where there is such a slot."""
+    last = instructions[-1]
+    if not (last.is_branch and last.table.issue.delay_slots):
+        return tuple(instructions)
+    return (*instructions, _by_effect(last.table, Effect.NO_OPERATION, {}))
 
 
 def _labelled(instructions: Sequence[Instruction], label: str) -> tuple[Instruction, ...]:
@@ -293,9 +302,11 @@ def _short_trips(
         "b": schedule.stages - 1,
         "d": scratch,
     }
-    guard = (
-        _by_effect(table, Effect.COMPARE_LESS_EQUAL, fewest),
-        _by_effect(table, Effect.BRANCH_NOT_EQUAL, {"a": scratch, "target": Label(short)}),
+    guard = _closed(
+        (
+            _by_effect(table, Effect.COMPARE_LESS_EQUAL, fewest),
+            _by_effect(table, Effect.BRANCH_NOT_EQUAL, {"a": scratch, "target": Label(short)}),
+        )
     )
     plain = [replace(instruction, labels=()) for instruction in body]
     last = plain.pop()
@@ -303,8 +314,8 @@ def _short_trips(
     plain.append(replace(last, operands=operands))
     ending = _by_effect(table, Effect.NO_OPERATION, {})
     skip = _by_effect(table, Effect.BRANCH_ALWAYS, {"target": Label(end)})
-    plain_loop = (*_labelled(plain, short), replace(ending, labels=(end,)))
-    return guard, plain_loop, (*epilogue, skip)
+    plain_loop = (*_closed(_labelled(plain, short)), replace(ending, labels=(end,)))
+    return guard, plain_loop, _closed((*epilogue, skip))
 
 
 def _by_effect(table: InstructionTable, effect: Effect, roles: dict[str, Operand]) -> Instruction:

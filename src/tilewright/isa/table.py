@@ -73,7 +73,8 @@ class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One instruction. A result is usable `latency_cycles` after issue; a unit is free again after
     `occupancy_cycles` (1 = fully pipelined). `fixed` gives the constant fields (opcode, function).
-    `memory` names the local memory that a load or store addresses; "" is the first.
+    `memory` names the local memory that a load or store addresses; "" is the first. `syntax` is how
+    it is written where that is no mnemonic with operands: `{role}` stands for an operand.
 
     The effect `operation` goes by the name `operation`; it works on `spans` and takes `cycles`, an
     expression over its operands and the machine's parameters, in place of the two numbers.
@@ -89,6 +90,7 @@ class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     occupancy_cycles: int = 1
     alignment_bytes: int | None = None
     memory: str = ""
+    syntax: str = ""
     operation: str = ""
     cycles: str = ""
     spans: tuple[Span, ...] = ()
@@ -98,12 +100,16 @@ class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another way to write `instruction`: arguments by position, or fixed operands as text."""
+    """Another way to write `instruction`: arguments by position, or fixed operands as text.
+
+    In its `syntax` the arguments are called `{0}`, `{1}`.
+    """
 
     mnemonic: str
     instruction: str
     operands: tuple[int | str, ...]
     arguments: int
+    syntax: str = ""
 
 
 class RegisterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,8 +138,9 @@ class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     "same_cycle" lets a register be overwritten by an instruction issued together with its last
     reader, "next_cycle" does not. `write_after_write` "finished" waits for the earlier result,
     "ordered" only keeps the order of results. `branch_ends_group`: nothing is issued after a branch
-    in its cycle. `decoupled_window` is how many instructions the units may look ahead when they run
-    out of order relative to each other.
+    in its cycle. With a delay slot, the instruction behind a branch is executed in any case.
+    `decoupled_window` is how many instructions the units may look ahead when they run out of order
+    relative to each other.
     """
 
     width: int
@@ -141,6 +148,7 @@ class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     write_after_write: Literal["finished", "ordered"] = "finished"
     branch_ends_group: bool = True
     taken_branch_penalty_cycles: int = 0
+    delay_slots: Literal[0, 1] = 0
     decoupled_window: int = 16
     source: str = ""
 
@@ -168,6 +176,31 @@ class InstructionCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
 
+class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ports behind which one local memory lies, each with chips that keep lines open.
+
+    Blocks of `block_bytes` go to the ports in turn, and then to the chips of a port. A chip keeps
+    `open_lines` lines open, line i in place i modulo their number. An access through one port takes
+    its time for 0 bytes and `byte_ns` for each byte, in whole cycles of `cycle_ns`: first of reads,
+    then of writes, a hit in an open line, a miss, and a miss that writes a changed line back first.
+    Every `refresh_interval_cycles` all ports are busy for `refresh_cycles`.
+    """
+
+    memory: str
+    ports: int
+    chips_per_port: int
+    open_lines: int
+    line_bytes: int
+    block_bytes: int
+    cycle_ns: float
+    byte_ns: float
+    read_ns: tuple[float, float, float]
+    write_ns: tuple[float, float, float]
+    refresh_interval_cycles: int = 0
+    refresh_cycles: int = 0
+    source: str = ""
+
+
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a number comes from; "fitted" to published measurements of whole programs."""
 
@@ -181,8 +214,10 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     Tables that differ in timing alone share their `instruction_set`, the name of the table that
     they are built on, and with it programs and objects. `elf_machine` is the machine number of its
     ELF files; the default is unofficial and for encodings that no real processor has. Addresses in
-    operands count units of `address_bytes`. A file may say `local_memory_bytes` for one memory
-    called "local".
+    operands count units of `address_bytes`. With a `vector_length`, instructions on vectors work on
+    as many elements as the vector length register says, that at most, and take that share of their
+    cycles. Accesses to a memory behind `ports` take what these need. A file may say
+    `local_memory_bytes` for one memory called "local".
     """
 
     name: str
@@ -204,6 +239,8 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     dialect: Dialect = Dialect()
     elf_machine: int = UNOFFICIAL_ELF_MACHINE
     address_bytes: int = 1
+    vector_length: int = 0
+    ports: MemoryPorts | None = None
 
     @cached_property
     def by_mnemonic(self) -> dict[str, InstructionSpec]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilewright.common.errors import MachineError, SimulationError
 from tilewright.isa import InstructionTable
-from tilewright.isa.table import Communication
+from tilewright.isa.table import Communication, MemoryPorts
 from tilewright.simulate.program import Program
 from tilewright.simulate.units import layout
 
@@ -115,6 +115,8 @@ def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[An
         "lanes": table.lanes,
         "units": len(table.units),
         "word_bytes": table.word_bits // 8,
+        "delay_slots": issue.delay_slots,
+        "vector_length": table.vector_length,
         "max_cycles": max_cycles,
         "rows": mesh.rows,
         "columns": mesh.columns,
@@ -133,7 +135,31 @@ def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[An
         }
     for name, value in values.items():
         machine[name] = value
+    if table.ports is not None:
+        _set_ports(machine, table.ports)
     return machine
+
+
+def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
+    """Cycles of every access through a port by its bytes."""
+    if not 1 <= ports.block_bytes <= layout.BLOCK_CAPACITY:
+        raise MachineError(
+            f"{ports.block_bytes} bytes in a block of a port: must be 1 .. {layout.BLOCK_CAPACITY}"
+        )
+    for name, value in (
+        ("ports", ports.ports),
+        ("chips_per_port", ports.chips_per_port),
+        ("open_lines", ports.open_lines),
+        ("line_bytes", ports.line_bytes),
+        ("block_bytes", ports.block_bytes),
+        ("refresh_interval", ports.refresh_interval_cycles),
+        ("refresh_cycles", ports.refresh_cycles),
+    ):
+        machine[name] = value
+    sizes = np.arange(layout.BLOCK_CAPACITY + 1) * ports.byte_ns
+    for kind, times in enumerate((ports.read_ns, ports.write_ns)):
+        for state, base in enumerate(times):
+            machine["access"][0, kind, state] = np.ceil((base + sizes) / ports.cycle_ns)
 
 
 def _set_instruction_cache(
@@ -183,6 +209,7 @@ def _fresh_state(
     trace_limit: int,
 ) -> layout.Arrays:
     count = table.register_count + 2  # the zero that absent operands read, and the sink of results
+    ports = table.ports
     kind = layout.core_dtype(
         count,
         table.lanes,
@@ -190,12 +217,15 @@ def _fresh_state(
         int(machine["depth"][0]),
         table.local_memory_bytes,
         cache_lines(table),
+        (ports.ports, ports.chips_per_port, ports.open_lines) if ports else (1, 1, 1),
     )
     records = np.zeros(cores, kind)
     machine["trace_limit"] = trace_limit
     records["fetch_cause"] = layout.PENALTY
     records["number"] = np.arange(cores)
     records["read_at"] = records["pop_time"] = records["line"] = -1
+    records["delayed"] = -1
+    records["vector_length"] = table.vector_length
     return layout.Arrays(
         code=code,
         cores=records,

@@ -31,7 +31,9 @@ from tilewright.simulate.units.layout import (
     SPECIAL_CYCLE,
     SPECIAL_HALT,
     SPECIAL_ID,
+    SPECIAL_LENGTH,
     SPECIAL_ROW,
+    SPECIAL_SHIFT,
 )
 
 _SPECIALS = {
@@ -68,6 +70,20 @@ _INTEGER_LANES = {
     Effect.VECTOR_SATURATE_I16,
     Effect.VECTOR_SUM_I32,
     Effect.BROADCAST_LANE,
+}
+_LENGTHS = {
+    Effect.VECTOR_COPY_I32,
+    Effect.VECTOR_SCALE_I32,
+    Effect.VECTOR_LESS_SCALAR_I32,
+    Effect.VECTOR_ACCUMULATE_I32,
+    Effect.VECTOR_SCALE_ACCUMULATE_I32,
+    Effect.VECTOR_TAIL_I32,
+    Effect.VECTOR_ADD_CLIP_I16,
+}
+_SET_SPECIALS = {
+    Effect.HALT: SPECIAL_HALT,
+    Effect.SET_VECTOR_LENGTH: SPECIAL_LENGTH,
+    Effect.SET_VECTOR_SHIFT: SPECIAL_SHIFT,
 }
 _INTEGER_PREFIXES = ("int_", "compare_", "address")
 
@@ -144,15 +160,22 @@ def _encode(
     row["units"] = sum(1 << table.units.index(unit) for unit in spec.units)
     row["lanes"] = table.lanes_of(spec)
     memory = table.memory_of(spec)
-    row["last"] = memory.capacity_bytes - table.access_bytes(spec)
+    row["last"] = memory.capacity_bytes - _least_bytes(table, spec)
     row["origin"] = table.memory_origins.get(memory.name, 0)
     row["align"] = _alignment_mask(table, spec)
     row["channel"] = _channel_of(spec.effect)
-    row["flags"] = _flags_of(spec.effect)
-    if spec.effect is Effect.HALT:
-        row["special"] = SPECIAL_HALT
+    row["flags"] = _flags_of(spec.effect) | _timing_flags(table, spec)
+    row["element"] = spec.effect.traits.element_bytes
+    row["is_store"] = spec.effect.traits.store
+    row["special"] = _SET_SPECIALS.get(spec.effect, 0)
     if spec.effect is Effect.READ_SPECIAL:
         row["special"] = _special(table, int(row["value"]))
+
+
+def _least_bytes(table: InstructionTable, spec: InstructionSpec) -> int:
+    """Bytes that an access touches from its address on: of streams, the vector length decides."""
+    streams = spec.effect.value.startswith("stream_")
+    return 1 if streams else table.access_bytes(spec)
 
 
 def _encode_operands(
@@ -205,13 +228,19 @@ def _value(operand: int | Label, instruction: Instruction, symbols: Mapping[str,
 
 def _class_of(effect: Effect) -> int:
     traits = effect.traits
+    if effect is Effect.GATHER_I8:
+        return layout.GATHER
+    if effect.value.startswith("stream_"):
+        return layout.STREAM_LOAD if traits.load else layout.STREAM_STORE
+    if effect in _LENGTHS:
+        return layout.LENGTHS
     if effect in _NARROW:
         return layout.NARROW_LOAD if traits.load else layout.NARROW_STORE
     if effect in _INTEGER_LANES:
         return layout.INTEGER_LANES
     if traits.load or traits.store:
         return layout.LOAD if traits.load else layout.STORE
-    if traits.branch is Branch.HALT or effect is Effect.READ_SPECIAL:
+    if effect in _SET_SPECIALS or effect is Effect.READ_SPECIAL:
         return layout.SYSTEM
     if traits.branch is not Branch.NONE:
         return layout.BRANCH
@@ -240,6 +269,15 @@ def _flags_of(effect: Effect) -> int:
         | layout.SYNCS_ROW * (effect is Effect.SYNC_ROW)
         | layout.SYNCS_COLUMN * (effect is Effect.SYNC_COLUMN)
     )
+
+
+def _timing_flags(table: InstructionTable, spec: InstructionSpec) -> int:
+    """Whether the vector length or the ports of a memory decide what an instruction takes."""
+    traits, ports = spec.effect.traits, table.ports
+    reaches = traits.load or traits.store
+    behind = reaches and ports is not None and table.memory_of(spec).name == ports.memory
+    scaled = table.vector_length > 0 and table.lanes_of(spec) > 1
+    return layout.SCALED * scaled | layout.PORTED * behind
 
 
 def _special(table: InstructionTable, number: int) -> int:

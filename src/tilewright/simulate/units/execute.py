@@ -62,6 +62,7 @@ INT_ADD_WORD, INT_SUBTRACT_WORD = _code(Effect.INT_ADD_WORD), _code(Effect.INT_S
 INT_SCALE4_ADD, INT_SCALE8_ADD = _code(Effect.INT_SCALE4_ADD), _code(Effect.INT_SCALE8_ADD)
 INT_MULTIPLY, INT_MULTIPLY_WORD = _code(Effect.INT_MULTIPLY), _code(Effect.INT_MULTIPLY_WORD)
 SHIFT_LEFT, SHIFT_RIGHT = _code(Effect.INT_SHIFT_LEFT), _code(Effect.INT_SHIFT_RIGHT)
+SHIFT_LEFT_WORD = _code(Effect.INT_SHIFT_LEFT_WORD)
 SHIFT_ARITHMETIC = _code(Effect.INT_SHIFT_RIGHT_ARITHMETIC)
 AND, OR, XOR = _code(Effect.INT_AND), _code(Effect.INT_OR), _code(Effect.INT_XOR)
 EQUAL, LESS = _code(Effect.COMPARE_EQUAL), _code(Effect.COMPARE_LESS)
@@ -76,6 +77,9 @@ BRANCH_RETURN = _code(Effect.BRANCH_RETURN)
 BRANCH_EQUAL, BRANCH_NOT_EQUAL = _code(Effect.BRANCH_EQUAL), _code(Effect.BRANCH_NOT_EQUAL)
 BRANCH_LESS, BRANCH_LESS_EQUAL = _code(Effect.BRANCH_LESS), _code(Effect.BRANCH_LESS_EQUAL)
 BRANCH_GREATER = _code(Effect.BRANCH_GREATER)
+BRANCH_IF_EQUAL = _code(Effect.BRANCH_IF_EQUAL)
+BRANCH_IF_NOT_EQUAL = _code(Effect.BRANCH_IF_NOT_EQUAL)
+BRANCH_IF_GREATER = _code(Effect.BRANCH_IF_GREATER)
 
 
 def _fused(_typing: Any, _x: Any, _y: Any, _z: Any) -> Any:
@@ -244,6 +248,8 @@ def _logic_result(effect: int, a: int, b: int) -> int:
         return a ^ b
     if effect == SHIFT_LEFT:
         return a << (b & 63)
+    if effect == SHIFT_LEFT_WORD:
+        return int(np.int32(a << (b & 31)))
     if effect == SHIFT_RIGHT:
         return int(np.int64(np.uint64(a) >> np.uint64(b & 63)))
     if effect == SHIFT_ARITHMETIC:
@@ -252,7 +258,7 @@ def _logic_result(effect: int, a: int, b: int) -> int:
         return a * b
     if effect == INT_MULTIPLY_WORD:
         return int(np.int32(a * b))
-    return b  # ADDRESS: base + displacement
+    return b  # INT_COPY, and ADDRESS: base + displacement
 
 
 @piece
@@ -285,7 +291,7 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
     effect, following = row.effect, core.pc + 1
     if effect == BRANCH_RETURN:
         target = core.base + (x[row.a, 0] - core.code_address) // m.word_bytes
-    elif branch_taken(effect, x[row.a, 0]):
+    elif branch_taken(effect, x[row.a, 0] - x[row.b, 0]):
         target = following + row.value
     else:
         target = following
@@ -300,12 +306,12 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
 
 @piece
 def branch_taken(effect: int, value: int) -> bool:
-    """Whether a branch other than a return goes to its target."""
-    if effect == BRANCH_NOT_EQUAL:
+    """Whether a branch other than a return goes to its target: by a, less b where it compares."""
+    if effect in (BRANCH_NOT_EQUAL, BRANCH_IF_NOT_EQUAL):
         return value != 0
-    if effect == BRANCH_EQUAL:
+    if effect in (BRANCH_EQUAL, BRANCH_IF_EQUAL):
         return value == 0
-    if effect == BRANCH_GREATER:
+    if effect in (BRANCH_GREATER, BRANCH_IF_GREATER):
         return value > 0
     if effect == BRANCH_LESS:
         return value < 0

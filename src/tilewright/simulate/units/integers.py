@@ -15,6 +15,7 @@ from tilewright.simulate.units.layout import (
     EFFECT_CODES,
     NARROW_LOAD,
     NARROW_STORE,
+    SCALED,
     CoreState,
     RowState,
 )
@@ -89,7 +90,8 @@ def store_integers(core: CoreState, row: RowState, address: int) -> None:
 def execute_integer_lanes(core: CoreState, row: RowState) -> None:
     """d = f(a, b, c) on every lane, d = the sum of the lanes of a, or lane 0 of a in every lane."""
     effect, a, b, c, d = row.effect, row.a, row.b, row.c, row.d
-    x, lanes = core.registers_integer, row.lanes
+    x = core.registers_integer
+    lanes = core.vector_length if row.flags & SCALED else row.lanes
     if effect == SUM:
         total = 0
         for i in range(lanes):

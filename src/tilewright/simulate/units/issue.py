@@ -33,17 +33,24 @@ from tilewright.simulate.units.layout import (
     IS_BRANCH,
     ISSUING,
     LANES,
+    LENGTHS,
     LOAD,
     NEVER,
     NOTHING,
     OUTPUT,
     PENALTY,
+    PORT,
+    PORTED,
+    SCALED,
     SPECIAL_COLUMN,
     SPECIAL_CYCLE,
     SPECIAL_HALT,
     SPECIAL_ID,
+    SPECIAL_LENGTH,
     SPECIAL_ROW,
+    SPECIAL_SHIFT,
     STORE,
+    STREAM_LOAD,
     SYSTEM,
     UNIT,
     VECTOR,
@@ -52,6 +59,8 @@ from tilewright.simulate.units.layout import (
     RowState,
     State,
 )
+from tilewright.simulate.units.ports import port_free_at, serve
+from tilewright.simulate.units.streams import execute_lengths, execute_stream
 
 
 @hot_piece
@@ -117,6 +126,10 @@ def execute(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
         execute_lanes(core, row)
     elif kind == SYSTEM:
         return execute_system(m, core, row, t)
+    elif kind == LENGTHS:
+        execute_lengths(core, row)
+    elif kind >= STREAM_LOAD:
+        return execute_stream(core, row)
     elif kind != NOTHING:
         return execute_narrow(core, row)
     return following
@@ -136,22 +149,42 @@ def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> i
         core.registers_integer[d, 0] = core.number % m.columns
     elif special == SPECIAL_CYCLE:
         core.registers_integer[d, 0] = t
+    elif special == SPECIAL_LENGTH:
+        core.vector_length = min(max(core.registers_integer[row.a, 0], 1), m.vector_length)
+    elif special == SPECIAL_SHIFT:
+        core.vector_shift = core.registers_integer[row.a, 0] & 31
     return core.pc + 1
+
+
+@piece
+def own_cycles(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
+    """(latency, occupancy) of an instruction whose vector length or memory ports decide."""
+    latency, occupancy = row.latency, row.occupancy
+    if row.flags & SCALED:
+        length, full = core.vector_length, m.vector_length
+        occupancy = -(-occupancy * length // full)
+        latency = -(-latency * length // full)
+    if row.flags & PORTED:
+        latency = max(latency, serve(m, core, row, t) - t)
+    return latency, occupancy
 
 
 @hot_piece
 def commit(s: State, m: MachineState, core: CoreState, row: RowState, unit: int, t: int) -> int:
     """Issue the instruction at the core's PC with all effects; the next PC, -1 after a fault."""
     i = core.pc
+    latency, occupancy = row.latency, row.occupancy
+    if row.flags & (SCALED | PORTED):
+        latency, occupancy = own_cycles(m, core, row, t)
     following = execute(m, core, row, t) if core.fault == 0 else -1
     if following < 0:
         core.status, core.fault_instruction, core.wake = FAULTED, i, NEVER
         return -1
     if row.channel:
         communicate(m, s.cores, core, row, t)
-    core.ready[row.d] = t + row.latency
-    core.unit_free[unit] = t + row.occupancy
-    core.busy[unit] += row.occupancy
+    core.ready[row.d] = t + latency
+    core.unit_free[unit] = t + occupancy
+    core.busy[unit] += occupancy
     row.executed += 1
     core.issued += 1
     core.finish = t + 1
@@ -207,6 +240,10 @@ def obstacle(
         return cause, register, again
     if unit < 0:
         return UNIT, -1, unit_free_at(m, core, units)
+    if row.flags & PORTED:
+        free = port_free_at(m, core, row, t)
+        if free > t:
+            return PORT, -1, free
     if row.flags & INTERACTS:
         cause, again = channel_obstacle(m, cores, core, row, t)
     return cause, -1, again
@@ -224,6 +261,17 @@ def fetched_at(m: MachineState, core: CoreState, i: int, t: int) -> int:
             core.line_at = t + m.miss_cycles
             core.misses += 1
     return core.line_at
+
+
+@piece
+def after_delay_slot(core: CoreState, row: RowState, i: int, following: int) -> int:
+    """The next PC where the instruction behind a branch is executed before its target."""
+    pending = core.delayed
+    core.delayed = -1
+    if row.flags & IS_BRANCH:
+        core.delayed = following if following != i + 1 else -1
+        return i + 1
+    return following if pending < 0 else pending
 
 
 @piece
@@ -257,6 +305,8 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
         following = commit(s, m, core, row, unit, t)
         if following < 0:
             return False
+        if m.delay_slots:
+            following = after_delay_slot(core, row, i, following)
         issued += 1
         core.pc = following
         if row.flags & IS_BRANCH:

@@ -20,24 +20,26 @@ Int32 = NDArray[np.int32]
 
 # Classes of effects: which function executes them.
 NOTHING, VECTOR, LOAD, STORE, INTEGER, LANES, BRANCH, SYSTEM = range(8)
-NARROW_LOAD, NARROW_STORE, INTEGER_LANES = range(8, 11)
+NARROW_LOAD, NARROW_STORE, INTEGER_LANES, STREAM_LOAD, STREAM_STORE, GATHER, LENGTHS = range(8, 15)
 
 # Bits of CHANNEL and FLAGS.
 PUTS_ROW, PUTS_COLUMN, GETS_ROW, GETS_COLUMN = 1, 2, 4, 8
 IS_LOAD, IS_STORE, IS_ORDERED, IS_BRANCH, SYNCS_ROW, SYNCS_COLUMN, IS_CHANNEL = (
     1 << bit for bit in range(7)
 )
+SCALED, PORTED = 1 << 7, 1 << 8
 INTERACTS = SYNCS_ROW | SYNCS_COLUMN | IS_CHANNEL
 
 # Values of SPECIAL.
 SPECIAL_HALT, SPECIAL_ID, SPECIAL_ROW, SPECIAL_COLUMN, SPECIAL_CYCLE = range(1, 6)
+SPECIAL_LENGTH, SPECIAL_SHIFT = 6, 7
 
 ROW_BUS, COLUMN_BUS = 0, 1
 RUNNING, DONE, FAULTED = range(3)
 
 # Causes of a cycle without issue.
 ISSUING, DATA, OUTPUT, UNIT, GET_ROW, GET_COLUMN, PUT_ROW, PUT_COLUMN = range(8)
-BUS, PENALTY, SYNC, ORDER, FETCH = range(8, 13)
+BUS, PENALTY, SYNC, ORDER, FETCH, PORT = range(8, 14)
 CAUSES = (
     "issuing",
     "data_hazard",
@@ -52,6 +54,7 @@ CAUSES = (
     "sync",
     "order",
     "instruction_cache",
+    "memory_port",
 )
 
 # Kinds of fault.
@@ -60,6 +63,7 @@ MISALIGNED, OUT_OF_RANGE, BAD_TARGET, BAD_DESTINATION = range(1, 5)
 NEVER = 1 << 62
 WINDOW_CAPACITY = 64
 LINE_CAPACITY = 64
+BLOCK_CAPACITY = 64
 
 EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerate(Effect)}
 
@@ -84,6 +88,8 @@ class RowState(Protocol):
     last: int  # largest address in its memory
     origin: int  # of that memory in the core's memories
     align: int  # mask
+    element: int  # bytes of one element in memory
+    is_store: int
     special: int
     executed: int  # counts, over all cores
     stalled: int
@@ -126,6 +132,12 @@ class CoreState(Protocol):
     line: int  # of the instruction cache, that is read from cycle `line_at` on
     line_at: int
     misses: int
+    vector_length: int  # elements that instructions on vectors work on
+    vector_shift: int
+    delayed: int  # where a branch goes on after its delay slot, -1 without one
+    refreshed: int  # cycle at which the ports were refreshed last
+    port_cycles: int  # that accesses have taken of the ports
+    port_misses: int
     tags: Int64  # [place]: line that the instruction cache holds there, plus 1
     queue: Int64
     ready: Int64  # [register]: cycle from which the value can be read
@@ -133,6 +145,9 @@ class CoreState(Protocol):
     pending_read: Int64  # [register]: stamps of registers that waiting older instructions read,
     pending_write: Int64  # and write
     hazards: Int64
+    port_free: Int64  # [port]: cycle from which it is free
+    open_line: Int64  # [chip of all ports, place]: line that is open there, plus 1
+    changed: Int64  # [chip, place]: whether it was written
     unit_free: Int64  # [unit]: cycle from which the unit is free
     busy: Int64
     stalls: Int64
@@ -154,6 +169,7 @@ class CoreState(Protocol):
     memory_single: NDArray[np.float32]  # [byte / 4]
     memory_word: Int32
     memory_half: NDArray[np.int16]  # [byte / 2]
+    memory_byte: NDArray[np.int8]
 
 
 class MachineState(Protocol):
@@ -171,6 +187,15 @@ class MachineState(Protocol):
     cache_lines: int  # of the instruction cache; 0: every fetch hits
     cache_line_bytes: int
     miss_cycles: int
+    delay_slots: int
+    vector_length: int  # the most elements of a vector, 0 where it cannot be set
+    ports: int  # of the memory behind ports
+    chips_per_port: int
+    open_lines: int
+    line_bytes: int
+    block_bytes: int
+    refresh_interval: int
+    refresh_cycles: int
     max_cycles: int
     rows: int
     columns: int
@@ -187,6 +212,7 @@ class MachineState(Protocol):
     trace_count: int
     span_count: int
     bus_free: Int64  # [bus, line]
+    access: Int64  # [read or write, hit or miss or changed, bytes]: cycles through a port
 
 
 class TraceRecord(Protocol):
@@ -242,9 +268,19 @@ def _scalars(record: type) -> list[str]:
 
 
 def core_dtype(
-    registers: int, lanes: int, units: int, depth: int, memory_bytes: int, cache_lines: int
+    registers: int,
+    lanes: int,
+    units: int,
+    depth: int,
+    memory_bytes: int,
+    cache_lines: int,
+    ports: tuple[int, int, int] = (1, 1, 1),
 ) -> np.dtype[Any]:
-    """The record of a core; depth and memory are rounded up, so that code can be shared."""
+    """The record of a core; depth and memory are rounded up, so that code can be shared.
+
+    `ports` are those of its memory, their chips and the open lines of a chip.
+    """
+    chips = (ports[0] * ports[1], ports[2])
     entries = 1 << max(depth - 1, 15).bit_length()
     words = 1 << max(-(-memory_bytes // 8) - 1, 1).bit_length()
     fields: list[dict[str, tuple[str, tuple[int, ...]]]] = []
@@ -256,6 +292,9 @@ def core_dtype(
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
         {"tags": ("i8", (max(cache_lines, 1),))},
+        {"port_free": ("i8", (ports[0],))},
+        {"open_line": ("i8", chips)},
+        {"changed": ("i8", chips)},
         {"arrival": ("i8", (2, entries))},
         {"buffer": ("f8", (2, entries, lanes))},
         {
@@ -269,6 +308,7 @@ def core_dtype(
             "memory_single": ("f4", (2 * words,)),
             "memory_word": ("i4", (2 * words,)),
             "memory_half": ("i2", (4 * words,)),
+            "memory_byte": ("i1", (8 * words,)),
         },
     ]
     return _overlay(fields)
@@ -279,7 +319,8 @@ def machine_dtype() -> np.dtype[Any]:
     scalars: list[dict[str, tuple[str, tuple[int, ...]]]] = [
         {name: ("i8", ())} for name in _scalars(MachineState)
     ]
-    return _overlay([*scalars, {"bus_free": ("i8", (2, LINE_CAPACITY))}])
+    times: dict[str, tuple[str, tuple[int, ...]]] = {"access": ("i8", (2, 3, BLOCK_CAPACITY + 1))}
+    return _overlay([*scalars, {"bus_free": ("i8", (2, LINE_CAPACITY))}, times])
 
 
 def plain_dtype(record: type) -> np.dtype[Any]:

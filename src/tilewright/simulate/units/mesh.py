@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.isa import effects
-from tilewright.simulate.units import buses, decoupled, execute, integers, issue, layout
+from tilewright.simulate.units import (
+    buses,
+    decoupled,
+    execute,
+    integers,
+    issue,
+    layout,
+    ports,
+    streams,
+)
 from tilewright.simulate.units.decoupled import step_decoupled
 from tilewright.simulate.units.issue import settle, step_in_order
 from tilewright.simulate.units.layout import (
@@ -16,6 +25,8 @@ from tilewright.simulate.units.layout import (
     MachineState,
     State,
 )
+
+_SOURCES = (buses, decoupled, effects, execute, integers, issue, layout, ports, streams)
 
 
 @piece
@@ -44,7 +55,7 @@ def settle_all(s: State, cores: int) -> None:
             settle(s, s.machine, core, s.machine.now)
 
 
-@entry_point(buses, decoupled, effects, execute, integers, issue, layout)
+@entry_point(*_SOURCES)
 def run_in_order(a: Arrays) -> None:
     """Run until every core is done, one faults, all wait for each other, or time is up."""
     s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
@@ -59,7 +70,7 @@ def run_in_order(a: Arrays) -> None:
     settle_all(s, cores)
 
 
-@entry_point(buses, decoupled, effects, execute, integers, issue, layout)
+@entry_point(*_SOURCES)
 def run_decoupled(a: Arrays) -> None:
     """The same with units out of order relative to each other."""
     s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
