@@ -52,10 +52,7 @@ def pipeline_command(
     """Run a program on one core alone; show its pipeline, with a cause for every stall."""
     described = machine.load()
     if RUNTIMES.of(described) is not None:
-        if entry or minimum or ideal_buses:
-            raise UsageProblem(
-                f"--entry, --minimum and --ideal-buses mean nothing on {described.name}"
-            )
+        _refuse(described, entry or minimum or ideal_buses)
         launched = LaunchedProgram(file, described, trace=trace, timing=True, timeline=timeline)
         return launch_program(launched, output)
     table = _table(described)
@@ -78,6 +75,12 @@ def pipeline_command(
     if trace:
         output.show(f"timeline written to {trace}")
     return None
+
+
+def _refuse(machine: Machine, given: object) -> None:
+    """Options that mean something for cores whose instructions are pipelined alone."""
+    if given:
+        raise UsageProblem(f"--entry, --minimum and --ideal-buses mean nothing on {machine.name}")
 
 
 def _table(machine: Machine) -> InstructionTable:
