@@ -13,6 +13,7 @@ from tilewright.cli.explain import kernel_folder
 from tilewright.cli.launch import LaunchedProgram, launch_program
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.simulate_network import NetworkOptions, simulate_network
 from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import read_text, write_text
 from tilewright.common.errors import SimulationError
@@ -23,6 +24,15 @@ from tilewright.report.perfetto import perfetto_json
 from tilewright.report.view import CauseRow, TrafficRow
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.simulate.window.hosted import RUNTIMES
+
+
+Subject = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SUBJECT",
+        help="A folder of `compile -o`, program text, assembly, a known network or FILE.onnx.",
+    ),
+]
 
 
 class SimulateResult(Struct, frozen=True):
@@ -40,12 +50,8 @@ class SimulateResult(Struct, frozen=True):
 
 
 def simulate_command(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="ARTIFACT", help="A folder of `compile -o`, program text, or assembly."
-        ),
-    ],
+    source: Subject,
+    network: NetworkOptions,
     output: OutputOptions,
     machine: Annotated[
         str | None,
@@ -72,7 +78,11 @@ def simulate_command(
         bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
     ] = False,
 ) -> None:
-    """Simulate one core group running a program, with a cause for every cycle."""
+    """Simulate a core group that runs a program or a network, with a cause for every cycle."""
+    if network.means(source, alone=layer is None and trace is None):
+        target = load_machine(machine or DEFAULT_MACHINE, overrides(set))
+        simulate_network(str(source), target, network, output)
+        return
     machine = machine or (machine_of_file(source) if source.is_file() else None)
     if set and machine is None:
         raise UsageProblem("--set changes the machine that --machine names: give both")
@@ -83,7 +93,14 @@ def simulate_command(
     if inputs or outputs or timing:
         raise UsageProblem("--input, --output and --timing are for programs in assembly language")
     program, target = _read(source, layer, given, output)
-    run = simulate(program, target, trace_limit=trace_limit if trace else 0)
+    _simulate(program, target, trace, trace_limit, output)
+
+
+def _simulate(
+    program: Program, target: Machine, trace: Path | None, limit: int, output: OutputOptions
+) -> None:
+    """Simulate a program, write its timeline and show where the time goes."""
+    run = simulate(program, target, trace_limit=limit if trace else 0)
     if trace:
         write_text(trace, perfetto_json(run, target, program.name))
     result = _result(run, program, target, trace)

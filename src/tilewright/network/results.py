@@ -1,4 +1,4 @@
-"""What running a whole network gives: its stages one by one, the whole, how it compares."""
+"""What a whole network gives, run or simulated: its stages, the whole, how it compares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from msgspec import Struct
 
 class StageResult(Struct, frozen=True):
     """One stage: `estimate_milliseconds` where the model chose it, and where it was measured the
-    median of its runs.
+    median of its runs. Where it was simulated `cycles` are those of one group, `bound` is what
+    takes most of them, and `work` says what the stage does.
     """
 
     name: str
@@ -18,6 +19,9 @@ class StageResult(Struct, frozen=True):
     estimate_milliseconds: float | None
     measured_milliseconds: float | None = None
     gflops: float | None = None
+    work: str = ""
+    cycles: int | None = None
+    bound: str = ""
 
 
 class Comparison(Struct, frozen=True):
@@ -44,8 +48,11 @@ class Comparison(Struct, frozen=True):
 
 
 class NetworkRun(Struct, frozen=True):
-    """The `--json` form of a network on this computer; `milliseconds`, where measured, is the
-    median of whole runs by `clock`.
+    """The `--json` form of a whole network; `milliseconds`, where measured, is the median of whole
+    runs by `clock`.
+
+    Of a simulated one `cycles` are those of one of the `groups` that divide the images; `work` and
+    `causes` sum to them. `unfused_cycles` are those of the plan with a stage for every operator.
     """
 
     network: str
@@ -60,3 +67,8 @@ class NetworkRun(Struct, frozen=True):
     clock: Literal["wall", "processor"] = "wall"
     comparison: Comparison | None = None
     output: str | None = None
+    groups: int | None = None
+    cycles: int | None = None
+    unfused_cycles: int | None = None
+    work: dict[str, int] = {}
+    causes: dict[str, int] = {}

@@ -6,12 +6,12 @@ sum to the total. Groups run alike, each on its own images, so that one group's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.common.progress import Progress, silent
 from tilewright.network.plan import Plan, Stage, Work
 from tilewright.network.products import one_group
+from tilewright.network.results import NetworkRun, StageResult
 from tilewright.simulate.kernel.level import KernelRun, simulate
 
 
@@ -63,6 +63,40 @@ def simulate_plan(plan: Plan, *, progress: Progress = silent) -> PlanRun:
     return PlanRun(plan, tuple(runs))
 
 
-def stage_runs(run: PlanRun) -> Mapping[str, tuple[Stage, KernelRun]]:
-    """Each stage with its run, by name."""
-    return {s.name: (s, r) for s, r in zip(run.plan.stages, run.runs, strict=True)}
+def described(
+    run: PlanRun, *, plan_seconds: float = 0.0, unfused: PlanRun | None = None
+) -> NetworkRun:
+    """The figures of a simulated plan, beside those of the `unfused` one."""
+    plan = run.plan
+    stages = [_stage_result(plan, s, r) for s, r in zip(plan.stages, run.runs, strict=True)]
+    flops = plan.groups * sum(stage.flops for stage in plan.stages)
+    return NetworkRun(
+        plan.name,
+        plan.machine.name,
+        plan.dtype,
+        tuple(stages),
+        plan_seconds,
+        plan.constant_bytes,
+        plan.arena[1],
+        milliseconds=1e3 * run.seconds,
+        gflops=flops / run.seconds / 1e9,
+        groups=plan.groups,
+        cycles=run.cycles,
+        unfused_cycles=None if unfused is None else unfused.cycles,
+        work={str(kind): cycles for kind, cycles in run.by_work().items()},
+        causes=run.by_cause(),
+    )
+
+
+def _stage_result(plan: Plan, stage: Stage, run: KernelRun) -> StageResult:
+    per_second = plan.machine.clock_hz
+    return StageResult(
+        stage.name,
+        stage.label,
+        stage.candidate.seed.name if stage.work == "product" else "",
+        1e3 * stage.candidate.cycles / per_second,
+        gflops=plan.groups * stage.flops / run.seconds / 1e9 if run.seconds else None,
+        work=stage.work,
+        cycles=run.cycles,
+        bound=run.bound(),
+    )

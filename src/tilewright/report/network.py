@@ -6,6 +6,8 @@ conv1      conv2d 1x3x224...  direct          0.812          0.799    295.4
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from tilewright.network.results import Comparison, NetworkRun
@@ -29,6 +31,56 @@ def network_table(found: NetworkRun) -> Table:
             figures += [_figure(stage.measured_milliseconds, 3), _figure(rate, 1)]
         table.add_row(stage.name, stage.label[:_SHOWN_LABEL], stage.algorithm, *figures)
     return table
+
+
+def plan_table(found: NetworkRun) -> Table:
+    """One line per stage of a simulated network."""
+    groups = "" if found.groups in (None, 1) else f", each of {found.groups} core groups"
+    table = plain_table(
+        f"{found.network} on {found.machine}, {found.dtype}, {len(found.stages)} stages{groups}"
+    )
+    for column in ("stage", "what", "work", "algorithm", "bound"):
+        table.add_column(column, overflow="fold", min_width=8)
+    for column in ("ms (model)", "ms (simulated)", "% of time"):
+        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
+    for stage in found.stages:
+        share = (stage.cycles or 0) / max(1, found.cycles or 0)
+        milliseconds = share * (found.milliseconds or 0.0)
+        figures = (
+            _figure(stage.estimate_milliseconds, 3),
+            _figure(milliseconds, 3),
+            f"{100 * share:.1f}",
+        )
+        label = stage.label[:_SHOWN_LABEL]
+        table.add_row(stage.name, label, stage.work, stage.algorithm, stage.bound, *figures)
+    return table
+
+
+def plan_totals(found: NetworkRun) -> str:
+    """The lines below the table: where the time goes by work and by cause, what fusion saved."""
+    total = max(1, found.cycles or 0)
+    beside = total - found.work.get("product", 0)
+    lines = [
+        f"total {found.milliseconds or 0.0:.3f} ms simulated, {total} cycles of a core group, "
+        f"{found.gflops or 0.0:.1f} Gflop/s; {100 * beside / total:.1f} % of it is no product",
+        "by work: " + _shares(found.work, total),
+        "by cause: " + _shares(found.causes, total),
+    ]
+    if found.unfused_cycles is not None:
+        saved = found.unfused_cycles - total
+        lines.append(
+            f"a stage for every operator takes {found.unfused_cycles} cycles: fusing saves "
+            f"{100 * saved / found.unfused_cycles:.1f} %"
+        )
+    lines.append(
+        f"planned in {found.compile_seconds:.2f} s; {found.constant_bytes / 1e6:.1f} MB of "
+        f"constants, {found.arena_bytes / 1e6:.1f} MB of arena in each group"
+    )
+    return "\n".join(lines)
+
+
+def _shares(parts: Mapping[str, int], total: int) -> str:
+    return ", ".join(f"{name} {100 * cycles / total:.1f} %" for name, cycles in parts.items())
 
 
 def _figure(value: float | None, digits: int) -> str:
