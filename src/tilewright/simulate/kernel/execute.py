@@ -75,6 +75,7 @@ class Executor:
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
         self.peak_bytes = 0
+        self._services: dict[int, tuple[str, int, Request]] = {}
         self._alike: dict[int, Signatures] = {}
         self._done: dict[tuple[int, int, Snapshot], tuple[int, Counts, Snapshot]] = {}
 
@@ -181,22 +182,28 @@ class Executor:
             return
         issued = state.now
         state.now += cost.issue_cycles
-        queue, cost = self._queued(move, cost)
-        latency = self._machine.transfer_engine(move.step.space).latency_cycles
+        queue, latency, request = self._served(move)
+        change = self._rule.change_cycles(self._machine, state.queue(queue).last, request)
+        if change:
+            cost = replace(cost, service_cycles=cost.service_cycles + change)
         start = state.serve(queue, state.now + latency, cost.service_cycles)
         if self._rule.remembers:
-            state.queue(queue).last = Request(move.step.space, stmt.direction)
+            state.queue(queue).last = request
         state.pending[slot] = Pending(start + cost.service_cycles, move.number, queue)
         self._book_move(self.ledger.move_columns[move.number], cost)
         self._timeline.issued(move, slot, cost, issued, start)
         self._timeline.occupancy(state, self._used_bytes)
 
-    def _queued(self, move: Move, cost: MoveCost) -> tuple[str, MoveCost]:
-        """The queue that serves a transfer, and its cost with the change over to it."""
-        space, machine = move.step.space, self._machine
-        queue, request = self._rule.queue(machine, space), Request(space, move.stmt.direction)
-        change = self._rule.change_cycles(machine, self.state.queue(queue).last, request)
-        return queue, replace(cost, service_cycles=cost.service_cycles + change) if change else cost
+    def _served(self, move: Move) -> tuple[str, int, Request]:
+        """The queue that serves a transfer, the latency of its engine, and what it asks for."""
+        found = self._services.get(move.number)
+        if found is None:
+            space, machine = move.step.space, self._machine
+            latency_cycles = machine.transfer_engine(space).latency_cycles
+            request = Request(space, move.stmt.direction)
+            found = self._rule.queue(machine, space), latency_cycles, request
+            self._services[move.number] = found
+        return found
 
     def _book_move(self, column: int, cost: MoveCost) -> None:
         for place, amount in (

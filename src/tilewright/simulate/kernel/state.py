@@ -46,7 +46,7 @@ class Queue:
 
     def snapshot(self, now: int) -> Busy:
         """This queue relative to the clock."""
-        return tuple((max(a - now, 0), b - now) for a, b in self.intervals if b > now), self.last
+        return tuple([(max(a - now, 0), b - now) for a, b in self.intervals if b > now]), self.last
 
 
 Busy: TypeAlias = tuple[tuple[tuple[int, int], ...], Request | None]
@@ -72,7 +72,10 @@ class State:
 
     def queue(self, name: str) -> Queue:
         """The queue of that name."""
-        return self.queues.setdefault(name, Queue())
+        found = self.queues.get(name)
+        if found is None:
+            found = self.queues[name] = Queue()
+        return found
 
     def serve(self, queue: str, earliest_cycle: int, service_cycles: int) -> int:
         """Queue a request at an engine, first come first served; returns when its service
@@ -110,12 +113,12 @@ class State:
     def snapshot(self) -> Snapshot:
         """This state relative to its clock: equal snapshots behave equally from here on."""
         now = self.now
-        every = ((name, queue.snapshot(now)) for name, queue in sorted(self.queues.items()))
-        queues = tuple((name, busy) for name, busy in every if any(busy))
-        pending = sorted(
-            (slot, Pending(max(p.ready_cycle - now, 0), p.move, p.queue))
-            for slot, p in self.pending.items()
-        )
+        every = [(name, queue.snapshot(now)) for name, queue in sorted(self.queues.items())]
+        queues = tuple([(name, busy) for name, busy in every if any(busy)])
+        pending = [
+            (slot, Pending(max(ready - now, 0), move, queue))
+            for slot, (ready, move, queue) in sorted(self.pending.items())
+        ]
         return queues, tuple(pending), tuple(sorted(self.contents.items()))
 
     def restore(self, snapshot: Snapshot, now: int) -> None:
