@@ -25,7 +25,6 @@ from tilewright.report.view import CauseRow, TrafficRow
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.simulate.window.hosted import RUNTIMES
 
-
 Subject = Annotated[
     Path,
     typer.Argument(
