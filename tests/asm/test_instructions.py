@@ -20,7 +20,7 @@ from tilewright.isa import (
     load_table,
     make_instruction,
 )
-from tilewright.isa.instruction import immediate_range
+from tilewright.isa.operand_rules import immediate_range
 from tilewright.isa.table import InstructionSpec, OperandSpec
 
 ROW_FILES = sorted((Path(__file__).parent / "instructions").glob("*.txt"))

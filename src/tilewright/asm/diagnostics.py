@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tilewright.common.errors import AssemblyError
 
 _SHOWN_CHARACTERS = 120
 _SHOWN_ORIGINS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True, gc=False):
     """A line as it is assembled; `parent` is the line that expanded to it, if one did."""
 
     file: str
@@ -31,8 +32,7 @@ class SourceLine:
         return SourceLine(file, number, text, self, origin, self.depth + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True, gc=False):
     """Columns of a line: the first, counted from 1, and how many."""
 
     column: int

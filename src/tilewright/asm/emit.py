@@ -111,11 +111,13 @@ class _Emitter:
         )
         self.instructions.append(PlacedInstruction(self.section.name, item.offset, instruction))
         coded = instruction
-        for index, operand in enumerate(instruction.operands):
-            label = label_of(operand)
-            if label is not None:
-                coded = self._resolve(item, coded, index, label)
-        word = encode(without_labels(coded))
+        labels = [label_of(operand) for operand in instruction.operands]
+        if any(labels):
+            for index, label in enumerate(labels):
+                if label is not None:
+                    coded = self._resolve(item, coded, index, label)
+            coded = without_labels(coded)
+        word = encode(coded)
         self.data[item.offset : item.offset + len(word)] = word
 
     def _resolve(

@@ -21,6 +21,7 @@ from tilewright.isa import (
     Register,
     make_instruction,
 )
+from tilewright.isa.operand_rules import rules_of
 from tilewright.isa.table import BitField, OperandSpec, fixed_bits
 
 
@@ -29,13 +30,19 @@ def encode_word(instruction: Instruction) -> int:
 
     Raises AssemblyError.
     """
-    table, spec = instruction.table, instruction.spec
-    fields = table.fields_of(spec)
-    word = fixed_bits(table, spec)[1]
-    operands = table.operands_of(spec)
-    for operand_spec, operand in zip(operands, instruction.operands, strict=True):
-        for name, value in _field_values(table, operand_spec, operand):
-            word |= _placed(fields[name], value)
+    rules = rules_of(instruction.table)[instruction.spec.mnemonic]
+    word = rules.constant_bits
+    for rule, operand in zip(rules.operands, instruction.operands, strict=True):
+        match operand:
+            case Register():
+                word |= rule.register_bits(operand.number)
+            case int():
+                word |= rule.number_bits(operand)
+            case Memory(int(displacement), base):
+                word |= rule.number_bits(displacement) | rule.register_bits(base.number)
+            case (Label() as label) | Memory(Label() as label, _):
+                message = f"symbol {label} has no value yet"
+                raise AssemblyError(message, fix="link the object first")
     return word
 
 
@@ -47,30 +54,6 @@ def encode(instruction: Instruction) -> bytes:
 def word_bytes(table: InstructionTable, word: int) -> bytes:
     """A word in the table's byte order."""
     return word.to_bytes(table.word_bits // 8, table.byte_order)
-
-
-def _field_values(
-    table: InstructionTable, spec: OperandSpec, operand: Operand
-) -> list[tuple[str, int]]:
-    match operand:
-        case Register(number):
-            return [(spec.field, number - table.file_base(spec.file))]
-        case Memory(int(displacement), Register(base)):
-            return [
-                (spec.field, displacement),
-                (spec.base_field, base - table.file_base(spec.file)),
-            ]
-        case int(value) if spec.immediate_field:
-            return [(spec.immediate_field, value), (spec.flag_field, 1)]
-        case int(value):
-            return [(spec.field, value)]
-        case Memory(Label() as label, _) | (Label() as label):
-            raise AssemblyError(f"symbol {label} has no value yet", fix="link the object first")
-    raise AssemblyError(f"operand {operand} cannot be encoded")
-
-
-def _placed(field: BitField, value: int) -> int:
-    return (value & ((1 << field.width_bits) - 1)) << field.low_bit
 
 
 def decode_word(word: int, table: InstructionTable) -> Instruction | None:

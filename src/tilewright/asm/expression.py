@@ -11,22 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
+from msgspec import Struct
+
 from tilewright.asm.diagnostics import Fault, Span
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 _SPLIT_BITS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(Struct, frozen=True, gc=False):
     """A number or a character."""
 
     value: int
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(Struct, frozen=True, gc=False):
     """A symbol."""
 
     name: str
@@ -49,8 +49,7 @@ class Here:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Struct, frozen=True, gc=False):
     """`-a`, `+a`, `~a`, `!a`."""
 
     operator: str

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from tilewright.asm.encode import decode, encode
 from tilewright.asm.object import (
     LineEntry,
@@ -267,7 +269,7 @@ def _symbols(linker: _Linker, index: int) -> list[Symbol]:
 
 def _lines(linker: _Linker, index: int) -> list[LineEntry]:
     return [
-        replace(entry, offset=entry.offset + linker.shifts.get((index, entry.section), 0))
+        structs.replace(entry, offset=entry.offset + linker.shifts.get((index, entry.section), 0))
         for entry in linker.objects[index].lines
     ]
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
+from msgspec import Struct
+
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import Instruction
 from tilewright.isa.table import UNOFFICIAL_ELF_MACHINE
@@ -58,8 +60,7 @@ class Symbol:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(Struct, frozen=True, gc=False):
     """A place that the linker fills; in an instruction `operand` is the operand's index."""
 
     section: str
@@ -70,8 +71,7 @@ class Relocation:
     operand: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LineEntry:
+class LineEntry(Struct, frozen=True, gc=False):
     """A source line and the bytes that it made.
 
     `depth` counts the expansions around it; `debug_place` is what `.loc` names.
@@ -92,8 +92,7 @@ class LineEntry:
         return self.debug_place or (self.file, self.number)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedInstruction:
+class PlacedInstruction(Struct, frozen=True, gc=False):
     """An instruction of the source at its place; after linking its operands are all numbers."""
 
     section: str

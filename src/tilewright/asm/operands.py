@@ -41,6 +41,9 @@ _FIX_OF_RANGE = {
 }
 
 
+_WITHOUT_MARKS = (ParsedRegister, ParsedMemory)
+
+
 def bind_instruction(
     parsed: ParsedLine,
     table: InstructionTable,
@@ -50,7 +53,7 @@ def bind_instruction(
     line_number: int = 0,
 ) -> Instruction:
     """The instruction of a line. Raises Fault at the operand that is wrong."""
-    if parsed.word not in table.mnemonics:
+    if parsed.word not in table.known_mnemonics:
         fix = did_you_mean(parsed.word, table.mnemonics)
         if not fix and not parsed.operands:
             fix = f"write {parsed.word}: if it is a label"
@@ -122,12 +125,16 @@ def _fix_of_kind(table: InstructionTable) -> dict[str, str]:
 
 def _check_marks(parsed: ParsedLine, table: InstructionTable) -> None:
     """Immediates, and they alone, carry the dialect's mark. Raises Fault."""
+    kinds = [type(operand) for operand in parsed.operands]
+    if all(kind in _WITHOUT_MARKS for kind in kinds):
+        return
     mark, spec = table.dialect.immediate, spec_of(parsed, table)
     for index, operand_spec in enumerate(table.operands_of(spec) if spec else ()):
         written = _written(parsed, table, index)
-        if isinstance(written, ParsedImmediate) and operand_spec.kind == "target":
-            raise Fault(f"a branch target has no {mark}", written.span, fix=f"remove {mark}")
-        if isinstance(written, Expression) and "immediate" in operand_spec.kind:
+        if isinstance(written, ParsedImmediate):
+            if operand_spec.kind == "target":
+                raise Fault(f"a branch target has no {mark}", written.span, fix=f"remove {mark}")
+        elif isinstance(written, Expression) and "immediate" in operand_spec.kind:
             span = span_of(written)
             raise Fault(
                 f"{parsed.word}: operand {operand_spec.role} is an immediate without {mark}",

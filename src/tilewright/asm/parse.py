@@ -8,12 +8,12 @@ so that an error costs one line and a repeated line costs nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from msgspec import structs
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.expression import (
@@ -205,7 +205,8 @@ class LineParser:
         except Fault as fault:
             return fault
         if self._syntax.dialect.ignores_case and isinstance(parsed, ParsedLine):
-            return replace(parsed, word=parsed.word.lower())
+            word = parsed.word.lower()
+            return parsed if word == parsed.word else structs.replace(parsed, word=word)
         return parsed
 
     def _operands(self, text: str) -> ParsedLine | Fault:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from tilewright.asm.diagnostics import Span
 from tilewright.asm.expression import (
     Binary,
@@ -17,24 +19,21 @@ from tilewright.asm.expression import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedRegister:
+class ParsedRegister(Struct, frozen=True, gc=False):
     """A register as written."""
 
     name: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedMemory:
+class ParsedMemory(Struct, frozen=True, gc=False):
     """A memory operand; without displacement None."""
 
     displacement: Expression | None
     base: ParsedRegister
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedImmediate:
+class ParsedImmediate(Struct, frozen=True, gc=False):
     """A number with the dialect's mark of immediates."""
 
     value: Expression
@@ -71,21 +70,19 @@ ParsedOperand = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedLabel:
+class ParsedLabel(Struct, frozen=True, gc=False):
     """`name:`, or `1:` with the digits as name."""
 
     name: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedLine:
+class ParsedLine(Struct, frozen=True, gc=False):
     """A line: labels, and a statement unless `word` is empty; an assignment has the word "="."""
 
     labels: tuple[ParsedLabel, ...] = ()
     word: str = ""
-    span: Span = Span(1)  # noqa: RUF009 (a frozen value)
+    span: Span = Span(1)
     operands: tuple[ParsedOperand, ...] = ()
 
 

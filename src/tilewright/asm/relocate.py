@@ -8,7 +8,7 @@ from tilewright.asm.expression import Value, split
 from tilewright.asm.object import Relocation, RelocationKind
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import Instruction, InstructionTable, Label, Memory, Operand
-from tilewright.isa.instruction import immediate_range
+from tilewright.isa.operand_rules import immediate_range
 
 _KIND_OF_PART = {"": RelocationKind.OPERAND, "hi": RelocationKind.HIGH, "lo": RelocationKind.LOW}
 _PART_OF_KIND = {kind: part for part, kind in _KIND_OF_PART.items()}

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
 from tilewright.asm.limits import Limits
 from tilewright.asm.parsed import ParsedLine, ParsedOperand
 from tilewright.isa import Dialect
 
 
-@dataclass(frozen=True, slots=True)
-class CodeItem:
+class CodeItem(Struct, frozen=True, gc=False):
     """An instruction to be encoded at `offset`; `labels` mark its place."""
 
     offset: int

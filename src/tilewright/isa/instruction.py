@@ -11,20 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from msgspec import Struct
+
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa.effects import Branch, Traits
+from tilewright.isa.operand_rules import OperandRule, immediate_range, rules_of
 from tilewright.isa.table import InstructionSpec, InstructionTable, OperandSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(Struct, frozen=True, gc=False):
     """A register by its number in the table (files are numbered through)."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True, gc=False):
     """A symbol not yet resolved, plus an offset; `part` names a piece of its value ("hi", "lo")."""
 
     name: str
@@ -36,8 +37,7 @@ class Label:
         return f"{self.part}({text})" if self.part else text
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True, gc=False):
     """`displacement(base)`: the address base + displacement, in bytes."""
 
     displacement: int | Label
@@ -183,9 +183,28 @@ def make_instruction(
             f"{mnemonic} takes {len(specs)} operands ({_signature(table, specs)}), "
             f"{len(operands)} given"
         )
-    for operand_spec, operand in zip(specs, operands, strict=True):
-        _check_operand(table, spec, operand_spec, operand)
+    for index, rule in enumerate(rules_of(table)[spec.mnemonic].operands):
+        if not _accepts(rule, operands[index]):
+            _refuse_operand(table, spec, specs[index], operands[index])
     return Instruction(table, spec, tuple(operands), labels, line)
+
+
+def _accepts(rule: OperandRule, operand: Operand) -> bool:
+    """Whether an operand is of the kind and in the range that its rule takes."""
+    match operand:
+        case Register():
+            return rule.takes_register and operand.number in rule.registers
+        case int():
+            return not rule.takes_memory and operand in rule.numbers
+        case Label():
+            return rule.takes_label
+        case Memory():
+            place, is_number = operand.displacement, isinstance(operand.displacement, int)
+            return (
+                rule.takes_memory
+                and operand.base.number in rule.registers
+                and (not is_number or place in rule.numbers)
+            )
 
 
 def _alias_operand(table: InstructionTable, part: int | str, given: Sequence[Operand]) -> Operand:
@@ -214,9 +233,10 @@ def _memory_form(table: InstructionTable) -> str:
     return table.dialect.memory_text("displacement", "base")
 
 
-def _check_operand(
+def _refuse_operand(
     table: InstructionTable, spec: InstructionSpec, operand_spec: OperandSpec, operand: Operand
 ) -> None:
+    """Say what is wrong with an operand. Raises AssemblyError."""
     label = f"{spec.mnemonic}: operand {operand_spec.role}"
     match operand_spec.kind, operand:
         case (("register" | "register_or_immediate"), Register(number)):
@@ -244,20 +264,6 @@ def _check_register(
     file = next(f for f in table.register_files if operand_spec.file in ("", f.name))
     if not base <= number < base + file.count:
         raise AssemblyError(f"{label} must be a register of file '{file.name}'")
-
-
-def immediate_range(
-    table: InstructionTable, spec: InstructionSpec, operand_spec: OperandSpec
-) -> tuple[int, int]:
-    """Smallest and largest immediate, displacement or target that the operand's bit field holds."""
-    name = operand_spec.immediate_field or operand_spec.field
-    width = table.fields_of(spec)[name].width_bits
-    low, high = (
-        (-(1 << width - 1), (1 << width - 1) - 1) if operand_spec.signed else (0, (1 << width) - 1)
-    )
-    minimum = low if operand_spec.minimum is None else operand_spec.minimum
-    maximum = high if operand_spec.maximum is None else operand_spec.maximum
-    return minimum, maximum
 
 
 def _check_range(

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from tilewright.isa.dependence import MemoryAccess, Operation
 from tilewright.isa.effects import Branch, Effect
-from tilewright.isa.instruction import Instruction, Memory, Register, immediate_range
+from tilewright.isa.instruction import Instruction, Memory, Register
+from tilewright.isa.operand_rules import immediate_range
 
 
 def operations_of(instructions: Sequence[Instruction]) -> tuple[Operation, ...]:

@@ -258,6 +258,11 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return tuple(sorted({*self.by_mnemonic, *(alias.mnemonic for alias in self.aliases)}))
 
     @cached_property
+    def known_mnemonics(self) -> frozenset[str]:
+        """The same, to look one up."""
+        return frozenset(self.mnemonics)
+
+    @cached_property
     def register_count(self) -> int:
         """Registers of all files; they are numbered through, file after file."""
         return sum(file.count for file in self.register_files)

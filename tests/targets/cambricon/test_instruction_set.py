@@ -10,8 +10,8 @@ from support.examples import examples
 from tilewright.asm import assemble, decode, encode, link
 from tilewright.common.errors import MachineError
 from tilewright.isa import Instruction, InstructionSpec, Register, load_table, make_instruction
-from tilewright.isa.instruction import immediate_range
 from tilewright.isa.load import parse_table, table_files
+from tilewright.isa.operand_rules import immediate_range
 
 TABLE = load_table("cambricon")
 NAMED = {

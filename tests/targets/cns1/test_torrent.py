@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tilewright.asm import SourceErrors, assemble, decode, disassemble, encode, link
 from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.isa import Memory, Register, load_table, make_instruction
-from tilewright.isa.instruction import immediate_range
+from tilewright.isa.operand_rules import immediate_range
 from tilewright.machine import load_machine
 from tilewright.targets.cns1.node import assembled, node_table, run_node
 
