@@ -1,0 +1,135 @@
+"""Figure 6: values that move for each convolution under both strategies, and under the best plan.
+
+The figure prints no numbers, and the paper does not say what it counts; each definition that the
+text allows has its rows, unicast, piece j on core j:
+
+- read: all that the cores read, the image's padding included
+- halo: what they read beyond an equal share of the image
+- moved: what they read and another core computed
+- moved with the pool: that, and what the pool behind the convolution takes from other cores
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from msgspec import Struct
+
+from tilewright.papers.bwdsp.network import BASELINE, BEST, CORES, OPTIMISED, padded_reads, plan
+from tilewright.papers.bwdsp.table4 import Printed as Regions
+from tilewright.papers.figures import lines
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.published import read_published
+
+TITLE = "values moved for each convolution of VGG-16"
+MOVED = "moved"
+_STRATEGIES = (BASELINE, OPTIMISED, BEST)
+_DEFINITIONS = ("read", "halo", MOVED, "moved with the pool")
+
+
+class Printed(Struct, frozen=True):
+    """The one number of the text."""
+
+    layer: str
+    reduction: float
+
+
+def run(lab: Lab) -> Result:
+    """Volumes of every convolution, then the reduction of the layer that the text has."""
+    table = lab.published("bwdsp", "figure6", Printed)
+    found = {strategy: volumes(strategy) for strategy in _STRATEGIES}
+    rows: list[Row] = []
+    for definition in _DEFINITIONS:
+        for layer in found[BASELINE][definition]:
+            for strategy in _STRATEGIES:
+                value = found[strategy][definition][layer]
+                rows.append(
+                    compare(f"{layer}, {definition}: {strategy}", None, value, "exact",
+                            unit="values")
+                )  # fmt: skip
+    for line in table.rows:
+        rows += _reductions(line, found)
+    totals = {strategy: plan(strategy).volume.activations for strategy in _STRATEGIES}
+    return Result(
+        paper="bwdsp",
+        experiment="figure6",
+        title=TITLE,
+        rows=tuple(rows),
+        summary={
+            **{f"moved over convolutions and pools: {s}": float(v) for s, v in totals.items()},
+            "the best plan is optimal in its space": "yes" if plan(BEST).proven else "not proven",
+        },
+        notes=(
+            f"published: {table.source}",
+            "the 46.3 % of conv4_3 are not reproducible without choosing a definition: what moves"
+            " into conv4_3 and its pool falls by 53.6 %, to 46.4 % of the baseline's, perhaps by"
+            " chance",
+            f"{BEST}: {plan(BEST).considered} grids, none of which gives a core more work than the"
+            " paper's optimised strategy; no choice among them moves less",
+        ),
+    )
+
+
+def draw(result: Result) -> Figure:
+    """What is moved, a line for each strategy."""
+    names = [row.name for row in result.rows]
+    layers = [n.split(",")[0] for n in names if n.endswith(f", {MOVED}: {BASELINE}")]
+    by_name = {row.name: row.ours for row in result.rows}
+    series = {s: [by_name[f"{n}, {MOVED}: {s}"] for n in layers] for s in _STRATEGIES}
+    places = range(1, len(layers) + 1)
+    return lines(places, series, title=TITLE, x_label="convolution", y_label="values moved")
+
+
+def volumes(strategy: str) -> dict[str, dict[str, int]]:
+    """definition -> convolution -> values."""
+    made = plan(strategy)
+    moved = {planned.layer.name: planned.volume.activations for planned in made.layers}
+    names = [planned.layer.name for planned in made.layers]
+    reads = {name: (padded, real) for name, padded, real in padded_reads(strategy)}
+    found: dict[str, dict[str, int]] = {definition: {} for definition in _DEFINITIONS}
+    for planned, following in zip(made.layers, [*names[1:], ""], strict=True):
+        name = planned.layer.name
+        if not name.startswith("conv"):
+            continue
+        size = planned.layer.op.input_shapes[0]
+        found["read"][name] = reads[name][0]
+        found["halo"][name] = reads[name][0] - size[1] * size[2] * size[3]
+        found[MOVED][name] = moved[name]
+        behind = moved[following] if following.startswith("pool") else 0
+        found["moved with the pool"][name] = moved[name] + behind
+    return found
+
+
+def _reductions(line: Printed, found: dict[str, dict[str, dict[str, int]]]) -> Iterator[Row]:
+    for definition in _DEFINITIONS:
+        before, after = (found[s][definition][line.layer] for s in (BASELINE, OPTIMISED))
+        yield compare(
+            f"{line.layer}, {definition}: reduction",
+            line.reduction,
+            1 - after / before,
+            "exact",
+            note=f"{before} to {after} values",
+        )
+    general, optimised = (
+        row.in_rows * row.in_columns
+        for row in read_published("bwdsp", "table4", Regions).rows
+        if row.layer == line.layer
+    )
+    yield compare(
+        f"{line.layer}, input regions of Table 4 on {CORES} cores: reduction",
+        line.reduction,
+        1 - optimised / general,
+        "exact",
+        note=f"{general} to {optimised} pixels a core, the former without padding",
+    )
+    every = [
+        1 - found[OPTIMISED][MOVED][layer] / before
+        for layer, before in found[BASELINE][MOVED].items()
+        if before
+    ]
+    fewer = sum(value > 0 for value in every)
+    note = f"the text says all of them; on average {statistics.fmean(every):.3f}"
+    yield compare("convolutions with fewer moves", len(every), fewer, "exact", note=note)

@@ -1,0 +1,64 @@
+"""VGG-16 on 56 cores, as the paper divides it: what its tables and figures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from tilewright.graph import network
+from tilewright.ops import Conv2d, Pool2d
+from tilewright.ops.box import Box
+from tilewright.ops.window import seen
+from tilewright.partition.layers import Layer, layers_of
+from tilewright.partition.plan import Plan, Weights, best_plan, fixed_plan
+
+CORES = 56
+NETWORK = "vgg16"
+BASELINE, OPTIMISED, BEST = "input_rows", "output_tiles", "best"
+"""The paper's two strategies, and the plan that moves the fewest activations."""
+
+
+@cache
+def vgg16() -> tuple[Layer, ...]:
+    """All layers."""
+    return layers_of(network(NETWORK, 1))
+
+
+def images(layers: Sequence[Layer]) -> list[Layer]:
+    """Convolutions and pools: what the paper divides."""
+    return [layer for layer in layers if len(layer.shape) == 4]
+
+
+def convolution(name: str) -> Conv2d:
+    """One convolution of VGG-16."""
+    (op,) = (layer.op for layer in vgg16() if layer.name == name)
+    assert isinstance(op, Conv2d)
+    return op
+
+
+@cache
+def plan(strategy: str) -> Plan:
+    """Convolutions and pools of VGG-16 under one of the three."""
+    layers = images(vgg16())
+    if strategy == BEST:
+        return best_plan(layers, CORES, Weights(activations=1, weights=0, sums=1))
+    return fixed_plan(layers, CORES, strategy)
+
+
+def padded_reads(strategy: str) -> Iterator[tuple[str, int, int]]:
+    """For each layer: values that all cores read of images, padding included and excluded."""
+    for planned in plan(strategy).layers:
+        op = planned.layer.op
+        assert isinstance(op, Conv2d | Pool2d)
+        padded = real = 0
+        for share in planned.division.shares:
+            terms = share.terms or Box.whole(op.terms)
+            taps = terms.sides[1:] if isinstance(op, Conv2d) else [(0, k) for k in op.kernel]
+            sides = [
+                seen(side, taps[axis], op.stride[axis], op.padding[axis])
+                for axis, side in enumerate(share.summed.sides[2:])
+            ]
+            box = op.needed(share.summed, share.terms)[0]
+            padded += box.shape[1] * (sides[0][1] - sides[0][0]) * (sides[1][1] - sides[1][0])
+            real += box.size
+        yield planned.layer.name, padded, real

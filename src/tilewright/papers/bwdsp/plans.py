@@ -1,0 +1,147 @@
+"""Beyond the paper: what the best plans of whole networks move on its 56 cores.
+
+Values are counted unicast, regions clipped to the real image, pools and fully connected layers
+included. The limit is what a core may have to compute in any layer, as a multiple of what it has
+under the paper's optimised strategy; without one, one core does everything and nothing moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from tilewright.graph import Network, network
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.ops import Bias, conv2d, relu
+from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, images
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.partition.layers import Layer, layers_of
+from tilewright.partition.plan import Plan, Weights, best_plan, fixed_plan
+
+TITLE = "values that the best plans of networks move on 56 cores"
+_ACTIVATIONS = "activations"
+_EVERYTHING = "everything"
+_OBJECTIVES = {
+    _ACTIVATIONS: Weights(activations=1, weights=0, sums=1),
+    _EVERYTHING: Weights(activations=1, weights=1, sums=1),
+}
+_CHANNELS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
+_STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)
+
+
+class Case(Struct, frozen=True):
+    """A network, what is to be least, the limit (0: none), and whether vectors are included."""
+
+    network: str
+    objective: str
+    limit: float
+    vectors: bool
+
+
+class Found(Struct, frozen=True):
+    """What the plan moves, and whether it is proven."""
+
+    activations: int
+    weights: int
+    sums: int
+    proven: bool
+    bound: float
+
+
+def run(lab: Lab) -> Result:
+    """Both of the paper's strategies and the best plans, for each network."""
+    limits = [1.0] if lab.quick else [1.0, 2.0, 0.0]
+    cases = [
+        Case("vgg16", objective, limit, vectors)
+        for vectors in (False, True)
+        for objective in _OBJECTIVES
+        for limit in limits
+    ]
+    others = ("alexnet",) if lab.quick else ("alexnet", "mobilenet1", "resnet50", "yolov2")
+    cases += [Case(name, _EVERYTHING, 1.0, True) for name in others]
+    rows: list[Row] = []
+    summary: dict[str, float | str] = {}
+    for case, found in zip(cases, lab.map(planned, cases), strict=True):
+        papers = fixed_plan(_layers(case), CORES, OPTIMISED).volume
+        rows += _rows(case, found)
+        moved = _counted(case, found.activations, found.weights, found.sums)
+        before = _counted(case, papers.activations, papers.weights, papers.sums)
+        summary[f"{_name(case)}: below the paper's plan, %"] = round(100 * (1 - moved / before), 2)
+    for vectors in (False, True):
+        for strategy in (BASELINE, OPTIMISED):
+            case = Case("vgg16", strategy, 1.0, vectors)
+            volume = fixed_plan(_layers(case), CORES, strategy).volume
+            rows += _rows(case, Found(volume.activations, volume.weights, volume.sums, False, 0))
+    return Result(
+        paper="bwdsp",
+        experiment="plans",
+        title=TITLE,
+        rows=tuple(rows),
+        summary=summary,
+        notes=(
+            "the space: tiles of equal size along batch, channels, rows and columns, even sizes for"
+            " the latter two as well, and input channels with a reduction, with a core for each",
+            "fully connected layers, which the paper leaves as future work, have their outputs"
+            " divided in its plans",
+        ),
+    )
+
+
+def planned(case: Case) -> Found:
+    """The best plan of one case."""
+    limit = case.limit or None
+    plan: Plan = best_plan(_layers(case), CORES, _OBJECTIVES[case.objective], most_work=limit)
+    volume = plan.volume
+    return Found(volume.activations, volume.weights, volume.sums, plan.proven, plan.bound)
+
+
+def mobilenet1() -> Network:
+    """The convolutions of MobileNet v1 (Howard et al. 2017), a chain."""
+    net = NetworkBuilder("mobilenet1", "f64")
+    x = net.input("images", (1, 3, 224, 224))
+    x = _convolution(net, x, "conv1", 32, 3, 2, 1)
+    for number, (channels, stride) in enumerate(zip(_CHANNELS, _STRIDES, strict=True), 2):
+        x = _convolution(net, x, f"conv{number}_dw", 0, 3, stride, 0)
+        x = _convolution(net, x, f"conv{number}_pw", channels, 1, 1, 1)
+    return net.build((x,))
+
+
+def _convolution(
+    net: NetworkBuilder, x: str, name: str, channels: int, kernel: int, stride: int, groups: int
+) -> str:
+    """A convolution with bias and rectifier; of each channel by itself without `groups`."""
+    batch, inputs, height, width = net.shape(x)
+    op = conv2d(batch=batch, in_channels=inputs, out_channels=channels or inputs, height=height,
+                width=width, kernel=kernel, stride=stride, padding=kernel // 2,
+                groups=groups or inputs)  # fmt: skip
+    x = net.apply(op, x, net.weight(f"{name}_weight", op.input_shapes[1]), name=name)
+    bias = net.weight(f"{name}_bias_values", (op.out_channels,))
+    x = net.apply(Bias(op.out_shape), x, bias, name=f"{name}_bias")
+    return net.apply(relu(op.out_shape), x, name=f"{name}_relu")
+
+
+def _layers(case: Case) -> list[Layer]:
+    whole = mobilenet1() if case.network == "mobilenet1" else network(case.network, 1)
+    layers = list(layers_of(whole))
+    return layers if case.vectors else images(layers)
+
+
+def _counted(case: Case, activations: int, weights: int, sums: int) -> int:
+    return activations + sums + (0 if case.objective == _ACTIVATIONS else weights)
+
+
+def _name(case: Case) -> str:
+    part = "all layers" if case.vectors else "convolutions and pools"
+    if case.objective not in _OBJECTIVES:
+        return f"{case.network}, {part}, {case.objective}"
+    limit = f"work {case.limit:g}x" if case.limit else "no limit"
+    return f"{case.network}, {part}, least {case.objective}, {limit}"
+
+
+def _rows(case: Case, found: Found) -> Iterator[Row]:
+    note = f"optimal in its space; no plan below {found.bound:.0f}" if found.proven else ""
+    for kind in ("activations", "weights", "sums"):
+        value = getattr(found, kind)
+        yield compare(f"{_name(case)}: {kind}", None, value, "exact", note=note, unit="values")

@@ -1,0 +1,102 @@
+"""What hangs on the numbers of the machine that no source gives: each halved and doubled.
+
+Time of VGG-16 at batch 1 in single precision, one thing after the other as the paper has it, under
+its optimised strategy and under the plan that moves the fewest values of all kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from msgspec import Struct
+
+from tilewright.graph import network
+from tilewright.machine import Machine, load_machine
+from tilewright.machine.model import leaves
+from tilewright.papers.bwdsp.network import BEST, CORES, NETWORK, OPTIMISED
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.partition.layers import layers_of
+from tilewright.partition.plan import Plan, best_plan, fixed_plan
+from tilewright.partition.timing import layer_times
+
+TITLE = "time of VGG-16 over the machine's assumed numbers"
+MACHINE = "bwdsp-56"
+ELEMENT = "f32"
+_KEYS = (
+    "clock_hz",
+    "dma.get.bytes_per_cycle",
+    "dma.latency_cycles",
+    "fabrics.grid.bytes_per_cycle",
+    "fabrics.grid.hop_cycles",
+    "fabrics.grid.send_cycles",
+)
+_FACTORS = (0.5, 2.0)
+
+
+class Times(Struct, frozen=True):
+    """Milliseconds of one plan on one machine, step by step and overlapped."""
+
+    strategy: str
+    steps_ms: float
+    overlapped_ms: float
+
+
+def run(lab: Lab) -> Result:
+    """The machine as it is, then each number at half and at twice its value."""
+    rows = list(_rows("as described", lab, ""))
+    keys = lab.some(_KEYS, 1)
+    for key in keys:
+        for factor in _FACTORS:
+            rows += _rows(f"{key} x {factor:g}", lab, f"{key} {factor}")
+    return Result(
+        paper="bwdsp",
+        experiment="sensitivity",
+        title=TITLE,
+        rows=tuple(rows),
+        summary={},
+        notes=(
+            "model: cores compute at their peak, an exchange takes as long as its busiest link or"
+            " port, weights stream from one main memory; nothing of it was measured",
+            "the clock changes what is counted in cycles, links and main memory included",
+        ),
+    )
+
+
+def _rows(name: str, lab: Lab, change: str) -> Iterator[Row]:
+    (found,) = lab.map(times, [change])
+    for one in found:
+        note = f"overlapped {one.overlapped_ms:.2f} ms"
+        yield compare(f"{name}: {one.strategy}", None, one.steps_ms, "model", note=note, unit="ms")
+
+
+def times(change: str) -> list[Times]:
+    """Both plans with one number of the machine changed: `KEY FACTOR`, or nothing."""
+    machine = _changed(change)
+    found = []
+    for strategy, plan in _plans().items():
+        each = layer_times(plan, machine, ELEMENT)
+        ms = 1000 / machine.clock_hz
+        steps = sum(layer.steps_cycles for layer in each) * ms
+        overlapped = sum(layer.overlapped_cycles for layer in each) * ms
+        found.append(Times(strategy, steps, overlapped))
+    return found
+
+
+@cache
+def _plans() -> dict[str, Plan]:
+    """Both plans: no number of the machine decides about them."""
+    layers = layers_of(network(NETWORK, 1, dtype=ELEMENT))
+    return {OPTIMISED: fixed_plan(layers, CORES, OPTIMISED), BEST: best_plan(layers, CORES)}
+
+
+def _changed(change: str) -> Machine:
+    machine = load_machine(MACHINE)
+    if not change:
+        return machine
+    key, factor = change.split()
+    number = dict(leaves(machine))[key]
+    assert isinstance(number, int | float)
+    scaled = number * float(factor)
+    return load_machine(MACHINE, {key: int(scaled) if isinstance(number, int) else scaled})

@@ -1,0 +1,49 @@
+"""Table 2: the strategies compared: what they divide, where they hold, what padding costs."""
+
+from __future__ import annotations
+
+from tilewright.ops import Conv2d
+from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, images, padded_reads, vgg16
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+
+TITLE = "ranges of the equations, and values of padding"
+
+
+def run(lab: Lab) -> Result:
+    """Which equation each convolution takes, and its padding by Table 2's term and counted."""
+    rows: list[Row] = []
+    counted = {
+        strategy: {name: padded - real for name, padded, real in padded_reads(strategy)}
+        for strategy in (BASELINE, OPTIMISED)
+    }
+    for layer in images(vgg16()):
+        if not isinstance(layer.op, Conv2d):
+            continue
+        large = layer.op.out_height >= 2 * CORES
+        rows.append(
+            compare(f"{layer.name}: equation", None, 4 if large else 5, "exact",
+                    note=f"O_H = {layer.op.out_height}, 2 N = {2 * CORES}")
+        )  # fmt: skip
+        term = 4 * CORES * layer.op.out_channels * (layer.op.kernel[1] - 1)
+        rows.append(
+            compare(f"{layer.name}: padding", term, counted[BASELINE][layer.name], "exact",
+                    note="4 N C (F_W - 1) against zeros that the cores' regions have under Eq. 3",
+                    unit="values")
+        )  # fmt: skip
+    outputs = sum(counted[OPTIMISED].values())
+    return Result(
+        paper="bwdsp",
+        experiment="table2",
+        title=TITLE,
+        rows=tuple(rows),
+        summary={
+            "zeros under Eqs. 4 and 5, all layers": outputs,
+            "zeros under Eq. 3, all layers": sum(counted[BASELINE].values()),
+        },
+        notes=(
+            "C is the output's channels (Table 1), though what moves is input; the factor 4 may be"
+            " bytes, sides, or the rows of a tile: the text does not say",
+            "no strategy has to move zeros: each core knows where the image ends",
+        ),
+    )

@@ -1,0 +1,90 @@
+"""The tables, equations and claims of the BWDSP paper."""
+
+import pytest
+
+from tilewright.papers.discovery import load_experiment
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import WORTH_EXPLAINING
+
+
+def run(name):
+    return load_experiment(f"bwdsp/{name}").run(Lab(quick=True))
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "table3", "table4", "equations", "claims"])
+def test_what_is_far_off_has_a_reason(name):
+    far = [r for r in run(name).rows if r.deviation and abs(r.deviation) > WORTH_EXPLAINING]
+    assert [row.name for row in far if not row.note] == []
+
+
+def test_one_rule_yields_all_rows_of_table_4():
+    result = run("table4")
+    assert len(result.rows) == 40
+    assert all(row.published == row.ours for row in result.rows)
+    assert result.summary == {
+        "rows of 10 by the formulas as printed": 3,
+        "rows of 10 by the formulas corrected, without rounding to even": 9,
+        "rows of 10 by the formulas with rounding to even": 10,
+    }
+    assert {note for note in result.notes if note.startswith(("conv4", "conv5"))} == {
+        "conv4_3 general: 28 of 56 cores have rows",
+        "conv5_3 general: 14 of 56 cores have rows",
+        "conv4_3 optimised: the last tile of a row has 4 of 8 columns, which the table does not "
+        "show",
+        "conv5_3 optimised: 49 of 56 cores have a tile",
+    }
+
+
+def test_table_3_is_the_network_of_the_zoo():
+    result = run("table3")
+    assert result.summary == {"equal": 66, "rows": 66}
+
+
+def test_corrected_equations_give_the_tables():
+    rows = run("equations").rows
+    assert all(row.published == row.ours for row in rows)
+    literal = {row.name: row.note for row in rows if row.note}
+    assert literal["Eq. 1 SAME, conv1_1: O_H"] == "as printed: 75"
+    assert literal["Eq. 4, conv1_2: AVG_H"] == "as printed: 226"
+    assert literal["Eq. 5, conv4_3: AVG_W"] == "as printed: 9"
+    assert "Eq. 5, conv5_3: AVG_W" not in literal
+
+
+def test_channels_and_padding_are_in_no_formula():
+    assert run("table1").summary == {"parameters that no formula uses": "C, P"}
+
+
+def test_work_falls_in_two_of_three_layers():
+    ours = {row.name: row.ours for row in run("claims").rows}
+    falls = [ours[f"conv{n}_3: the busiest core has less work"] for n in (3, 4, 5)]
+    assert falls == [0, 1, 1]
+
+
+def test_figure_6_under_each_definition():
+    result = run("figure6")
+    ours = {row.name: row.ours for row in result.rows}
+    assert ours["conv4_3, moved: input_rows"] == 774_144
+    assert ours["conv4_3, moved: output_tiles"] == 538_624
+    assert ours["conv4_3, moved with the pool: reduction"] == pytest.approx(1 - 0.46384, abs=1e-5)
+    assert ours["conv5_1, moved: output_tiles"] > ours["conv5_1, moved: input_rows"]
+    totals = [value for key, value in result.summary.items() if key.startswith("moved over")]
+    assert totals[:2] == [11_648_000, 8_512_512]
+    assert totals[2] < 4.4e6
+    assert load_experiment("bwdsp/figure6").module.draw(result).axes
+
+
+def test_the_best_plans_against_the_papers():
+    below = {
+        name.removesuffix(": below the paper's plan, %"): value
+        for name, value in run("plans").summary.items()
+    }
+    assert below["vgg16, convolutions and pools, least activations, work 1x"] > 48
+    assert below["vgg16, convolutions and pools, least everything, work 1x"] > 90
+    assert below["vgg16, all layers, least everything, work 1x"] >= 79
+
+
+def test_time_hangs_on_main_memory():
+    ours = {row.name: row.ours for row in run("sensitivity").rows}
+    assert (
+        ours["as described: best [ms]".removesuffix(" [ms]")] < ours["as described: output_tiles"]
+    )
