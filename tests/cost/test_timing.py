@@ -17,7 +17,7 @@ from support.meshes import with_timings
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Value, Var, evaluate
 from tilewright.cost.calls import Costs, PricedCall, call_cycles
-from tilewright.cost.elementwise import matrix_operations
+from tilewright.cost.elementwise import LoopForm, elementwise_costs, matrix_operations
 from tilewright.cost.prices import call_costs
 from tilewright.cost.timing import (
     TransferShape,
@@ -220,8 +220,10 @@ def _view(shape: tuple[int, ...], extents: tuple[int, ...], roles: str) -> View:
 
 
 def _cycles(call: Call) -> float:
+    """What compiled loops take."""
     dims = {name: evaluate(e, {}) for name, e in call_dims(call).items()}
-    return float(_priced(call.primitive, dims))
+    loops = elementwise_costs(LoopForm())
+    return float(call_cycles(BY_HAND, PricedCall(call.primitive, dims), loops))
 
 
 def test_vector_primitives_by_hand() -> None:

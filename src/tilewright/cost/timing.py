@@ -20,10 +20,14 @@ from tilewright.common.expr import (
     Expr,
     Value,
     binary,
+    maximum,
+    minimum,
     product,
+    substitute,
 )
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
+    LAST_CORE,
     SCRATCHPAD,
     Call,
     Direction,
@@ -34,7 +38,7 @@ from tilewright.ir.nodes import (
     Transfer,
     View,
 )
-from tilewright.ir.primitives import Repack
+from tilewright.ir.primitives import MatrixProduct, Repack
 from tilewright.ir.regions import Repeat, split
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
@@ -197,6 +201,8 @@ def call_dims(call: Call) -> dict[str, Expr]:
         return dims | _repack_dims(call)
     dims["elements"] = product(r.extent for r in first.ranges)
     dims["run"] = _run(first)
+    if not isinstance(call.primitive, MatrixProduct):
+        dims["common_run"] = _common_run(call)
     return dims
 
 
@@ -230,6 +236,30 @@ def _run(operand: Operand) -> Expr:
             assert_never(operand)
 
 
+def _common_run(call: Call) -> Expr:
+    """Elements of the innermost run that is contiguous in every operand, the points of a tile
+    (`winograd`) aside: dimensions of the same role merge while they are whole in all.
+    """
+    dimensions = [_inner_dimensions(operand) for operand in call.operands]
+    run: Expr = Const(1)
+    whole: Expr = Const(1)
+    for inner in zip(*dimensions, strict=False):
+        roles = {role for role, _, _ in inner}
+        if len(roles) > 1 or roles & set("xrc") or any(r.step != Const(1) for _, _, r in inner):
+            break
+        run = run * (whole * (inner[0][2].extent - 1) + 1)
+        for _, size, r in inner:
+            whole = binary("and", whole, _is_whole(size, r))
+    return run
+
+
+def _inner_dimensions(operand: Operand) -> list[tuple[str, Expr, Range]]:
+    """(role, size, range) of the dimensions with more than one index, innermost first."""
+    sizes = operand.shape if isinstance(operand, View) else [r.extent for r in operand.ranges]
+    found = zip(operand.roles, sizes, operand.ranges, strict=True)
+    return [d for d in reversed(list(found)) if d[2].extent != Const(1)]
+
+
 def _is_whole(size: Expr, r: Range) -> Expr:
     return Const(1) if r.extent == size else binary("==", r.extent, size)
 
@@ -238,12 +268,20 @@ def _repack_dims(call: Call) -> dict[str, Expr]:
     target, source = call.operands
     if not (isinstance(target, View) and isinstance(source, View)):
         raise ProgramError("repack works on views")
-    return {
+    dims = {
         "elements": product(target.shape),
         "run": target.shape[-1] if target.shape else Const(1),
         "source_elements": product(source.shape),
         "source_run": source.shape[-1] if source.shape else Const(1),
     }
+    for d, (new, old) in enumerate(zip(target.shape, source.shape, strict=True)):
+        if new != old:
+            inner = product(target.shape[d + 1 :])
+            cut = substitute(minimum(new, old), LAST_CORE)
+            dims[f"rows_{d}"] = product(target.shape[:d])
+            dims[f"whole_{d}"] = maximum(new, old) * inner
+            dims[f"above_cut_{d}"] = maximum(0, cut) * inner + 1
+    return dims
 
 
 def _plain(value: Any) -> Value:

@@ -12,11 +12,12 @@ gives zeros, writing outside is dropped; the boundary pass makes both explicit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, IntLike, expr
+from tilewright.common.expr import Const, Expr, IntLike, Var, expr
 from tilewright.ir.primitive import Primitive
 
 TensorKind = Literal["input", "constant", "output", "scratch"]
@@ -30,6 +31,10 @@ SCRATCHPAD = "spm"
 
 CORE_SYMBOLS = ("rid", "cid")
 MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
+LAST_CORE: Mapping[str, Expr] = {
+    core: Var(extent) - 1 for core, extent in zip(CORE_SYMBOLS, MESH_SYMBOLS, strict=True)
+}
+"""What the core's symbols stand for on the core that sees the ends of tensors."""
 
 
 def memory_words(space: str) -> str:

@@ -18,7 +18,6 @@ from tilewright.common.expr import (
     Binary,
     Const,
     Expr,
-    Var,
     binary,
     ceil_div,
     free_vars,
@@ -27,7 +26,7 @@ from tilewright.common.expr import (
     substitute,
     total,
 )
-from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
+from tilewright.ir.nodes import LAST_CORE, Call, For, If, Program, Range, Stmt, Transfer, View, Wait
 from tilewright.ir.primitives import Repack
 
 
@@ -109,8 +108,7 @@ def _exceeds(r: Range, size: Expr) -> Expr:
     """Whether the last core's part, hence any core's, reaches beyond the tensor: the same for all
     cores.
     """
-    last = {"rid": Var("mesh_rows") - 1, "cid": Var("mesh_columns") - 1}
-    end = substitute(r.start + (r.extent - 1) * r.step + 1, last)
+    end = substitute(r.start + (r.extent - 1) * r.step + 1, LAST_CORE)
     return binary("<", size, end)
 
 

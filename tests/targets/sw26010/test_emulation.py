@@ -142,8 +142,8 @@ def test_the_artifacts_own_primitives_are_run():
     program = parse(REPACK)
     artifact = CODE.emit(program, MACHINE)
     source = artifact.files["tw_primitives.c"]
-    assert source.count("tile[source + i] : 0;") == 2
-    changed = source.replace("tile[source + i] : 0;", "tile[source + i] : 7;")
+    assert source.count("tile[row * new_length + i] = 0;") == 2
+    changed = source.replace("tile[row * new_length + i] = 0;", "tile[row * new_length + i] = 7;")
     files = {**artifact.files, "tw_primitives.c": changed}
     sevens = replace(artifact, files=files)
     inputs = integer_inputs(program)

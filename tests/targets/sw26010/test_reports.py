@@ -168,7 +168,7 @@ CASES = {
         REPACK,
         "x[at(rid * 6, min(6, 44 - rid * 6))",
         "x[at(rid * 6, 1)",
-        "repack_tiles_slave.c:48: core (0, 0): element 8 of tile[1] goes to output y and was "
+        "repack_tiles_slave.c:45: core (0, 0): element 8 of tile[1] goes to output y and was "
         "never written",
         in_generated=False,
     ),

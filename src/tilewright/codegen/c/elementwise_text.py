@@ -103,7 +103,9 @@ void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED, double alpha, double b
             to[i * dy] = a * to[i * dy] + b * from[i * dx];
     } while (tw_next(at, count));
 }
+"""
 
+_REPACK = """\
 /* Moves each row of `kept` elements from its place in shape `from` to that in shape `to`; `up`
  * starts at the end: no row is overwritten before it has moved. New elements become zero. */
 static void tw_move_SUFFIX(TYPE *tile, int rank, const long *kept, const long *to, const long *from,
@@ -149,14 +151,35 @@ void tw_repack_SUFFIX(TYPE *tile, int rank, const long *new_shape, const long *o
 }
 """
 
+_REPACK_ROWS = """\
+/* Gives the rows of a packed tile another length in place: zeros where they grow, cropped where
+ * they shrink. Rows move in an order in which none is overwritten before it has moved. */
+void tw_repack_rows_SUFFIX(TYPE *tile, long rows, long new_length, long old_length)
+{
+    long row, i;
+    if (new_length < old_length) {
+        for (row = 1; row < rows; row++)
+            for (i = 0; i < new_length; i++)
+                tile[row * new_length + i] = tile[row * old_length + i];
+    } else if (new_length > old_length) {
+        for (row = rows - 1; row >= 0; row--) {
+            for (i = old_length; i < new_length; i++)
+                tile[row * new_length + i] = 0;
+            for (i = old_length - 1; i >= 0; i--)
+                tile[row * new_length + i] = tile[row * old_length + i];
+        }
+    }
+}
+"""
+
 
 _PROTOTYPES = """\
-/* y = value; y = x; y = alpha y + beta x; another packed shape for a tile in its place. */
+/* y = value; y = x; y = alpha y + beta x; another length for the rows of a tile in its place. */
 void tw_fill_SUFFIX(TYPE *y, const long *count, const long *y_stride, double value);
 void tw_copy_SUFFIX(TYPE *y, const TYPE *x, STRIDED);
 void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED,
         double alpha, double beta);
-void tw_repack_SUFFIX(TYPE *tile, int rank, const long *new_shape, const long *old_shape);
+void tw_repack_rows_SUFFIX(TYPE *tile, long rows, long new_length, long old_length);
 
 """
 
@@ -195,7 +218,7 @@ def primitives_source() -> str:
     ]
     parts.append(_LOOPS)
     for kind in FLOATS:
-        parts.append(_for_type(_ELEMENTWISE, kind))
+        parts.append(_for_type(f"{_ELEMENTWISE}\n{_REPACK_ROWS}", kind))
         parts.append(winograd_functions(kind))
     return "\n".join(parts)
 
@@ -212,7 +235,8 @@ def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = (
     """
     parts = [_LIMITS, _LOOPS]
     for kind in kinds:
-        functions = [_for_type(_ELEMENTWISE, kind), winograd_functions(kind, winograd)]
+        elementwise = _for_type(f"{_ELEMENTWISE}\n{_REPACK}", kind)
+        functions = [elementwise, winograd_functions(kind, winograd)]
         for text in functions:
             parts.append(re.sub(r"^void ", "static void ", text, flags=re.MULTILINE))
     return "\n\n".join(part.rstrip("\n") for part in parts if part)

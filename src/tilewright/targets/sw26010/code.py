@@ -25,6 +25,7 @@ from tilewright.targets.sw26010.names import (
     name_program,
     tensor_infos,
 )
+from tilewright.targets.sw26010.vector_routines import program_routines
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,18 @@ class Sw26010Code:
         program = instantiate(program, mesh_bindings(machine))
         naming = name_program(program)
         instances, kinds = gemm_instances(program, machine), gemm_types(program)
-        plan = build_plan(naming, has_gemm=bool(kinds))
+        slave = emit_slave(program, machine, naming)
+        routines = {f"{r.name}.S": r.text() for r in program_routines(program)}
+        plan = build_plan(naming, has_gemm=bool(kinds), routines=[*routines])
         files = {
             f"{naming.artifact}.h": emit_header(program, naming),
             f"{naming.artifact}_host.c": emit_host(program, machine, naming),
-            f"{naming.artifact}_slave.c": emit_slave(program, machine, naming),
+            f"{naming.artifact}_slave.c": slave,
             "spm_gemm.h": gemm_header(),
             "tw_primitives.h": primitives_header(),
             "tw_primitives.c": primitives_source(),
-            "Makefile": emit_makefile(plan),
+            "Makefile": emit_makefile(plan, [*routines]),
+            **routines,
         }
         if kinds:
             files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)

@@ -7,6 +7,8 @@ artifact's own, so that a program can link several artifacts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.codegen.artifact import BuildPlan, BuildStep
 from tilewright.common.dtypes import FLOATS
 from tilewright.targets.sw26010.names import Naming
@@ -18,15 +20,17 @@ LINK_FLAGS = ("-hybrid", "-lslave", "-allshare")
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 
-def build_plan(naming: Naming, *, has_gemm: bool) -> BuildPlan:
-    """The steps from sources to a static library `lib<name>.a`."""
+def build_plan(naming: Naming, *, has_gemm: bool, routines: Sequence[str] = ()) -> BuildPlan:
+    """The steps from sources to a static library `lib<name>.a`. `routines` are the files of those
+    of the primitives that are written in assembly.
+    """
     name = naming.artifact
     own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
     gemm_flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
     steps = [
         _compile(f"{name}_host.c", HOST_FLAGS, (f"{name}.h",)),
         _compile(f"{name}_slave.c", gemm_flags, (f"{name}.h", *_HEADERS)),
-        _compile("tw_primitives.c", SLAVE_FLAGS, ("tw_primitives.h",)),
+        *(_compile(file, SLAVE_FLAGS, ()) for file in routines),
     ]
     if has_gemm:
         steps.append(_compile("spm_gemm.c", gemm_flags, ("spm_gemm.h",)))
@@ -37,23 +41,38 @@ def build_plan(naming: Naming, *, has_gemm: bool) -> BuildPlan:
     return BuildPlan((*steps, archive))
 
 
+def _object(source: str) -> str:
+    return f"{source.rpartition('.')[0]}.o"
+
+
 def _compile(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) -> BuildStep:
-    output = f"{source.rpartition('.')[0]}.o"
+    output = _object(source)
     return BuildStep(output, (source, *headers), (COMPILER, *flags, "-c", source, "-o", output))
 
 
-def emit_makefile(plan: BuildPlan) -> str:
-    """The text of the Makefile."""
-    library = plan.steps[-1].output
+def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
+    """The text of the Makefile; the twin in C can replace the `routines` of `build_plan`."""
+    archive, twin = plan.steps[-1], _compile("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
+    library, chosen = archive.output, " ".join(_object(file) for file in routines)
     lines = [
         "# Generated. Link into a program:",
         f"#     {COMPILER} {' '.join(LINK_FLAGS)} main.o {library} -o main",
         "",
-        f"all: {library}",
-        "",
     ]
-    for step in plan.steps:
-        lines += [f"{step.output}: {' '.join(step.inputs)}", f"\t{' '.join(step.command)}", ""]
-    lines += ["clean:", f"\trm -f {' '.join(step.output for step in plan.steps)}", ""]
+    if routines:
+        lines += [
+            "# The elementwise primitives; make PRIMITIVES=tw_primitives.o takes those in C.",
+            f"PRIMITIVES = {chosen}",
+            "",
+        ]
+    lines += [f"all: {library}", ""]
+    for step in (*plan.steps[:-1], twin, archive):
+        named = (step.inputs, step.command)
+        inputs, command = (" ".join(words) for words in named)
+        if step is archive and routines:
+            inputs, command = (t.replace(chosen, "$(PRIMITIVES)") for t in (inputs, command))
+        lines += [f"{step.output}: {inputs}", f"\t{command}", ""]
+    outputs = [step.output for step in (*plan.steps[:-1], twin, archive)]
+    lines += ["clean:", f"\trm -f {' '.join(outputs)}", ""]
     lines += [".PHONY: all clean", ""]
     return "\n".join(lines)

@@ -11,13 +11,14 @@ from tilewright.codegen.c.elementwise_calls import (
     check_element_types,
     emitter_of,
 )
+from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Expr, product
+from tilewright.common.expr import Binary, Const, Expr, minimum, product
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
-from tilewright.ir.primitives import MatrixProduct, WinogradTransform
+from tilewright.ir.primitives import MatrixProduct, Repack, WinogradTransform
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
@@ -75,4 +76,45 @@ def _product(multiply: MatrixProduct, views: tuple[View, ...], context: CallCont
     context.writer.call(context.function("spm_gemm", c), arguments)
 
 
-EMITTERS: Emitters = {MatrixProduct: _product, **ELEMENTWISE, **SCALAR_CALLS}
+def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
+    """Rows of another length, one call for each dimension that changes: first those that shrink,
+    so that the tile never takes more room than before or after.
+    """
+    target, source = views
+    if len(target.shape) != len(source.shape) or target.buffer != source.buffer:
+        raise ProgramError(
+            "repack changes the shape of one tile in its slot: two shapes of one rank"
+        )
+    tile = context.pointer(target, Const(0))
+    pairs = zip(target.shape, source.shape, strict=True)
+    kept = tuple(_smaller(*pair, context.scope) for pair in pairs)
+    for new_shape, old_shape in ((kept, source.shape), (target.shape, kept)):
+        for d in reversed(range(len(new_shape))):
+            if new_shape[d] == old_shape[d]:
+                continue
+            inner = product(new_shape[d + 1 :])
+            rows = (product(old_shape[:d]), new_shape[d] * inner, old_shape[d] * inner)
+            arguments = [tile, *map(context.c, rows)]
+            context.writer.call(context.function("tw_repack_rows", target), arguments)
+
+
+def _smaller(one: Expr, other: Expr, scope: Scope) -> Expr:
+    """The smaller of two extents: one of them where it is known to be."""
+    for a, b in ((one, other), (other, one)):
+        if _bounded(a, b) or bounds_of(a, scope)[1] <= bounds_of(b, scope)[0]:
+            return a
+    return minimum(one, other)
+
+
+def _bounded(e: Expr, bound: Expr) -> bool:
+    """Whether `e` is written as a minimum with `bound`, or one that is not below 0."""
+    match e:
+        case Binary("max", Const(0), inner) | Binary("max", inner, Const(0)):
+            return _bounded(inner, bound)
+        case Binary("min", a, b):
+            return bound in (a, b)
+        case _:
+            return e == bound
+
+
+EMITTERS: Emitters = {MatrixProduct: _product, **ELEMENTWISE, **SCALAR_CALLS, Repack: _repack}

@@ -97,10 +97,10 @@ def question(table: str, mesh: int) -> str:
     """Digest of the instruction table, the mesh and what makes the primitives' code."""
     folder = resources.files(__package__)
     texts = [(folder / name).read_bytes() for name in MAKERS]
-    return digest(str(mesh), _timing_of(load_table(table)), *texts)[:16]
+    return digest(str(mesh), table_timing(load_table(table)), *texts)[:16]
 
 
-def _timing_of(table: InstructionTable) -> bytes:
+def table_timing(table: InstructionTable) -> bytes:
     """All of a table that decides how long code takes."""
     instructions = [
         (spec.mnemonic, spec.effect, spec.units, spec.latency_cycles, spec.occupancy_cycles)

@@ -1,5 +1,5 @@
-"""What primitives cost on a mesh of SW26010 cores: swATOP Eq. 2 for the product, compiled loops for
-the others.
+"""What primitives cost on a mesh of SW26010 cores: swATOP Eq. 2 for the product, their routines for
+others, and compiled loops for those without a routine.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from tilewright.cost.prices import Prices
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.timings import product_timing
+from tilewright.targets.sw26010.vector_prices import emitted_costs
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -29,7 +30,7 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     return cycles
 
 
-COSTS: Costs = {MatrixProduct: product_cycles, **elementwise_costs(LoopForm())}
+COSTS: Costs = {MatrixProduct: product_cycles, **emitted_costs(elementwise_costs(LoopForm()))}
 
 
 class MeshPrices(Prices):

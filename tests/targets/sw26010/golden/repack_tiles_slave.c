@@ -39,11 +39,8 @@ void repack_tiles_kernel(void *argument) {
         tile_issued[1] += 1;
     }
     dma_wait(&tile_reply[1], tile_issued[1]);
-    {
-        const long new_shape[2] = {8, 8};
-        const long old_shape[2] = {tw_minimum(6, 44 - rid * 6), tw_minimum(7, 50 - cid * 7)};
-        tw_repack_f64(tile + 100, 2, new_shape, old_shape);
-    }
+    tw_repack_rows_f64(tile + 100, tw_minimum(6, 44 - rid * 6), 8, tw_minimum(7, 50 - cid * 7));
+    tw_repack_rows_f64(tile + 100, 1, 64, tw_minimum(6, 44 - rid * 6) * 8);
     /* put tile[1] to y[at(rid * 8, 8), at(cid * 8, 8)]: 512 bytes in blocks of 64 */
     {
         const long offset = rid * 8 * 64 + cid * 8;

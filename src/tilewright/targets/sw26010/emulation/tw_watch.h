@@ -14,14 +14,6 @@ static inline long tw_span(const long *count, const long *stride)
     return span;
 }
 
-static inline long tw_product(int rank, const long *shape)
-{
-    long product = 1, d;
-    for (d = 0; d < rank; d++)
-        product *= shape[d];
-    return product;
-}
-
 #define TW_SPAN(p, count, stride, writes) tw_touch(p, tw_span(count, stride) * sizeof *(p), writes)
 #define TW_POINTS(p, count, stride, row, column, side, writes) \
     tw_touch(p, (tw_span(count, stride) + ((side) - 1) * ((row) + (column))) * sizeof *(p), writes)
@@ -34,9 +26,9 @@ static inline long tw_product(int rank, const long *shape)
 #define tw_watch_scale_add(f, y, x, count, dy, dx, alpha, beta) \
     (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
      (f)(y, x, count, dy, dx, alpha, beta))
-#define tw_watch_repack(f, tile, rank, to, from) \
-    (tw_at(__FILE__, __LINE__, #f), tw_touch(tile, tw_product(rank, from) * sizeof *(tile), 1), \
-     tw_touch(tile, tw_product(rank, to) * sizeof *(tile), 1), (f)(tile, rank, to, from))
+#define tw_watch_rows(f, tile, rows, to, from) \
+    (tw_at(__FILE__, __LINE__, #f), tw_touch(tile, (rows) * (from) * sizeof *(tile), 1), \
+     tw_touch(tile, (rows) * (to) * sizeof *(tile), 1), (f)(tile, rows, to, from))
 #define tw_watch_winograd(f, ys, xs, y, x, count, dy, dx, yr, yc, xr, xc) \
     (tw_at(__FILE__, __LINE__, #f), TW_POINTS(x, count, dx, xr, xc, xs, 0), \
      TW_POINTS(y, count, dy, yr, yc, ys, 1), (f)(y, x, count, dy, dx, yr, yc, xr, xc))
@@ -47,8 +39,8 @@ static inline long tw_product(int rank, const long *shape)
 #define tw_copy_f32(...) tw_watch_copy(tw_copy_f32, __VA_ARGS__)
 #define tw_scale_add_f64(...) tw_watch_scale_add(tw_scale_add_f64, __VA_ARGS__)
 #define tw_scale_add_f32(...) tw_watch_scale_add(tw_scale_add_f32, __VA_ARGS__)
-#define tw_repack_f64(...) tw_watch_repack(tw_repack_f64, __VA_ARGS__)
-#define tw_repack_f32(...) tw_watch_repack(tw_repack_f32, __VA_ARGS__)
+#define tw_repack_rows_f64(...) tw_watch_rows(tw_repack_rows_f64, __VA_ARGS__)
+#define tw_repack_rows_f32(...) tw_watch_rows(tw_repack_rows_f32, __VA_ARGS__)
 #define tw_winograd_input_2_f64(...) tw_watch_winograd(tw_winograd_input_2_f64, 4, 4, __VA_ARGS__)
 #define tw_winograd_input_2_f32(...) tw_watch_winograd(tw_winograd_input_2_f32, 4, 4, __VA_ARGS__)
 #define tw_winograd_input_4_f64(...) tw_watch_winograd(tw_winograd_input_4_f64, 6, 6, __VA_ARGS__)

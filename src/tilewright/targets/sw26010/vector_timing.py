@@ -1,0 +1,195 @@
+"""What the elementwise routines take on a core: derived from their own text by simulating it.
+
+In: an instruction table. Out: for each routine and each of its ways, by vectors and by elements,
+the coefficients of the form that follows its code, and how far it is from the simulated cycles.
+What is derived for the shipped cores comes with tilewright; it is used while text and table are
+those that it was derived from. Others are derived when they are asked for, and kept in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.asm import assemble, link
+from tilewright.codegen.fitting import fit_relative
+from tilewright.common.cache import Cache
+from tilewright.common.digest import digest
+from tilewright.common.expr import Value
+from tilewright.isa import load_table
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.program import Program
+from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
+from tilewright.targets.sw26010.vector_code import MODES, item_elements
+from tilewright.targets.sw26010.vector_routines import Routine, all_routines
+from tilewright.targets.sw26010.vector_rows import UNROLLED
+
+TIMINGS = "vector_timings.json"
+"""What `derive_timings` gives; `pytest tests/targets/sw26010 --update-golden` writes it anew."""
+ROWS, ITEMS, FEW_ITEMS = (1, 2, 5, 12), (1, 3, 8, 13, 24, 37), (1, 2, 5, 9)
+CHANGES = ((9, 8), (16, 12), (29, 16), (8, 7), (24, 21), (33, 3), (16, 8), (20, 4))
+"""Larger and smaller length of a row, in items."""
+Words: TypeAlias = NDArray[np.int64]
+_COUNT_AT, _Y_STRIDES_AT, _X_STRIDES_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
+
+
+class Fitted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The form's coefficients, and its relative errors over the samples."""
+
+    coefficients: tuple[float, ...]
+    mean_error: float
+    worst_error: float
+
+
+class RoutineTiming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A routine by vectors and by elements."""
+
+    vectors: Fitted
+    elements: Fitted
+
+
+class VectorTimings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The timings of one core; `question` is a digest of all that they are derived from."""
+
+    question: str
+    routines: dict[str, RoutineTiming]
+
+
+def nest_terms(unrolled: int, rows: Value, items: Value) -> list[Value]:
+    """The terms of a nest of `rows` rows of `items` items: call, further rows, rows, and in each
+    row the trips of the unrolled loop and of the loop behind it, and whether there are any.
+    """
+    many = np.greater(rows, 1) * 1.0
+    return [1 + 0 * rows, many, *(rows * term for term in _row_terms(unrolled, items))]
+
+
+def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
+    """The terms of a tile whose rows change: the call, moved rows, and zeros where it grows."""
+    moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]
+    zeros = [int(grows) * rows * term for term in _row_terms(UNROLLED, larger - smaller)]
+    return [1 + 0 * rows, int(grows) + 0 * rows, *moved, *zeros]
+
+
+def _row_terms(unrolled: int, items: Value) -> list[Value]:
+    if unrolled == 1:
+        return [1 + 0 * items, items]
+    groups, rest = items // unrolled, items % unrolled
+    return [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest, np.greater(rest, 0) * 1]
+
+
+@cache
+def timings_of(table: str) -> VectorTimings:
+    """The timings of a core: shipped, kept, or derived now."""
+    asked = question(table)
+    shipped = shipped_timings().get(table)
+    if shipped is not None and shipped.question == asked:
+        return shipped
+    return Cache("primitives").value(asked, VectorTimings, lambda: derive_timings(table))
+
+
+@cache
+def question(table: str) -> str:
+    """Digest of the instruction table and the routines' texts."""
+    texts = [routine.text() for routine in all_routines()]
+    samples = repr((ROWS, ITEMS, FEW_ITEMS, CHANGES))
+    return digest(samples, table_timing(load_table(table)), *texts)[:16]
+
+
+def shipped_timings() -> Mapping[str, VectorTimings]:
+    """What was derived for the shipped cores, by instruction table."""
+    text = (resources.files(__package__) / TIMINGS).read_text(encoding="utf-8")
+    return msgspec.json.decode(text, type=dict[str, VectorTimings])
+
+
+def write_shipped(path: Path) -> None:
+    """Derive the timings of the shipped cores and write the file that ships them."""
+    found = {name: derive_timings(name) for name in SHIPPED_TABLES}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+
+
+def derive_timings(table: str) -> VectorTimings:
+    """Simulate samples of every routine and fit the forms to them."""
+    found = {}
+    for routine in all_routines():
+        program = routine_program(routine, table)
+        ways = (_derived(routine, program, mode) for mode in MODES)
+        found[routine.name] = RoutineTiming(*ways)
+    return VectorTimings(question(table), found)
+
+
+def routine_program(routine: Routine, table_name: str) -> Program:
+    """The routine's text, assembled and linked, on the simulated core."""
+    table = load_table(table_name)
+    return load_image(link([assemble(routine.text(), table)], table), table).program
+
+
+def _derived(routine: Routine, program: Program, mode: str) -> Fitted:
+    terms, cycles = [], []
+    work = routine.work
+    if work is None:
+        for rows, (larger, smaller), grows in product(ROWS, CHANGES, (True, False)):
+            terms.append(rows_terms(grows, rows, larger, smaller))
+            new, old = (larger, smaller) if grows else (smaller, larger)
+            cycles.append(rows_cycles(routine, program, mode, (rows, new, old)))
+    else:
+        for rows, items in product(ROWS, ITEMS if work.unrolled > 1 else FEW_ITEMS):
+            terms.append(nest_terms(work.unrolled, rows, items))
+            cycles.append(nest_cycles(routine, program, mode, (1, rows, items)))
+    names = [str(number) for number in range(len(terms[0]))]
+    solution = fit_relative(terms, cycles, names, routine.name)
+    coefficients = tuple(round(float(value), 3) for value in solution)
+    errors = np.abs(np.asarray(terms, float) @ coefficients / cycles - 1)
+    return Fitted(coefficients, *(round(float(e), 5) for e in (errors.mean(), errors.max())))
+
+
+def nest_cycles(routine: Routine, program: Program, mode: str, counts: tuple[int, int, int]) -> int:
+    """Cycles of a nest of outer x rows rows of so many items, by vectors or by elements."""
+    outer, rows, items = counts
+    elements = items * item_elements(mode)
+    distance = elements if mode == "vectors" else elements + 1
+    strides = [0, 0, 0, rows * distance, distance, 1]
+    memory = np.zeros(memory_words(), np.int64)
+    arguments = {"$16": 0, "$17": 0, "$18": _COUNT_AT, "$19": _Y_STRIDES_AT, "$20": _X_STRIDES_AT}
+    if routine.work is not None and not routine.work.has_source:
+        arguments = {"$16": 0, "$17": _COUNT_AT, "$18": _Y_STRIDES_AT, "$19": 0}
+    _put(memory, _COUNT_AT, [1, 1, 1, outer, rows, elements])
+    for place in (_Y_STRIDES_AT, _X_STRIDES_AT):
+        _put(memory, place, strides)
+    _put(memory, _STACK_AT, [0, 0, 0])
+    if mode == "elements":
+        arguments["$16"] = routine.precision.element_bytes
+    return _run(program, routine.name, arguments, memory)
+
+
+def rows_cycles(routine: Routine, program: Program, mode: str, change: tuple[int, int, int]) -> int:
+    """Cycles of `rows` rows that get `new` items for `old` ones."""
+    rows, new, old = change
+    size = item_elements(mode)
+    arguments = {"$16": 0, "$17": rows, "$18": new * size, "$19": old * size}
+    if mode == "elements":
+        arguments["$16"] = routine.precision.element_bytes
+    return _run(program, routine.name, arguments, np.zeros(memory_words(), np.int64))
+
+
+def memory_words() -> int:
+    """Words of a core's local memory."""
+    return load_table(SHIPPED_TABLES[0]).local_memory_bytes // 8
+
+
+def _put(memory: Words, place: int, values: Sequence[int]) -> None:
+    memory[place // 8 : place // 8 + len(values)] = values
+
+
+def _run(program: Program, name: str, arguments: dict[str, int], memory: Words) -> int:
+    registers = {**arguments, "$30": _STACK_AT}
+    run = simulate_core(program, entry=name, registers=registers, local_memory=memory, trace=False)
+    return run.cycles
