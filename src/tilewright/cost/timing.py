@@ -203,6 +203,7 @@ def call_dims(call: Call) -> dict[str, Expr]:
     dims["run"] = _run(first)
     if not isinstance(call.primitive, MatrixProduct):
         dims["common_run"] = _common_run(call)
+        dims["inner"] = _inner_extent(first)
     return dims
 
 
@@ -251,6 +252,12 @@ def _common_run(call: Call) -> Expr:
         for _, size, r in inner:
             whole = binary("and", whole, _is_whole(size, r))
     return run
+
+
+def _inner_extent(operand: Operand) -> Expr:
+    """Of the innermost dimension that is none of a tile's points."""
+    dimensions = _inner_dimensions(operand)
+    return next((r.extent for role, _, r in dimensions if role not in "xrc"), Const(1))
 
 
 def _inner_dimensions(operand: Operand) -> list[tuple[str, Expr, Range]]:

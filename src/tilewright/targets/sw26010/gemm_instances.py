@@ -145,6 +145,12 @@ def _instances(program: Program, place: _Place, machine: Machine) -> Iterator[Ge
     views = [_view(operand) for operand in place.call.operands]
     c, a, b = (matrix_form(v, *roles) for v, roles in zip(views, ROLES, strict=True))
     kind = dtype(program.buffer(views[0].buffer).dtype).name
+    if kind not in PRECISIONS:
+        raise ScheduleError(
+            f"the matrix primitive computes {' and '.join(PRECISIONS)}, the product has sums of "
+            f"{kind}",
+            fix="compute it in one of those, or on a machine whose cores multiply integers",
+        )
     vectorised: Dimension = place.multiply.along
     by_m = vectorised == "m"
     if c.order != ("column" if by_m else "row"):

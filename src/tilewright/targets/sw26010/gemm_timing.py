@@ -101,12 +101,20 @@ def question(table: str, mesh: int) -> str:
 
 
 def table_timing(table: InstructionTable) -> bytes:
-    """All of a table that decides how long code takes."""
+    """All of a table that decides how long code takes. Rules that it leaves as they are do not
+    count: tables may get further ones.
+    """
     instructions = [
         (spec.mnemonic, spec.effect, spec.units, spec.latency_cycles, spec.occupancy_cycles)
         for spec in table.instructions
     ]
-    rules = (table.issue, table.communication, table.instruction_cache)
+    rules = [
+        (f.name, value)
+        for rule in (table.issue, table.communication, table.instruction_cache)
+        if rule is not None
+        for f in msgspec.structs.fields(rule)
+        if (value := getattr(rule, f.name)) != f.default
+    ]
     return msgspec.json.encode((table.units, instructions, rules))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.common.errors import MachineError
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
@@ -12,15 +13,22 @@ from tilewright.passes.lowering import Lowering
 
 @dataclass(frozen=True)
 class Sw26010Rules:
-    """Scratchpads that DMA fills; the matrix primitive may take chains of products."""
+    """Scratchpads that DMA fills."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one machine."""
+        """The rules of one machine. Raises MachineError for one with chains of products, which no
+        routine takes.
+        """
         gemm = machine.section(GemmPrimitive)
+        if gemm.chains:
+            raise MachineError(
+                f"machine {machine.name!r} has primitives.gemm.chains, but the matrix routine of "
+                "its cores takes one product a call",
+                fix="leave primitives.gemm.chains",
+            )
         return Lowering(
             {SCRATCHPAD: machine.spm_available_bytes},
             block=(gemm.register_block_vectors, gemm.register_block_scalars),
-            chains=gemm.chains,
         )
 
 

@@ -44,12 +44,16 @@ def _emitted(otherwise: CallCost) -> CallCost:
 
 
 def _nest(timing: RoutineTiming, work: Work, call: PricedCall[Primitive]) -> Value:
-    """Rows as long as all operands are contiguous; by vectors where they are whole vectors."""
-    run = np.maximum(call.dims["common_run"], 1)
+    """Rows as long as all operands are contiguous; by vectors where they are whole vectors. Where
+    there is no such row the innermost loop is one, of elements that lie apart.
+    """
+    run = call.dims["common_run"]
+    run = np.maximum(np.where(np.greater(run, 1), run, call.dims["inner"]), 1)
     rows = -(-_elements(call) // run)
     vectors = nest_terms(work.unrolled, rows, run // VECTOR_LANES)
     elements = nest_terms(work.unrolled, rows, run)
-    return _either(timing, np.equal(run % VECTOR_LANES, 0), vectors, elements)
+    contiguous = np.greater(call.dims["common_run"], 1) & np.equal(run % VECTOR_LANES, 0)
+    return _either(timing, contiguous, vectors, elements)
 
 
 def _elements(call: PricedCall[Primitive]) -> Value:
