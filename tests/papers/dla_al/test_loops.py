@@ -1,0 +1,33 @@
+"""The tile loops of the paper: their closed forms, and what the text says of their overlaps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.papers.dla_al.figure8 import TIMES
+from tilewright.papers.dla_al.loops import Tiles, cycles, overlaps, simulated
+
+TILES = Tiles(count=6, inputs=16, outputs=16)
+LOAD, WEIGHTS, PRODUCT, SUM = 3, 8, 6, 2
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("naive", 6 * (LOAD + WEIGHTS + PRODUCT) + SUM),
+        ("prefetched", 6 * (LOAD + WEIGHTS) + PRODUCT + SUM),
+    ],
+)
+def test_the_time_of_a_loop(order: str, expected: int) -> None:
+    assert cycles(simulated(TILES, order, "dla-al", TIMES)) == expected
+
+
+def test_the_overlaps_that_the_text_describes() -> None:
+    naive, prefetched = (simulated(TILES, o, "dla-al", TIMES) for o in ("naive", "prefetched"))
+    assert overlaps(naive) == "transfer and vector"
+    assert overlaps(prefetched) == "matrix and transfer, matrix and vector, transfer and vector"
+
+
+def test_on_the_machine_of_the_isa_paper_the_order_does_not_matter() -> None:
+    times = {cycles(simulated(TILES, o, "cambricon-acc", TIMES)) for o in ("naive", "prefetched")}
+    assert len(times) == 1
