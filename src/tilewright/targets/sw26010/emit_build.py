@@ -28,13 +28,13 @@ def build_plan(naming: Naming, *, has_gemm: bool, routines: Sequence[str] = ()) 
     own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
     gemm_flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
     steps = [
-        _compile(f"{name}_host.c", HOST_FLAGS, (f"{name}.h",)),
-        _compile(f"{name}_slave.c", gemm_flags, (f"{name}.h", *_HEADERS)),
-        *(_compile(file, SLAVE_FLAGS, ()) for file in routines),
+        compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h",)),
+        compile_step(f"{name}_slave.c", gemm_flags, (f"{name}.h", *_HEADERS)),
+        *(compile_step(file, SLAVE_FLAGS, ()) for file in routines),
     ]
     if has_gemm:
-        steps.append(_compile("spm_gemm.c", gemm_flags, ("spm_gemm.h",)))
-        steps.append(_compile(f"{name}_gemm.S", SLAVE_FLAGS, ()))
+        steps.append(compile_step("spm_gemm.c", gemm_flags, ("spm_gemm.h",)))
+        steps.append(compile_step(f"{name}_gemm.S", SLAVE_FLAGS, ()))
     objects = tuple(step.output for step in steps)
     library = f"lib{name}.a"
     archive = BuildStep(library, objects, ("ar", "rcs", library, *objects))
@@ -45,14 +45,15 @@ def _object(source: str) -> str:
     return f"{source.rpartition('.')[0]}.o"
 
 
-def _compile(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) -> BuildStep:
+def compile_step(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) -> BuildStep:
+    """The command that compiles one file."""
     output = _object(source)
     return BuildStep(output, (source, *headers), (COMPILER, *flags, "-c", source, "-o", output))
 
 
 def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
     """The text of the Makefile; the twin in C can replace the `routines` of `build_plan`."""
-    archive, twin = plan.steps[-1], _compile("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
+    archive, twin = plan.steps[-1], compile_step("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
     library, chosen = archive.output, " ".join(_object(file) for file in routines)
     lines = [
         "# Generated. Link into a program:",

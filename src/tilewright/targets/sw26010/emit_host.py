@@ -39,7 +39,7 @@ def emit_header(program: Program, naming: Naming) -> str:
                 writer.line(f"{_pointer(info)}{info.identifier};")
         writer.line()
     writer.comment("Runs on all cores; 0 when done, 1 where memory for scratch tensors is missing.")
-    writer.line(f"{_prototype(infos, naming)};")
+    writer.line(f"{entry_prototype(infos, naming)};")
     writer.line()
     writer.line("#endif")
     return writer.text()
@@ -55,7 +55,7 @@ def emit_host(program: Program, machine: Machine, naming: Naming) -> str:
     writer.line()
     writer.line(f"extern void SLAVE_FUN({naming.kernel})(void *);")
     writer.line()
-    with writer.block(_prototype(infos, naming)):
+    with writer.block(entry_prototype(infos, naming)):
         _entry(writer, infos, machine, naming)
     return writer.text()
 
@@ -92,7 +92,8 @@ def _pointer(info: TensorInfo) -> str:
     return f"{const}{dtype(info.dtype).c_name} *"
 
 
-def _prototype(infos: tuple[TensorInfo, ...], naming: Naming) -> str:
+def entry_prototype(infos: tuple[TensorInfo, ...], naming: Naming) -> str:
+    """The head of the entry function: inputs, constants, outputs."""
     public = [f"{_pointer(i)}{i.identifier}" for i in infos if i.kind != "scratch"]
     return f"int {naming.artifact}({', '.join(public) or 'void'})"
 

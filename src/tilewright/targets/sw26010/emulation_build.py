@@ -9,6 +9,7 @@ milliseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.targets.sw26010.emit_host import tensor_bytes
-from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES
+from tilewright.targets.sw26010.emit_network import NetworkArtifact
+from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES, KERNEL_SUFFIX
 
 _USER = "the emulation"
 _RUNTIME_FLAGS = ("-O3", "-march=native", "-U_FORTIFY_SOURCE", "-w")
@@ -55,6 +57,7 @@ def build_cases(artifacts: Sequence[Artifact], directory: Path, mesh: tuple[int,
         "-Iemulation",
         *units,
         *runtime,
+        "-lm",
         "-o",
         "cases",
     ]
@@ -101,7 +104,10 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
     writer.lines(f'#include "{folder}/spm_gemm.h"\n#include "{folder}/tw_primitives.h"')
     writer.line('#include "tw_watch.h"')
     for number, artifact in numbered:
-        _case(writer, number, artifact)
+        if isinstance(artifact, NetworkArtifact):
+            _network_case(writer, number, artifact)
+        else:
+            _case(writer, number, artifact)
     if first:
         cases = [f"tw_case_{i}" for i in range(total)]
         for case in cases:
@@ -113,6 +119,44 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
     return writer.text()
 
 
+def _network_case(writer: CWriter, number: int, artifact: NetworkArtifact) -> None:
+    """The sources of a network: each launch is checked against the tensors and buffers of its
+    kernel, which a case of the kernel's own describes.
+    """
+    folder = f"case{number}"
+    writer.line('#include "tw_runtime.h"')
+    for kernel in artifact.kernels:
+        writer.line(f'#include "{folder}/{kernel.name}_slave.c"')
+        place = f"of_{kernel.name}{KERNEL_SUFFIX}"
+        writer.line(f"static int tw_run_{place}(void *const *tw_memory) {{ return !tw_memory; }}")
+        _describe(writer, place, kernel)
+        _description(writer, place, kernel)
+    writer.lines("#undef athread_spawn\n#define athread_spawn(function, argument) \\")
+    writer.line("    (tw_running = &tw_case_of_##function, tw_spawn(function, argument))")
+    writer.line(f'#include "{folder}/{artifact.name}_host.c"')
+    _run(writer, str(number), artifact)
+    _describe(writer, str(number), replace(artifact, tensors=()))
+    _description(writer, str(number), artifact)
+
+
+def _run(writer: CWriter, place: str, artifact: Artifact) -> None:
+    """The call of the entry function."""
+    public = [t for t in artifact.tensors if t.kind != "scratch"]
+    with writer.block(f"static int tw_run_{place}(void *const *tw_memory)"):
+        arguments = ", ".join(f"tw_memory[{i}]" for i in range(len(public)))
+        writer.line(f"return {artifact.name}({arguments});")
+
+
+def _describe(writer: CWriter, place: str, artifact: Artifact) -> None:
+    """The addresses of all tensors, from the parameters of a kernel."""
+    head = f"static void tw_describe_{place}(const void *tw_argument, void **tw_bases)"
+    with writer.block(head):
+        if artifact.tensors:
+            writer.line(f"const struct {artifact.name}_parameters *const tw_p = tw_argument;")
+        for i, t in enumerate(artifact.tensors):
+            writer.line(f"tw_bases[{i}] = (void *)tw_p->{t.identifier};")
+
+
 def _case(writer: CWriter, number: int, artifact: Artifact) -> None:
     """The sources of one artifact under a prefix of its own, and its description."""
     name, folder = artifact.name, f"case{number}"
@@ -120,22 +164,14 @@ def _case(writer: CWriter, number: int, artifact: Artifact) -> None:
     for suffix in FILE_SCOPE_SUFFIXES:
         writer.line(f"#define {name}{suffix} tw_{number}_{name}{suffix}")
     writer.lines(f'#include "{folder}/{name}_slave.c"\n#include "{folder}/{name}_host.c"')
-    public = [t for t in artifact.tensors if t.kind != "scratch"]
-    with writer.block(f"static int tw_run_{number}(void *const *tw_memory)"):
-        arguments = ", ".join(f"tw_memory[{i}]" for i in range(len(public)))
-        writer.line(f"return {name}({arguments});")
-    head = f"static void tw_describe_{number}(const void *tw_argument, void **tw_bases)"
-    with writer.block(head):
-        if artifact.tensors:
-            writer.line(f"const struct {name}_parameters *const tw_p = tw_argument;")
-        for i, t in enumerate(artifact.tensors):
-            writer.line(f"tw_bases[{i}] = (void *)tw_p->{t.identifier};")
+    _run(writer, str(number), artifact)
+    _describe(writer, str(number), artifact)
     for suffix in FILE_SCOPE_SUFFIXES:
         writer.line(f"#undef {name}{suffix}")
-    _description(writer, number, artifact)
+    _description(writer, str(number), artifact)
 
 
-def _description(writer: CWriter, number: int, artifact: Artifact) -> None:
+def _description(writer: CWriter, number: str, artifact: Artifact) -> None:
     with writer.block(f"static const struct tw_tensor tw_tensors_{number}[] =", "};"):
         for t in artifact.tensors:
             writer.line(f"{{{_tensor_fields(t)}}},")

@@ -176,6 +176,7 @@ void tw_spawn(void (*kernel)(void *), void *argument)
     int i;
     kernel_function = kernel;
     kernel_argument = argument;
+    tw_bases = realloc(tw_bases, (tw_running->tensor_count + 1) * sizeof *tw_bases);
     tw_running->describe(argument, tw_bases);
     for (i = 0; i < TW_CORES; i++)
         start_core(i);

@@ -1,0 +1,300 @@
+"""A whole network for one core group: a plan in, one C file that launches its stages in order out.
+
+Equal stages share a slave function. `<name>_host.c` gives every launch the addresses of its
+tensors: inputs and outputs of the network, parts of one block of constants, parts of an arena that
+it allocates. All products of the network share one assembly file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
+from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
+from tilewright.codegen.c.writer import CWriter
+from tilewright.common.dtypes import FLOATS, dtype
+from tilewright.common.expr import Const
+from tilewright.graph.names import safe_name
+from tilewright.ir.nodes import SCRATCHPAD, Program, Tensor
+from tilewright.ir.visit import instantiate
+from tilewright.machine import Machine
+from tilewright.network.interpret import constants
+from tilewright.network.plan import Plan, Stage
+from tilewright.network.products import one_group
+from tilewright.targets.sw26010.emit_build import (
+    HOST_FLAGS,
+    SLAVE_FLAGS,
+    compile_step,
+    emit_makefile,
+)
+from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
+from tilewright.targets.sw26010.emit_host import (
+    emit_header,
+    entry_prototype,
+    gemm_header,
+    tensor_bytes,
+)
+from tilewright.targets.sw26010.emit_slave import emit_slave
+from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
+from tilewright.targets.sw26010.names import (
+    Naming,
+    buffer_infos,
+    mesh_bindings,
+    name_program,
+    tensor_infos,
+)
+from tilewright.targets.sw26010.vector_routines import program_routines
+
+
+@dataclass(frozen=True)
+class NetworkArtifact(Artifact):
+    """Generated code of a network: `kernels` are its distinct stages, without files of theirs."""
+
+    kernels: tuple[Artifact, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernel:
+    """The program of one or more stages, with its names in C."""
+
+    program: Program
+    naming: Naming
+
+    @property
+    def tensors(self) -> tuple[TensorInfo, ...]:
+        return tensor_infos(self.program, self.naming)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where in memory what lies: elements into the block of constants, or into the arena; `shared`
+    is where the stages' own scratch tensors begin.
+    """
+
+    places: dict[int, str]
+    constants: int
+    shared: int
+    arena: int
+
+
+def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
+    """Generate the sources of a whole network for one group.
+
+    Raises as emission of one program does.
+    """
+    single = one_group(machine)
+    name = name_program(Program(safe_name(plan.name), (), (), (), ())).artifact
+    kernels = _kernels(plan, single, name)
+    layout = _layout(plan, single, kernels)
+    public = _public(plan, layout)
+    whole = Program(name, (), tuple(_declared(t) for t in public), (), ())
+    naming = name_program(whole)
+    infos = tensor_infos(whole, naming)
+    distinct = tuple(dict.fromkeys(kernels.values()))
+    files = {
+        f"{name}.h": emit_header(whole, naming),
+        f"{name}_host.c": _host(plan, single, kernels, layout, (naming, infos)),
+        "spm_gemm.h": gemm_header(),
+        "tw_primitives.h": primitives_header(),
+        "tw_primitives.c": primitives_source(),
+    }
+    for kernel in distinct:
+        files[f"{kernel.naming.artifact}.h"] = emit_header(kernel.program, kernel.naming)
+        text = emit_slave(kernel.program, single, kernel.naming)
+        files[f"{kernel.naming.artifact}_slave.c"] = text
+    instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
+    kinds = tuple(dict.fromkeys(kind for k in distinct for kind in gemm_types(k.program)))
+    if kinds:
+        files[f"{name}_gemm.S"] = emit_gemm_assembly(name, tuple(instances))
+        files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
+    routines = {f"{r.name}.S": r.text() for k in distinct for r in program_routines(k.program)}
+    files |= routines
+    build = _build(name, distinct, [*routines], has_gemm=bool(kinds))
+    files["Makefile"] = emit_makefile(build, [*routines])
+    spm = single.spm
+    return NetworkArtifact(
+        name,
+        machine.target,
+        files,
+        build,
+        infos,
+        (),
+        spm.capacity_bytes,
+        spm.alignment_bytes,
+        tuple(_described(kernel, single) for kernel in distinct),
+    )
+
+
+def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
+    """The block of constants that the code takes, made of the weights."""
+    size = dtype(plan.dtype).size_bytes
+    unit = plan.machine.main.alignment_bytes // size
+    made = constants(plan, weights).values()
+    parts = [np.pad(part, (0, -len(part) % unit)) for part in made]
+    return np.concatenate(parts) if parts else np.zeros(1, dtype(plan.dtype).numpy)
+
+
+def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, _Kernel]:
+    """The kernel of each stage, by the identity of its candidate."""
+    found: dict[int, _Kernel] = {}
+    for stage in plan.stages:
+        key = id(stage.candidate)
+        if key not in found:
+            program = instantiate(stage.candidate.program(machine), mesh_bindings(machine))
+            program = replace(program, name=f"{name}_{len(found)}_{program.name}")
+            found[key] = _Kernel(program, name_program(program))
+    return found
+
+
+def _layout(plan: Plan, machine: Machine, kernels: dict[int, _Kernel]) -> _Layout:
+    """Constants one after the other; the arena by liveness, behind it the stages' own scratch."""
+    size = dtype(plan.dtype).size_bytes
+    unit = machine.main.alignment_bytes // size
+    offsets, arena_bytes = plan.arena
+    places, filled = {}, 0
+    for number, value in enumerate(plan.values):
+        match value.role:
+            case "constant":
+                places[number] = f"constants + {filled}"
+                filled += -(-value.form.elements // unit) * unit
+            case "scratch" if number in offsets:
+                places[number] = f"arena + {offsets[number] // size}"
+            case _:
+                pass
+    shared = -(-(arena_bytes // size) // unit) * unit
+    own = (
+        sum(_rounded(t, unit) for t in kernel.tensors if t.kind == "scratch")
+        for kernel in kernels.values()
+    )
+    return _Layout(places, filled, shared, shared + max(own, default=0))
+
+
+def _rounded(t: TensorInfo, unit: int) -> int:
+    """Elements of a tensor, up to where the next one may begin."""
+    elements = tensor_bytes(t) // dtype(t.dtype).size_bytes
+    return -(-elements // unit) * unit
+
+
+def _public(plan: Plan, layout: _Layout) -> list[TensorInfo]:
+    """The tensors of the entry function, and the arena."""
+    kind = plan.dtype
+    inputs = [
+        TensorInfo(name, "", kind, "input", plan.values[v].form.shape) for name, v in plan.inputs
+    ]
+    outputs = [TensorInfo(name, "", kind, "output", form.shape) for name, _, form in plan.outputs]
+    block = TensorInfo("constants", "", kind, "constant", (max(1, layout.constants),))
+    arena = TensorInfo("arena", "", kind, "scratch", (max(1, layout.arena),))
+    return [*inputs, block, *outputs, arena]
+
+
+def _declared(info: TensorInfo) -> Tensor:
+    dims = tuple(f"d{i}" for i in range(len(info.shape)))
+    return Tensor(info.name, info.dtype, info.kind, dims, tuple(Const(n) for n in info.shape))
+
+
+def _host(
+    plan: Plan,
+    machine: Machine,
+    kernels: dict[int, _Kernel],
+    layout: _Layout,
+    whole: tuple[Naming, tuple[TensorInfo, ...]],
+) -> str:
+    """The text of `<name>_host.c`."""
+    naming, infos = whole
+    writer = CWriter()
+    writer.comment(f"{naming.artifact}_host.c: launches all stages in order. Generated.")
+    writer.lines("#include <stdlib.h>\n#include <athread.h>")
+    writer.line()
+    writer.line(f'#include "{naming.artifact}.h"')
+    for kernel in dict.fromkeys(kernels.values()):
+        writer.line(f'#include "{kernel.naming.artifact}.h"')
+    writer.line()
+    for kernel in dict.fromkeys(kernels.values()):
+        writer.line(f"extern void SLAVE_FUN({kernel.naming.kernel})(void *);")
+    writer.line()
+    places = _places(plan, layout, infos)
+    with writer.block(entry_prototype(infos, naming)):
+        kind = dtype(plan.dtype).c_name
+        arena = next(info for info in infos if info.kind == "scratch")
+        writer.line("void *memory = 0;")
+        writer.line(f"{kind} *arena;")
+        size = f"{machine.main.alignment_bytes}, {tensor_bytes(arena)}UL"
+        with writer.block(f"if (posix_memalign(&memory, {size}))"):
+            writer.line("return 1;")
+        writer.line(f"arena = ({kind} *)memory;")
+        writer.line("athread_init();")
+        for stage in plan.stages:
+            _launch(writer, stage, kernels[id(stage.candidate)], places, (machine, layout))
+        writer.line("free(memory);")
+        writer.line("return 0;")
+    return writer.text()
+
+
+def _places(plan: Plan, layout: _Layout, infos: Sequence[TensorInfo]) -> dict[int, str]:
+    """The address of every value in C."""
+    names = {info.name: info.identifier for info in infos}
+    block = names["constants"]
+    found = {v: p.replace("constants", block, 1) for v, p in layout.places.items()}
+    found |= {value: names[name] for name, value in plan.inputs}
+    return found | {value: names[name] for name, value, _ in plan.outputs}
+
+
+def _launch(
+    writer: CWriter,
+    stage: Stage,
+    kernel: _Kernel,
+    places: dict[int, str],
+    context: tuple[Machine, _Layout],
+) -> None:
+    machine, layout = context
+    own, free = dict(stage.arguments), layout.shared
+    with writer.block():
+        writer.comment(f"{stage.name}: {stage.work}")
+        writer.line(f"struct {kernel.naming.parameters} parameters;")
+        for info in kernel.tensors:
+            unit = machine.main.alignment_bytes // dtype(info.dtype).size_bytes
+            if info.name in own:
+                place = places[own[info.name]]
+            else:
+                place, free = f"arena + {free}", free + _rounded(info, unit)
+            writer.line(f"parameters.{info.identifier} = {place};")
+        writer.line(f"athread_spawn({kernel.naming.kernel}, &parameters);")
+        writer.line("athread_join();")
+
+
+def _build(
+    name: str, kernels: Sequence[_Kernel], routines: Sequence[str], *, has_gemm: bool
+) -> BuildPlan:
+    """The steps from sources to a static library `lib<name>.a`."""
+    own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
+    flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
+    headers = tuple(f"{k.naming.artifact}.h" for k in kernels)
+    steps = [compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *headers))]
+    for kernel, header in zip(kernels, headers, strict=True):
+        needed = (header, "spm_gemm.h", "tw_primitives.h")
+        steps.append(compile_step(f"{kernel.naming.artifact}_slave.c", flags, needed))
+    steps += [compile_step(file, SLAVE_FLAGS, ()) for file in routines]
+    if has_gemm:
+        steps.append(compile_step("spm_gemm.c", flags, ("spm_gemm.h",)))
+        steps.append(compile_step(f"{name}_gemm.S", SLAVE_FLAGS, ()))
+    objects, library = tuple(step.output for step in steps), f"lib{name}.a"
+    return BuildPlan((*steps, BuildStep(library, objects, ("ar", "rcs", library, *objects))))
+
+
+def _described(kernel: _Kernel, machine: Machine) -> Artifact:
+    """What is known of a kernel's tensors and buffers."""
+    available = {SCRATCHPAD: machine.spm_available_bytes}
+    buffers = buffer_infos(kernel.program, available)
+    return Artifact(
+        kernel.naming.artifact,
+        machine.target,
+        {},
+        BuildPlan(),
+        kernel.tensors,
+        buffers,
+        machine.spm.capacity_bytes,
+        machine.spm.alignment_bytes,
+    )

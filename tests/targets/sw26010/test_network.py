@@ -1,0 +1,73 @@
+"""The code of a whole network on emulated cores."""
+
+import numpy as np
+
+from support.plans import GROUP, lenet_plan, steep_numbers
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.zoo import network
+from tilewright.network.build import build_plan
+from tilewright.network.search import Search
+from tilewright.ops import BatchNorm, Binary, conv2d, relu
+from tilewright.targets.sw26010.emit_network import constant_block, emit_network
+from tilewright.targets.sw26010.emulate import run_emulated
+
+
+def emulated(plan, inputs, weights):
+    artifact = emit_network(plan, GROUP)
+    return run_emulated(artifact, {**inputs, "constants": constant_block(plan, weights)})
+
+
+def test_the_code_of_lenet_is_exact_on_emulated_cores():
+    net, plan = network("lenet5", 1), lenet_plan()
+    inputs, weights = steep_numbers(net)
+    found = emulated(plan, inputs, weights)
+    for name, expected in net.evaluate({**inputs, **weights}).items():
+        np.testing.assert_array_equal(found[name], expected)
+
+
+def residual_block():
+    """Two convolutions with normalisation beside a shortcut, as in ResNet."""
+    net = NetworkBuilder("block", "f32")
+    shape = (1, 16, 8, 8)
+    x = net.input("x", shape)
+    y = x
+    for number in (1, 2):
+        op = conv2d(
+            batch=1, in_channels=16, out_channels=16, height=8, width=8, kernel=3, padding=1,
+            dtype="f32",
+        )  # fmt: skip
+        y = net.apply(op, y, net.weight(f"w{number}", op.input_shapes[1]), name=f"conv{number}")
+        norm = BatchNorm(shape, 0.0, "f32")
+        words = ("scale", "shift", "mean", "variance")
+        weights = [net.weight(f"{word}{number}", (16,)) for word in words]
+        y = net.apply(norm, y, *weights, name=f"norm{number}")
+        if number == 1:
+            y = net.apply(relu(shape, dtype="f32"), y, name="relu1")
+    y = net.apply(Binary("add", shape, shape, "f32"), y, x, name="sum")
+    return net.build((net.apply(relu(shape, dtype="f32"), y, name="relu2"),))
+
+
+def test_the_code_of_a_residual_block_is_exact_on_emulated_cores():
+    net = residual_block()
+    plan = build_plan(net, GROUP, Search(keep=1))
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.integers(-3, 4, (1, 16, 8, 8)).astype(np.float32)}
+    weights = {
+        t.name: rng.integers(-1, 2, t.shape).astype(np.float32)
+        if not t.name.startswith("variance")
+        else np.full(t.shape, 4, np.float32)
+        for t in net.weights
+    }
+    found = emulated(plan, inputs, weights)
+    for name, expected in net.evaluate({**inputs, **weights}).items():
+        np.testing.assert_array_equal(found[name], expected)
+
+
+def test_one_file_launches_every_stage_and_one_makefile_builds_all():
+    plan = lenet_plan()
+    artifact = emit_network(plan, GROUP)
+    host = artifact.files["lenet5_host.c"]
+    assert host.count("athread_spawn(") == len(plan.stages)
+    kernels = {f"{k.name}_slave.c" for k in artifact.kernels}
+    assert kernels == {name for name in artifact.files if name.endswith("_slave.c")}
+    assert all(f"-c {name} " in artifact.files["Makefile"] for name in kernels)
