@@ -1,0 +1,103 @@
+"""The inner loops of recall and training in the obvious order, as text of the Torrent.
+
+Each is one pass over 64 columns of four rows (ICSI TR-93-046, sections 4.2.1, 6.1.2, 6.2.2 and
+6.2.3). Registers: `$9` has the bytes of a row, `$27` leads from the fourth row back to the next 64
+columns of the first; a pointer of columns 0 to 31 uses two ports, one of columns 32 to 63 the other
+two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+ROWS = 4
+LOW, HIGH = "ports of columns 0 to 31", "ports of columns 32 to 63"
+
+
+@dataclass(frozen=True)
+class Body:
+    """A loop: its text, and which pointer registers use which ports. Registers of `objects` never
+    address the same element in iterations that overlap.
+    """
+
+    name: str
+    text: str
+    ports: tuple[tuple[str, str], ...]
+    objects: tuple[tuple[str, str], ...] = ()
+
+
+def forward_body(patterns: int) -> Body:
+    """The product of a matrix with one or two vectors of bytes: one word of each gives the factors
+    of four rows.
+    """
+    words, inputs = ("$11", "$19"), ("$13", "$18")
+    bytes_of = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
+    lines: list[str] = []
+    for p in range(patterns):
+        lines += [f"{words[p]} = d[{inputs[p]}].w", f"{inputs[p]} = {inputs[p]} + 4"]
+    for r in range(ROWS):
+        low, high = f"$v{1 + 2 * r}", f"$v{2 + 2 * r}"
+        lines += [f"{low} = m[$14+=$9].h", f"{high} = m[$20+=$9].h"]
+        for p in range(patterns):
+            factor = f"$vs{1 + r + ROWS * p}"
+            lines += [*_byte(words[p], bytes_of[p][r], r), f"{factor} = {bytes_of[p][r]}"]
+            lines += [
+                f"$v{17 + 2 * p} += {low} * {factor}",
+                f"$v{18 + 2 * p} += {high} * {factor}",
+            ]
+    lines.append("if ($13 != $10) loop")
+    return Body(f"forward_{patterns}", _loop(lines), (("$14", LOW), ("$20", HIGH)))
+
+
+def backward_body() -> Body:
+    """Four rows times the error vector: sums of 32 lanes, which are reduced afterwards."""
+    lines = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"]
+    for r in range(ROWS):
+        step = "$27" if r == ROWS - 1 else "$9"
+        low, high = f"$v{3 + 2 * r}", f"$v{4 + 2 * r}"
+        lines += [f"{low} = m[$14+={step}].h", f"{high} = m[$20+={step}].h"]
+        lines += [f"$v{17 + r} += {low} * $v1", f"$v{17 + r} += {high} * $v2"]
+    lines.append("if ($13 != $10) loop")
+    return Body("backward", _loop(lines), (("$14", LOW), ("$20", HIGH)))
+
+
+def update_body() -> Body:
+    """Four rows plus the error vector times a factor of each row: all loads, then all stores."""
+    loads, sums, stores = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"], [], []
+    for r in range(ROWS):
+        step = "$27" if r == ROWS - 1 else "$9"
+        for half, (load, save) in enumerate((("$14", "$16"), ("$20", "$21"))):
+            weight, change = f"$v{3 + 2 * r + half}", f"$v{11 + 2 * r + half}"
+            loads.append(f"{weight} = m[{load}+={step}].h")
+            sums += [f"{change} = $v{1 + half} * $vs{1 + r}", f"{weight} = {weight} + {change}"]
+            stores.append(f"m[{save}+={step}].h = {weight}")
+    lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
+    ports = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$21", HIGH))
+    objects = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$21", "new"))
+    return Body("update", _loop(lines), ports, objects)
+
+
+def errors_body() -> Body:
+    """Results less outputs, scaled: 128 elements, a vector of 32 through each port."""
+    lines = []
+    for i in range(4):
+        lines += [f"$v{1 + i} = m[$4+=$28].b", f"$v{5 + i} = d[$13+=$28].b"]
+    for i in range(4):
+        lines += [f"$v{9 + i} = $v{1 + i} - $v{5 + i}", f"$v{9 + i} = $v{9 + i} * $vs1"]
+        lines.append(f"d[$16+=$8].h = $v{9 + i}")
+    lines.append("if ($13 != $10) loop")
+    return Body("errors", _loop(lines), (), (("$13", "outputs"), ("$16", "errors")))
+
+
+def _byte(word: str, into: str, row: int) -> Iterator[str]:
+    """The sign-extended byte of one row."""
+    if row == ROWS - 1:
+        yield f"{into} = {word} >> 24"
+    else:
+        yield f"{into} = {word} << {24 - 8 * row}"
+        yield f"{into} = {into} >> 24"
+
+
+def _loop(lines: list[str]) -> str:
+    return "loop:\n" + "".join(f"    {line}\n" for line in lines)

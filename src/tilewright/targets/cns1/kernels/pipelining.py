@@ -1,0 +1,91 @@
+"""A loop in the obvious order in, its software pipeline with a proof of its interval out.
+
+The memory ports are what the shared scheduler knows no unit for: accesses that share two ports are
+given a register that each reads and writes, usable again when the ports are, so that the bound of
+the memory is a recurrence (four rows of 64 columns: 4 r_h for loads, 4 r_h + 4 w_h with stores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from tilewright.asm import assemble
+from tilewright.isa import Instruction, Register, load_table
+from tilewright.isa.dependence import AliasRules, Operation
+from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
+from tilewright.isa.operations import is_stream, operations_of
+from tilewright.isa.software_pipeline import PipelinedLoop, TripCount, emit_loop
+from tilewright.machine import Machine
+from tilewright.targets.cns1.kernels.bodies import Body
+from tilewright.targets.cns1.node import TABLE
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
+
+EFFORT = Effort(deterministic_units=30.0)
+
+
+@dataclass(frozen=True)
+class PortCycles:
+    """What an access through a port takes when it hits: all that a schedule depends on."""
+
+    read: int
+    write: int
+
+
+def port_cycles(machine: Machine) -> PortCycles:
+    """r_h and w_h of 32 bytes."""
+    read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)
+    return PortCycles(read.hit, write.hit)
+
+
+@cache
+def scheduled(body: Body, ports: PortCycles) -> ModuloSchedule:
+    """The schedule of a loop; equal loops on equal memories are scheduled once."""
+    table = load_table(TABLE)
+    objects = {table.register_numbers[name]: what for name, what in body.objects}
+    operations = _with_ports(_instructions(body), body, ports)
+    aliases = AliasRules(objects)
+    return modulo_schedule(operations, table.issue, aliases=aliases, effort=EFFORT)
+
+
+def pipelined(body: Body, machine: Machine, trips: int) -> PipelinedLoop:
+    """The loop's sections for at least `trips` iterations, as few as its stages if need be.
+
+    Raises ScheduleError where the loop may run fewer times than it has stages.
+    """
+    schedule = scheduled(body, port_cycles(machine))
+    register = load_table(TABLE).register_numbers["$13"]
+    return emit_loop(_instructions(body), TripCount(register, trips), schedule)
+
+
+def _instructions(body: Body) -> tuple[Instruction, ...]:
+    placed = assemble(body.text, load_table(TABLE), filename=body.name).instructions
+    return tuple(one.instruction for one in placed)
+
+
+def _with_ports(
+    instructions: Sequence[Instruction], body: Body, ports: PortCycles
+) -> list[Operation]:
+    """The operations, accesses to main memory in the order of their ports."""
+    table = load_table(TABLE)
+    names = sorted({shared for _, shared in body.ports})
+    numbers = {name: table.register_count + i for i, name in enumerate(names)}
+    of_pointer = {table.register_numbers[p]: numbers[shared] for p, shared in body.ports}
+    found = []
+    for instruction, operation in zip(instructions, operations_of(instructions), strict=True):
+        if not is_stream(instruction) or instruction.spec.memory != "main":
+            found.append(operation)
+            continue
+        base = instruction.by_role["b"]
+        assert isinstance(base, Register)
+        port = [of_pointer[base.number]] if base.number in of_pointer else []
+        found.append(
+            replace(
+                operation,
+                reads=(*operation.reads, *port),
+                writes=(*operation.writes, *port),
+                latency_cycles=ports.write if instruction.traits.store else ports.read,
+            )
+        )
+    return found
