@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tilewright.codegen.artifact import RoutineCycles
 from tilewright.report.explain import explain_text
 from tilewright.report.view import (
     CauseRow,
@@ -54,6 +55,7 @@ EXPLANATION = Explanation(
         Change(("dma.latency_cycles=5",), 990, retuned=False),
         Change(("memory.spm.capacity_bytes=131072",), 750, retuned=True),
     ),
+    routines=(RoutineCycles("gemm_f64", "16 x 4 x 8 per core", 1290, 1302),),
 )
 TEXT = """\
 fc: gemm m256 n256 k256
@@ -70,6 +72,10 @@ time by cause (simulated)
 traffic of one core group (simulated)
   tensor  bytes asked  bytes moved  requests  engine cycles  of the time
   a get          4096         8192        16            700       70.0 %
+
+routines of the code (cycles of one call)
+  routine                  call  priced  simulated
+  gemm_f64  16 x 4 x 8 per core    1290       1302
 
 bound by dma bandwidth
 no schedule of this algorithm takes less than 800 cycles: 399 at the cores' peak, 800 to move each \
@@ -106,6 +112,7 @@ THREADS = msgspec.structs.replace(
     ),
     rejected=(),
     changes=(),
+    routines=(),
 )
 
 

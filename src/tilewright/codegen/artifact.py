@@ -120,6 +120,23 @@ class Artifact:
         object.__setattr__(self, "files", MappingProxyType(dict(self.files)))
 
 
+@dataclass(frozen=True)
+class RoutineCycles:
+    """A routine of generated code: a call of it, what it is priced at, what its code takes."""
+
+    name: str
+    call: str
+    priced_cycles: int
+    simulated_cycles: int
+
+
+class Routines(Protocol):
+    """Names the routines behind the primitives of a program."""
+
+    def routines(self, program: Program, machine: Machine) -> tuple[RoutineCycles, ...]:
+        """One for each routine, in the order of the calls."""
+
+
 class Emits(Protocol):
     """Generates code for a family's machines."""
 
@@ -165,6 +182,7 @@ class Loads(Protocol):
         """Compile and load; raises ToolError where there is no compiler for it."""
 
 
+ROUTINES: Capability[Routines] = Capability("routines", ("routines",), "routines by name")
 EMITS: Capability[Emits] = Capability("code", ("emit",), "code generator")
 RUNS: Capability[Runs] = Capability("code", ("run",), "way to run its code on this computer")
 LOADS: Capability[Loads] = Capability("code", ("load",), "code for this computer")

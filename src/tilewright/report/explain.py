@@ -20,7 +20,8 @@ _LEAST_SHARE = 0.0005
 
 def explain_text(e: Explanation) -> str:
     """The whole explanation."""
-    sections = [_head(e), _time(e), _traffic(e), _bounds(e), _changes(e), _rejected(e)]
+    sections = [_head(e), _time(e), _traffic(e), _routines(e), _bounds(e), _changes(e)]
+    sections.append(_rejected(e))
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines) + "\n"
 
 
@@ -99,6 +100,15 @@ def _traffic(e: Explanation) -> Iterator[str]:
         )
         for row in e.traffic
     ]
+    yield from columns([head, *rows])
+
+
+def _routines(e: Explanation) -> Iterator[str]:
+    if not e.routines:
+        return
+    yield "routines of the code (cycles of one call)"
+    head = ("routine", "call", "priced", "simulated")
+    rows = [(r.name, r.call, str(r.priced_cycles), str(r.simulated_cycles)) for r in e.routines]
     yield from columns([head, *rows])
 
 

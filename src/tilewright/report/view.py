@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tilewright.codegen.artifact import RoutineCycles
 from tilewright.cost.roofline import Roofline
 
 CheckResult = Literal["exact", "within bound", "not run"]
@@ -141,3 +142,4 @@ class Explanation(Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     roofline: Roofline | None = None
     threads: int = 1
+    routines: tuple[RoutineCycles, ...] = ()

@@ -1,0 +1,82 @@
+"""The routines in assembly that a program calls: what they are priced at, and what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.codegen.artifact import RoutineCycles
+from tilewright.cost.calls import PricedCall
+from tilewright.cost.prices import call_costs
+from tilewright.ir.nodes import Program
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.visit import instantiate
+from tilewright.machine import Machine
+from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
+from tilewright.targets.sw26010.gemm_instances import GemmInstance, gemm_instances
+from tilewright.targets.sw26010.names import mesh_bindings
+from tilewright.targets.sw26010.vector_code import MODES
+from tilewright.targets.sw26010.vector_routines import Routine, program_routines
+from tilewright.targets.sw26010.vector_timing import (
+    nest_cycles,
+    nest_terms,
+    routine_program,
+    rows_cycles,
+    rows_terms,
+    timings_of,
+)
+
+_ROWS, _ITEMS = 4, 16
+"""The call of an elementwise routine that is shown."""
+
+
+@dataclass(frozen=True)
+class Sw26010Routines:
+    """What `tilewright explain` says of the code that a kernel's time comes from."""
+
+    def routines(self, program: Program, machine: Machine) -> tuple[RoutineCycles, ...]:
+        """Matrix routines by shape; of elementwise ones a call of some rows, by vectors.
+
+        None for machines without an instruction table, which no code's cycles are known for.
+        """
+        table = machine.core.instruction_table
+        if table is None:
+            return ()
+        whole = instantiate(program, mesh_bindings(machine))
+        found = [_product(i, machine) for i in gemm_instances(whole, machine)]
+        return (*found, *_elementwise(whole, table))
+
+
+def _product(instance: GemmInstance, machine: Machine) -> RoutineCycles:
+    shape, variant = instance.shape, instance.variant
+    workspace = "workspace" if instance.plan.packs_vector else None
+    product = MatrixProduct(variant.vectorised, workspace=workspace)
+    dims = {"m": shape.m, "n": shape.n, "k": shape.k}
+    call = PricedCall(product, dims, variant.precision.name)
+    priced = float(call_costs(machine)[MatrixProduct](machine, call))
+    what = f"{shape.m} x {shape.n} x {shape.k} per core"
+    exact = float(exact_gemm_cost(GEMM_CYCLES)(machine, call))
+    return RoutineCycles(instance.symbol, what, round(priced), round(exact))
+
+
+def _elementwise(program: Program, table: str) -> Iterator[RoutineCycles]:
+    for routine in program_routines(program):
+        yield _called(routine, table)
+
+
+def _called(routine: Routine, table: str) -> RoutineCycles:
+    mode, code = MODES[0], routine_program(routine, table)
+    fitted = timings_of(table).routines[routine.name].vectors
+    if routine.work is None:
+        terms = rows_terms(True, _ROWS, _ITEMS, _ITEMS // 2)
+        exact = rows_cycles(routine, code, mode, (_ROWS, _ITEMS, _ITEMS // 2))
+        what = f"{_ROWS} rows of {_ITEMS // 2} vectors to {_ITEMS}"
+    else:
+        terms = nest_terms(routine.work.unrolled, _ROWS, _ITEMS)
+        exact = nest_cycles(routine, code, mode, (1, _ROWS, _ITEMS))
+        what = f"{_ROWS} rows of {_ITEMS} vectors"
+    priced = sum(c * float(term) for c, term in zip(fitted.coefficients, terms, strict=True))
+    return RoutineCycles(routine.name, what, round(priced), exact)
+
+
+ROUTINES = Sw26010Routines()
