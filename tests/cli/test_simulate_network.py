@@ -1,8 +1,9 @@
-"""`tilewright simulate NETWORK`: every stage on one clock."""
+"""Networks on simulated machines: `simulate`, `run` and `compile --whole`."""
 
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -37,6 +38,24 @@ def test_the_table_of_a_simulated_network():
         r"[\d.]+ % of it is no product\nby work: product [\d.]+ %, elementwise [\d.]+ %",
         text,
     )
+
+
+def test_run_computes_with_every_group_and_compares(tmp_path):
+    out = tmp_path / "out.npz"
+    words = ("-m", "sw26010", "--batch", 3, "--compare", "reference", "-o", out)
+    found = run_json("run", "lenet5", *words)
+    assert found["groups"] == 3
+    assert found["comparison"]["largest_difference"] <= found["comparison"]["bound"]
+    with np.load(out) as arrays:
+        assert arrays["prob"].shape == (3, 10)
+
+
+def test_compile_whole_writes_one_host_file_for_all_stages(tmp_path):
+    folder = tmp_path / "lenet"
+    found = run_json("compile", "lenet5", "-m", "sw26010_cg", "--whole", "-o", folder)
+    host = (folder / "lenet5_host.c").read_text(encoding="utf-8")
+    assert host.count("athread_spawn(") == len(found["stages"])
+    assert (folder / "lenet5.bin").stat().st_size >= found["constant_bytes"]
 
 
 @pytest.mark.parametrize(

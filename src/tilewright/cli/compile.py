@@ -52,6 +52,12 @@ class CompileOptions:
         Path | None,
         typer.Option(help="Replay the schedule in this file: a kernel's schedule.txt."),
     ] = None
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole", help="A network with all its operators, as code that launches every stage."
+        ),
+    ] = False
     timings: Annotated[bool, typer.Option("--timings", help="Say how long each stage took.")] = (
         False
     )
@@ -83,7 +89,9 @@ def compile_command(
 
     target, check, schedule = machine.load(), options.which, _schedule(network, options)
     native = LOADS.of(target) is not None
-    if native and not is_operator(network):
+    if options.whole and is_operator(network):
+        raise UsageProblem(f"--whole is for networks, found {network}")
+    if (native or options.whole) and not is_operator(network):
         write_network(
             network,
             target,

@@ -13,6 +13,7 @@ from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import CompareOptions, run_network
 from tilewright.cli.workload import is_operator
 from tilewright.codegen.artifact import LOADS
+from tilewright.network.plans import NETWORKS
 
 
 def run_command(
@@ -40,11 +41,12 @@ def run_command(
 ) -> None:
     """Run an operator or a network on this computer, compare it, and time it."""
     target = machine.load()
-    LOADS.required(target, "simulate it")
     files = (inputs, out)
     if not is_operator(workload_name):
+        NETWORKS.required(target)
         run_network(workload_name, machine, operator, search, compare, output, files, top)
         return
+    LOADS.required(target, "simulate it")
     if compare.compare:
         raise UsageProblem("--compare is for networks; operators are compared with the reference")
     from tilewright.cli.run_operator import run_operator  # heavy: numba

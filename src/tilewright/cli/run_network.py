@@ -14,7 +14,7 @@ from msgspec import structs
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import read_network
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import LOADS, Array
 from tilewright.codegen.folder import require_replaceable
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed, ShapeError
@@ -24,7 +24,7 @@ from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS, NativeNetwork, Other
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
-from tilewright.report.network import network_table, network_totals
+from tilewright.report.network import network_table, network_totals, plan_table, plan_totals
 
 _DEFAULT_ERROR = 1e-5
 """What algorithms may deviate on this computer where nothing is said."""
@@ -66,7 +66,7 @@ def run_network(
 ) -> None:
     """Run a network; `files` are those of the inputs and for the outputs."""
     target, other = machine.load(), compare.other
-    network = read_network(name, operator, "f32")
+    network = read_network(name, operator, _usual_type(target))
     inputs = read_inputs(network, files[0])
     compiled, seconds = _compiled(network, target, search, output, top)
     network, weights = _for_comparison(network, compiled, other)
@@ -95,9 +95,9 @@ def write_network(
     """Compile a network and write its code; run and time it unless that is not wanted."""
     if out is not None:
         require_replaceable(out)
-    network = read_network(name, operator, "f32")
+    network = read_network(name, operator, _usual_type(target))
     compiled, seconds = _compiled(network, target, search, output, top)
-    if measure or check:
+    if check or (measure and LOADS.of(target) is not None):
         compare: Other | None = "reference" if check else None
         inputs = read_inputs(network, None)
         network, weights = _for_comparison(network, compiled, compare)
@@ -115,6 +115,11 @@ def write_network(
         compiled.write(out)
         found = structs.replace(found, output=str(out))
     _show(found, output)
+
+
+def _usual_type(target: Machine) -> str:
+    """The element type of known networks: single precision where they are measured."""
+    return "f64" if LOADS.of(target) is None else "f32"
 
 
 def _compiled(
@@ -158,7 +163,10 @@ def _bound(search: SearchOptions) -> float | None:
 def _show(found: NetworkRun, output: OutputOptions) -> None:
     """Print the run; CheckFailed where a comparison finds it wrong."""
     output.value(found)
-    output.show(network_table(found), network_totals(found))
+    if found.cycles is None:
+        output.show(network_table(found), network_totals(found))
+    else:
+        output.show(plan_table(found), plan_totals(found))
     if found.output:
         output.show(f"written to {found.output}")
     other = found.comparison

@@ -87,11 +87,11 @@ def compile(
 def compile_network(
     network: Network, machine: Machine, settings: Settings
 ) -> CompiledNetwork | NativeNetwork:
-    """A network as one function where the machine's family compiles whole networks; elsewhere a
-    kernel for each of its convolutions and matrix products. Raises as `compile` does.
+    """A network as one function where the machine is this computer; elsewhere a kernel for each of
+    its convolutions and matrix products. Raises as `compile` does.
     """
     networks = NETWORKS.of(machine)
-    if networks is not None:
+    if networks is not None and LOADS.of(machine) is not None:
         search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
         return networks.compile(network, machine, search, progress=settings.progress)
     from tilewright.compiler.pipeline import compile_layers  # heavy: numba

@@ -76,6 +76,8 @@ def plan_totals(found: NetworkRun) -> str:
         f"planned in {found.compile_seconds:.2f} s; {found.constant_bytes / 1e6:.1f} MB of "
         f"constants, {found.arena_bytes / 1e6:.1f} MB of arena in each group"
     )
+    if found.comparison is not None:
+        lines.append(_compared(found.comparison))
     return "\n".join(lines)
 
 

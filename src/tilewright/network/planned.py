@@ -1,0 +1,119 @@
+"""A network with its plan: run by the meaning of its programs, timed by the simulator.
+
+In: a network and a machine whose groups run plans. Out: what `network.plans` asks of a compiled
+network. A family that generates code for plans adds `write`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec import structs
+
+from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import F32, F64
+from tilewright.common.errors import GraphError, ShapeError, ToolError
+from tilewright.graph.graph import Network
+from tilewright.machine import Machine
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.plan import Plan
+from tilewright.network.plans import Other
+from tilewright.network.results import Comparison, NetworkRun
+from tilewright.network.simulate import described, simulate_plan
+from tilewright.ops.op import show_shape
+from tilewright.ops.piece import intervals
+
+BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
+"""The largest difference, over the largest magnitude of an output, that rounding may make."""
+
+
+@dataclass(eq=False)
+class PlannedNetwork:
+    """A network and the plan that each group of its machine runs on its own images."""
+
+    network: Network
+    plan: Plan
+    weights: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine it was planned for."""
+        return self.plan.machine
+
+    def run(
+        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+    ) -> dict[str, Array]:
+        """The outputs by name, computed by the meaning of the programs, group after group.
+
+        Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
+        """
+        given = self._given(inputs, named)
+        numbers = {**self.weights, **(weights or {})}
+        parts, batch = [], next(iter(given.values())).shape[0] if given else 1
+        pieces = [slice(*part) for part in intervals(batch, self.plan.groups)]
+        for images in pieces:
+            own = {name: x[images] for name, x in given.items()} if len(pieces) > 1 else given
+            parts.append((images, interpret_plan(self.plan, own, numbers)))
+        if len(parts) == 1:
+            return parts[0][1]
+        found = {n: np.empty((batch, *y.shape[1:]), y.dtype) for n, y in parts[0][1].items()}
+        for images, outputs in parts:
+            for name, y in outputs.items():
+                found[name][images] = y
+        return found
+
+    def _given(self, inputs: tuple[Array, ...], named: Mapping[str, Array]) -> dict[str, Array]:
+        names = [t.name for t in self.network.inputs]
+        given = {**dict(zip(names, inputs, strict=False)), **named}
+        if set(given) != set(names) or len(inputs) > len(names):
+            raise GraphError(
+                f"{self.network.name} takes the inputs {', '.join(names)}, found {len(inputs)} in "
+                f"order and {', '.join(named) or 'none'} by name"
+            )
+        for t in self.network.inputs:
+            if given[t.name].shape != t.shape:
+                raise ShapeError(
+                    f"input {t.name!r} has shape {show_shape(given[t.name].shape)}, expected "
+                    f"{show_shape(t.shape)}"
+                )
+        return given
+
+    def described(self, compile_seconds: float = 0.0) -> NetworkRun:
+        """The simulated time of the plan."""
+        return described(simulate_plan(self.plan), plan_seconds=compile_seconds)
+
+    def measured(
+        self,
+        network: Network,
+        weights: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        *,
+        compare: Other | None = None,
+        compile_seconds: float = 0.0,
+        bound: float | None = None,
+    ) -> tuple[NetworkRun, dict[str, Array]]:
+        """(simulated figures, outputs by name), compared with the reference where that is asked.
+
+        Raises ToolError where another runtime is asked for.
+        """
+        if compare == "onnxruntime":
+            raise ToolError(
+                f"machine {self.machine.name!r} is simulated: its times are none to compare",
+                fix="--compare reference",
+            )
+        outputs = self.run(*(inputs[t.name] for t in self.network.inputs))
+        found = self.described(compile_seconds)
+        if compare is None:
+            return found, outputs
+        expected = network.evaluate({**weights, **inputs})
+        largest = max(_difference(outputs[name], y) for name, y in expected.items())
+        limit = max(BOUNDS[y.dtype] for y in outputs.values()) if bound is None else bound
+        return structs.replace(found, comparison=Comparison(compare, "", largest, limit)), outputs
+
+
+def _difference(found: Array, expected: Array) -> float:
+    """The largest difference over the largest magnitude."""
+    scale = float(np.abs(expected).max()) or 1.0
+    return float(np.abs(found.astype(np.float64) - expected).max()) / scale

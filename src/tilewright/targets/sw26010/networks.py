@@ -1,0 +1,56 @@
+"""Whole networks on machines like the Sunway SW26010: a plan for every core group, and its code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.codegen.artifact import Array
+from tilewright.codegen.folder import new_folder
+from tilewright.common.progress import Progress
+from tilewright.graph.graph import Network
+from tilewright.machine import Machine
+from tilewright.network.build import build_plan
+from tilewright.network.planned import PlannedNetwork
+from tilewright.network.search import Search
+from tilewright.network.stored import write_native
+from tilewright.targets.sw26010.emit_network import constant_block, emit_network
+
+
+@dataclass(eq=False)
+class Sw26010Network(PlannedNetwork):
+    """A planned network that can be written as athread C."""
+
+    def write(self, directory: str | Path, weights: Mapping[str, Array] | None = None) -> Path:
+        """Write the code of one group and its constants; the folder appears when it is complete.
+
+        Raises GraphError where the numbers of a weight are not known.
+        """
+        artifact = emit_network(self.plan, self.machine)
+        block = constant_block(self.plan, {**self.weights, **(weights or {})})
+        values = self.plan.values
+        inputs = tuple((name, values[v].form.shape) for name, v in self.plan.inputs)
+        outputs = tuple((name, form.shape) for name, _, form in self.plan.outputs)
+        files, constants = artifact.files, block.tobytes()
+        with new_folder(Path(directory)) as folder:
+            write_native(folder, self.machine, artifact.name, files, constants, inputs, outputs)
+        return Path(directory)
+
+
+@dataclass(frozen=True)
+class Sw26010Networks:
+    """Plans networks for the groups of a machine."""
+
+    def compile(
+        self, network: Network, machine: Machine, search: Search, *, progress: Progress
+    ) -> Sw26010Network:
+        """Choose the schedules and layouts of a network.
+
+        Raises GraphError for operators without a lowering, CapacityError where nothing fits.
+        """
+        plan = build_plan(network, machine, search, progress=progress)
+        return Sw26010Network(network, plan, dict(network.values))
+
+
+NETWORKS = Sw26010Networks()
