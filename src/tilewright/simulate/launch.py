@@ -223,6 +223,7 @@ def _fresh_state(
     machine["trace_limit"] = trace_limit
     records["fetch_cause"] = layout.PENALTY
     records["number"] = np.arange(cores)
+    records["row"], records["column"] = np.divmod(np.arange(cores), int(machine["columns"][0]))
     records["read_at"] = records["pop_time"] = records["line"] = -1
     records["delayed"] = -1
     records["vector_length"] = table.vector_length

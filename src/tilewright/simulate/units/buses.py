@@ -35,28 +35,19 @@ from tilewright.simulate.units.layout import (
 
 
 @piece
-def line_length(m: MachineState, bus: int) -> int:
-    """How many cores share one bus."""
-    return m.columns if bus == ROW_BUS else m.rows
-
-
-@piece
 def line_of(m: MachineState, core: CoreState, bus: int) -> int:
     """Which row (or column) bus the core is on."""
-    return core.number // m.columns if bus == ROW_BUS else core.number % m.columns
+    return core.row if bus == ROW_BUS else core.column
 
 
 @piece
-def place_of(m: MachineState, core: CoreState, bus: int) -> int:
-    """The core's place on its bus: its column on a row bus, its row on a column bus."""
-    return core.number % m.columns if bus == ROW_BUS else core.number // m.columns
-
-
-@piece
-def peer(m: MachineState, core: CoreState, bus: int, place: int) -> int:
-    """The number of the core at a place of the bus that `core` is on."""
-    column = core.number % m.columns
-    return core.number - column + place if bus == ROW_BUS else place * m.columns + column
+def peers_of(m: MachineState, core: CoreState, bus: int) -> Any:
+    """(number of the first core on the bus, from one to the next, how many, the core's own place:
+    its column on a row bus, its row on a column bus).
+    """
+    if bus == ROW_BUS:
+        return core.number - core.column, 1, m.columns, core.column
+    return core.column, m.columns, m.rows, core.row
 
 
 @piece
@@ -105,14 +96,15 @@ def put_obstacle(
     free = m.bus_free[bus, line_of(m, core, bus)]
     if free > t:
         return BUS, free
-    place, own, length = put_place(m, core, row), place_of(m, core, bus), line_length(m, bus)
+    place = put_place(m, core, row)
+    first, step, length, own = peers_of(m, core, bus)
     everyone = place >= m.broadcast
     if not everyone and (place < 0 or place >= length or place == own):
         core.fault, core.fault_address = BAD_DESTINATION, place
         return ISSUING, t
     for k in range(length):
         if k != own and (everyone or k == place):
-            receiver = at(cores, peer(m, core, bus, k))
+            receiver = at(cores, first + k * step)
             popped_now = receiver.popped[bus] if receiver.pop_time[bus] == t else 0
             if receiver.count[bus] + popped_now >= m.depth:
                 core.blocker = receiver.number
@@ -130,10 +122,20 @@ def do_put(
     is_load = row.flags & IS_LOAD
     source = row.d if is_load else row.a
     arrival = t + m.transfer + (row.latency if is_load else 0)
-    place, own = put_place(m, core, row), place_of(m, core, bus)
-    for k in range(line_length(m, bus)):
-        if k != own and (place >= m.broadcast or k == place):
-            deliver(m, core, source, at(cores, peer(m, core, bus, k)), bus, arrival)
+    place = put_place(m, core, row)
+    first, step, length, own = peers_of(m, core, bus)
+    if place < m.broadcast:
+        deliver(m, core, source, at(cores, first + place * step), bus, arrival)
+        return
+    for k in range(length):
+        if k != own:
+            deliver(m, core, source, at(cores, first + k * step), bus, arrival)
+
+
+@piece
+def wrapped(entry: int, depth: int) -> int:
+    """An entry of the ring, given one that is less than a round ahead."""
+    return entry - depth if entry >= depth else entry
 
 
 @piece
@@ -142,9 +144,10 @@ def deliver(
 ) -> None:
     """Append one entry to a transfer buffer; entries of one buffer arrive in order."""
     count = receiver.count[bus]
-    entry = (receiver.head[bus] + count) % m.depth
+    entry = wrapped(receiver.head[bus] + count, m.depth)
     if count > 0:
-        arrival = max(arrival, receiver.arrival[bus, (entry + m.depth - 1) % m.depth])
+        before = entry - 1 if entry > 0 else m.depth - 1
+        arrival = max(arrival, receiver.arrival[bus, before])
     for i in range(m.lanes):
         receiver.buffer[bus, entry, i] = core.registers[source, i]
     receiver.arrival[bus, entry] = arrival
@@ -160,13 +163,14 @@ def do_get(
     head = core.head[bus]
     for i in range(m.lanes):
         core.registers[row.d, i] = core.buffer[bus, head, i]
-    core.head[bus] = (head + 1) % m.depth
+    core.head[bus] = wrapped(head + 1, m.depth)
     core.count[bus] -= 1
     core.gets[bus] += 1
     core.popped[bus] = core.popped[bus] + 1 if core.pop_time[bus] == t else 1
     core.pop_time[bus] = t
-    for k in range(line_length(m, bus)):
-        wake_blocked(m, at(cores, peer(m, core, bus, k)), t + 1)
+    first, step, length, _ = peers_of(m, core, bus)
+    for k in range(length):
+        wake_blocked(m, at(cores, first + k * step), t + 1)
 
 
 @piece
@@ -189,17 +193,17 @@ def sync_obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
 ) -> Any:
     """A synchronisation waits until every core of its mask has arrived as often as this one."""
-    length = line_length(m, bus)
+    first, step, length, _ = peers_of(m, core, bus)
     if core.arrived == 0:
         core.arrived = 1
         core.sync_count[bus] += 1
         core.sync_time[bus] = t
         for k in range(length):
-            wake_blocked(m, at(cores, peer(m, core, bus, k)), t + 1)
+            wake_blocked(m, at(cores, first + k * step), t + 1)
     if core.arrived == 1:
         last = core.sync_time[bus]
         for k in range(length):
-            other = at(cores, peer(m, core, bus, k))
+            other = at(cores, first + k * step)
             if row.value >> k & 1:
                 if other.sync_count[bus] < core.sync_count[bus]:
                     core.blocker = other.number

@@ -99,8 +99,8 @@ def execute_vector(core: CoreState, row: RowState) -> None:
     """Floating point on every lane: d = f(a, b, c)."""
     effect, a, b, e, d = row.effect, row.a, row.b, row.c, row.d
     x, lanes = core.registers, row.lanes
-    if effect == MULTIPLY_ADD:
-        for i in range(lanes):
+    if effect == MULTIPLY_ADD and lanes == x.shape[1]:
+        for i in range(x.shape[1]):  # a number that the compiler knows
             x[d, i] = fused(x[a, i], x[b, i], x[e, i])
         return
     for i in range(lanes):
@@ -110,6 +110,8 @@ def execute_vector(core: CoreState, row: RowState) -> None:
 @piece
 def vector_lane(effect: int, a: float, b: float, c: float) -> float:
     """One lane of a floating-point effect."""
+    if effect == MULTIPLY_ADD:
+        return fused(a, b, c)
     if effect == ADD:
         return a + b
     if effect == SUBTRACT:

@@ -144,9 +144,9 @@ def execute_system(m: MachineState, core: CoreState, row: RowState, t: int) -> i
     if special == SPECIAL_ID:
         core.registers_integer[d, 0] = core.number
     elif special == SPECIAL_ROW:
-        core.registers_integer[d, 0] = core.number // m.columns
+        core.registers_integer[d, 0] = core.row
     elif special == SPECIAL_COLUMN:
-        core.registers_integer[d, 0] = core.number % m.columns
+        core.registers_integer[d, 0] = core.column
     elif special == SPECIAL_CYCLE:
         core.registers_integer[d, 0] = t
     elif special == SPECIAL_LENGTH:

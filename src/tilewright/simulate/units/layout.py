@@ -7,7 +7,7 @@ the table only, so the compiled code is shared by all runs of one table.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,29 +68,35 @@ BLOCK_CAPACITY = 64
 EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerate(Effect)}
 
 
+Small: TypeAlias = int
+"""A field of 32 bits: the rows of a program are what the cores' caches are full of."""
+Register: TypeAlias = int
+"""The same without a sign: what indexes an array is not tested for negative numbers."""
+
+
 class RowState(Protocol):
     """One instruction. Registers are numbers; `waits` is `d` unless the result is thrown away."""
 
-    effect: int
-    kind: int  # class of the effect
-    a: int
-    b: int
-    c: int
-    d: int
-    waits: int
+    effect: Small
+    kind: Small  # class of the effect
+    a: Register
+    b: Register
+    c: Register
+    d: Register
+    waits: Register
+    flags: Small
+    channel: Small
+    lanes: Small
+    is_store: Small
+    special: Small
     value: int  # immediate, displacement, or distance of a branch from the following row
+    units: int  # mask
     latency: int
     occupancy: int
-    units: int  # mask
-    flags: int
-    channel: int
-    lanes: int
     last: int  # largest address in its memory
     origin: int  # of that memory in the core's memories
     align: int  # mask
     element: int  # bytes of one element in memory
-    is_store: int
-    special: int
     executed: int  # counts, over all cores
     stalled: int
 
@@ -99,6 +105,8 @@ class CoreState(Protocol):
     """One core. Two-element fields are (row bus, column bus)."""
 
     number: int  # row * columns + column
+    row: int
+    column: int
     pc: int
     end: int
     base: int  # row of the program's first instruction, which lies at `code_address`
@@ -262,6 +270,9 @@ _CORE_BUSES = ["sync_count", "sync_time", "head", "count", "pop_time", "popped",
 _CORE_REGISTERS = ["ready", "read_at", "pending_read", "pending_write", "hazards"]
 
 
+_FORMATS = {"int": "i8", "bool": "i8", "Small": "i4", "Register": "u4"}
+
+
 def _scalars(record: type) -> list[str]:
     """The fields of a record that are one number."""
     return [name for name, kind in record.__annotations__.items() if kind in ("int", "bool")]
@@ -325,7 +336,7 @@ def machine_dtype() -> np.dtype[Any]:
 
 def plain_dtype(record: type) -> np.dtype[Any]:
     """A record of integers only."""
-    return np.dtype([(name, "i8") for name in _scalars(record)])
+    return np.dtype([(name, _FORMATS[kind]) for name, kind in record.__annotations__.items()])
 
 
 def _overlay(groups: list[dict[str, tuple[str, tuple[int, ...]]]]) -> np.dtype[Any]:
