@@ -227,7 +227,7 @@ def test_a_call_may_restrict_the_blocks_that_are_written():
         ),
         (
             {"streams": True},
-            "only whole lines that nothing is added to are stored past the caches; "
+            "non-temporal stores take whole cache lines that nothing is added to; "
             "C = A B by rows, blocks of a multiple of 64 bytes",
         ),
     ],

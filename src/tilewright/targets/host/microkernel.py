@@ -94,7 +94,7 @@ class Microkernel:
             )
         if self.streams and not (self.start == "overwrite" and self.can_stream):
             raise ScheduleError(
-                "only whole lines that nothing is added to are stored past the caches",
+                "non-temporal stores take whole cache lines that nothing is added to",
                 fix=f"C = A B by rows, blocks of a multiple of {LINE_BYTES} bytes",
             )
 
