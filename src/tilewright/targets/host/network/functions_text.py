@@ -39,7 +39,7 @@ _UNARY: dict[str, Texts] = {
 _BINARY: dict[str, Callable[[str, str], str]] = {
     "add": lambda a, b: f"{a} + {b}",
     "div": lambda a, b: f"{a} / {b}",
-    # The first operand, too, where it is no number; the second is taken anyway where it is none.
+    # NaN in the first operand is kept by the test; NaN in the second one makes a > b false.
     "max": lambda a, b: f"({a} > {b} || {a} != {a} ? {a} : {b})",
     "min": lambda a, b: f"({a} < {b} || {a} != {a} ? {a} : {b})",
     "mul": lambda a, b: f"{a} * {b}",
