@@ -1,6 +1,8 @@
 """Speed of the assembler: lines per second of one core (process time), each line a different one,
 from text to the bytes of an ELF object.
 
+    python benchmarks/assembler.py [--table NAME] [--lines 20000] [--repeats 3] [--csv FILE]
+
 The text is made of random instructions of a table with random operands, labels among them.
 """
 
@@ -9,6 +11,8 @@ from __future__ import annotations
 import argparse
 import random
 import time
+
+from shared.results import add_csv_option, write_results
 
 from tilewright.asm import assemble, elf_bytes
 from tilewright.isa import InstructionTable, Memory, Register, load_table, make_instruction
@@ -54,6 +58,7 @@ if __name__ == "__main__":
     parser.add_argument("--table", default="sw26010_cpe")
     parser.add_argument("--lines", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=3)
+    add_csv_option(parser)
     arguments = parser.parse_args()
     table = load_table(arguments.table)
     assemble(source_text(table, 100, 0), table)
@@ -64,3 +69,18 @@ if __name__ == "__main__":
         elf_bytes(assemble(text, table))
         best = min(best, time.process_time() - start)
     print(f"{arguments.lines} lines in {best:.2f} s: {arguments.lines / best:.0f} lines/s")
+    write_results(
+        arguments.csv,
+        [
+            {
+                "table": arguments.table,
+                "lines": arguments.lines,
+                "process_seconds": best,
+                "lines_per_second": round(arguments.lines / best),
+            }
+        ],
+        title="Speed of the assembler",
+        kind="measured",
+        conditions="random instructions, from text to the bytes of an ELF object; process time of "
+        f"one processor, least of {arguments.repeats}",
+    )

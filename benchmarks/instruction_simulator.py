@@ -1,5 +1,7 @@
 """Speed of the instruction-level simulator: a matrix product on all 64 cores, checked.
 
+    python benchmarks/instruction_simulator.py [--size 256] [--repeats 3] [--csv FILE]
+
 Prints instructions and core cycles simulated per second of one host core (process time).
 """
 
@@ -10,6 +12,7 @@ import time
 
 import numpy as np
 from mesh_gemm import mesh_gemm, mesh_images, mesh_result
+from shared.results import add_csv_option, write_results
 
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_mesh
@@ -17,8 +20,8 @@ from tilewright.simulate.launch import Mesh, UnitOrder
 from tilewright.simulate.runs import MeshRun
 
 
-def measure(size: int, unit_order: UnitOrder, repeats: int) -> None:
-    """Simulate an n x n x n product and print the speed of the fastest of the repeats."""
+def measure(size: int, unit_order: UnitOrder, repeats: int) -> dict[str, object]:
+    """Simulate an n x n x n product, print the speed of the fastest of the repeats, and give it."""
     program = mesh_gemm(load_table("sw26010_cpe"), size, size, size)
     generator = np.random.default_rng(0)
     a, b, c = (generator.integers(-9, 9, (size, size)).astype(float) for _ in range(3))
@@ -38,12 +41,29 @@ def measure(size: int, unit_order: UnitOrder, repeats: int) -> None:
         f"{run.instructions / best / 1e6:.1f} M instructions/s, "
         f"{64 * run.cycles / best / 1e6:.1f} M core cycles/s; stalls: {stalls}"
     )
+    return {
+        "product": f"{size} x {size} x {size}",
+        "units": unit_order.replace("_", " "),
+        "instructions": run.instructions,
+        "mesh_cycles": run.cycles,
+        "process_seconds": best,
+        "million_instructions_per_second": round(run.instructions / best / 1e6, 1),
+        "million_core_cycles_per_second": round(64 * run.cycles / best / 1e6, 1),
+    }
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=3)
+    add_csv_option(parser)
     arguments = parser.parse_args()
-    measure(arguments.size, "in_order", arguments.repeats)
-    measure(arguments.size, "decoupled", arguments.repeats)
+    orders: tuple[UnitOrder, ...] = ("in_order", "decoupled")
+    write_results(
+        arguments.csv,
+        [measure(arguments.size, order, arguments.repeats) for order in orders],
+        title="Speed of the instruction-level simulator",
+        kind="measured",
+        conditions=f"a matrix product on 8 x 8 cores, process time of one processor, least of "
+        f"{arguments.repeats + 1}",
+    )

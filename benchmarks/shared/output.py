@@ -32,10 +32,14 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
 
 
 def processor() -> str:
-    """The kind of processor that ran the benchmark."""
+    """The kind of processor that ran the benchmark, with the numbers that tell its generation."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
         return platform.processor() or platform.machine()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    pairs = (line.partition(":") for line in text.splitlines())
+    facts = {key.strip(): value.strip() for key, _, value in pairs}
+    name = facts.get("model name", platform.machine())
+    if "cpu family" not in facts or "model" not in facts:
+        return name
+    return f"{name} (family {facts['cpu family']}, model {facts['model']})"
