@@ -7,12 +7,13 @@ ROUNDS ?= 20
 COUNT ?= 10000
 SEED ?= 0
 KILLS ?= 300
+NETWORKS ?= 500
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 clean
+.PHONY: fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 155 kernels and 15 netwo
 
 fuzz-cache: $(VENV)/installed-dev ## KILLS=300 compilations killed, the cache damaged; goes on where it was
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cache.py $(KILLS)
+
+fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_networks.py $(NETWORKS) $(SEED)
 
 bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where it has --quick
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; \

@@ -14,7 +14,7 @@ from tilewright.targets.sw26010.emulate import run_emulated
 
 def emulated(plan, inputs, weights):
     artifact = emit_network(plan, GROUP)
-    return run_emulated(artifact, {**inputs, "constants": constant_block(plan, weights)})
+    return run_emulated(artifact, {**inputs, artifact.block: constant_block(plan, weights)})
 
 
 def test_the_code_of_lenet_is_exact_on_emulated_cores():
@@ -71,3 +71,16 @@ def test_one_file_launches_every_stage_and_one_makefile_builds_all():
     kernels = {f"{k.name}_slave.c" for k in artifact.kernels}
     assert kernels == {name for name in artifact.files if name.endswith("_slave.c")}
     assert all(f"-c {name} " in artifact.files["Makefile"] for name in kernels)
+
+
+def test_names_of_a_model_never_meet_those_of_the_code():
+    net = NetworkBuilder("exp", "f64")
+    x = net.input("constants", (2, 3))
+    y = net.apply(Binary("add", (2, 3), (3,)), x, net.weight("arena", (3,)), name="memory")
+    whole = net.build((net.apply(relu((2, 3)), y, name="parameters"),))
+    plan = build_plan(whole, GROUP)
+    inputs = {"constants": np.arange(6.0).reshape(2, 3) - 3}
+    weights = {"arena": np.array([-1.0, 0.0, 1.0])}
+    found = emulated(plan, inputs, weights)
+    for name, expected in whole.evaluate({**inputs, **weights}).items():
+        np.testing.assert_array_equal(found[name], expected)

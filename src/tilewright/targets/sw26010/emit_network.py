@@ -51,9 +51,12 @@ from tilewright.targets.sw26010.vector_routines import program_routines
 
 @dataclass(frozen=True)
 class NetworkArtifact(Artifact):
-    """Generated code of a network: `kernels` are its distinct stages, without files of theirs."""
+    """Generated code of a network: `kernels` are its distinct stages, without files of theirs;
+    `block` is the name of the tensor that holds all constants.
+    """
 
     kernels: tuple[Artifact, ...] = ()
+    block: str = "constants"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,7 @@ def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
     name = name_program(Program(safe_name(plan.name), (), (), (), ())).artifact
     kernels = _kernels(plan, single, name)
     layout = _layout(plan, single, kernels)
-    public = _public(plan, layout)
+    public, block = _public(plan, layout)
     whole = Program(name, (), tuple(_declared(t) for t in public), (), ())
     naming = name_program(whole)
     infos = tensor_infos(whole, naming)
@@ -125,6 +128,7 @@ def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
         spm.capacity_bytes,
         spm.alignment_bytes,
         tuple(_described(kernel, single) for kernel in distinct),
+        block,
     )
 
 
@@ -178,16 +182,19 @@ def _rounded(t: TensorInfo, unit: int) -> int:
     return -(-elements // unit) * unit
 
 
-def _public(plan: Plan, layout: _Layout) -> list[TensorInfo]:
-    """The tensors of the entry function, and the arena."""
-    kind = plan.dtype
+def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
+    """The tensors of the entry function and the arena; the name of the block of constants."""
+    kind, known = plan.dtype, {value.name for value in plan.values}
+    name, scratch = "constants", "arena"
+    while {name, scratch} & known:
+        name, scratch = f"{name}_", f"{scratch}_"
     inputs = [
         TensorInfo(name, "", kind, "input", plan.values[v].form.shape) for name, v in plan.inputs
     ]
     outputs = [TensorInfo(name, "", kind, "output", form.shape) for name, _, form in plan.outputs]
-    block = TensorInfo("constants", "", kind, "constant", (max(1, layout.constants),))
-    arena = TensorInfo("arena", "", kind, "scratch", (max(1, layout.arena),))
-    return [*inputs, block, *outputs, arena]
+    block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
+    arena = TensorInfo(scratch, "", kind, "scratch", (max(1, layout.arena),))
+    return [*inputs, block, *outputs, arena], name
 
 
 def _declared(info: TensorInfo) -> Tensor:
@@ -236,7 +243,7 @@ def _host(
 def _places(plan: Plan, layout: _Layout, infos: Sequence[TensorInfo]) -> dict[int, str]:
     """The address of every value in C."""
     names = {info.name: info.identifier for info in infos}
-    block = names["constants"]
+    block = next(info.identifier for info in infos if info.kind == "constant")
     found = {v: p.replace("constants", block, 1) for v, p in layout.places.items()}
     found |= {value: names[name] for name, value in plan.inputs}
     return found | {value: names[name] for name, value, _ in plan.outputs}

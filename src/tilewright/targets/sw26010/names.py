@@ -28,6 +28,14 @@ _RESERVED = frozenset(
     )
 )
 """Words of athread C."""
+_LIBRARY = frozenset(
+    (
+        *("fabs", "ceil", "floor", "exp", "expm1", "log", "log1p", "sqrt", "tanh", "pow"),
+        *("free", "malloc", "posix_memalign", "abort", "exit", "abs", "main"),
+        *("memory", "arena", "parameters"),
+    )
+)
+"""What generated code takes from the C library, and what else it calls its own."""
 _BUFFER_SUFFIXES = ("", "_reply", "_issued")
 
 
@@ -53,7 +61,8 @@ class Naming(c_names.Naming):
 
 def name_program(program: Program) -> Naming:
     """Choose all identifiers; equal programs get equal ones."""
-    names = c_names.name_program(program, FILE_SCOPE_SUFFIXES, _BUFFER_SUFFIXES, _RESERVED)
+    reserved = _RESERVED | _LIBRARY
+    names = c_names.name_program(program, FILE_SCOPE_SUFFIXES, _BUFFER_SUFFIXES, reserved)
     return Naming(names.artifact, names.tensors, names.buffers, names.variables)
 
 
