@@ -65,6 +65,7 @@ def _entry(
 ) -> None:
     scratch = [info for info in infos if info.kind == "scratch"]
     argument = "&parameters" if infos else "0"
+    writer.line("static __thread int ready; /* a thread for each core group: once for each */")
     if infos:
         writer.line(f"struct {naming.parameters} parameters;")
     if scratch:
@@ -79,7 +80,9 @@ def _entry(
         writer.line(f"failed |= posix_memalign(&memory, {size});")
         writer.line(f"parameters.{info.identifier} = ({dtype(info.dtype).c_name} *)memory;")
     with writer.block("if (!failed)") if scratch else writer.flat():
-        writer.line("athread_init();")
+        with writer.block("if (!ready)"):
+            writer.line("athread_init();")
+            writer.line("ready = 1;")
         writer.line(f"athread_spawn({naming.kernel}, {argument});")
         writer.line("athread_join();")
     for info in scratch:

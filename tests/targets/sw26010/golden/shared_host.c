@@ -7,6 +7,7 @@
 extern void SLAVE_FUN(shared_kernel)(void *);
 
 int shared(const double *x, double *y) {
+    static __thread int ready; /* a thread for each core group: once for each */
     struct shared_parameters parameters;
     void *memory;
     int failed = 0;
@@ -16,7 +17,10 @@ int shared(const double *x, double *y) {
     failed |= posix_memalign(&memory, 128, 32768UL);
     parameters.flat = (double *)memory;
     if (!failed) {
-        athread_init();
+        if (!ready) {
+            athread_init();
+            ready = 1;
+        }
         athread_spawn(shared_kernel, &parameters);
         athread_join();
     }
