@@ -60,9 +60,11 @@ def reproduced(
     *,
     kind: Kind = "model",
     notes: Sequence[str] = (),
+    beside: Sequence[Row] = (),
 ) -> Result:
-    """The rows of one table. Raises ExperimentError for a printed number that has no counterpart,
-    or the other way round.
+    """The rows of one table, and those that stand `beside` it.
+
+    Raises ExperimentError for a printed number without a counterpart, or the other way round.
     """
     table = lab.published(PAPER, experiment, Printed)
     names = [row.name for row in table.rows]
@@ -78,7 +80,7 @@ def reproduced(
         paper=PAPER,
         experiment=experiment,
         title=title,
-        rows=tuple(found),
+        rows=(*found, *beside),
         summary=_summary(table.rows, found),
         notes=(f"published: {table.source}", *notes),
     )

@@ -27,9 +27,9 @@ class Body:
     objects: tuple[tuple[str, str], ...] = ()
 
 
-def forward_body(patterns: int) -> Body:
+def forward_body(patterns: int, *, accumulate: bool = True) -> Body:
     """The product of a matrix with one or two vectors of bytes: one word of each gives the factors
-    of four rows.
+    of four rows. Without `accumulate` a multiplication and an addition are two instructions.
     """
     words, inputs = ("$11", "$19"), ("$13", "$18")
     bytes_of = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
@@ -42,12 +42,19 @@ def forward_body(patterns: int) -> Body:
         for p in range(patterns):
             factor = f"$vs{1 + r + ROWS * p}"
             lines += [*_byte(words[p], bytes_of[p][r], r), f"{factor} = {bytes_of[p][r]}"]
-            lines += [
-                f"$v{17 + 2 * p} += {low} * {factor}",
-                f"$v{18 + 2 * p} += {high} * {factor}",
-            ]
+            for half, weight in enumerate((low, high)):
+                place = 2 * p + half
+                lines += _added(17 + place, weight, factor, 0 if accumulate else 21 + place)
     lines.append("if ($13 != $10) loop")
-    return Body(f"forward_{patterns}", _loop(lines), (("$14", LOW), ("$20", HIGH)))
+    name = f"forward_{patterns}" + "_apart" * (not accumulate)
+    return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
+
+
+def _added(total: int, weight: str, factor: str, product: int) -> list[str]:
+    """The sum `total` plus weight * factor, by way of the vector `product` unless that is 0."""
+    if not product:
+        return [f"$v{total} += {weight} * {factor}"]
+    return [f"$v{product} = {weight} * {factor}", f"$v{total} = $v{total} + $v{product}"]
 
 
 def backward_body() -> Body:

@@ -13,8 +13,9 @@ from functools import cache
 
 from tilewright.asm import assemble
 from tilewright.isa import Instruction, Register, load_table
-from tilewright.isa.dependence import AliasRules, Operation
+from tilewright.isa.dependence import AliasRules, Operation, build_dependences
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
+from tilewright.isa.modulo_bounds import IntervalBounds, interval_bounds
 from tilewright.isa.operations import is_stream, operations_of
 from tilewright.isa.software_pipeline import PipelinedLoop, TripCount, emit_loop
 from tilewright.machine import Machine
@@ -47,6 +48,15 @@ def scheduled(body: Body, ports: PortCycles) -> ModuloSchedule:
     operations = _with_ports(_instructions(body), body, ports)
     aliases = AliasRules(objects)
     return modulo_schedule(operations, table.issue, aliases=aliases, effort=EFFORT)
+
+
+@cache
+def least_interval(body: Body, ports: PortCycles) -> IntervalBounds:
+    """What no schedule of a loop can beat, without the search for one that reaches it."""
+    table = load_table(TABLE)
+    operations = _with_ports(_instructions(body), body, ports)
+    graph = build_dependences(operations, rules=table.issue)
+    return interval_bounds(graph, table.issue)
 
 
 def pipelined(body: Body, machine: Machine, trips: int) -> PipelinedLoop:

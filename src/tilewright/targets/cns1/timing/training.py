@@ -118,10 +118,15 @@ def error_cycles(machine: Machine, local: Layers) -> int:
     line, ports = machine.section(Rdram).line_bytes, machine.section(Rdram).ports
     passes = local.outputs // (ports * VECTOR)
     missing = min(4, passes) + max(0, local.outputs // (4 * line) - 4)
-    read = read_cycles(machine, VECTOR_BYTES)
+    hit, miss = error_pass_cycles(machine)
     preload = preload_cycles(machine, local.outputs) if _hidden_overflow(machine, local) else 0
     parameter = read_cycles(machine, WORD_BYTES).dirty_miss + 2
-    return parameter + 53 * (passes - missing) + missing * (read.dirty_miss + 35) + preload
+    return parameter + hit * (passes - missing) + miss * missing + preload
+
+
+def error_pass_cycles(machine: Machine) -> tuple[int, int]:
+    """t_hit and t_miss: 128 elements of the error, by the report's diagrams 6.2 and 6.1."""
+    return 53, read_cycles(machine, VECTOR_BYTES).dirty_miss + 35
 
 
 def backward_times(machine: Machine, local: Layers) -> BackwardTimes:

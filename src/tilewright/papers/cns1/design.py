@@ -1,0 +1,112 @@
+"""The report's questions about the design of a node, answered by the model and by loop bounds.
+
+Faster memory, an associative instruction cache, no multiply-accumulate, scalars in the scalar unit,
+narrower stripes, one pattern at a time (sections 2.3, 5.1.3, 5.2, 7.1.2, 8.2). `--option KEY=VALUE`
+sets a number of the machine first, as `--set` does elsewhere. The rows have no published number
+where the report gives none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from matplotlib.figure import Figure
+
+from tilewright.machine import Machine, load_machine
+from tilewright.machine.model import Leaf
+from tilewright.papers.cns1.cases import MODEL, WORST
+from tilewright.papers.cns1.printed import PAPER
+from tilewright.papers.figures import lines
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.targets.cns1.kernels.bodies import forward_body
+from tilewright.targets.cns1.kernels.pipelining import least_interval, port_cycles
+from tilewright.targets.cns1.sections import Rdram
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.recall import recall_times
+from tilewright.targets.cns1.timing.training import training_times
+
+TITLE = "questions about the design of a node"
+SPEEDS = (1.0, 1.25, 1.5, 2.0, 4.0)
+
+
+def run(lab: Lab) -> Result:
+    """Cycles of recall (two patterns) and of training, and of the inner loop, by variant."""
+    settings: dict[str, Leaf] = dict(lab.options)
+    machine = load_machine("cns1-128", settings)
+    rows = (*_memory(machine, settings), *_instructions(machine), *_loops(machine))
+    notes = (f"on {machine.name}, the model network of 192M connections",)
+    return Result(PAPER, "design", TITLE, tuple(rows), {"rows": len(rows)}, notes)
+
+
+def draw(result: Result) -> Figure:
+    """Run time over the speed of the memory."""
+    found: dict[str, list[float | None]] = {}
+    for row in result.rows:
+        if "faster memory" in row.name:
+            found.setdefault(row.name.split(",")[0], []).append(row.ours)
+    title = "Run time of the model network by the speed of the RDRAM (model)"
+    return lines(SPEEDS, found, title=title, x_label="times as fast", y_label="share of the time")
+
+
+def _memory(machine: Machine, settings: dict[str, Leaf]) -> list[Row]:
+    """All times of the RDRAM divided by a factor."""
+    rdram = machine.section(Rdram)
+    times = [name for name in Rdram.__struct_fields__ if name.endswith("_ns")]
+    times = [name for name in times if not name.startswith("refresh")]
+    base = _totals(machine)
+    found = []
+    for speed in SPEEDS:
+        changes = {f"memory.rdram.{name}": getattr(rdram, name) / speed for name in times}
+        changed = load_machine("cns1-128", {**settings, **changes})
+        for kernel, cycles in _totals(changed).items():
+            name = f"{kernel}, {speed:g} times faster memory: share of the time"
+            found.append(compare(name, None, cycles / base[kernel], "model"))
+    return found
+
+
+def _totals(machine: Machine) -> dict[str, float]:
+    return {
+        "recall": recall_times(machine, MODEL.layers, WORST).total_cycles,
+        "training": training_times(machine, MODEL.layers, WORST).total_cycles,
+    }
+
+
+def _instructions(machine: Machine) -> list[Row]:
+    """Codes that evict each other, against a cache whose ways keep them apart."""
+    worst = replace(WORST, worst_instruction_misses=True)
+    recall = [recall_times(machine, MODEL.layers, c).total_cycles for c in (worst, WORST)]
+    training = [training_times(machine, MODEL.layers, c).total_cycles for c in (worst, WORST)]
+    return [
+        compare(f"{kernel}, associative instruction cache: cycles saved", None, a - b, "model")
+        for kernel, (a, b) in (("recall", recall), ("training", training))
+    ]
+
+
+def _loops(machine: Machine) -> list[Row]:
+    """The loop over four rows of 64 columns and two patterns: least cycles by variant."""
+    ports = port_cycles(machine)
+    two, one = (least_interval(forward_body(p), ports) for p in (2, 1))
+    apart = least_interval(forward_body(2, accumulate=False), ports)
+    moves = two.issue_cycles - 8
+    narrow = 2 * max(two.minimum_interval // 2, 4 * read_cycles(machine, VECTOR_BYTES).hit)
+    claim = "the report counts no loss, its listing has 12 idle slots for 16 additions"
+    return [
+        compare("loop, as described", 64, two.minimum_interval, "exact", note=two.reasons()),
+        compare(
+            "loop, no multiply-accumulate", 64, apart.minimum_interval, "exact",
+            note=f"{claim}; {apart.reasons()}",
+        ),
+        compare(
+            "loop, scalars in the scalar unit", 64, max(moves, two.minimum_interval), "exact",
+            note=f"{moves} instructions without the 8 moves",
+        ),
+        compare(
+            "loop, stripes of 32", None, narrow, "exact",
+            note="two of four ports: each load of a row waits for the one before",
+        ),
+        compare(
+            "loop, one pattern at a time", 112, 2 * one.minimum_interval, "exact",
+            note=f"twice: {one.reasons()}",
+        ),
+    ]  # fmt: skip

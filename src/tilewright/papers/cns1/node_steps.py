@@ -1,0 +1,110 @@
+"""The steps of both kernels on one simulated node, beside the closed form.
+
+Model conditions (section 5.1.1) with lookups that all go to one port, the worst that the formulas
+know. Messages are not simulated: the closed form is taken without global sums. The report has no
+such table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from tilewright.papers.cns1.cases import MODEL, WORST
+from tilewright.papers.cns1.printed import PAPER
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, compare
+from tilewright.targets.cns1.kernels import run as kernels
+from tilewright.targets.cns1.kernels.run import NodeResult
+from tilewright.targets.cns1.timing.layers import on_each_node
+
+TITLE = "steps on one simulated node beside the closed form"
+_WHY = {
+    "recall": "the same bound, the multiplier",
+    "forward": "misses overlap with the work that the pipeline has ahead",
+    "error": "our loop takes 48 cycles a pass, the report's 53",
+    "backpropagation": "24 cycles around each four rows are not overlapped with the next",
+    "update": "96 cycles a pass for 98, and 41 around each four rows, which the report hides",
+}
+
+
+class Step(Struct, frozen=True):
+    """What one step took: cycles, stalls by cause, instructions."""
+
+    cycles: int
+    stalls: dict[str, int]
+    instructions: int
+
+
+def simulate(name: str) -> Step:
+    """One step on one node, with numbers whose sums all clip to the last entry of the table."""
+    found = _kernel(name)
+    return Step(found.cycles, found.run.stalls, found.run.instructions)
+
+
+def run(lab: Lab) -> Result:
+    """Each step in cycles; the note has the reason of the difference and the causes of stalls."""
+    closed = closed_form()
+    found = dict(zip(closed, lab.map(simulate, list(closed)), strict=True))
+    rows = [
+        compare(
+            name,
+            cycles,
+            found[name].cycles,
+            "simulated",
+            note=f"{_WHY[name.split()[0]]}; {_stalls(found[name])}",
+            unit="cycles",
+        )
+        for name, cycles in closed.items()
+    ]
+    notes = ("published: the closed form of chapters 4 and 6, which was never measured",)
+    instructions = sum(step.instructions for step in found.values())
+    summary: dict[str, float | str] = {"instructions simulated": instructions}
+    return Result(PAPER, "node_steps", TITLE, tuple(rows), summary, notes)
+
+
+def closed_form() -> Mapping[str, float]:
+    """The formulas' cycles of each step, without global sums, procedures and threads."""
+    recall, training = MODEL.recall(WORST).forward, MODEL.training(WORST)
+    found: dict[str, float] = {}
+    for kernel, forward in (("recall", recall), ("forward", training.forward)):
+        for matrix, layer in (("A", forward.hidden), ("B", forward.outputs)):
+            own = layer.product_cycles + layer.sigmoid_cycles
+            found[f"{kernel} {matrix}"] = layer.rounds * own
+    backward = training.backward
+    rounds = backward.rounds * (backward.local_cycles + backward.scaling_cycles)
+    found["error"] = training.error_cycles
+    found["backpropagation B"] = rounds + backward.parameter_cycles
+    found["update B"] = training.update_outputs_cycles
+    found["update A"] = training.update_hidden_cycles
+    return found
+
+
+def _kernel(name: str) -> NodeResult:
+    machine, local = MODEL.machine(), on_each_node(MODEL.machine(), MODEL.layers)
+    kind, _, matrix = name.partition(" ")
+    rows, columns = (local.inputs, local.hidden) if matrix == "A" else (local.hidden, local.outputs)
+    weights, error = np.full((rows, columns), 100, "<i2"), np.full(columns, 5, "<i2")
+    match kind:
+        case "recall" | "forward":
+            patterns = _ones(2 if kind == "recall" else 1, rows)
+            table = np.zeros(WORST.table_elements, np.int8)
+            return kernels.forward(machine, weights, patterns, table, 0)
+        case "error":
+            return kernels.errors(machine, _ones(columns), _ones(columns), 3)
+        case "backpropagation":
+            return kernels.backward(machine, weights, error, _ones(rows))
+        case _:
+            return kernels.update(machine, weights, error, _ones(rows))
+
+
+def _ones(*shape: int) -> NDArray[np.int8]:
+    return np.full(shape, 5, np.int8)
+
+
+def _stalls(step: Step) -> str:
+    parts = (f"{cycles} {cause}" for cause, cycles in sorted(step.stalls.items()))
+    return f"stalls: {', '.join(parts)}"
