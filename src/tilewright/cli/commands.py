@@ -29,6 +29,7 @@ COMMANDS = {
     "asm": "Assemble a file into an ELF object.",
     "objdump": "Show an object: sections, symbols, relocations, disassembly.",
     "pipeline": "Run a program on one core alone; show its pipeline, with a cause for every stall.",
+    "debug": "Step through a program; `help` lists the commands.",
     "reproduce": "Print published numbers, ours and the deviation; write figures, CSV and JSON.",
 }
 """What `--help` says of each command without importing it: the first line of its docstring."""

@@ -41,9 +41,9 @@ class LaunchedProgram:
 
 def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
     """Run a program and show its cycles; with `timeline`, that many operations one by one."""
-    table = _table(program.machine)
-    image = _image(program.source, table)
-    given = {} if program.inputs is None else _read(program.inputs)
+    table = instruction_table(program.machine)
+    image = linked_image(program.source, table)
+    given = {} if program.inputs is None else read_arrays(program.inputs)
     runtime = RUNTIMES.required(program.machine)
     found = runtime.run(image, program.machine, given, values=not program.timing)
     instructions, _ = instructions_of(image, table)
@@ -59,14 +59,15 @@ def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
             output.show(f"{what} written to {path}")
 
 
-def _table(machine: Machine) -> InstructionTable:
+def instruction_table(machine: Machine) -> InstructionTable:
+    """The instruction table of a machine's cores. Errors: MachineError."""
     name = machine.core.instruction_table
     if name is None:
         raise MachineError(f"machine {machine.name!r} has no instruction table")
     return load_table(name)
 
 
-def _image(source: Path, table: InstructionTable) -> Object:
+def linked_image(source: Path, table: InstructionTable) -> Object:
     """The linked program in a file of text or an object."""
     with source.open("rb") as file:
         is_object = file.read(len(_ELF)) == _ELF
@@ -74,7 +75,7 @@ def _image(source: Path, table: InstructionTable) -> Object:
     return found if found.is_linked else link([found], table)
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file. Errors: ShapeError, OSError."""
     try:
         with np.load(path, allow_pickle=False) as archive:

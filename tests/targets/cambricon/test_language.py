@@ -52,7 +52,7 @@ def test_a_parameter_is_a_number() -> None:
 
 
 MACROS = """
-C-Macro scale out, size
+C -\tMacro scale out, size
 again:
   vav \\out, \\size, \\out, \\out
   ssub $3, #1

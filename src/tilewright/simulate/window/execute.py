@@ -33,7 +33,10 @@ class _Flight:
 
 @dataclass(slots=True)
 class Executor:
-    """One run. `memories` is None for a run that counts cycles alone."""
+    """One run: `number` is the next instruction, `group` have issued before it in cycle `time`.
+
+    Without values operations are timed and not computed.
+    """
 
     steps: Sequence[Step]
     rules: IssueRules
@@ -53,53 +56,79 @@ class Executor:
     stalls: list[Stall] = field(default_factory=list)
     issued: int = 0
     issue_cycles: int = 0
+    time: int = 0
+    group: int = 0
+    number: int = 0
+    read_now: set[int] = field(default_factory=set)
 
     def run(self) -> WindowRun:
         """Run until the program ends. Errors: SimulationError."""
-        self.ready = [0] * len(self.registers)
-        time, group, number = 0, 0, 0
-        end, width = len(self.steps), self.rules.width
-        read_now: set[int] = set()
-        while number < end:
-            step = self.steps[number]
-            cause, when, unit = self._obstacle(step, number + 1, group, time)
-            if cause is None and group and self._overwrites(step, read_now):
-                cause, when = Cause.OUTPUT, time + 1
-            if cause is not None:
-                if not group:
-                    self._stall(time, when, cause, number)
-                time, group = (time + 1 if group else when), 0
-                read_now.clear()
+        while self.step():
+            pass
+        return self.finished()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the program has ended."""
+        return self.number >= len(self.steps)
+
+    def step(self) -> bool:
+        """Issue the next instruction; False where the program has ended. Raises SimulationError."""
+        if not self.ready:
+            self.ready = [0] * len(self.registers)
+        if self.is_done:
+            return False
+        step = self.steps[self.number]
+        unit = self._issuable(step)
+        if not self.group:
+            self.issue_cycles += 1
+        self.read_now.update(step.reads)
+        following = self._commit(step, unit, self.time)
+        self.group += 1
+        if step.instruction.traits.branch is not Branch.NONE:
+            self._branched(step, following)
+        if self.group == self.rules.width:
+            self._next_cycle(self.time + 1)
+        self.number = following
+        if self.time > self.max_cycles:
+            raise SimulationError(
+                f"the core still runs after {self.max_cycles} cycles",
+                fix="raise max_cycles (--max-cycles), or look for a loop that never ends",
+            )
+        return True
+
+    def _issuable(self, step: Step) -> str:
+        """Go on to the cycle in which an instruction issues; the unit that takes it."""
+        while True:
+            cause, when, unit = self._obstacle(step)
+            if cause is None and self.group and self._overwrites(step):
+                cause, when = Cause.OUTPUT, self.time + 1
+            if cause is None:
+                return unit
+            if self.group:
+                self._next_cycle(self.time + 1)
                 continue
-            if not group:
-                self.issue_cycles += 1
-            read_now.update(step.reads)
-            following = self._commit(step, unit, time)
-            group += 1
-            if step.instruction.traits.branch is not Branch.NONE:
-                penalty = self.rules.taken_branch_penalty_cycles if following != number + 1 else 0
-                if penalty and following < end:
-                    self._stall(time + 1, time + 1 + penalty, Cause.BRANCH, following)
-                if penalty or self.rules.branch_ends_group:
-                    time, group = time + 1 + (penalty if following < end else 0), 0
-                    read_now.clear()
-            if group == width:
-                time, group = time + 1, 0
-                read_now.clear()
-            number = following
-            if time > self.max_cycles:
-                raise SimulationError(
-                    f"the core still runs after {self.max_cycles} cycles",
-                    fix="raise max_cycles (--max-cycles), or look for a loop that never ends",
-                )
-        return self._finished(time + (1 if group else 0))
+            self._stall(self.time, when, cause, self.number)
+            self._next_cycle(when)
+
+    def _branched(self, step: Step, following: int) -> None:
+        """End the group behind a branch, after the cycles that a taken one costs."""
+        is_last = following >= len(self.steps)
+        penalty = self.rules.taken_branch_penalty_cycles if following != step.number + 1 else 0
+        if penalty and not is_last:
+            self._stall(self.time + 1, self.time + 1 + penalty, Cause.BRANCH, following)
+        if penalty or self.rules.branch_ends_group:
+            self._next_cycle(self.time + 1 + (0 if is_last else penalty))
+
+    def _next_cycle(self, time: int) -> None:
+        self.time, self.group = time, 0
+        self.read_now.clear()
 
     # ---------------------------------------------------------------- issue
 
-    def _obstacle(
-        self, step: Step, following: int, group: int, time: int
-    ) -> tuple[Cause | None, int, str]:
+    def _obstacle(self, step: Step) -> tuple[Cause | None, int, str]:
         """What keeps an instruction from issuing, when to look again, and its unit."""
+        time = self.time
         when = max((self.ready[r] for r in step.reads), default=0)
         if when > time:
             return Cause.DATA, when, ""
@@ -116,22 +145,23 @@ class Executor:
             when = self._conflict_end(*self._ranges(step, step.values(self.registers)))
             if when > time:
                 return Cause.SPANS, when, ""
-        unit = self._free_unit(step, following, group, time)
+        unit = self._free_unit(step)
         if not unit:
             return Cause.UNIT, min(self.unit_free.get(u, 0) for u in step.units), ""
         return None, time, unit
 
-    def _overwrites(self, step: Step, read_now: set[int]) -> bool:
+    def _overwrites(self, step: Step) -> bool:
         """Whether a register read in this cycle would be overwritten, where rules forbid that."""
         forbidden = self.rules.write_after_read == "next_cycle"
-        return forbidden and any(register in read_now for register in step.writes)
+        return forbidden and any(register in self.read_now for register in step.writes)
 
-    def _free_unit(self, step: Step, following: int, group: int, time: int) -> str:
+    def _free_unit(self, step: Step) -> str:
         """A free unit, if possible one that the next instruction cannot use; "" for none."""
         others: tuple[str, ...] = ()
-        if group + 1 < self.rules.width and following < len(self.steps):
+        following = step.number + 1
+        if self.group + 1 < self.rules.width and following < len(self.steps):
             others = self.steps[following].units
-        free = [unit for unit in step.units if self.unit_free.get(unit, 0) <= time]
+        free = [unit for unit in step.units if self.unit_free.get(unit, 0) <= self.time]
         return next((unit for unit in free if unit not in others), free[0] if free else "")
 
     def _slot_free_at(self, time: int) -> int:
@@ -226,7 +256,9 @@ class Executor:
             )
         return step.target
 
-    def _finished(self, finish: int) -> WindowRun:
+    def finished(self) -> WindowRun:
+        """The numbers of the run up to here."""
+        finish = self.time + (1 if self.group else 0)
         cycles = max([finish, *(event.end for event in self.events)])
         if cycles > finish:
             self._stall(finish, cycles, Cause.DRAIN, len(self.steps) - 1)

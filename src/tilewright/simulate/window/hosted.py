@@ -6,7 +6,7 @@ its data lies in main memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.asm import Object
 from tilewright.machine import Capability, Machine
+from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.run import WindowRun
 
 
@@ -23,6 +24,20 @@ class HostedRun:
 
     outputs: Mapping[str, NDArray[Any]]
     run: WindowRun
+
+
+class Debugged(Protocol):
+    """A program with its data, to be run one instruction at a time."""
+
+    @property
+    def register_names(self) -> Sequence[str]:
+        """The names of the registers in order."""
+
+    def executor(self) -> Executor:
+        """A run that has not begun."""
+
+    def segment(self, name: str, index: Sequence[int], executor: Executor) -> NDArray[Any]:
+        """A segment of declared data as it is now, by default the first. Raises ShapeError."""
 
 
 class Runtime(Protocol):
@@ -35,5 +50,12 @@ class Runtime(Protocol):
         `values` the program is only timed. Errors: AssemblyError, SimulationError, ShapeError.
         """
 
+    def debug(
+        self, image: Object, machine: Machine, inputs: Mapping[str, NDArray[Any]]
+    ) -> Debugged:
+        """The program with its inputs in main memory. Errors: AssemblyError, ShapeError."""
 
-RUNTIMES: Capability[Runtime] = Capability("runtime", ("run",), "runtime for assembled programs")
+
+RUNTIMES: Capability[Runtime] = Capability(
+    "runtime", ("run", "debug"), "runtime for assembled programs"
+)

@@ -26,6 +26,37 @@ MAX_CYCLES = 10_000_000_000
 _ELEMENTS = {1: np.int8, 2: np.int16, 4: np.int32}
 
 
+def window_executor(
+    instructions: Sequence[Instruction],
+    table: InstructionTable,
+    machine: Machine,
+    *,
+    registers: Mapping[str, int] | None = None,
+    memories: Mapping[str, NDArray[Any]] | None = None,
+    read_only: Sequence[Range] = (),
+    values: bool = True,
+    max_cycles: int = MAX_CYCLES,
+) -> Executor:
+    """What runs linked instructions; arguments and errors as of `simulate_window`."""
+    rules = machine.issue
+    if rules is None or rules.rule != "window":
+        raise MachineError(
+            f"machine {machine.name!r} has no window of long operations",
+            fix='give issue.rule = "window" and issue.in_flight',
+        )
+    given, family = dict(memories or {}), OPERATIONS.required(machine)
+    return Executor(
+        steps=decode_steps(instructions, family.meanings(machine), family.parameters(machine)),
+        rules=table.issue,
+        window=rules,
+        registers=_registers(table, registers or {}),
+        zero_registers=table.zero_registers,
+        memories=_memories(table, machine, given, tuple(read_only), values),
+        with_values=values,
+        max_cycles=max_cycles,
+    )
+
+
 def simulate_window(
     instructions: Sequence[Instruction],
     table: InstructionTable,
@@ -44,24 +75,16 @@ def simulate_window(
     `read_only` range, a branch out of the program, more than `max_cycles`; MachineError for a
     machine whose cores have no window.
     """
-    rules = machine.issue
-    if rules is None or rules.rule != "window":
-        raise MachineError(
-            f"machine {machine.name!r} has no window of long operations",
-            fix='give issue.rule = "window" and issue.in_flight',
-        )
-    given, family = dict(memories or {}), OPERATIONS.required(machine)
-    executor = Executor(
-        steps=decode_steps(instructions, family.meanings(machine), family.parameters(machine)),
-        rules=table.issue,
-        window=rules,
-        registers=_registers(table, registers or {}),
-        zero_registers=table.zero_registers,
-        memories=_memories(table, machine, given, tuple(read_only), values),
-        with_values=values,
+    return window_executor(
+        instructions,
+        table,
+        machine,
+        registers=registers,
+        memories=memories,
+        read_only=read_only,
+        values=values,
         max_cycles=max_cycles,
-    )
-    return executor.run()
+    ).run()
 
 
 def simulate_registers(

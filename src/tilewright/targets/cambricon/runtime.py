@@ -7,7 +7,8 @@ nearest; integer arrays are taken as elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from tilewright.common.errors import ShapeError, SimulationError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.simulate.image import instructions_of
+from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.hosted import HostedRun
-from tilewright.simulate.window.launch import MAX_CYCLES, simulate_window
+from tilewright.simulate.window.launch import MAX_CYCLES, window_executor
 from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.dla.declarations import Data, declared_in
@@ -65,7 +67,15 @@ class Device:
 
     def launch(self, *, values: bool = True, max_cycles: int = MAX_CYCLES) -> WindowRun:
         """Run the program until its last instruction is done. Errors: SimulationError."""
-        run = simulate_window(
+        run = self.executor(values=values, max_cycles=max_cycles).run()
+        if values:
+            self._main = run.memories[_MAIN]
+        self._run = run
+        return run
+
+    def executor(self, *, values: bool = True, max_cycles: int = MAX_CYCLES) -> Executor:
+        """A run on the data as it is, not yet begun."""
+        return window_executor(
             self.instructions,
             self.table,
             self.machine,
@@ -74,10 +84,24 @@ class Device:
             values=values,
             max_cycles=max_cycles,
         )
-        if values:
-            self._main = run.memories[_MAIN]
-        self._run = run
-        return run
+
+    @property
+    def register_names(self) -> tuple[str, ...]:
+        """The names of the registers in order."""
+        return self.table.register_names
+
+    def segment(self, name: str, index: Sequence[int], executor: Executor) -> NDArray[np.int16]:
+        """A segment of declared data in main memory of a run. Errors: ShapeError."""
+        layout = self._declared(name).layout
+        place = tuple(index) or (0, 0, 0, 0)
+        if len(place) != 4 or any(
+            not 0 <= i < n for i, n in zip(place, layout.counts, strict=True)
+        ):
+            raise ShapeError(f"{name} has {' x '.join(map(str, layout.counts))} segments")
+        first, shape = self._address(name) + layout.offset(place), layout.shape(place)
+        main = executor.memories.arrays[_MAIN]
+        found: NDArray[np.int16] = main[first : first + prod(shape)].reshape(shape)
+        return found
 
     def wait(self) -> WindowRun:
         """The finished run. Errors: SimulationError where nothing was launched."""
@@ -143,12 +167,17 @@ class _Runtime:
         self, image: Object, machine: Machine, inputs: Mapping[str, Array], *, values: bool
     ) -> HostedRun:
         """Upload, launch, and download all that the program may write."""
-        device = Device(image, machine)
-        for name, array in inputs.items():
-            device.upload(name, array)
+        device = self.debug(image, machine, inputs)
         run = device.launch(values=values)
         written = [name for name, data in device.data.items() if not data.read_only]
         return HostedRun({name: device.download(name) for name in written if values}, run)
+
+    def debug(self, image: Object, machine: Machine, inputs: Mapping[str, Array]) -> Device:
+        """A device with the program and its inputs."""
+        device = Device(image, machine)
+        for name, array in inputs.items():
+            device.upload(name, array)
+        return device
 
 
 RUNTIME = _Runtime()

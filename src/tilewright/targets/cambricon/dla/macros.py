@@ -77,7 +77,7 @@ def _replaced(
 
 def definition_of(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tuple[str, ...]]:
     """Kind, name and parameters of the line that begins a definition. Raises Fault."""
-    kind = _KINDS[match["kind"].lower().replace(" ", "").removesuffix("-macro")]
+    kind = _KINDS["".join(match["kind"].lower().split()).removesuffix("-macro")]
     column = match.start("rest")
     text = re.split(r";|//", match["rest"])[0].strip()
     name, _, rest = text.partition(" ")

@@ -1,0 +1,195 @@
+"""`tilewright debug`: a program one instruction at a time, by commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from tilewright.asm.front_end import machine_of_file
+from tilewright.asm.suggest import did_you_mean
+from tilewright.cli.launch import instruction_table, linked_image, read_arrays
+from tilewright.cli.options import overrides
+from tilewright.cli.output import OutputOptions
+from tilewright.common.defaults import DEFAULT_MACHINE
+from tilewright.common.errors import SimulationError, TilewrightError
+from tilewright.machine import load_machine
+from tilewright.simulate.window.hosted import RUNTIMES, Debugged
+from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.stepper import Stepper
+
+_HELP = """\
+step [N]            issue N instructions
+back [N]            go back N instructions
+run                 go on to a breakpoint, a watched write or the end
+break PLACE         stop before an instruction: a label, or its number
+watch MEMORY A N    stop when one of N elements from address A changes
+registers           the registers that are not zero
+memory MEMORY A N   N elements from address A
+print NAME [B H W C]  a segment of declared data, the first without numbers
+where               the next instructions
+quit                end"""
+
+
+def debug_command(
+    source: Annotated[Path, typer.Argument(help="Assembly text or an object.")],
+    output: OutputOptions,
+    machine: Annotated[
+        str | None, typer.Option("--machine", "-m", help="Else that of the file's language.")
+    ] = None,
+    set: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a number.")
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option("--input", help="An .npz file with the data of a program.")
+    ] = None,
+    commands: Annotated[
+        str | None, typer.Option(help="Commands between semicolons, in place of the terminal's.")
+    ] = None,
+) -> None:
+    """Step through a program; `help` lists the commands."""
+    name = machine or machine_of_file(source) or DEFAULT_MACHINE
+    described = load_machine(name, overrides(set))
+    image = linked_image(source, instruction_table(described))
+    arrays = {} if inputs is None else read_arrays(inputs)
+    debugged = RUNTIMES.required(described).debug(image, described, arrays)
+    session = _Session(debugged, Stepper(debugged.executor), output)
+    session.where()
+    for command in _commands(commands):
+        word, *arguments = command.split() or [""]
+        if word == "quit":
+            return
+        try:
+            session.obey(word, arguments)
+        except TilewrightError as error:
+            output.show(error.render())
+
+
+def _commands(given: str | None) -> Iterator[str]:
+    """The commands given, or those that are typed."""
+    if given is not None:
+        yield from (part.strip() for part in given.split(";"))
+        return
+    while True:
+        if sys.stdin.isatty():
+            typer.echo("(debug) ", nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line.strip()
+
+
+@dataclass
+class _Session:
+    """One session: the program, where it is, and what shows it."""
+
+    debugged: Debugged
+    stepper: Stepper
+    output: OutputOptions
+
+    def obey(self, word: str, arguments: list[str]) -> None:
+        """Do what a command says. Errors: SimulationError."""
+        known: dict[str, Callable[[list[str]], None]] = {
+            "step": lambda a: self._move(self.stepper.forward, a),
+            "back": lambda a: self._move(self.stepper.back, a),
+            "run": lambda a: self._run(),
+            "break": self._break,
+            "watch": self._watch,
+            "registers": lambda a: self._registers(),
+            "memory": self._memory,
+            "print": self._print,
+            "where": lambda a: self.where(),
+            "help": lambda a: self.output.show(_HELP),
+            "": lambda a: None,
+        }
+        if word not in known:
+            fix = did_you_mean(word, known) or "help lists the commands"
+            raise SimulationError(f"no command '{word}'", fix=fix)
+        known[word](arguments)
+
+    def where(self) -> None:
+        """The cycle and the next instructions."""
+        executor = self.stepper.executor
+        self.output.show(f"{self.stepper.executed} instructions, cycle {executor.time}")
+        if self.stepper.next is None:
+            self.output.show("  end")
+            return
+        for step in executor.steps[executor.number : executor.number + 3]:
+            labels = "".join(f"{label}: " for label in step.instruction.labels)
+            mark = ">" if step.number == executor.number else " "
+            line = f"line {step.instruction.line}" if step.instruction.line else ""
+            text = step.instruction.text()
+            self.output.show(f" {mark} {step.number:>5}  {labels}{text}  {line}".rstrip())
+
+    def _move(self, move: Callable[[int], None], arguments: list[str]) -> None:
+        move(_number(arguments[0]) if arguments else 1)
+        self.where()
+
+    def _run(self) -> None:
+        self.output.show(self.stepper.go())
+        self.where()
+
+    def _break(self, arguments: list[str]) -> None:
+        if len(arguments) != 1:
+            raise SimulationError("break takes a label or a number")
+        (place,) = arguments
+        labels = {
+            label: step.number
+            for step in self.stepper.executor.steps
+            for label in step.instruction.labels
+        }
+        if not place.isdecimal() and place not in labels:
+            fix = did_you_mean(place, labels) or f"labels: {', '.join(labels) or 'none'}"
+            raise SimulationError(f"no label '{place}'", fix=fix)
+        number = int(place) if place.isdecimal() else labels[place]
+        self.stepper.breakpoints.add(number)
+        self.output.show(f"breakpoint at instruction {number}")
+
+    def _watch(self, arguments: list[str]) -> None:
+        found = self._range(arguments)
+        self.stepper.ranges.append(found)
+        self.output.show(f"watching {found.count} elements of {found.memory}")
+
+    def _range(self, arguments: list[str]) -> Range:
+        """Memory, address and count. Errors: SimulationError."""
+        if len(arguments) != 3:
+            raise SimulationError("a memory, an address and a number of elements are needed")
+        memory, address, count = arguments[0], _number(arguments[1]), _number(arguments[2])
+        sizes = self.stepper.executor.memories.sizes
+        if memory not in sizes:
+            raise SimulationError(f"no memory '{memory}'", fix=f"memories: {', '.join(sizes)}")
+        if address + count > sizes[memory]:
+            raise SimulationError(
+                f"{count} elements at address {address} lie outside the {sizes[memory]} elements "
+                f"of the {memory} memory"
+            )
+        return Range(memory, address, count)
+
+    def _memory(self, arguments: list[str]) -> None:
+        found = self._range(arguments)
+        array = self.stepper.executor.memories.arrays[found.memory]
+        self.output.show(str(array[found.address : found.address + found.count]))
+
+    def _registers(self) -> None:
+        table_names = self.debugged.register_names
+        values = zip(table_names, self.stepper.executor.registers, strict=True)
+        shown = [f"{name} = {value}" for name, value in values if value]
+        self.output.show(", ".join(shown) or "all registers are zero")
+
+    def _print(self, arguments: list[str]) -> None:
+        if not arguments:
+            raise SimulationError("print takes the name of declared data")
+        index = tuple(map(_number, arguments[1:]))
+        found = self.debugged.segment(arguments[0], index, self.stepper.executor)
+        self.output.show(np.array2string(found, threshold=64))
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise SimulationError(f"'{text}' is no number")
+    return int(text)

@@ -1,0 +1,37 @@
+"""Assembles and times mutated programs of DLA-AL: each is refused in words, or runs, within 2 s.
+
+    python tools/fuzz_dla.py --count 20000 --seed 0
+
+A program that does anything else is printed, and the tool ends with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+
+from support.dla_mutations import mutated, outcome
+
+
+def main() -> int:
+    """Run the mutations; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    outcomes: Counter[str] = Counter()
+    for number in range(arguments.count):
+        text = mutated(random.Random(arguments.seed * 1_000_003 + number))
+        try:
+            outcomes[outcome(text)] += 1
+        except Exception as error:  # whatever it is, it is what the tool is there to find
+            print(f"program {number}: {error!r}\n{text}", file=sys.stderr)
+            return 1
+    print(", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
