@@ -19,7 +19,7 @@ COMMANDS = {
     "compile": "Choose the best schedule of every layer; generate, time and report its code.",
     "tune": "Search the schedules of every layer, and show the best ones.",
     "run": "Run an operator or a network on this computer, compare it, and time it.",
-    "simulate": "Simulate one core group running a program, with a cause for every cycle.",
+    "simulate": "Simulate a core group running a program or network, with a cause for each cycle.",
     "check": "Check that operators fit a machine, or that a program is legal on it.",
     "explain": "Explain the time of an operator, or of one layer of a network.",
     "report": "Write a report of what `compile -o` wrote: one HTML page, or a table.",

@@ -77,7 +77,7 @@ def simulate_command(
         bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
     ] = False,
 ) -> None:
-    """Simulate a core group that runs a program or a network, with a cause for every cycle."""
+    """Simulate a core group running a program or network, with a cause for each cycle."""
     if network.means(source, alone=layer is None and trace is None):
         target = load_machine(machine or DEFAULT_MACHINE, overrides(set))
         simulate_network(str(source), target, network, output)
