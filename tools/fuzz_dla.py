@@ -10,9 +10,12 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import time
 from collections import Counter
 
 from support.dla_mutations import mutated, outcome
+
+LONGEST_SECONDS = 2.0
 
 
 def main() -> int:
@@ -24,8 +27,12 @@ def main() -> int:
     outcomes: Counter[str] = Counter()
     for number in range(arguments.count):
         text = mutated(random.Random(arguments.seed * 1_000_003 + number))
+        start = time.process_time()
         try:
             outcomes[outcome(text)] += 1
+            seconds = time.process_time() - start
+            if seconds > LONGEST_SECONDS:
+                raise TimeoutError(f"{seconds:.1f} s")
         except Exception as error:  # whatever it is, it is what the tool is there to find
             print(f"program {number}: {error!r}\n{text}", file=sys.stderr)
             return 1
