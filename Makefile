@@ -13,7 +13,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 fuzz-dla clean
+.PHONY: fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 fuzz-dla fuzz-partition clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ fuzz-cns1: $(VENV)/installed-dev ## COUNT=10000 random kernels of a Torrent agai
 
 fuzz-dla: $(VENV)/installed-dev ## COUNT=10000 mutated programs of DLA-AL; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_dla.py --count $(COUNT) --seed $(SEED)
+
+fuzz-partition: $(VENV)/installed-dev ## COUNT=10000 random layers divided over cores, executed; SEED=0
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_partition.py --count $(COUNT) --seed $(SEED)
 
 onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package: passed, refused or wrong
 	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py

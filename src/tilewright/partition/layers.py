@@ -54,9 +54,12 @@ class Layer:
         return self.steps[-1].op.out_shape
 
     @cached_property
-    def shape_key(self) -> tuple[Op, ...]:
-        """What layers have in common that are divided alike."""
-        return tuple(step.op for step in self.steps)
+    def shape_key(self) -> tuple[object, ...]:
+        """What layers have in common that are divided alike: operators, and which operands are
+        weights.
+        """
+        weights = tuple(name in self.reads for name in self.steps[0].operands)
+        return (*(step.op for step in self.steps), weights)
 
     def regions(self, result: Box) -> list[Box]:
         """What each step has to compute for the region `result` of the layer."""

@@ -98,7 +98,7 @@ Named = tuple[str, Grid]
 def fixed_plan(layers: Sequence[Layer], cores: int, strategy: str) -> Plan:
     """Every layer as one strategy divides it first. Raises PartitionError where it does not."""
     found = find_strategy(strategy)
-    choices: list[list[Named]] = []
+    choices: list[Named] = []
     for layer in layers:
         grid = next(found.grids(layer, cores), None)
         if grid is None:
@@ -106,8 +106,13 @@ def fixed_plan(layers: Sequence[Layer], cores: int, strategy: str) -> Plan:
                 f"layer {layer.name} ({layer.op.describe()}) is not divided by {strategy!r}",
                 fix="take another strategy, or let the planner choose",
             )
-        choices.append([(strategy, grid)])
-    return _Space(layers, choices, cores, Weights(), None).best()
+        choices.append((strategy, grid))
+    return given_plan(layers, cores, choices)
+
+
+def given_plan(layers: Sequence[Layer], cores: int, choices: Sequence[Named]) -> Plan:
+    """Every layer along the grid given for it, of at most `cores` cells."""
+    return _Space(layers, [[choice] for choice in choices], cores, Weights(), None).best()
 
 
 def best_plan(
@@ -179,9 +184,10 @@ class _Space:
         pairs: dict[object, Integers] = {}
         at = {layer.output: number for number, layer in enumerate(self.layers)}
         for number, (layer, choice) in enumerate(zip(self.layers, self.choices, strict=True)):
-            if layer.shape_key not in made:
-                made[layer.shape_key] = self._options(layer, choice)
-            table = made[layer.shape_key]
+            key = (layer.shape_key, id(choice))
+            if key not in made:
+                made[key] = self._options(layer, choice)
+            table = made[key]
             self.tables.append(table)
             for operand, (name, need) in enumerate(_named(layer, table)):
                 if name not in at:

@@ -1,0 +1,96 @@
+"""Cores that see nothing but their own memory compute together what the reference computes."""
+
+import numpy as np
+import pytest
+
+from support.partitions import Case, numbers, random_case
+from tilewright.common.errors import PartitionError
+from tilewright.graph import network
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.ops import BatchNorm, add, conv2d, relu
+from tilewright.partition.execute import SUMS, Execution
+from tilewright.partition.layers import layers_of
+from tilewright.partition.plan import best_plan, fixed_plan, given_plan
+from tilewright.partition.strategies import find_strategy
+
+GRIDS = (56, 4, 15, 1)
+"""Cores of 7 x 8, 4 x 1, 3 x 5 and 1 x 1 grids."""
+
+
+def residual_block():
+    """The second block of a stage of ResNet-50, with an eighth of its channels."""
+    net = NetworkBuilder("block", "f64")
+    x = inputs = net.input("x", (1, 32, 14, 14))
+    for number, (channels, kernel) in enumerate(((8, 1), (8, 3), (32, 1))):
+        batch, ins, height, width = net.shape(x)
+        op = conv2d(batch=batch, in_channels=ins, out_channels=channels, height=height,
+                    width=width, kernel=kernel, padding=kernel // 2)  # fmt: skip
+        name = f"conv{number}"
+        x = net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+        norm = BatchNorm(op.out_shape, epsilon=0.0)
+        words = ("scale", "shift", "mean", "variance")
+        x = net.apply(norm, x, *(net.weight(f"{name}_{w}", (channels,)) for w in words),
+                      name=f"{name}_norm")  # fmt: skip
+        if number < 2:
+            x = net.apply(relu(op.out_shape), x, name=f"{name}_relu")
+    x = net.apply(add(net.shape(x)), inputs, x, name="sum")
+    return net.build((net.apply(relu(net.shape(x)), x, name="out"),))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_layers_grids_and_tiles(seed):
+    random_case(seed).check()
+
+
+@pytest.mark.parametrize("cores", GRIDS)
+@pytest.mark.parametrize("how", ["best", "input_rows", "output_tiles"])
+def test_a_residual_block(cores, how):
+    whole = residual_block()
+    layers = layers_of(whole)
+    plan = best_plan(layers, cores) if how == "best" else fixed_plan(layers, cores, how)
+    Case(whole, plan, numbers(whole, 1)).check()
+
+
+@pytest.mark.parametrize("cores", GRIDS)
+def test_lenet5(cores):
+    whole = network("lenet5", 1)
+    feeds = numbers(whole, 2)
+    plan = best_plan(layers_of(whole), cores)
+    found = Execution(whole, plan, feeds).run()["prob"]
+    np.testing.assert_allclose(found, whole.evaluate(feeds)["prob"], rtol=1e-12)
+
+
+def divided_sums(layers, cores):
+    """Sums divided where a layer has any, rows elsewhere."""
+    choices = []
+    for layer in layers:
+        name = "terms" if layer.op.terms else "rows"
+        choices.append((name, next(find_strategy(name).grids(layer, cores))))
+    return given_plan(layers, cores, choices)
+
+
+@pytest.mark.parametrize("kind", ["activations", "sums"])
+def test_a_missing_move_is_an_error(kind):
+    whole = residual_block()
+    plan = divided_sums(layers_of(whole), 4)
+    Case(whole, plan, numbers(whole, 1)).check()
+
+    class Lossy(Execution):
+        def messages(self, name, found):
+            return found[1:] if name.endswith(SUMS) == (kind == "sums") else found
+
+    with pytest.raises(PartitionError, match=r"; a move is missing in the plan$") as caught:
+        Lossy(whole, plan, numbers(whole, 1)).run()
+    assert ("parts of its sum" in caught.value.message) == (kind == "sums")
+
+
+def test_what_a_core_never_got_is_named():
+    whole = network("lenet5", 1)
+    plan = fixed_plan(layers_of(whole), 4, "output_tiles")
+    mute = type("Mute", (Execution,), {"messages": lambda self, name, found: ()})
+    with pytest.raises(PartitionError) as caught:
+        mute(whole, plan, numbers(whole, 2)).run()
+    assert str(caught.value) == (
+        "core 0 reads element (0, 0, 7, 0) of 'c1_tanh', which it neither computed nor got; "
+        "a move is missing in the plan"
+    )

@@ -1,0 +1,176 @@
+"""Small networks under random divisions: unequal tiles, divided sums, any number of cores."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.common.errors import ShapeError
+from tilewright.graph import Network
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.ops import (
+    BatchNorm,
+    Bias,
+    Concat,
+    LocalResponseNorm,
+    Pool2d,
+    Softmax,
+    SpaceToDepth,
+    add,
+    conv2d,
+    flatten,
+    gemm,
+    relu,
+)
+from tilewright.partition.division import Grid
+from tilewright.partition.execute import execute
+from tilewright.partition.layers import Layer, layers_of
+from tilewright.partition.plan import Plan, given_plan
+from tilewright.partition.strategies import strategies
+
+KINDS = ("conv", "conv", "conv", "pool", "product", "add", "concat", "other")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, a plan for it, and numbers."""
+
+    network: Network
+    plan: Plan
+    feeds: dict[str, np.ndarray]
+
+    def check(self) -> None:
+        """The cores together compute what the reference does."""
+        expected = self.network.evaluate(self.feeds)
+        for name, found in execute(self.network, self.plan, self.feeds).items():
+            np.testing.assert_array_equal(found, expected[name])
+
+
+def random_case(seed: int) -> Case:
+    """One case; the same for the same seed."""
+    random = np.random.default_rng(seed)
+    network = random_network(random)
+    layers = layers_of(network)
+    cores = int(random.integers(1, 12))
+    grids = [random_grid(random, layer, cores) for layer in layers]
+    plan = given_plan(layers, cores, [("random", grid) for grid in grids])
+    return Case(network, plan, numbers(network, seed))
+
+
+def numbers(network: Network, seed: int) -> dict[str, np.ndarray]:
+    """Small whole numbers, so that all sums are exact; variances that have whole roots."""
+    random = np.random.default_rng(seed)
+    norms = [node for node in network.nodes if isinstance(node.op, BatchNorm)]
+    variances = {node.inputs[4] for node in norms}
+    return {
+        tensor.name: np.full(tensor.shape, 4.0)
+        if tensor.name in variances
+        else random.integers(-3, 4, tensor.shape).astype(np.float64)
+        for tensor in (*network.inputs, *network.weights)
+    }
+
+
+def random_network(random: np.random.Generator) -> Network:
+    """One to three layers on small images."""
+    while True:
+        net = NetworkBuilder("random", "f64")
+        shape = (
+            int(random.integers(1, 4)),
+            int(random.integers(1, 5)),
+            *random_pair(random, 4, 10),
+        )
+        x = net.input("x", shape)
+        try:
+            for number in range(int(random.integers(1, 4))):
+                x = _layer(net, random, x, f"n{number}", str(random.choice(KINDS)))
+        except ShapeError:
+            continue
+        return net.build((x,))
+
+
+def random_pair(random: np.random.Generator, low: int, high: int) -> tuple[int, int]:
+    first, second = random.integers(low, high, 2)
+    return int(first), int(second)
+
+
+def random_grid(random: np.random.Generator, layer: Layer, cores: int) -> Grid:
+    """Of a strategy, or cut at random places."""
+    if random.random() < 0.4:
+        strategy = random.choice(list(strategies().values()))
+        found = list(strategy.grids(layer, cores))
+        if found:
+            return found[int(random.integers(len(found)))]
+    left, cuts = cores, []
+    for extent in layer.shape:
+        cuts.append(_cut(random, extent, left))
+        left //= len(cuts[-1])
+    terms = tuple(_cut(random, extent, left) for extent in layer.op.terms[:1])
+    others = tuple(((0, extent),) for extent in layer.op.terms[1:])
+    parts = (*terms, *others) if terms and len(terms[0]) > 1 else ()
+    return Grid(tuple(cuts), parts)
+
+
+def _cut(random: np.random.Generator, extent: int, parts: int) -> tuple[tuple[int, int], ...]:
+    count = int(random.integers(1, min(extent, parts) + 1))
+    places = sorted(random.choice(np.arange(1, extent), count - 1, replace=False).tolist())
+    ends = [0, *places, extent]
+    return tuple(itertools.pairwise(ends))
+
+
+def _layer(net: NetworkBuilder, random: np.random.Generator, x: str, name: str, kind: str) -> str:
+    shape = net.shape(x)
+    if len(shape) != 4:
+        return net.apply(Softmax(shape) if kind == "other" else relu(shape), x, name=name)
+    match kind:
+        case "conv":
+            return _convolution(net, random, x, name)
+        case "pool":
+            kernel, modes = random_pair(random, 1, 4), random.integers(0, 2, 2)
+            padding = tuple(int(random.integers(0, k)) for k in (*kernel, *kernel))
+            op = Pool2d("max", *shape, kernel, random_pair(random, 1, 4), padding, bool(modes[0]))
+            return net.apply(op, x, name=name)
+        case "product":
+            batch, inputs = shape[0], int(np.prod(shape[1:]))
+            flat = net.apply(flatten(shape), x, name=f"{name}_flat")
+            op = gemm(batch, int(random.integers(1, 9)), inputs, transpose_b=True)
+            weight = net.weight(f"{name}_w", op.input_shapes[1])
+            return net.apply(op, flat, weight, name=name)
+        case "add":
+            y = net.apply(relu(shape), x, name=f"{name}_relu")
+            return net.apply(add(shape), x, y, name=name)
+        case "concat":
+            y = _convolution(net, random, x, f"{name}_side", same=True)
+            return net.apply(Concat((shape, net.shape(y))), x, y, name=name)
+        case _:
+            ops = [LocalResponseNorm(shape, 3, alpha=0.0), relu(shape)]
+            if shape[2] % 2 == 0 and shape[3] % 2 == 0:
+                ops.append(SpaceToDepth(*shape, 2))
+            return net.apply(ops[int(random.integers(len(ops)))], x, name=name)
+
+
+def _convolution(
+    net: NetworkBuilder, random: np.random.Generator, x: str, name: str, *, same: bool = False
+) -> str:
+    batch, channels, height, width = net.shape(x)
+    groups = int(random.choice([g for g in (1, 2, channels) if channels % g == 0]))
+    kernel = (3, 3) if same else random_pair(random, 1, 4)
+    op = conv2d(
+        batch=batch,
+        in_channels=channels,
+        out_channels=groups * int(random.integers(1, 5)),
+        height=height,
+        width=width,
+        kernel=kernel,
+        stride=1 if same else random_pair(random, 1, 3),
+        padding=1 if same else tuple(int(n) for n in random.integers(0, 3, 4)),
+        dilation=1 if same else random_pair(random, 1, 3),
+        groups=groups,
+    )
+    x = net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+    if random.random() < 0.5:
+        bias = net.weight(f"{name}_b", (op.out_channels,))
+        x = net.apply(Bias(op.out_shape), x, bias, name=f"{name}_bias")
+        x = net.apply(relu(op.out_shape), x, name=f"{name}_relu")
+    return x
