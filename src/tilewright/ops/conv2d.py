@@ -25,6 +25,7 @@ from tilewright.ops.op import (
     pair,
     require_positive,
     rounded,
+    same_dimensions,
 )
 from tilewright.ops.piece import Divided
 from tilewright.ops.window import Padding, out_extent, padding_of, require_window, windows
@@ -106,14 +107,19 @@ class Conv2d(Typed):
 
     @property
     def terms(self) -> Shape:
-        """Input channels of a group, kernel rows, kernel columns."""
-        return (self.in_channels // self.groups, *self.kernel)
+        """Input channels, kernel rows, kernel columns; none with groups, whose input channels lie
+        apart.
+        """
+        return () if self.groups > 1 else (self.in_channels, *self.kernel)
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
         """Images by pixels and terms, weights by channels and terms."""
+        if self.groups > 1:
+            whole = (None, None)
+            return *(same_dimensions(4),) * 2, ((1, None), whole, whole, whole)
         own = ((0, None), (1, None), (2, 1), (3, 2))
-        images = ((0, None), (1 if self.groups > 1 else None, 0), (2, 1), (3, 2))
+        images = ((0, None), (None, 0), (2, 1), (3, 2))
         return own, images, ((1, None), (None, 0), (None, 1), (None, 2))
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:

@@ -79,7 +79,7 @@ def divide_conv2d(op: Conv2d, groups: int) -> Divided:
 
 
 def _terms(op: Conv2d, terms: Box | None) -> Box:
-    return Box.whole(op.terms) if terms is None else terms
+    return Box.whole((op.in_channels // op.groups, *op.kernel)) if terms is None else terms
 
 
 def _image(op: Conv2d) -> tuple[int, int]:
