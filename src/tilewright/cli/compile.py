@@ -13,6 +13,7 @@ from tilewright.cli.output import OutputOptions, UsageProblem
 
 if TYPE_CHECKING:
     from tilewright.compiler.settings import Check
+    from tilewright.machine import Machine
 
 WorkloadName = Annotated[
     str,
@@ -86,11 +87,15 @@ def compile_command(
     from tilewright.cli.workload import is_operator, read_workload
     from tilewright.codegen.artifact import LOADS
     from tilewright.codegen.folder import require_replaceable
+    from tilewright.partition.capability import DIVIDES
 
     target, check, schedule = machine.load(), options.which, _schedule(network, options)
     native = LOADS.of(target) is not None
     if options.whole and is_operator(network):
         raise UsageProblem(f"--whole is for networks, found {network}")
+    if DIVIDES.of(target) is not None and not is_operator(network):
+        _divide(network, target, operator, search, output, options.out)
+        return
     if (native or options.whole) and not is_operator(network):
         write_network(
             network,
@@ -117,6 +122,19 @@ def compile_command(
     show_result(written, target, output, timings=options.timings)
     if options.out is not None:
         output.show(f"written to {options.out}")
+
+
+def _divide(
+    network: str,
+    machine: Machine,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
+    out: Path | None,
+) -> None:
+    from tilewright.cli.divide import divide_network  # heavy: numba
+
+    divide_network(network, machine, operator, search, output, out)
 
 
 def _schedule(workload: str, options: CompileOptions) -> str | None:

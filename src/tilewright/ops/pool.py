@@ -94,6 +94,17 @@ class Pool2d(Divisible):
         """The images under it."""
         return (same_dimensions(4),) * 2
 
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The region; with the window before a last one that reaches beyond the padded image."""
+        rows, columns = (self._grown(axis, result.sides[2 + axis]) for axis in (0, 1))
+        return Box.of(*result.sides[:2], rows, columns)
+
+    def _grown(self, axis: int, side: Interval) -> Interval:
+        """One window more where the padded image ends before the first one does."""
+        _, end = self._seen(axis, (side[0], side[0] + 1))
+        padded = (self.height, self.width)[axis] + self.padding[axis + 2]
+        return (side[0] - 1, side[1]) if end > padded and side[0] else side
+
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The images under the windows."""
         batch, channels, *pixels = result.sides

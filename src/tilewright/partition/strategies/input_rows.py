@@ -29,15 +29,17 @@ class InputRows:
     name = "input_rows"
 
     def grids(self, layer: Layer, cores: int) -> Iterator[Grid]:
-        """One grid; more than `cores` rows are never needed, since strides only lessen them."""
+        """One grid; padding may give a result more rows than its input has, and cores more rows."""
         grid = undivided(layer)
         if len(layer.shape) != IMAGES or layer.shape[ROWS] == 1:
             extent = layer.shape[CHANNELS]
             vector = along(grid, CHANNELS, cut(extent, input_rows(extent, cores)))
             yield vector if is_independent(layer, vector) else grid
             return
-        height = layer.op.input_shapes[0][ROWS] if isinstance(layer.op, Conv2d) else None
-        rows = input_rows(height or layer.shape[ROWS], cores)
+        height = layer.shape[ROWS]
+        if isinstance(layer.op, Conv2d):
+            height = max(height, layer.op.height)
+        rows = input_rows(height, cores)
         yield along(grid, ROWS, cut(layer.shape[ROWS], rows))
 
 

@@ -56,9 +56,16 @@ class OutputTiles:
         stride = layer.op.stride if isinstance(layer.op, Pool2d) else (1, 1)
         size = layer.op.input_shapes[0] if isinstance(layer.op, Pool2d) else layer.shape
         rows, columns = output_tile(size[ROWS], size[COLUMNS], cores)
-        rows, columns = -(-rows // stride[0]), -(-columns // stride[1])
-        grid = along(grid, ROWS, cut(layer.shape[ROWS], rows))
-        yield along(grid, COLUMNS, cut(layer.shape[COLUMNS], columns))
+        found = _tiled(grid, layer, (-(-rows // stride[0]), -(-columns // stride[1])))
+        if found.cells > cores:  # a pool whose padding gives it more outputs than its input has
+            found = _tiled(grid, layer, output_tile(layer.shape[ROWS], layer.shape[COLUMNS], cores))
+        yield found
+
+
+def _tiled(grid: Grid, layer: Layer, tile: tuple[int, int]) -> Grid:
+    """Rows and columns in tiles."""
+    rows = cut(layer.shape[ROWS], tile[0])
+    return along(along(grid, ROWS, rows), COLUMNS, cut(layer.shape[COLUMNS], tile[1]))
 
 
 STRATEGY = OutputTiles()

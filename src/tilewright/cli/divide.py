@@ -1,0 +1,67 @@
+"""`tilewright compile NETWORK` for machines that divide networks over their cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tilewright.cli.options import OperatorOptions, SearchOptions
+from tilewright.cli.output import OutputOptions
+from tilewright.cli.workload import read_network
+from tilewright.codegen.folder import (
+    NETWORK_FILE,
+    new_folder,
+    require_replaceable,
+    write_text,
+)
+from tilewright.machine import Machine
+from tilewright.partition.capability import DIVIDES
+from tilewright.partition.cuts import IMAGES
+from tilewright.partition.divided import DividedNetwork, DividedResult
+from tilewright.report.division import division_table, division_totals, layer_picture
+
+
+class Written(Struct, frozen=True):
+    """What lies in the folder of a divided network beside the other `files`."""
+
+    divided: DividedResult
+    files: tuple[str, ...] = ("plan.json", "layers")
+
+
+def divide_network(
+    name: str,
+    machine: Machine,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
+    out: Path | None,
+) -> None:
+    """Plan, print, and write what was asked for."""
+    if out is not None:
+        require_replaceable(out)
+    network = read_network(name, operator, known_dtype=machine.core.types[0])
+    divided = DIVIDES.required(machine).divide(network, machine, search.partition)
+    result = divided.result()
+    output.value(result)
+    output.show(division_table(result), *division_totals(result))
+    if out is not None:
+        _write(divided, out)
+        output.show(f"written to {out}")
+
+
+def _write(divided: DividedNetwork, out: Path) -> None:
+    """`network.json` with the result, `plan.json` with all shares and moves, and a picture of each
+    layer of images, `layers/NAME.svg`.
+    """
+    with new_folder(out) as folder:
+        plans = divided.layer_plans()
+        written = Written(divided.result())
+        for file, value in ((NETWORK_FILE, written), ("plan.json", plans)):
+            text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+            write_text(folder / file, f"{text}\n")
+        (folder / "layers").mkdir()
+        for plan in plans:
+            if len(divided.network.tensors[plan.result].shape) == IMAGES:
+                write_text(folder / "layers" / f"{plan.name}.svg", layer_picture(divided, plan))

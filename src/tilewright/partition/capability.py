@@ -1,0 +1,29 @@
+"""What a family brings whose machines divide networks over their cores.
+
+A module of its own: asking for the capability loads nothing of the planner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tilewright.graph import Network
+from tilewright.machine import Capability, Machine
+
+if TYPE_CHECKING:
+    from tilewright.partition.divided import DividedNetwork
+
+
+class DividesNetworks(Protocol):
+    """A family whose machines divide the layers of networks over their cores."""
+
+    def divide(self, network: Network, machine: Machine, strategy: str | None) -> DividedNetwork:
+        """The plan that moves the fewest values, or every layer by one `strategy`.
+
+        Raises PartitionError where a tile does not fit or a strategy does not apply.
+        """
+
+
+DIVIDES: Capability[DividesNetworks] = Capability(
+    "division", ("divide",), "way to divide networks over its cores"
+)

@@ -1,0 +1,174 @@
+"""A network divided over the cores of a machine.
+
+In: what a family makes of a network. Out: a `DividedNetwork`: its plan, the time of each layer, and
+the forms that the command line prints and writes (docs/reference/partition.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from tilewright.graph import Network
+from tilewright.machine import Machine
+from tilewright.ops.op import Array
+from tilewright.partition.execute import execute
+from tilewright.partition.moves import held
+from tilewright.partition.plan import Plan, Planned
+from tilewright.partition.timing import LayerTime, exchanged
+
+
+class DividedLayer(Struct, frozen=True):
+    """One layer. `tile` is the largest region of its sums that a core has; `imbalance` what the
+    busiest core computes over the average of all cores that compute. Values are counted once for
+    each core that gets them.
+    """
+
+    name: str
+    operator: str
+    strategy: str
+    grid: str
+    tile: tuple[int, ...]
+    reads: tuple[int, ...]
+    busy_cores: int
+    imbalance: float
+    activations: int
+    inputs: int
+    weights: int
+    sums: int
+    messages: int
+    busiest_link_bytes: int
+    compute_ms: float
+    exchange_ms: float
+    weights_ms: float
+
+
+class DividedResult(Struct, frozen=True):
+    """The whole network; `bound_values` is below what any plan of these grids moves, and no plan
+    moves less than this one where it is `proven`. Times are the model's.
+    """
+
+    machine: str
+    network: str
+    dtype: str
+    cores: int
+    proven: bool
+    moved_values: int
+    bound_values: int
+    steps_ms: float
+    overlapped_ms: float
+    layers: tuple[DividedLayer, ...]
+
+
+class SharePlan(Struct, frozen=True):
+    """What one core does in a layer: regions as [first, behind the last] of each dimension."""
+
+    core: int
+    keeps: tuple[tuple[int, int], ...]
+    adds_up: tuple[tuple[int, int], ...]
+    terms: tuple[tuple[int, int], ...] | None = None
+
+
+class MovePlan(Struct, frozen=True):
+    """One message, or a multicast where it has several targets."""
+
+    source: int
+    targets: tuple[int, ...]
+    region: tuple[tuple[int, int], ...]
+    adds: bool
+
+
+class LayerPlan(Struct, frozen=True):
+    """Who computes what of a layer, and what is sent before it and, of sums, behind it."""
+
+    name: str
+    result: str
+    strategy: str
+    shares: tuple[SharePlan, ...]
+    moves: tuple[MovePlan, ...]
+
+
+@dataclass(frozen=True)
+class DividedNetwork:
+    """A plan with its times on one machine."""
+
+    network: Network
+    machine: Machine
+    element: str
+    plan: Plan
+    times: tuple[LayerTime, ...]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs, computed on cores that each see their own memory alone."""
+        return execute(self.network, self.plan, feeds)
+
+    def result(self) -> DividedResult:
+        """What the command line prints."""
+        ms = 1000 / self.machine.clock_hz
+        layers = zip(self.plan.layers, self.times, strict=True)
+        volume = self.plan.volume
+        return DividedResult(
+            self.machine.name,
+            self.network.name,
+            self.element,
+            self.plan.cores,
+            self.plan.proven,
+            volume.activations + volume.weights + volume.sums,
+            round(self.plan.bound),
+            sum(time.steps_cycles for time in self.times) * ms,
+            sum(time.overlapped_cycles for time in self.times) * ms,
+            tuple(_layer(planned, time, ms) for planned, time in layers),
+        )
+
+    def layer_plans(self) -> list[LayerPlan]:
+        """Every share and every move: what a runtime needs."""
+        have = {p.layer.output: held(p.division, p.cores) for p in self.plan.layers}
+        return [
+            LayerPlan(
+                planned.layer.name,
+                planned.layer.output,
+                planned.division.strategy,
+                tuple(
+                    SharePlan(
+                        core,
+                        share.kept.sides,
+                        share.summed.sides,
+                        None if share.terms is None else share.terms.sides,
+                    )
+                    for core, share in zip(planned.cores, planned.division.shares, strict=True)
+                ),
+                tuple(
+                    MovePlan(move.source, move.targets, move.box.sides, move.adds)
+                    for move in exchanged(planned, have)
+                ),
+            )
+            for planned in self.plan.layers
+        ]
+
+
+def _layer(planned: Planned, time: LayerTime, ms: float) -> DividedLayer:
+    layer, division, volume = planned.layer, planned.division, planned.volume
+    busy = sum(1 for share in division.shares if share.summed.size)
+    largest = max(division.shares, key=lambda share: share.summed.size)
+    reads = [box.shape for _, box in layer.needed(largest.summed, largest.terms)]
+    return DividedLayer(
+        layer.name,
+        layer.op.describe(),
+        division.strategy,
+        division.grid.describe(),
+        division.tile,
+        reads[0] if reads else (),
+        busy,
+        planned.work * busy,
+        volume.activations,
+        volume.inputs,
+        volume.weights,
+        volume.sums,
+        time.messages,
+        time.busiest_link_bytes,
+        time.compute_cycles * ms,
+        time.exchange_cycles * ms,
+        time.weights_cycles * ms,
+    )

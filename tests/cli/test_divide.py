@@ -1,0 +1,72 @@
+"""`compile NETWORK` on a machine whose cores divide networks among them."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli.main import app
+
+BUFFERS = "memory.buffers.capacity_bytes"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["compile", *arguments, "--machine", "bwdsp-56"])
+
+
+def test_a_line_for_each_layer_and_what_moves():
+    lines = run("lenet5").stdout.splitlines()
+    assert lines[0] == "lenet5 on bwdsp-56, f32, 56 cores"
+    named = [line.split()[0] for line in lines if line.startswith(" ") and line.strip()]
+    assert named[-8:] == ["c1", "s2", "c3", "s4", "c5", "f6", "output", "prob"]
+    assert "no plan of these grids moves fewer" in lines[-2]
+
+
+def test_the_result_adds_up():
+    found = json.loads(run("lenet5", "--json").stdout)
+    layers = found["layers"]
+    kinds = ("activations", "weights", "sums")
+    assert found["moved_values"] == sum(layer[kind] for layer in layers for kind in kinds)
+    assert found["bound_values"] <= found["moved_values"]
+    parts = ("compute_ms", "exchange_ms", "weights_ms")
+    total = sum(layer[part] for layer in layers for part in parts)
+    assert found["steps_ms"] == pytest.approx(total)
+    assert found["overlapped_ms"] <= found["steps_ms"]
+
+
+def test_the_plan_and_pictures_are_written_and_replaced(tmp_path):
+    for _ in range(2):
+        done = run("lenet5", "--partition", "output_tiles", "-o", str(tmp_path / "out"))
+        assert done.exit_code == 0, done.output
+    plans = {plan["name"]: plan for plan in json.loads((tmp_path / "out/plan.json").read_text())}
+    first, second = plans["c1"], plans["s2"]
+    assert first["shares"][0] == {
+        "core": 0, "keeps": [[0, 1], [0, 6], [0, 2], [0, 8]],
+        "adds_up": [[0, 1], [0, 6], [0, 2], [0, 8]], "terms": None,
+    }  # fmt: skip
+    assert (len(first["shares"]), first["moves"], second["moves"]) == (56, [], [])
+    pictures = sorted(path.name for path in (tmp_path / "out/layers").iterdir())
+    assert pictures == ["c1.svg", "c3.svg", "c5.svg", "s2.svg", "s4.svg"]
+    assert (tmp_path / "out/layers/c1.svg").read_text().count("<rect") == 56
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("lenet5", "--partition", "row"), "error: there is no strategy 'row'\n"),
+        (
+            ("vgg16", "--partition", "output_tiles", "--set", f"{BUFFERS}=300000"),
+            "error: layer conv1_1: a core's part of a 1x1x56x1 grid takes 229376 bytes, a buffer "
+            "has 100000\n  fix: the smallest grid that fits is 1x1x19x7: 133 cores\n",
+        ),
+        (
+            ("lenet5", "--dtype", "f64"),
+            "error: inputs of f64: the cores of 'bwdsp-56' compute in f32\n"
+            "  fix: give --dtype f32\n",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_divided_is_refused(arguments, message):
+    done = run(*arguments)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(message)
