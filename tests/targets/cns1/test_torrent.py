@@ -13,7 +13,7 @@ from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.isa import Memory, Register, load_table, make_instruction
 from tilewright.isa.operand_rules import immediate_range
 from tilewright.machine import load_machine
-from tilewright.targets.cns1.node import assembled, node_table, run_node
+from tilewright.targets.cns1.node import assembled, node_table, run_node, with_refresh
 
 TABLE = load_table("torrent")
 NODE = node_table(load_machine("cns1-128"))
@@ -200,6 +200,18 @@ def test_a_changed_line_is_written_back():
     found = run_node(program, main=np.zeros(4096, np.uint8), trace=True)
     start = {found.instruction(i.instruction).text(): i.cycle for i in found.issues}
     assert start["$v3 = $v2"] - start["$v2 = m[$5+=$0].h"] == 28
+
+
+def test_a_refresh_keeps_all_ports_busy():
+    machine = load_machine("cns1-128", {"memory.rdram.refresh_interval_ns": "8000"})
+    text = f"$8 = 200\nloop: $v1 = m[$4].h\nif ($8 != $0) loop\n$8 = $8 - 1\n{RETURN}"
+    runs = [
+        run_node(assembled(text, table), main=np.zeros(64, np.uint8))
+        for table in (NODE, with_refresh(NODE, machine))
+    ]
+    refreshes = runs[1].cycles // 1000  # every 8000 ns, for 1000 ns or 125 cycles
+    assert refreshes > 1
+    assert runs[1].cycles - runs[0].cycles == 125 * refreshes
 
 
 def test_every_cycle_has_its_cause():
