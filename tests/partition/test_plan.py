@@ -4,10 +4,19 @@ import pytest
 
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
-from tilewright.ops import Softmax
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.ops import Softmax, add, max_pool2d, relu
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs, reductions
-from tilewright.partition.plan import Volume, Weights, best_plan, fixed_plan, reference_work
+from tilewright.partition.placement import best_placed_plan, placed
+from tilewright.partition.plan import (
+    Volume,
+    Weights,
+    best_plan,
+    fixed_plan,
+    reference_work,
+    space,
+)
 
 CORES = 56
 VGG = layers_of(network("vgg16", 1))
@@ -57,6 +66,30 @@ def test_the_best_plan_of_vgg16_moves_half_of_that():
     assert plan.volume.activations + plan.volume.sums == plan.cost <= 4.4e6
     for planned in plan.layers:
         assert planned.work <= reference_work(planned.layer, CORES) + 1e-9
+
+
+def test_shares_placed_by_assignment_move_less_and_the_numbers_are_those_of_the_messages():
+    layers = layers_of(network("lenet5", 1))
+    fixed = best_plan(layers, 15, ACTIVATIONS)
+    moved, best = placed(fixed), best_placed_plan(space(layers, 15, ACTIVATIONS))
+    assert best.cost == best.volume.activations + best.volume.sums
+    assert best.cost <= moved.volume.activations + moved.volume.sums <= fixed.cost
+    assert [counted(plan) for plan in (moved, best)] == [moved.volume, best.volume]
+
+
+def test_branches_are_placed_after_their_grids_were_chosen():
+    net = NetworkBuilder("branch", "f64")
+    x = net.apply(relu((1, 2, 4, 4)), net.input("x", (1, 2, 4, 4)), name="first")
+    y = net.apply(max_pool2d((1, 2, 4, 4), 3, stride=1, padding=1), x, name="second")
+    layers = layers_of(net.build((net.apply(add((1, 2, 4, 4)), x, y, name="sum"),)))
+    with pytest.raises(
+        PartitionError,
+        match=r"^layer sum reads more than the layer before it; place a plan that is there: "
+        r"placed\(plan\)$",
+    ):
+        best_placed_plan(space(layers, 4, ACTIVATIONS))
+    plan = placed(best_plan(layers, 4, ACTIVATIONS))
+    assert counted(plan) == plan.volume
 
 
 def test_with_weights_it_moves_a_tenth():

@@ -37,3 +37,27 @@ def least_sums(first: Costs, second: Costs) -> Costs:
             for j in range(second.shape[1]):
                 found[i, j] = min(found[i, j], first[i, k] + second[k, j])
     return found
+
+
+@entry_point()
+def nearest_values(kept: Integers, need: Integers) -> Integers:
+    """For each pair of grids, what cores need of what the core that has most of it keeps: no
+    placement leaves more where it is read.
+    """
+    grids, cores, rank, _ = kept.shape
+    found = np.zeros((grids, len(need)), np.int64)
+    for one in range(grids):
+        for other in range(len(need)):
+            for core in range(cores):
+                most = 0
+                for owner in range(cores):
+                    common = 1
+                    for d in range(rank):
+                        start = max(kept[one, owner, d, 0], need[other, core, d, 0])
+                        stop = min(kept[one, owner, d, 1], need[other, core, d, 1])
+                        common *= max(stop - start, 0)
+                        if common == 0:
+                            break
+                    most = max(most, common)
+                found[one, other] += most
+    return found

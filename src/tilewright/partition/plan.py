@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilewright.common.errors import PartitionError
 from tilewright.partition.division import Division, Grid, divide
 from tilewright.partition.layers import Layer
-from tilewright.partition.solve import cheapest, independent_bound
+from tilewright.partition.solve import Choice, cheapest, independent_bound
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import Integers, Options, moved, options, selected, sizes
 
@@ -112,7 +112,7 @@ def fixed_plan(layers: Sequence[Layer], cores: int, strategy: str) -> Plan:
 
 def given_plan(layers: Sequence[Layer], cores: int, choices: Sequence[Named]) -> Plan:
     """Every layer along the grid given for it, of at most `cores` cells."""
-    return _Space(layers, [[choice] for choice in choices], cores, Weights(), None).best()
+    return Space(layers, [[choice] for choice in choices], cores, Weights(), None).best()
 
 
 def best_plan(
@@ -128,12 +128,24 @@ def best_plan(
     `most_work` is what the busiest core may have to do, as a multiple of what it has under the
     BWDSP paper's strategy; None for any. Raises PartitionError where no division is that even.
     """
+    return space(layers, cores, weights, most_work=most_work, strategies=strategies).best()
+
+
+def space(
+    layers: Sequence[Layer],
+    cores: int,
+    weights: Weights = Weights(),
+    *,
+    most_work: float | None = 1.0,
+    strategies: Sequence[str] = ("products", REFERENCE),
+) -> Space:
+    """What `best_plan` chooses from."""
     made: dict[object, list[Named]] = {}
     for layer in layers:
         if layer.shape_key not in made:
             made[layer.shape_key] = grids(layer, cores, strategies, most_work)
     choices = [made[layer.shape_key] for layer in layers]
-    return _Space(layers, choices, cores, weights, most_work).best()
+    return Space(layers, choices, cores, weights, most_work)
 
 
 def grids(
@@ -168,7 +180,7 @@ def _least_work(layer: Layer, grid: Grid) -> float:
 
 
 @dataclass
-class _Space:
+class Space:
     """The costs of all choices: a vector for each layer, a matrix for each exchange."""
 
     layers: Sequence[Layer]
@@ -213,19 +225,29 @@ class _Space:
 
     def best(self) -> Plan:
         """The plan that costs least."""
-        w = self.weights
-        nodes = [w.weights * table.weights + w.sums * table.sums for table in self.tables]
+        nodes = [self.alone(table) for table in self.tables]
         edges: dict[tuple[int, int], NDArray[np.float64]] = {}
         for (source, number, _), matrix in self.exchanges.items():
-            costs = matrix.astype(np.float64) * w.activations
+            costs = matrix.astype(np.float64) * self.weights.activations
             present = edges.get((source, number))
             edges[source, number] = costs if present is None else present + costs
         choice = cheapest(nodes, edges)
+        return self.chosen(choice, independent_bound(nodes, edges))
+
+    def alone(self, table: Options) -> NDArray[np.float64]:
+        """What each grid of a layer costs by itself."""
+        found: NDArray[np.float64] = (
+            self.weights.weights * table.weights + self.weights.sums * table.sums
+        )
+        return found
+
+    def chosen(self, choice: Choice, bound: float) -> Plan:
+        """The plan of one grid for each layer."""
         return Plan(
             self.cores,
             tuple(self._planned(i, choice.options) for i in range(len(self.layers))),
             choice.cost,
-            independent_bound(nodes, edges),
+            bound,
             choice.proven,
             sum(len(table.grids) for table in self.tables),
         )

@@ -1,0 +1,105 @@
+"""Which core takes which share: the shares of a plan moved to where most of their data lies.
+
+In: a plan with share j of every layer on core j. Out: the same divisions with the cores of each
+layer assigned, one layer after the other, so that as much as possible of what it reads lies where
+it is read; what a later layer loses by that is not looked at. For a chain, where each exchange
+depends on its own two layers alone, grids and cores are chosen together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.graph.python.linear_sum_assignment import SimpleLinearSumAssignment
+
+from tilewright.common.errors import PartitionError
+from tilewright.partition.compiled import nearest_values
+from tilewright.partition.division import Regions
+from tilewright.partition.moves import Held, held, needs
+from tilewright.partition.plan import Plan, Planned, Space
+from tilewright.partition.solve import cheapest, independent_bound
+from tilewright.partition.volumes import sizes
+
+
+def placed(plan: Plan) -> Plan:
+    """The plan with its shares assigned to cores; never one that moves more."""
+    owners: dict[str, Held] = {}
+    found = []
+    for planned in plan.layers:
+        common = _common(planned, owners, plan.cores)
+        cores = _assigned(common)[: len(planned.division.shares)]
+        here = tuple(cores)
+        activations = _read(planned, owners) - int(common[np.arange(len(here)), here].sum())
+        volume = replace(planned.volume, activations=activations)
+        found.append(replace(planned, cores=here, volume=volume))
+        owners[planned.layer.output] = held(planned.division, here)
+    saved = plan.volume.activations - sum(one.volume.activations for one in found)
+    return replace(plan, layers=tuple(found)) if saved > 0 else plan
+
+
+def best_placed_plan(space: Space) -> Plan:
+    """The cheapest plan of a chain of layers, shares placed as well as they can be.
+
+    In a chain every exchange depends on the placement of its own two layers alone. Exchanges start
+    at what no placement can be below, and take their own best placement once they are chosen, until
+    all that are chosen have; so no other choice of grids costs less. Raises PartitionError where
+    the layers are no chain.
+    """
+    nodes = [space.alone(table) for table in space.tables]
+    edges, exact = {}, set()
+    for source, number, _ in space.exchanges:
+        if (source, number) != (number - 1, number):
+            raise PartitionError(
+                f"layer {space.layers[number].name} reads more than the layer before it",
+                fix="place a plan that is there: placed(plan)",
+            )
+        (_, need), kept = space.tables[number].needs[0], space.tables[source].kept
+        least = sizes(need).sum(axis=1) - nearest_values(kept, need)
+        edges[source, number] = space.weights.activations * least.astype(np.float64)
+    bound = independent_bound(nodes, edges)
+    while True:
+        choice = cheapest(nodes, edges)
+        picked = [(edge, choice.options[edge[0]], choice.options[edge[1]]) for edge in edges]
+        new = [one for one in picked if one not in exact]
+        if not new:
+            return placed(space.chosen(choice, bound))
+        for edge, a, b in new:
+            kept, need = space.tables[edge[0]].kept[a], space.tables[edge[1]].needs[0][1][b]
+            common = _overlaps(need, kept)
+            best = common[np.arange(len(common)), _assigned(common)].sum()
+            edges[edge][a, b] = space.weights.activations * float(sizes(need).sum() - best)
+        exact.update(new)
+
+
+def _overlaps(need: Regions, kept: Regions) -> NDArray[np.int64]:
+    """For each share and core, the values that the share reads and the core has."""
+    start = np.maximum(need[:, None, :, 0], kept[None, :, :, 0])
+    stop = np.minimum(need[:, None, :, 1], kept[None, :, :, 1])
+    return sizes(np.stack([start, stop], axis=-1))
+
+
+def _common(planned: Planned, owners: dict[str, Held], cores: int) -> NDArray[np.int64]:
+    """For each share and core, the values that the share reads and the core has."""
+    found = np.zeros((cores, cores), np.int64)
+    for name, wanted in needs(planned.layer, planned.division).items():
+        for core, region in owners[name].owners if name in owners else ():
+            for share, box in wanted:
+                found[share, core] += (region & box).size
+    return found
+
+
+def _read(planned: Planned, owners: dict[str, Held]) -> int:
+    """Values of other layers that all shares read."""
+    wanted = needs(planned.layer, planned.division)
+    return sum(box.size for name in wanted if name in owners for _, box in wanted[name])
+
+
+def _assigned(common: NDArray[np.int64]) -> list[int]:
+    """The core of each share, such that the most lies where it is read."""
+    problem = SimpleLinearSumAssignment()
+    left, right = np.indices(common.shape)
+    problem.add_arcs_with_cost(left.ravel(), right.ravel(), -common.ravel())
+    problem.solve()
+    return [problem.right_mate(share) for share in range(len(common))]
