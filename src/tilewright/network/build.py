@@ -19,6 +19,7 @@ from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.access import access_of
 from tilewright.network.arena import place
+from tilewright.network.epilogues import fused
 from tilewright.network.expressed import Expressed, Read, expressed
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
@@ -39,6 +40,7 @@ from tilewright.ops import (
     SpaceToDepth,
 )
 from tilewright.ops.mapping import Mapping
+from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
 
 _MOVING = (Concat, Reshape, SpaceToDepth)
@@ -65,7 +67,7 @@ def build_plan(
     used = -(-batch // -(-batch // groups)) if own is not None else 1
     part = own or network
     ranked = ranked_products(part, machine, search, shared=used > 1, progress=progress)
-    builder = _Builder(part, ranked, fuse=fuse)
+    builder = _Builder(part, ranked, machine, fuse=fuse)
     for group in builder.groups:
         builder.add(group)
     builder.finish()
@@ -98,9 +100,9 @@ def _is_lowered(node: Node) -> bool:
 class _Builder:
     """Appends the drafts of group after group."""
 
-    def __init__(self, network: Network, ranked: Ranked, *, fuse: bool) -> None:
+    def __init__(self, network: Network, ranked: Ranked, machine: Machine, *, fuse: bool) -> None:
         (kind,) = {t.dtype for t in network.tensors.values()}
-        self.network, self.ranked, self.fuse = network, ranked, fuse
+        self.network, self.ranked, self.machine, self.fuse = network, ranked, machine, fuse
         self.weights = {t.name: t for t in network.weights}
         self.memory = Memory(kind)
         self.groups = grouped(network, fuse=fuse)
@@ -117,6 +119,8 @@ class _Builder:
         """Append the stages of one group."""
         op = group.first.op
         if op.kind in CONTRACTIONS:
+            if self.fuse and group.steps and self._fused(group):
+                return
             made = self._product(group.first)
         elif elementwise(op) is not None:
             self._elementwise(group, None)
@@ -166,13 +170,47 @@ class _Builder:
             return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
         return self.memory.in_form(name, form)
 
+    def _fused(self, group: Group) -> bool:
+        """Append a group as one product with an epilogue, where that pays."""
+        node, found = group.first, expressed(group)
+        shapes = {t.name: t.shape for t in self.network.tensors.values()}
+        best, wanted = self.ranked.best(node.op), self._wanted.get(group.output)
+        made = fused(best, found, shapes, wanted, self.machine, self._forms)
+        if made is None:
+            return False
+        operands = self._product_operands(node, made.candidate)
+        for i, (read, whole) in enumerate(zip(found.reads[1:], made.whole, strict=True)):
+            name = read.tensors[0]
+            place = self._tensor(name, made.form) if whole else self._read(read)
+            operands.append((operand_name(i), place.value))
+        y = self.memory.value(group.output, made.form)
+        self.memory.append(
+            Draft(
+                node.name,
+                f"{node.op.describe()} {' '.join(n.op.kind for n, _ in group.steps)}",
+                "product",
+                node.op,
+                (*operands, (made.candidate.seed.result, y.value)),
+                tuple(n.name for n in group.nodes),
+                sum(n.op.flops for n in group.nodes),
+                made.candidate,
+            )
+        )
+        self.memory.held[group.output] = [y]
+        return True
+
+    def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
+        """The values of a product's own operands, in the forms that the candidate takes."""
+        forms = self._forms.of(candidate)
+        return [
+            (tensor, self._tensor(name, forms[tensor]).value)
+            for tensor, name in zip(candidate.seed.operands, node.inputs, strict=True)
+        ]
+
     def _product(self, node: Node) -> Located:
         candidate = self.ranked.best(node.op)
         seed, forms = candidate.seed, self._forms.of(candidate)
-        operands = [
-            (tensor, self._tensor(name, forms[tensor]).value)
-            for tensor, name in zip(seed.operands, node.inputs, strict=True)
-        ]
+        operands = self._product_operands(node, candidate)
         y = self.memory.value(node.output, forms[seed.result])
         self.memory.append(
             Draft(

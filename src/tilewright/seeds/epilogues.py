@@ -1,0 +1,58 @@
+"""Seeds of products with elementwise work on the finished tile, before it is put.
+
+In: a seed whose last nest accumulates into the result itself, an expression over the result (x0)
+and further operands. Out: the same seed with that epilogue, None where the nest is of another kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.ir.primitives import Map
+from tilewright.seeds.nest import Epilogue, Nest, TensorSpec, Use
+from tilewright.seeds.space import Seed
+from tilewright.seeds.steps import Layout
+
+Dims = tuple[str, ...]
+"""The dimensions of the result along which an operand lies; all of them: stored as the result."""
+
+
+def operand_name(number: int) -> str:
+    """What the tensor of an epilogue's operand is called."""
+    return f"beside{number}"
+
+
+def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Seed | None:
+    """The seed with the expression over the finished result and these operands."""
+    *before, last = seed.spaces
+    nest = last.nest
+    output = nest.output
+    if output.tensor.name != seed.result or not nest.primitive.accumulates or nest.epilogue:
+        return None
+    uses = tuple(_use(nest, operand_name(i), dims) for i, dims in enumerate(operands))
+    epilogue = Epilogue(Map(expression), (output, *uses))
+    space = replace(last, nest=replace(nest, epilogue=epilogue))
+    whole = [u.tensor.name for u in uses if len(u.indices) == len(output.indices)]
+    return replace(
+        seed,
+        tensors=(*seed.tensors, *(u.tensor for u in uses)),
+        spaces=(*before, space),
+        layouts=tuple(
+            tuple(_laid_out(chosen, seed.result, whole) for chosen in choice)
+            for choice in seed.layouts
+        ),
+    )
+
+
+def _use(nest: Nest, name: str, dims: Dims) -> Use:
+    spec = nest.output.tensor
+    pairs = list(zip(spec.dims, nest.output.indices, strict=True))
+    kept = [(dim, index) for dim, index in pairs if dim[0] in dims]
+    tensor = TensorSpec(name, "input", tuple(dim for dim, _ in kept))
+    return Use(tensor, tuple(index for _, index in kept))
+
+
+def _laid_out(chosen: tuple[Layout, ...], result: str, names: list[str]) -> tuple[Layout, ...]:
+    """The layouts of one choice, with those of operands that are stored as the result is."""
+    orders = [x.dims for x in chosen if x.tensor == result]
+    return (*chosen, *(Layout(name, order) for order in orders for name in names))
