@@ -21,6 +21,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:")
 _WORD = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*(@?[A-Za-z_][\w.]*)", re.ASCII)
 _KINDS = {"c": "C-Macro", "io": "IO-Macro", "block": "Block"}
+_MOVES = "copy"
+"""The operation of instructions that compute nothing: they may stand in macros of both kinds."""
 _DOES = {"C-Macro": "computes", "IO-Macro": "moves data"}
 
 
@@ -133,4 +135,4 @@ def _kind_of(word: str, macros: Mapping[str, Macro], table: InstructionTable) ->
         return ""
     if any(span.memory == table.memory().name for span in spec.spans):
         return "IO-Macro"
-    return "" if spec.operation == "copy" else "C-Macro"
+    return "" if spec.operation == _MOVES else "C-Macro"
