@@ -29,9 +29,12 @@ def test_the_reference_computes_what_the_standard_says(tried):
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
 def test_this_computer_computes_what_the_standard_says(tried):
-    """Convolutions by weights that are an input are refused, and nothing else that was read."""
+    """Convolutions by weights that are an input and networks of integers are refused, and nothing
+    else that was read.
+    """
     outcomes = list(on_host([item for item in tried if isinstance(item, Runnable)]))
     assert [item for item in outcomes if item.status == "wrong"] == []
     refused = {item.name for item in outcomes if item.status == "refused"}
-    assert refused == {name for name in refused if "conv" in name or "batchnorm" in name}
+    known = ("conv", "batchnorm", "integer", "test_shape")
+    assert [name for name in sorted(refused) if not any(part in name for part in known)] == []
     assert len(outcomes) - len(refused) >= 130

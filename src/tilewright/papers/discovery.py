@@ -46,7 +46,8 @@ class Experiment:
 
 def titles() -> dict[str, str]:
     """`PAPER/EXPERIMENT` -> title, of every experiment, sorted by name."""
-    return dict(sorted(titles_below(_ROOT).items(), key=lambda item: _order(item[0])))
+    found = {name: title for name, title in titles_below(_ROOT).items() if "/" in name}
+    return dict(sorted(found.items(), key=lambda item: _order(item[0])))
 
 
 def select(wanted: str) -> list[str]:
