@@ -20,14 +20,10 @@ from tilewright.common.expr import (
     Expr,
     Value,
     binary,
-    maximum,
-    minimum,
     product,
-    substitute,
 )
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
-    LAST_CORE,
     SCRATCHPAD,
     Call,
     Direction,
@@ -275,20 +271,12 @@ def _repack_dims(call: Call) -> dict[str, Expr]:
     target, source = call.operands
     if not (isinstance(target, View) and isinstance(source, View)):
         raise ProgramError("repack works on views")
-    dims = {
+    return {
         "elements": product(target.shape),
         "run": target.shape[-1] if target.shape else Const(1),
         "source_elements": product(source.shape),
         "source_run": source.shape[-1] if source.shape else Const(1),
     }
-    for d, (new, old) in enumerate(zip(target.shape, source.shape, strict=True)):
-        if new != old:
-            inner = product(target.shape[d + 1 :])
-            cut = substitute(minimum(new, old), LAST_CORE)
-            dims[f"rows_{d}"] = product(target.shape[:d])
-            dims[f"whole_{d}"] = maximum(new, old) * inner
-            dims[f"above_cut_{d}"] = maximum(0, cut) * inner + 1
-    return dims
 
 
 def _plain(value: Any) -> Value:

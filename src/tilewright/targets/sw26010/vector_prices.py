@@ -17,7 +17,6 @@ from tilewright.targets.sw26010.vector_routines import routine_of
 from tilewright.targets.sw26010.vector_timing import (
     RoutineTiming,
     nest_terms,
-    rows_terms,
     timings_of,
 )
 
@@ -25,7 +24,9 @@ from tilewright.targets.sw26010.vector_timing import (
 def emitted_costs(loops: Costs) -> Costs:
     """The costs of primitives: of those that have a routine its cycles, of others what `loops` say.
 
-    A machine without an instruction table has nothing that a routine's cycles come from.
+    A machine without an instruction table has nothing that a routine's cycles come from. What
+    re-packing moves depends on core and iteration, which a price does not see: it has that of loops
+    over the whole tile.
     """
     return {kind: _emitted(cost) for kind, cost in loops.items()}
 
@@ -33,11 +34,9 @@ def emitted_costs(loops: Costs) -> Costs:
 def _emitted(otherwise: CallCost) -> CallCost:
     def cost(machine: Machine, call: PricedCall[Primitive]) -> Value:
         table, routine = machine.core.instruction_table, routine_of(call.primitive, call.dtype)
-        if table is None or routine is None:
+        if table is None or routine is None or routine.work is None:
             return otherwise(machine, call)
         timing = timings_of(table).routines[routine.name]
-        if routine.work is None:
-            return _repacked(timing, call)
         return _calls(call) * _nest(timing, routine.work, call)
 
     return cost
@@ -72,27 +71,6 @@ def _calls(call: PricedCall[Primitive]) -> Value:
     if not isinstance(call.primitive, ScaleAdd):
         return 1
     return np.maximum(call.dims["operands"] - 1, 1)
-
-
-def _repacked(timing: RoutineTiming, call: PricedCall[Primitive]) -> Value:
-    """One call for each dimension that changes on the last core. All cores wait for the one that
-    moves most: a tile of which next to nothing is cut off, or the last one, with the most zeros.
-    """
-    total: Value = 0
-    for name, rows in call.dims.items():
-        if not name.startswith("rows_"):
-            continue
-        number = name.removeprefix("rows_")
-        whole, cut = call.dims[f"whole_{number}"], call.dims[f"above_cut_{number}"] - 1
-        cut = np.minimum(cut, whole)
-        by_vectors = np.equal(whole % VECTOR_LANES, 0) & np.equal(cut % VECTOR_LANES, 0)
-        each = []
-        for kept in (cut, whole):
-            vectors = rows_terms(True, rows, whole // VECTOR_LANES, kept // VECTOR_LANES)
-            elements = rows_terms(True, rows, whole, kept)
-            each.append(_either(timing, by_vectors, vectors, elements))
-        total = total + np.where(np.less(cut, whole), np.maximum(*each), 0)
-    return total
 
 
 def _either(
