@@ -34,7 +34,7 @@ from tilewright.ir.nodes import (
     Transfer,
     View,
 )
-from tilewright.ir.primitives import MatrixProduct, Repack
+from tilewright.ir.primitives import MatrixProduct, Repack, WinogradTransform
 from tilewright.ir.regions import Repeat, split
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
@@ -238,11 +238,12 @@ def _common_run(call: Call) -> Expr:
     (`winograd`) aside: dimensions of the same role merge while they are whole in all.
     """
     dimensions = [_inner_dimensions(operand) for operand in call.operands]
+    points = set("xrc" if isinstance(call.primitive, WinogradTransform) else "")
     run: Expr = Const(1)
     whole: Expr = Const(1)
     for inner in zip(*dimensions, strict=False):
         roles = {role for role, _, _ in inner}
-        if len(roles) > 1 or roles & set("xrc") or any(r.step != Const(1) for _, _, r in inner):
+        if len(roles) > 1 or roles & points or any(r.step != Const(1) for _, _, r in inner):
             break
         run = run * (whole * (inner[0][2].extent - 1) + 1)
         for _, size, r in inner:
