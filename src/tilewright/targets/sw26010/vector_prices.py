@@ -24,7 +24,8 @@ from tilewright.targets.sw26010.vector_timing import (
 def emitted_costs(loops: Costs) -> Costs:
     """The costs of primitives: of those that have a routine its cycles, of others what `loops` say.
 
-    A machine without an instruction table has nothing that a routine's cycles come from. What
+    A call takes whole cycles, as in a simulation. A machine without an instruction table has
+    nothing that a routine's cycles come from. What
     re-packing moves depends on core and iteration, which a price does not see: it has that of loops
     over the whole tile.
     """
@@ -37,7 +38,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
         if table is None or routine is None or routine.work is None:
             return otherwise(machine, call)
         timing = timings_of(table).routines[routine.name]
-        return _calls(call) * _nest(timing, routine.work, call)
+        return _calls(call) * np.ceil(_nest(timing, routine.work, call))
 
     return cost
 

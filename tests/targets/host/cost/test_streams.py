@@ -61,7 +61,11 @@ def test_what_exceeds_the_cache_is_the_part_that_is_gone() -> None:
 
 
 def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores() -> None:
-    call = PricedCall(WinogradInput(4), {"x": 36, "t": 1, "p": 16, "r": 6, "c": 6}, "f32")
+    call = PricedCall(
+        WinogradInput(4),
+        {"x": 36, "t": 1, "p": 16, "r": 6, "c": 6, "common_run": 16, "inner": 16},
+        "f32",
+    )
     together, apart = (
         call_cycles(machine, call, call_costs(machine))
         for machine in map(load_machine, ("host", "sw26010_cg"))
