@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -87,25 +87,22 @@ def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:
     return Access(shape, tuple(((axis, 1),) for axis in named), (0,) * len(shape))
 
 
+class _Stored(Protocol):
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]: ...
+    @property
+    def out_shape(self) -> Shape: ...
+
+
 class _InMemory(Typed):
     """An operator on tensors as they lie: it is computed whole."""
 
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The operands as they are stored."""
-        raise NotImplementedError
-
-    @property
-    def out_shape(self) -> Shape:
-        """The result as it is stored."""
-        raise NotImplementedError
-
-    def computable(self, result: Box, terms: Box | None = None) -> Box:
+    def computable(self: _Stored, result: Box, terms: Box | None = None) -> Box:
         """The whole result."""
         del result, terms
         return Box.whole(self.out_shape)
 
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+    def needed(self: _Stored, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """All operands."""
         del result, terms
         return tuple(Box.whole(shape) for shape in self.input_shapes)
