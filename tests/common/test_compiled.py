@@ -6,6 +6,7 @@ import importlib
 import os
 import pickle
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -118,3 +119,46 @@ def test_a_piece_is_compiled_once_and_linked_where_it_is_called() -> None:
     assert _scaled_sums(np.array([1.0, 2.0, 0.5]), 4) == 3.5 * (2 + 4)
     for one in (_scaled, _twice):
         assert len(cast(Any, one).signatures) == 1
+
+
+RECORDS = """
+import sys
+import numpy as np
+from tilewright.common.compiled import at, entry_point, piece
+
+@piece
+def too_long_to_be_inlined(first, count):
+    found = 0
+    for k in range(count):
+        value = at(first, k).value
+{steps}
+    return found
+
+@entry_point()
+def last(records):
+    first, count = records[0], len(records)
+    return too_long_to_be_inlined(first, count) + too_long_to_be_inlined(first, 1)
+
+for padding in map(int, sys.argv[1:]):
+    records = np.zeros(8, [("padding", "i8", (padding,)), ("value", "i8")])
+    records["value"] = np.arange(8)
+    print(last(records), *last.stats.cache_hits.values())
+"""
+
+
+STEPS = "        found = max(found, value) ^ (found & 8)\n" * 40
+
+
+def test_functions_for_records_of_several_processes_keep_apart(tmp_path: Path) -> None:
+    """Each of two processes keeps the function for one kind of record, a third one uses both."""
+    program = tmp_path / "program.py"
+    program.write_text(RECORDS.format(steps=STEPS))
+
+    def run_program(*paddings: str) -> str:
+        environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+        call = [sys.executable, str(program), *paddings]
+        return subprocess.run(call, env=environment, capture_output=True, text=True).stdout
+
+    assert run_program("1") == "7\n"
+    assert run_program("200") == "7\n"
+    assert run_program("1", "200") == "7 1\n7 1 1\n"

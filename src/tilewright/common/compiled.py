@@ -32,6 +32,16 @@ _KEPT = Cache("functions")
 _pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 
+def _record_by_content(record: types.Record) -> tuple[str, tuple[object, ...]]:
+    """What stands for a record in the names of functions."""
+    return "Record", (digest(record.name)[:32],)
+
+
+# Numba numbers records as they come up in a process. Functions that two processes kept, each for
+# its own record, can then have one name, and the linker takes the first for both.
+types.Record.mangling_args = property(_record_by_content)  # type: ignore[assignment,method-assign]
+
+
 def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
     """A function called from Python: compiled on first use and cached on disk.
 
