@@ -81,6 +81,7 @@ check-prices: $(VENV)/installed-dev ## prices of the primitives against their em
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	$(BIN)/python tools/onnx_reference.py
+	PYTHONPATH=tests $(BIN)/python tools/error_reference.py
 	PYTHONPATH=benchmarks $(BIN)/python tools/results.py
 
 fuzz-onnx: $(VENV)/installed-dev ## COUNT=10000 mutated ONNX models; goes on where it stopped; SEED=0

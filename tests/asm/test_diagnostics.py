@@ -53,7 +53,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     with pytest.raises(SourceErrors) as raised:
         assemble("nop \x1b[31m", CPE)
     assert str(raised.value) == (
-        "<source>:1:5: error: unexpected character 0x1b\n"
+        "<source>:1:5: error A101: unexpected character 0x1b\n"
         "    nop \ufffd[31m\n"
         "        ^\n"
         "  fix: remove it"

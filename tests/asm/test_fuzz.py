@@ -59,7 +59,9 @@ def test_damaged_sources_are_assembled_or_refused() -> None:
             refusals.append(error)
     assert assembled > SOURCES // 20, "the mutations leave too little intact to test success"
     for error in refusals:
-        assert str(error).startswith(f"{error.where}: error: {error.message}\n")
+        assert str(error).startswith(
+            f"{error.where}: error {error.diagnostics[0].error_code.number}: {error.message}\n"
+        )
     messages = {re.sub(r"'.*?'|[0-9]+", "_", error.message) for error in refusals}
     assert len(messages) > 60, "the mutations reach too few of the checks"
 

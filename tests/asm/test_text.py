@@ -177,7 +177,7 @@ def test_included_files_come_from_the_folder_of_the_source(tmp_path: Path) -> No
     with pytest.raises(SourceErrors) as raised:
         assemble_file(tmp_path / "a.s", CPE)
     assert str(raised.value) == (
-        "sub/b.s:2:2: error: unknown instruction 'qqq' in sw26010_cpe\n"
+        "sub/b.s:2:2: error A201: unknown instruction 'qqq' in sw26010_cpe\n"
         "    \tqqq\n"
         "    \t^~~\n"
         "  fix: write qqq: if it is a label\n"

@@ -179,7 +179,7 @@ def files(tmp_path):
         ),
         (
             ["asm", "{}/bad.s"],
-            "bad.s:1:7: error: unknown instruction 'vmuldd' in sw26010_cpe\n"
+            "bad.s:1:7: error A201: unknown instruction 'vmuldd' in sw26010_cpe\n"
             "    main: vmuldd $1, $2\n          ^~~~~~\n  fix: did you mean 'vmuld'?\n",
         ),
         (["objdump", "{}/none.o"], "error: {}/none.o: cannot read it: No such file or directory\n"),

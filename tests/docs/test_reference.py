@@ -10,9 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("tool", ["onnx_reference.py", "results.py"])
+@pytest.mark.parametrize("tool", ["onnx_reference.py", "error_reference.py", "results.py"])
 def test_a_generated_page_is_current(tool):
-    paths = os.pathsep.join([str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")])
+    folders = [str(ROOT / "benchmarks"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     command = [sys.executable, ROOT / "tools" / tool, "--check"]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, timeout=60)
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)}, timeout=60
+    )
     assert done.returncode == 0, "run `make reference`"

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from tilewright.asm.budget import Budget
 from tilewright.asm.diagnostics import Fault, Reporter, SourceErrors, SourceLine
 from tilewright.asm.directives import Directive, directives
 from tilewright.asm.emit import emit_object
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expand import EXPANSION_WORDS, Expander
 from tilewright.asm.first_pass import FirstPass
 from tilewright.asm.front_end import FrontEnd, front_end_of
@@ -78,21 +80,22 @@ def _placed(
     layout = FirstPass(table, text.name, limits, reporter, SectionSet(table.dialect, limits))
     layout.symbols.sections.add(table.dialect.code_section)
     known = directives(table)
+    budget = Budget(limits)
     expander = Expander(
         text,
         table,
         line_parser(table),
         include,
-        limits,
+        budget,
         reporter,
-        number=layout.number,
+        number=layout.operand_number,
         is_defined=layout.symbols.is_defined,
         reserved=lambda name: name in known or name in table.mnemonics,
         current_section=lambda: layout.sections.current.name,
         front_end=front_end,
     )
     for line, parsed in expander:
-        layout.begin(line, expander.order)
+        layout.begin(line, budget.lines)
         _place(layout, line, parsed, known)
     return layout
 
@@ -129,5 +132,7 @@ def _directive(layout: FirstPass, parsed: ParsedLine, known: Mapping[str, Direct
     directive = known.get(parsed.word)
     if directive is None:
         fix = did_you_mean(parsed.word, (*known, *EXPANSION_WORDS))
-        raise Fault(f"unknown directive '{parsed.word}'", parsed.span, fix=fix)
+        raise Fault(
+            SourceError.DIRECTIVE, f"unknown directive '{parsed.word}'", parsed.span, fix=fix
+        )
     directive(layout, parsed)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
+from tilewright.asm.error_codes import SourceError
 
 OPENING = (".if", ".ifdef", ".ifndef", ".ifb", ".ifnb")
 CONTINUING = (".elseif", ".else", ".endif")
@@ -50,13 +51,20 @@ class Conditions:
                 self.open[-1] = _Condition(line, value, value, active)
             return
         if len(self.open) <= outer:
-            raise Fault(f"{word} without .if", span, fix="remove it or write .if before")
+            raise Fault(
+                SourceError.UNBALANCED,
+                f"{word} without .if",
+                span,
+                fix="remove it or write .if before",
+            )
         top = self.open[-1]
         if word == ".endif":
             self.open.pop()
             return
         if top.has_else:
-            raise Fault(f"{word} after .else", span, fix="write one .else, last")
+            raise Fault(
+                SourceError.UNBALANCED, f"{word} after .else", span, fix="write one .else, last"
+            )
         top.active = False
         if word == ".else":
             top.has_else = True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from tilewright.asm.error_codes import ErrorCode
 from tilewright.common.errors import AssemblyError
 
 _SHOWN_CHARACTERS = 120
@@ -42,9 +43,18 @@ class Span(Struct, frozen=True, gc=False):
 class Fault(AssemblyError):
     """Something wrong in the line at hand; `span` is None where the whole line is meant."""
 
-    def __init__(self, message: str, span: Span | None = None, *, fix: str = "") -> None:
+    def __init__(
+        self, error_code: ErrorCode, message: str, span: Span | None = None, *, fix: str = ""
+    ) -> None:
         super().__init__(message, fix=fix)
+        self.error_code = error_code
         self.span = span
+
+    def again(self, *, span: Span | None = None, fix: str | None = None) -> Fault:
+        """A plain fault that says the same, with another span or fix where one is given."""
+        return Fault(
+            self.error_code, self.message, span or self.span, fix=self.fix if fix is None else fix
+        )
 
 
 class Consequence(Fault):
@@ -61,6 +71,7 @@ class Diagnostic:
 
     line: SourceLine
     span: Span
+    error_code: ErrorCode
     message: str
     fix: str = ""
 
@@ -72,7 +83,11 @@ class Diagnostic:
     def render(self) -> str:
         """The message with the source line, a caret, the fix and the macros it came through."""
         source, caret = _excerpt(self.line.text, self.span)
-        rows = [f"{self.where}: error: {self.message}", f"    {source}", f"    {caret}"]
+        rows = [
+            f"{self.where}: error {self.error_code.number}: {self.message}",
+            f"    {source}",
+            f"    {caret}",
+        ]
         if self.fix:
             rows.append(f"  fix: {self.fix}")
         return "\n".join(rows + _origins(self.line))
@@ -143,7 +158,7 @@ class Reporter:
         text = line.text.rstrip()
         indent = len(text) - len(text.lstrip())
         span = fault.span or Span(indent + 1, max(len(text) - indent, 1))
-        diagnostic = Diagnostic(line, span, fault.message, fault.fix)
+        diagnostic = Diagnostic(line, span, fault.error_code, fault.message, fault.fix)
         if diagnostic in self.seen:
             return
         self.seen.add(diagnostic)

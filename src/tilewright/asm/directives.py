@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.encode import no_operation_word
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import Integer, Name
 from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.parsed import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
@@ -24,7 +25,7 @@ Directive = Callable[[FirstPass, ParsedLine], None]
 def _numbers(layout: FirstPass, parsed: ParsedLine, *, unit_bytes: int, real: bool = False) -> None:
     _needs_bits(layout, parsed)
     if not parsed.operands:
-        raise Fault(f"{parsed.word} needs at least one number", parsed.span)
+        raise Fault(SourceError.ARGUMENTS, f"{parsed.word} needs at least one number", parsed.span)
     section = layout.sections.current
     offset = layout.sections.reserve(unit_bytes * len(parsed.operands), parsed.span)
     section.items.append(
@@ -35,10 +36,12 @@ def _numbers(layout: FirstPass, parsed: ParsedLine, *, unit_bytes: int, real: bo
 def _strings(layout: FirstPass, parsed: ParsedLine, *, end: bytes) -> None:
     _needs_bits(layout, parsed)
     if not parsed.operands:
-        raise Fault(f"{parsed.word} needs at least one string", parsed.span)
+        raise Fault(SourceError.ARGUMENTS, f"{parsed.word} needs at least one string", parsed.span)
     for operand in parsed.operands:
         if not isinstance(operand, ParsedString):
-            raise Fault(f'{parsed.word} takes strings in "..."', span_of(operand))
+            raise Fault(
+                SourceError.ARGUMENTS, f'{parsed.word} takes strings in "..."', span_of(operand)
+            )
         _bytes(layout, operand.value + end, operand.span)
 
 
@@ -48,7 +51,7 @@ def _space(layout: FirstPass, parsed: ParsedLine) -> None:
     fill = layout.operand_number(parsed.operands[1]) if len(parsed.operands) > 1 else 0
     span = span_of(parsed.operands[0])
     if size < 0:
-        raise Fault(f"{parsed.word} {size}: a size cannot be negative", span)
+        raise Fault(SourceError.ARGUMENTS, f"{parsed.word} {size}: a size cannot be negative", span)
     _in_byte(fill, parsed)
     if fill:
         _needs_bits(layout, parsed)
@@ -63,10 +66,14 @@ def _align(layout: FirstPass, parsed: ParsedLine, *, power: bool) -> None:
     largest = layout.limits.alignment_bytes
     limit = largest.bit_length() - 1 if power else largest
     if not 0 <= given <= limit:
-        raise Fault(f"{parsed.word} {given} is outside 0 .. {limit}", span)
+        raise Fault(SourceError.RANGE, f"{parsed.word} {given} is outside 0 .. {limit}", span)
     alignment = 1 << given if power else max(given, 1)
     if alignment & (alignment - 1):
-        raise Fault(f"{parsed.word} {given}: an alignment must be a power of two", span)
+        raise Fault(
+            SourceError.ARGUMENTS,
+            f"{parsed.word} {given}: an alignment must be a power of two",
+            span,
+        )
     fill = layout.operand_number(parsed.operands[1]) if len(parsed.operands) > 1 else None
     _in_byte(fill or 0, parsed)
     section = layout.sections.current
@@ -92,13 +99,23 @@ def _section(layout: FirstPass, parsed: ParsedLine) -> None:
             case ParsedString(value, span) if flags is None:
                 flags = value.decode("latin-1")
                 if set(flags) - set("awx"):
-                    raise Fault(f'section flags "{flags}" are not made of a, w, x', span)
+                    raise Fault(
+                        SourceError.ARGUMENTS,
+                        f'section flags "{flags}" are not made of a, w, x',
+                        span,
+                    )
             case ParsedType("nobits" | "progbits" as kind, _):
                 nobits = kind == "nobits"
             case _:
-                raise Fault("expected flags in quotes, @progbits or @nobits", span_of(operand))
+                raise Fault(
+                    SourceError.ARGUMENTS,
+                    "expected flags in quotes, @progbits or @nobits",
+                    span_of(operand),
+                )
     if name in layout.symbols.labels or name in layout.symbols.definitions:
-        raise Fault(f"'{name}' is the name of a symbol", span_of(parsed.operands[0]))
+        raise Fault(
+            SourceError.RESERVED, f"'{name}' is the name of a symbol", span_of(parsed.operands[0])
+        )
     layout.sections.select(name, flags, nobits, parsed.span)
     layout.symbols.sections.add(name)
 
@@ -111,7 +128,7 @@ def _known_section(layout: FirstPass, parsed: ParsedLine) -> None:
 
 def _declare(layout: FirstPass, parsed: ParsedLine, *, external: bool) -> None:
     if not parsed.operands:
-        raise Fault(f"{parsed.word} needs at least one name", parsed.span)
+        raise Fault(SourceError.ARGUMENTS, f"{parsed.word} needs at least one name", parsed.span)
     for operand in parsed.operands:
         declaration = layout.symbols.declare(_name(operand))
         declaration.is_external = declaration.is_external or external
@@ -130,7 +147,12 @@ def _set(layout: FirstPass, parsed: ParsedLine, *, once: bool = False) -> None:
     _count(parsed, 2, 2, "a name and a value")
     name, value = _name(parsed.operands[0]), expression_of(parsed.operands[1])
     if name == ".":
-        raise Fault("the address cannot be set", parsed.span, fix="use .space or .balign")
+        raise Fault(
+            SourceError.RESERVED,
+            "the address cannot be set",
+            parsed.span,
+            fix="use .space or .balign",
+        )
     layout.define_value(name, value, span_of(parsed.operands[0]), once=once)
 
 
@@ -140,14 +162,18 @@ def _type(layout: FirstPass, parsed: ParsedLine) -> None:
         case ParsedType("function" | "object" as kind, _):
             layout.symbols.declare(_name(parsed.operands[0])).kind = kind
         case operand:
-            raise Fault("expected @function or @object", span_of(operand))
+            raise Fault(SourceError.ARGUMENTS, "expected @function or @object", span_of(operand))
 
 
 def _size(layout: FirstPass, parsed: ParsedLine) -> None:
     _count(parsed, 2, 2, "a name and a size")
     size = layout.operand_number(parsed.operands[1])
     if size < 0:
-        raise Fault(f".size {size}: a size cannot be negative", span_of(parsed.operands[1]))
+        raise Fault(
+            SourceError.ARGUMENTS,
+            f".size {size}: a size cannot be negative",
+            span_of(parsed.operands[1]),
+        )
     layout.symbols.declare(_name(parsed.operands[0])).size = size
 
 
@@ -158,7 +184,9 @@ def _file(layout: FirstPass, parsed: ParsedLine) -> None:
         case (Integer(number, _), ParsedString(value, _)):
             layout.debug_files[number] = value.decode("utf-8", "replace")
         case _:
-            raise Fault('.file needs "name", or a number and "name"', parsed.span)
+            raise Fault(
+                SourceError.ARGUMENTS, '.file needs "name", or a number and "name"', parsed.span
+            )
 
 
 def _loc(layout: FirstPass, parsed: ParsedLine) -> None:
@@ -166,10 +194,12 @@ def _loc(layout: FirstPass, parsed: ParsedLine) -> None:
     file, line = (layout.operand_number(operand) for operand in parsed.operands[:2])
     if file not in layout.debug_files:
         fix = f'write .file {file} "name" before'
-        raise Fault(f"no .file {file}", span_of(parsed.operands[0]), fix=fix)
+        raise Fault(SourceError.ARGUMENTS, f"no .file {file}", span_of(parsed.operands[0]), fix=fix)
     if not 0 < line < 1 << 31:
         raise Fault(
-            f".loc line {line} is outside 1 .. {(1 << 31) - 1}", span_of(parsed.operands[1])
+            SourceError.RANGE,
+            f".loc line {line} is outside 1 .. {(1 << 31) - 1}",
+            span_of(parsed.operands[1]),
         )
     layout.debug_place = (layout.debug_files[file], line)
 
@@ -177,9 +207,9 @@ def _loc(layout: FirstPass, parsed: ParsedLine) -> None:
 def _error(layout: FirstPass, parsed: ParsedLine) -> None:
     match parsed.operands:
         case (ParsedString(value, _),):
-            raise Fault(value.decode("utf-8", "replace"), parsed.span)
+            raise Fault(SourceError.REFUSED, value.decode("utf-8", "replace"), parsed.span)
         case _:
-            raise Fault('.error needs "message"', parsed.span)
+            raise Fault(SourceError.ARGUMENTS, '.error needs "message"', parsed.span)
 
 
 def _needs_bits(layout: FirstPass, parsed: ParsedLine) -> None:
@@ -187,7 +217,10 @@ def _needs_bits(layout: FirstPass, parsed: ParsedLine) -> None:
     if section.nobits:
         fix = f"reserve with .space, or write {layout.table.dialect.data_section} before it"
         raise Fault(
-            f"{parsed.word} in section {section.name}, which holds no bytes", parsed.span, fix=fix
+            SourceError.SECTION,
+            f"{parsed.word} in section {section.name}, which holds no bytes",
+            parsed.span,
+            fix=fix,
         )
 
 
@@ -198,18 +231,26 @@ def _bytes(layout: FirstPass, data: bytes, span: Span) -> None:
 
 def _count(parsed: ParsedLine, least: int, most: int, what: str) -> None:
     if not least <= len(parsed.operands) <= most:
-        raise Fault(f"{parsed.word} takes {what}, {len(parsed.operands)} given", parsed.span)
+        raise Fault(
+            SourceError.ARGUMENTS,
+            f"{parsed.word} takes {what}, {len(parsed.operands)} given",
+            parsed.span,
+        )
 
 
 def _in_byte(fill: int, parsed: ParsedLine) -> None:
     if not -128 <= fill <= 255:
-        raise Fault(f"fill byte {fill} is outside -128 .. 255", span_of(parsed.operands[1]))
+        raise Fault(
+            SourceError.RANGE,
+            f"fill byte {fill} is outside -128 .. 255",
+            span_of(parsed.operands[1]),
+        )
 
 
 def _name(operand: ParsedOperand) -> str:
     if isinstance(operand, Name):
         return operand.name
-    raise Fault("a name is expected here", span_of(operand))
+    raise Fault(SourceError.ARGUMENTS, "a name is expected here", span_of(operand))
 
 
 _UNIT_BYTES = {".byte": 1, ".half": 2, ".short": 2, ".word": 4, ".long": 4, ".int": 4, ".quad": 8}

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
 from tilewright.asm.encode import encode
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import Name, Unary, Value, evaluate, signed64
 from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.object import Object, PlacedInstruction, Relocation, Section, Symbol
@@ -66,7 +67,11 @@ class _Emitter:
         bits = 8 * item.unit_bytes
         if value.symbol:
             if value.part:
-                raise Fault(f"{value.part}() of a symbol belongs into an instruction", span)
+                raise Fault(
+                    SourceError.ADDRESS,
+                    f"{value.part}() of a symbol belongs into an instruction",
+                    span,
+                )
             self._relocate(
                 Relocation(
                     self.section.name,
@@ -80,7 +85,9 @@ class _Emitter:
         low, high = -(1 << bits - 1), (1 << bits) - 1
         if not low <= value.offset <= high:
             raise Fault(
-                f"{value.offset} does not fit {item.unit_bytes} bytes: {low} .. {high}", span
+                SourceError.RANGE,
+                f"{value.offset} does not fit {item.unit_bytes} bytes: {low} .. {high}",
+                span,
             )
         return (value.offset & high).to_bytes(item.unit_bytes, self.layout.table.byte_order)
 
@@ -96,7 +103,9 @@ class _Emitter:
             return struct.pack(mark + ("f" if item.unit_bytes == 4 else "d"), value)
         except OverflowError:
             kind = "float" if item.unit_bytes == 4 else "double"
-            raise Fault(f"the number is too large for a {kind}", span_of(operand)) from None
+            raise Fault(
+                SourceError.RANGE, f"the number is too large for a {kind}", span_of(operand)
+            ) from None
 
     # ---------------------------------------------------------------- instructions
 
@@ -136,7 +145,9 @@ class _Emitter:
             return with_operand(instruction, index, distance)
         except AssemblyError as error:
             span = operand_span(item.parsed, self.layout.table, index)
-            raise Fault(f"{label.name}: {error.message}", span, fix=error.fix) from None
+            raise Fault(
+                SourceError.RANGE, f"{label.name}: {error.message}", span, fix=error.fix
+            ) from None
 
     def _relocate(self, relocation: Relocation) -> None:
         """Hidden labels are not in the object: their section stands for them."""
@@ -168,7 +179,9 @@ def _real_constant(operand: ParsedOperand) -> float | None:
 
 def _absolute(value: Value, span: Span) -> int:
     if value.symbol:
-        raise Fault(f"a number is needed, but {value.symbol} is an address", span)
+        raise Fault(
+            SourceError.ADDRESS, f"a number is needed, but {value.symbol} is an address", span
+        )
     return value.offset
 
 
@@ -244,7 +257,12 @@ def _symbols(layout: FirstPass, used: set[str]) -> tuple[Symbol, ...]:
                 found.append(Symbol(name, None, 0, is_global=True))
         elif declaration.line is not None:
             fix = did_you_mean(name, (known for known in table.names() if table.is_defined(known)))
-            fault = Fault(f"'{name}' is global but not defined", declaration.span, fix=fix)
+            fault = Fault(
+                SourceError.UNDEFINED,
+                f"'{name}' is global but not defined",
+                declaration.span,
+                fix=fix,
+            )
             layout.reporter.add(declaration.line, fault, declaration.order)
     return tuple(found)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from tilewright.asm.budget import Budget
 from tilewright.asm.conditions import CONTINUING, OPENING, Conditions
 from tilewright.asm.diagnostics import (
     FatalFault,
@@ -21,9 +22,8 @@ from tilewright.asm.diagnostics import (
     SourceLine,
     Span,
 )
-from tilewright.asm.expression import Expression
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.front_end import FrontEnd
-from tilewright.asm.limits import Limits
 from tilewright.asm.macros import (
     Macro,
     bind_arguments,
@@ -38,7 +38,6 @@ from tilewright.asm.parsed import (
     ParsedLine,
     ParsedOperand,
     ParsedString,
-    span_of,
 )
 from tilewright.asm.source import IncludeFolder, SourceText
 from tilewright.isa import InstructionTable
@@ -62,7 +61,7 @@ class Expander:
     """Expands one source; iterate over it once.
 
     The table gives the marks of the text, `parser` parses its lines. `number` computes an
-    expression that must be known now, `is_defined` answers `.ifdef`, `reserved` says which names a
+    operand that must be known now, `is_defined` answers `.ifdef`, `reserved` says which names a
     macro may not take. A `front_end` may replace lines, with what `front_end.Expansion` offers.
     """
 
@@ -70,19 +69,17 @@ class Expander:
     table: InstructionTable
     parser: LineParser
     includes: IncludeFolder
-    limits: Limits
+    budget: Budget
     reporter: Reporter
-    number: Callable[[Expression], int]
+    number: Callable[[ParsedOperand], int]
     is_defined: Callable[[str], bool]
     reserved: Callable[[str], bool]
     current_section: Callable[[], str]
     front_end: FrontEnd | None = None
-    order: int = 0
     _macros: dict[str, Macro] = field(default_factory=dict)
     _frames: list[_Frame] = field(default_factory=list)
     _conditions: Conditions = field(default_factory=Conditions)
     _hidden: list[SourceLine] = field(default_factory=list)
-    _characters: int = 0
     _expansions: int = 0
     _closed: bool = False
 
@@ -98,10 +95,10 @@ class Expander:
                 continue
             last = line
             try:
-                self._count(line)
+                self.budget.spend(line)
                 parsed = self._process(line)
             except Fault as fault:
-                self.reporter.add(line, fault, self.order)
+                self.reporter.add(line, fault, self.budget.lines)
                 parsed = self._labels_only(line)
             yield line, parsed
             for hidden in self._hidden:
@@ -116,28 +113,9 @@ class Expander:
         try:
             texts = tuple(self.front_end.closing())
         except Fault as fault:
-            self.reporter.add(last, fault, self.order)
+            self.reporter.add(last, fault, self.budget.lines)
             return
         self._enter(last, (last.child(last.file, last.number, t, "the end") for t in texts))
-
-    def _count(self, line: SourceLine) -> None:
-        self.order += 1
-        self._characters += len(line.text)
-        if self.order > self.limits.expanded_lines:
-            raise FatalFault(
-                f"the source expands to more than {self.limits.expanded_lines} lines",
-                fix="repeat less, or split it into several objects",
-            )
-        if self._characters > self.limits.expanded_characters:
-            raise FatalFault(
-                f"the source expands to more than {self.limits.expanded_characters} characters"
-            )
-        if len(line.text) > self.limits.line_characters:
-            raise Fault(
-                f"the line has {len(line.text)} characters, the limit is "
-                f"{self.limits.line_characters}",
-                Span(self.limits.line_characters + 1),
-            )
 
     def _labels_only(self, line: SourceLine) -> ParsedLine:
         """What can be saved of a wrong line: its labels, so that other lines find them."""
@@ -146,7 +124,7 @@ class Expander:
             head is None
             or not head[1]
             or not self._conditions.active
-            or len(line.text) > self.limits.line_characters
+            or len(line.text) > self.budget.limits.line_characters
         ):
             return EMPTY_LINE
         try:
@@ -200,7 +178,7 @@ class Expander:
         """The following line of the same text, which is taken; None at its end."""
         line = next(self._frames[-1].lines, None)
         if line is not None:
-            self._count(line)
+            self.budget.spend(line)
             self._hidden.append(line)
         return line
 
@@ -213,24 +191,25 @@ class Expander:
         operands = self.operands_of(f".if {text}")
         try:
             if len(operands) != 1:
-                raise Fault("one number is needed", Span(5, len(text)))
-            return self.number(_as_expression(operands[0]))
+                raise Fault(SourceError.ARGUMENTS, "one number is needed", Span(5, len(text)))
+            return self.number(operands[0])
         except Fault as fault:
             span = fault.span or Span(5)
             moved = Span(span.column - 5 + column, span.length)
-            raise Fault(fault.message, moved, fix=fault.fix) from None
+            raise fault.again(span=moved) from None
 
     def report(self, line: SourceLine, fault: Fault) -> None:
         """Note a fault of a line that was taken."""
-        self.reporter.add(line, fault, self.order)
+        self.reporter.add(line, fault, self.budget.lines)
 
     # ---------------------------------------------------------------- frames
 
     def _enter(self, line: SourceLine, lines: Iterator[SourceLine], macro: bool = False) -> None:
-        if line.depth >= self.limits.expansion_depth:
+        if line.depth >= self.budget.limits.expansion_depth:
             raise FatalFault(
+                SourceError.LIMIT,
                 f"macros, repetitions and files are nested more than "
-                f"{self.limits.expansion_depth} deep",
+                f"{self.budget.limits.expansion_depth} deep",
                 fix="end the recursion with .if and .exitm",
             )
         self._frames.append(_Frame(lines, len(self._conditions), macro))
@@ -242,8 +221,12 @@ class Expander:
     def _close_conditions(self, frame: _Frame, *, report: bool) -> None:
         for line in self._conditions.close(frame.conditions):
             if report:
-                fault = Fault(".if without .endif", fix="write .endif after its last line")
-                self.reporter.add(line, fault, self.order)
+                fault = Fault(
+                    SourceError.UNBALANCED,
+                    ".if without .endif",
+                    fix="write .endif after its last line",
+                )
+                self.reporter.add(line, fault, self.budget.lines)
                 self.reporter.structure_broken = True
 
     def _other(self, line: SourceLine, word: str, span: Span) -> None:
@@ -257,21 +240,27 @@ class Expander:
                         self.reporter.structure_broken = True
                         raise
                     except SourceErrors as errors:
-                        self.reporter.take(errors, self.order)
+                        self.reporter.take(errors, self.budget.lines)
                         return
                     self._enter(line, text.numbered(line, "a file included"))
                 case _:
-                    raise Fault(".include needs one file name", span, fix='write .include "name"')
+                    message = ".include needs one file name"
+                    raise Fault(SourceError.ARGUMENTS, message, span, fix='write .include "name"')
             return
         if word == ".exitm":
             self._exit_macro(span)
             return
         opener = ".macro" if word == ".endm" else ".rept"
-        raise Fault(f"{word} without {opener}", span, fix=f"remove it or write {opener} before")
+        raise Fault(
+            SourceError.UNBALANCED,
+            f"{word} without {opener}",
+            span,
+            fix=f"remove it or write {opener} before",
+        )
 
     def _exit_macro(self, span: Span) -> None:
         if not any(frame.macro for frame in self._frames):
-            raise Fault(".exitm outside a macro", span)
+            raise Fault(SourceError.UNBALANCED, ".exitm outside a macro", span)
         while True:
             frame = self._frames.pop()
             self._close_conditions(frame, report=False)
@@ -286,12 +275,17 @@ class Expander:
         if word in (".ifdef", ".ifndef"):
             name = self._plain(rest).strip()
             if not re.fullmatch(r"[A-Za-z_.][\w.]*", name, re.ASCII):
-                raise Fault(f"{word} needs one name", span)
+                raise Fault(SourceError.ARGUMENTS, f"{word} needs one name", span)
             return self.is_defined(name) == (word == ".ifdef")
         operands = self.parser.parse(line.text).operands
         if len(operands) != 1:
-            raise Fault(".if needs one expression", span, fix="write for instance .if rows > 4")
-        return self.number(_as_expression(operands[0])) != 0
+            raise Fault(
+                SourceError.ARGUMENTS,
+                ".if needs one expression",
+                span,
+                fix="write for instance .if rows > 4",
+            )
+        return self.number(operands[0]) != 0
 
     # ---------------------------------------------------------------- macros and repetitions
 
@@ -301,18 +295,29 @@ class Expander:
             brackets = self.table.dialect.brackets
             name, parameters = parse_definition(self._plain(rest), span, brackets)
             if self.reserved(name):
-                raise Fault(f"'{name}' is an instruction or directive and cannot be a macro", span)
+                raise Fault(
+                    SourceError.RESERVED,
+                    f"'{name}' is an instruction or directive and cannot be a macro",
+                    span,
+                )
             if name in self._macros:
                 known = self._macros[name].line
                 raise Fault(
-                    f"macro '{name}' is already defined at {known.file}:{known.number}", span
+                    SourceError.DEFINED_TWICE,
+                    f"macro '{name}' is already defined at {known.file}:{known.number}",
+                    span,
                 )
             self._macros[name] = Macro(name, parameters, body, line)
         elif word == ".rept":
             operands = self.parser.parse(line.text).operands
             if len(operands) != 1:
-                raise Fault(".rept needs one number", span, fix="write for instance .rept 4")
-            self._repeat(line, body, self.number(_as_expression(operands[0])), span)
+                raise Fault(
+                    SourceError.ARGUMENTS,
+                    ".rept needs one number",
+                    span,
+                    fix="write for instance .rept 4",
+                )
+            self._repeat(line, body, self.number(operands[0]), span)
         else:
             self._each(line, body, rest, span)
 
@@ -322,7 +327,7 @@ class Expander:
         depth = 1
         body: list[SourceLine] = []
         for inner in self._frames[-1].lines:
-            self._count(inner)
+            self.budget.spend(inner)
             head = _HEAD.match(inner.text)
             found = head[2] if head else None
             depth += (found in openers) - (found == end)
@@ -331,13 +336,19 @@ class Expander:
                 return tuple(body)
             body.append(inner)
         self.reporter.structure_broken = True
-        raise Fault(f"{word} without {end}", fix=f"write {end} after its last line")
+        raise Fault(
+            SourceError.UNBALANCED, f"{word} without {end}", fix=f"write {end} after its last line"
+        )
 
     def _repeat(
         self, line: SourceLine, body: tuple[SourceLine, ...], count: int, span: Span
     ) -> None:
-        if not 0 <= count <= self.limits.repetitions:
-            raise Fault(f".rept {count} is outside 0 .. {self.limits.repetitions}", span)
+        if not 0 <= count <= self.budget.limits.repetitions:
+            raise Fault(
+                SourceError.RANGE,
+                f".rept {count} is outside 0 .. {self.budget.limits.repetitions}",
+                span,
+            )
         if body:
             self._enter(
                 line,
@@ -354,7 +365,7 @@ class Expander:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             shown = ", ".join(self.table.register_names[1:3])
             fix = f"write for instance .irp r, {shown}"
-            raise Fault(".irp needs a name and values", span, fix=fix)
+            raise Fault(SourceError.ARGUMENTS, ".irp needs a name and values", span, fix=fix)
         self._enter(
             line,
             (
@@ -384,10 +395,3 @@ class Expander:
             for inner in macro.body
         )
         self._enter(line, lines, macro=True)
-
-
-def _as_expression(operand: ParsedOperand) -> Expression:
-    """The operand as an expression. Raises Fault if it is a register, a string or the like."""
-    if isinstance(operand, Expression):
-        return operand
-    raise Fault("a number is expected here", span_of(operand))

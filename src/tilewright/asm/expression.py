@@ -14,6 +14,7 @@ from typing import Protocol, assert_never
 from msgspec import Struct
 
 from tilewright.asm.diagnostics import Fault, Span
+from tilewright.asm.error_codes import SourceError
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 _SPLIT_BITS = 16
@@ -137,7 +138,9 @@ def evaluate(expression: Expression, context: Context) -> Value:
         case Half(part, operand, span, _):
             value = evaluate(operand, context)
             if value.part:
-                raise Fault(f"{part}() of a {value.part}() is not a number", span)
+                raise Fault(
+                    SourceError.ADDRESS, f"{part}() of a {value.part}() is not a number", span
+                )
             return Value(value.offset, value.symbol, part) if value.symbol else split(value, part)
         case _:
             assert_never(expression)
@@ -165,15 +168,17 @@ def _combine(operator: str, left: Value, right: Value, span: Span, context: Cont
         return Value(_bounded(_difference(left, right, span, context), span))
     a, b = _absolute(left, operator, span), _absolute(right, operator, span)
     if operator in ("/", "%") and b == 0:
-        raise Fault("division by zero", span)
+        raise Fault(SourceError.ARITHMETIC, "division by zero", span)
     if operator in ("<<", ">>") and not 0 <= b <= 63:
-        raise Fault(f"shift by {b} is outside 0 .. 63", span)
+        raise Fault(SourceError.ARITHMETIC, f"shift by {b} is outside 0 .. 63", span)
     return Value(_bounded(_BINARY[operator](a, b), span))
 
 
 def _shifted(value: Value, offset: int, span: Span) -> Value:
     if value.part:
-        raise Fault(f"{value.part}() of a symbol cannot be calculated with", span)
+        raise Fault(
+            SourceError.ADDRESS, f"{value.part}() of a symbol cannot be calculated with", span
+        )
     return Value(_bounded(offset, span), value.symbol)
 
 
@@ -183,6 +188,7 @@ def _difference(left: Value, right: Value, span: Span, context: Context) -> int:
     a, b = context.place(left.symbol), context.place(right.symbol)
     if a is None or b is None or a[0] != b[0] or left.part or right.part:
         raise Fault(
+            SourceError.ADDRESS,
             f"the difference of {left.symbol or 'a number'} and {right.symbol} is not known here",
             span,
             fix="subtract only labels of one section of this source",
@@ -193,6 +199,7 @@ def _difference(left: Value, right: Value, span: Span, context: Context) -> int:
 def _absolute(value: Value, operator: str, span: Span) -> int:
     if value.symbol:
         raise Fault(
+            SourceError.ADDRESS,
             f"operator {operator} needs numbers, but {value.symbol} is an address",
             span,
             fix="addresses can be added to numbers and subtracted from each other",
@@ -202,7 +209,7 @@ def _absolute(value: Value, operator: str, span: Span) -> int:
 
 def _bounded(value: int, span: Span) -> int:
     if not _SMALLEST <= value <= _LARGEST:
-        raise Fault("the result does not fit 64 bits", span)
+        raise Fault(SourceError.ARITHMETIC, "the result does not fit 64 bits", span)
     return value
 
 

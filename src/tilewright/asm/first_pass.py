@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import Expression, Value, evaluate
 from tilewright.asm.limits import Limits
 from tilewright.asm.object import LineEntry
@@ -53,10 +54,12 @@ class FirstPass:
             value = evaluate(expression, self.scope())
         except NotYetKnown as fault:
             fix = fault.fix if fault.fix.startswith("did you mean") else "define it above this line"
-            raise Fault(fault.message, fault.span, fix=fix) from None
+            raise fault.again(fix=fix) from None
         if value.symbol:
             raise Fault(
-                f"a number is needed, but {value.symbol} is an address", span_of(expression)
+                SourceError.ADDRESS,
+                f"a number is needed, but {value.symbol} is an address",
+                span_of(expression),
             )
         return value.offset
 
@@ -85,7 +88,9 @@ class FirstPass:
 
     def _refuse_register(self, name: str, span: Span) -> None:
         if name in self.table.register_numbers:
-            raise Fault(f"'{name}' is a register and cannot be a symbol", span)
+            raise Fault(
+                SourceError.RESERVED, f"'{name}' is a register and cannot be a symbol", span
+            )
 
     def begin(self, line: SourceLine, order: int) -> None:
         """Go on to a line; `order` counts the lines of the expanded source."""
@@ -113,6 +118,7 @@ class FirstPass:
         section = self.sections.current
         if not section.is_code:
             raise Fault(
+                SourceError.SECTION,
                 f"instruction '{parsed.word}' in data section {section.name}",
                 parsed.span,
                 fix=f"write {self.table.dialect.code_section} before it",
@@ -121,6 +127,7 @@ class FirstPass:
             offset = section.size_bytes
             self.sections.align(self.word_bytes)
             raise Fault(
+                SourceError.SECTION,
                 f"instruction at offset {offset:#x}, which is no multiple of {self.word_bytes}",
                 parsed.span,
                 fix=f"write .balign {self.word_bytes} before it",
@@ -154,4 +161,4 @@ def expression_of(operand: ParsedOperand) -> Expression:
     """The operand as an expression. Raises Fault if it is a register, a string or the like."""
     if isinstance(operand, Expression):
         return operand
-    raise Fault("a number or symbol is expected here", span_of(operand))
+    raise Fault(SourceError.KIND, "a number or symbol is expected here", span_of(operand))

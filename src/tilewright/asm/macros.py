@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.suggest import did_you_mean
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -83,14 +84,19 @@ def parse_definition(text: str, span: Span, brackets: str) -> tuple[str, tuple[P
     """Name and parameters from what follows `.macro`, without comment. Raises Fault."""
     match = _DEFINITION.match(text)
     if match is None:
-        raise Fault("a macro needs a name", span, fix="write .macro name first, second=default")
+        raise Fault(
+            SourceError.MACRO,
+            "a macro needs a name",
+            span,
+            fix="write .macro name first, second=default",
+        )
     parameters = tuple(_parameter(piece, span) for piece in split_arguments(match[2], brackets))
     names = [parameter.name for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
-            raise Fault(f"macro {match[1]} has two parameters '{name}'", span)
+            raise Fault(SourceError.MACRO, f"macro {match[1]} has two parameters '{name}'", span)
     if any(parameter.takes_rest for parameter in parameters[:-1]):
-        raise Fault("only the last parameter of a macro may be vararg", span)
+        raise Fault(SourceError.MACRO, "only the last parameter of a macro may be vararg", span)
     return match[1], parameters
 
 
@@ -98,7 +104,10 @@ def _parameter(text: str, span: Span) -> Parameter:
     match = _PARAMETER.match(text)
     if match is None:
         raise Fault(
-            f"'{text}' is no macro parameter", span, fix="write name, name=default or name:req"
+            SourceError.MACRO,
+            f"'{text}' is no macro parameter",
+            span,
+            fix="write name, name=default or name:req",
         )
     default = None if match[2] == "req" else _unquoted(match[3] or "")
     return Parameter(match[1], default, match[2] == "vararg")
@@ -122,10 +131,19 @@ def bind_arguments(macro: Macro, text: str, span: Span, brackets: str) -> dict[s
             continue
         if keyword:
             fix = did_you_mean(keyword[1], names)
-            raise Fault(f"macro {macro.name} has no parameter '{keyword[1]}'", span, fix=fix)
+            raise Fault(
+                SourceError.CALL,
+                f"macro {macro.name} has no parameter '{keyword[1]}'",
+                span,
+                fix=fix,
+            )
         if position == len(names):
             count = len(pieces)
-            raise Fault(f"macro {macro.name} takes {len(names)} arguments, {count} given", span)
+            raise Fault(
+                SourceError.CALL,
+                f"macro {macro.name} takes {len(names)} arguments, {count} given",
+                span,
+            )
         if macro.parameters[position].takes_rest:
             bound[names[position]] = ", ".join(pieces[index:])
             break
@@ -137,7 +155,9 @@ def bind_arguments(macro: Macro, text: str, span: Span, brackets: str) -> dict[s
 def _value(macro: Macro, parameter: Parameter, bound: Mapping[str, str], span: Span) -> str:
     given = bound.get(parameter.name, "")
     if given == "" and parameter.default is None:
-        raise Fault(f"macro {macro.name} needs its argument '{parameter.name}'", span)
+        raise Fault(
+            SourceError.CALL, f"macro {macro.name} needs its argument '{parameter.name}'", span
+        )
     return given if given != "" else parameter.default or ""
 
 

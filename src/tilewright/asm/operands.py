@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import Context, Expression, Value, evaluate
 from tilewright.asm.parsed import (
     ParsedImmediate,
@@ -57,7 +58,12 @@ def bind_instruction(
         fix = did_you_mean(parsed.word, table.mnemonics)
         if not fix and not parsed.operands:
             fix = f"write {parsed.word}: if it is a label"
-        raise Fault(f"unknown instruction '{parsed.word}' in {table.name}", parsed.span, fix=fix)
+        raise Fault(
+            SourceError.INSTRUCTION,
+            f"unknown instruction '{parsed.word}' in {table.name}",
+            parsed.span,
+            fix=fix,
+        )
     operands = [bind_operand(operand, table, context) for operand in parsed.operands]
     if table.dialect.immediate:
         _check_marks(parsed, table)
@@ -78,11 +84,11 @@ def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Conte
         case ParsedImmediate(value, _):
             return _address(evaluate(value, context))
         case ParsedString(_, span):
-            raise Fault("a string cannot be an operand of an instruction", span)
+            raise Fault(SourceError.KIND, "a string cannot be an operand of an instruction", span)
         case ParsedReal(_, span):
-            raise Fault("a fraction cannot be an operand of an instruction", span)
+            raise Fault(SourceError.KIND, "a fraction cannot be an operand of an instruction", span)
         case ParsedType(name, span):
-            raise Fault(f"@{name} cannot be an operand of an instruction", span)
+            raise Fault(SourceError.KIND, f"@{name} cannot be an operand of an instruction", span)
         case _:
             return _address(evaluate(operand, context))
     assert_never(operand)
@@ -98,6 +104,7 @@ def _register(operand: ParsedRegister, table: InstructionTable) -> Register:
         names = (f"{f.prefix}0 .. {f.prefix}{f.count - 1}" for f in table.register_files)
         fix = did_you_mean(operand.name, (n for n in table.register_numbers if n[-1].isalpha()))
         raise Fault(
+            SourceError.REGISTER,
             f"no register '{operand.name}'",
             operand.span,
             fix=fix if operand.name[-1:].isalpha() and fix else f"registers are {', '.join(names)}",
@@ -109,13 +116,15 @@ def _located(error: AssemblyError, parsed: ParsedLine, table: InstructionTable) 
     """The table's complaint, at the operand whose role it names."""
     spec = spec_of(parsed, table)
     if spec is None:
-        return Fault(error.message, parsed.span, fix=error.fix)
+        return Fault(SourceError.COUNT, error.message, parsed.span, fix=error.fix)
     for index, operand in enumerate(table.operands_of(spec)):
         if f": operand {operand.role} " in error.message:
-            fixes = _FIX_OF_RANGE if "outside" in error.message else _fix_of_kind(table)
+            is_range = "outside" in error.message
+            fixes = _FIX_OF_RANGE if is_range else _fix_of_kind(table)
             fix = error.fix or fixes.get(operand.kind, "")
-            return Fault(error.message, operand_span(parsed, table, index), fix=fix)
-    return Fault(error.message, parsed.span, fix=error.fix)
+            code = SourceError.RANGE if is_range else SourceError.KIND
+            return Fault(code, error.message, operand_span(parsed, table, index), fix=fix)
+    return Fault(SourceError.COUNT, error.message, parsed.span, fix=error.fix)
 
 
 def _fix_of_kind(table: InstructionTable) -> dict[str, str]:
@@ -133,10 +142,16 @@ def _check_marks(parsed: ParsedLine, table: InstructionTable) -> None:
         written = _written(parsed, table, index)
         if isinstance(written, ParsedImmediate):
             if operand_spec.kind == "target":
-                raise Fault(f"a branch target has no {mark}", written.span, fix=f"remove {mark}")
+                raise Fault(
+                    SourceError.MARK,
+                    f"a branch target has no {mark}",
+                    written.span,
+                    fix=f"remove {mark}",
+                )
         elif isinstance(written, Expression) and "immediate" in operand_spec.kind:
             span = span_of(written)
             raise Fault(
+                SourceError.MARK,
                 f"{parsed.word}: operand {operand_spec.role} is an immediate without {mark}",
                 span,
                 fix=f"write {mark} before it",

@@ -16,6 +16,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from msgspec import structs
 
 from tilewright.asm.diagnostics import Fault, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import (
     Binary,
     Expression,
@@ -56,6 +57,7 @@ def _span(token: Token) -> Span:
 def _checked(node: Expression) -> Expression:
     if depth_of(node) > DEFAULT_LIMITS.expression_depth:
         raise Fault(
+            SourceError.LIMIT,
             f"the expression is more than {DEFAULT_LIMITS.expression_depth} operators deep",
             node.span,
             fix="give parts of it a name with .set",
@@ -73,7 +75,12 @@ def unescape(text: str, span: Span) -> bytes:
         if body[0] in "01234567":
             return chr(int(body, 8) & 255)
         if body not in _ESCAPES:
-            raise Fault(f"unknown escape \\{body}", span, fix='use \\n \\t \\r \\0 \\xHH \\\\ \\"')
+            raise Fault(
+                SourceError.CONSTANT,
+                f"unknown escape \\{body}",
+                span,
+                fix='use \\n \\t \\r \\0 \\xHH \\\\ \\"',
+            )
         return chr(_ESCAPES[body])
 
     pieces, last = [], 0
@@ -99,7 +106,12 @@ class _LineBuilder(Transformer[Token, ParsedLine]):
 
     def numeric_label(self, token: Token) -> ParsedLabel:
         if not token.isdecimal() or len(token) > 4:
-            raise Fault(f"'{token}' is no numeric label", _span(token), fix="use 0: to 9999:")
+            raise Fault(
+                SourceError.CONSTANT,
+                f"'{token}' is no numeric label",
+                _span(token),
+                fix="use 0: to 9999:",
+            )
         return ParsedLabel(str(int(token)), _span(token))
 
     def assignment(self, token: Token, value: Expression) -> ParsedLine:
@@ -156,7 +168,12 @@ class _LineBuilder(Transformer[Token, ParsedLine]):
 
     def local_reference(self, token: Token) -> LocalReference:
         if len(token) > 5:
-            raise Fault(f"no numeric label '{token[:-1]}'", _span(token), fix="use 0: to 9999:")
+            raise Fault(
+                SourceError.CONSTANT,
+                f"no numeric label '{token[:-1]}'",
+                _span(token),
+                fix="use 0: to 9999:",
+            )
         return LocalReference(int(token[:-1]), token[-1] == "f", _span(token))
 
     def here(self, token: Token) -> Here:
@@ -166,16 +183,17 @@ class _LineBuilder(Transformer[Token, ParsedLine]):
 def _integer(token: Token) -> int:
     digits = str(token)
     if len(digits) > 66:
-        raise Fault("the number does not fit 64 bits", _span(token))
+        raise Fault(SourceError.CONSTANT, "the number does not fit 64 bits", _span(token))
     if digits[0] == "0" and digits.isdecimal() and len(digits) > 1:
         raise Fault(
+            SourceError.CONSTANT,
             f"'{digits}' begins with 0: octal or decimal?",
             _span(token),
             fix=f"write 0o{digits.lstrip('0') or '0'} or {int(digits)}",
         )
     value = int(digits, 0)
     if value >= 1 << 64:
-        raise Fault("the number does not fit 64 bits", _span(token))
+        raise Fault(SourceError.CONSTANT, "the number does not fit 64 bits", _span(token))
     return value
 
 
@@ -196,7 +214,7 @@ class LineParser:
         """The parsed line. Raises Fault."""
         result = self._cached(text)
         if isinstance(result, Fault):
-            raise Fault(result.message, result.span, fix=result.fix)
+            raise result.again()
         return result
 
     def _parsed(self, text: str) -> ParsedLine | Fault:
@@ -258,17 +276,29 @@ def _syntax_fault(error: UnexpectedInput, text: str) -> Fault:
             expected = set(error.accepts or () if isinstance(error, UnexpectedToken) else ())
         case _:
             found, span, expected = "not understood", Span(1), set()
-    return Fault(found, span, fix=_expected(expected))
+    return Fault(SourceError.SYNTAX, found, span, fix=_expected(expected))
 
 
 def _character_fault(error: UnexpectedCharacters) -> Fault:
     char, span = error.char, Span(error.column)
     if char in "\"'":
         kind = "string" if char == '"' else "character"
-        return Fault(f"the {kind} has no closing {char}", span, fix=f"write {char} at its end")
+        return Fault(
+            SourceError.UNCLOSED,
+            f"the {kind} has no closing {char}",
+            span,
+            fix=f"write {char} at its end",
+        )
     if not char.isprintable():
-        return Fault(f"unexpected character {ord(char):#x}", span, fix="remove it")
-    return Fault(f"unexpected character '{char}'", span, fix=_expected(set(error.allowed or ())))
+        return Fault(
+            SourceError.SYNTAX, f"unexpected character {ord(char):#x}", span, fix="remove it"
+        )
+    return Fault(
+        SourceError.SYNTAX,
+        f"unexpected character '{char}'",
+        span,
+        fix=_expected(set(error.allowed or ())),
+    )
 
 
 def _expected(terminals: set[str]) -> str:

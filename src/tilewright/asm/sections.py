@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.limits import Limits
 from tilewright.asm.parsed import ParsedLine, ParsedOperand
 from tilewright.isa import Dialect
@@ -96,7 +97,11 @@ class SectionSet:
             nobits is not None and nobits != found.nobits
         ):
             kind = "nobits" if found.nobits else "progbits"
-            raise Fault(f'section {name} was opened with flags "{found.flags}", @{kind}', span)
+            raise Fault(
+                SourceError.SECTION,
+                f'section {name} was opened with flags "{found.flags}", @{kind}',
+                span,
+            )
         self.current = found
         return found
 
@@ -108,6 +113,7 @@ class SectionSet:
         self.total_bytes += count
         if self.total_bytes > self.limits.object_bytes:
             raise FatalFault(
+                SourceError.LIMIT,
                 f"the object grows to {self.total_bytes} bytes, "
                 f"the limit is {self.limits.object_bytes}",
                 span,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from tilewright.asm.diagnostics import Fault, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.grammar import Syntax
 from tilewright.asm.parsed import ParsedLabel, ParsedLine, ParsedOperand, ParsedRegister
 from tilewright.asm.templates import Template
@@ -57,7 +58,9 @@ def _operand(match: re.Match[str], group: str, read_operand: ReadOperand) -> Par
     if isinstance(found, Fault):
         raise found
     if len(found.operands) != 1:
-        raise Fault("an operand is missing", _span(match, group), fix="write a number")
+        raise Fault(
+            SourceError.SYNTAX, "an operand is missing", _span(match, group), fix="write a number"
+        )
     return found.operands[0]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceLine, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import (
     Binary,
     Context,
@@ -99,7 +100,7 @@ class SymbolTable:
 
     def _refuse_taken(self, name: str, span: Span, *, definitions: bool) -> None:
         if name in self.sections:
-            raise Fault(f"'{name}' is the name of a section", span)
+            raise Fault(SourceError.RESERVED, f"'{name}' is the name of a section", span)
         line: SourceLine | None = None
         if name in self.labels:
             line = self.labels[name].line
@@ -108,7 +109,9 @@ class SymbolTable:
         if line is not None:
             place = f"{line.file}:{line.number}"
             fix = "" if line.parent is None else "make it unique in the macro with \\@"
-            raise Fault(f"'{name}' is already defined at {place}", span, fix=fix)
+            raise Fault(
+                SourceError.DEFINED_TWICE, f"'{name}' is already defined at {place}", span, fix=fix
+            )
 
     def declare(self, name: str) -> Declaration:
         """The declaration of a name, made if there is none."""
@@ -132,7 +135,11 @@ class SymbolTable:
         count = before + 1 if reference.forward else before
         if not 1 <= count <= len(orders):
             side = "after" if reference.forward else "before"
-            raise NotYetKnown(f"no label {reference.digits}: {side} this line", reference.span)
+            raise NotYetKnown(
+                SourceError.UNDEFINED,
+                f"no label {reference.digits}: {side} this line",
+                reference.span,
+            )
         return _numeric_name(reference.digits, count)
 
     def definition_at(self, name: str, order: int) -> Definition | None:
@@ -180,7 +187,11 @@ class SymbolTable:
     def _compute(self, definition: Definition, *, circular: bool, reporter: Reporter) -> None:
         try:
             if circular:
-                raise Fault(f"'{definition.name}' is defined through itself", definition.span)
+                raise Fault(
+                    SourceError.SELF_REFERENCE,
+                    f"'{definition.name}' is defined through itself",
+                    definition.span,
+                )
             scope = self.scope(definition.order, definition.section, definition.offset)
             definition.value = evaluate(definition.expression, scope)
         except Fault as fault:
@@ -222,16 +233,21 @@ class Scope(Context):
         definition = self.table.definition_at(name, self.order)
         if definition is not None:
             if definition.failed:
-                raise Consequence(f"'{name}' has no value, see its .set", span)
+                raise Consequence(
+                    SourceError.UNDEFINED, f"'{name}' has no value, see its .set", span
+                )
             if definition.value is None:
-                raise NotYetKnown(f"'{name}' is set further down", span)
+                raise NotYetKnown(SourceError.UNDEFINED, f"'{name}' is set further down", span)
             return definition.value
         declaration = self.table.declarations.get(name)
         if declaration is not None and declaration.is_external:
             return Value(0, name)
         fix = did_you_mean(name, self.table.names()) if self.suggests else ""
         raise NotYetKnown(
-            f"undefined symbol '{name}'", span, fix=fix or f"define it, or write .extern {name}"
+            SourceError.UNDEFINED,
+            f"undefined symbol '{name}'",
+            span,
+            fix=fix or f"define it, or write .extern {name}",
         )
 
     def local(self, reference: LocalReference) -> Value:

@@ -173,7 +173,7 @@ def test_an_error_in_a_macro_shows_where_it_was_called() -> None:
     with pytest.raises(SourceErrors) as error:
         assemble("C-Macro f a\n  vav \\a, $1, $2\nmend\n.code\n@f $9", TABLE, filename="p.dla")
     assert str(error.value) == (
-        "p.dla:2:3: error: vav takes 4 operands (out, size, in0, in1), 3 given\n"
+        "p.dla:2:3: error A301: vav takes 4 operands (out, size, in0, in1), 3 given\n"
         "      vav $9, $1, $2\n"
         "      ^~~\n"
         "  in C-Macro 'f' at p.dla:5"

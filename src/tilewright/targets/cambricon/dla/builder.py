@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright.asm.diagnostics import Fault
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 FIRST_REGISTER = 32
 _CONSTANTS = tuple(f"${n}" for n in range(32, 48))
@@ -107,6 +108,7 @@ class Builder:
             if size > capacity:
                 rows = ", ".join(f"{b.name} {b.address} .. {b.address + b.size - 1}" for b in live)
                 raise Fault(
+                    DlaError.CAPACITY,
                     f"the {memory} scratchpad has {capacity} elements, the block needs {size}: "
                     f"{rows}",
                     fix=fix,

@@ -14,6 +14,7 @@ import msgspec
 from tilewright.asm import Object
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.common.errors import AssemblyError
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.dla.layouts import Layout
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -64,6 +65,7 @@ def data_of(
         numbers = [*numbers, *numbers]
     if len(numbers) != 8:
         raise Fault(
+            DlaError.DECLARATION,
             f"@{kind} {name} takes 4 extents ({AXES[kind]}) and 4 segment sizes, "
             f"{len(numbers)} numbers given",
             spans[-1] if spans else None,
@@ -73,9 +75,12 @@ def data_of(
     axes = AXES[kind].split(", ")
     for axis, extent, segment, span in zip(axes, extents, segments, spans[-4:], strict=False):
         if not 1 <= extent <= _LARGEST:
-            raise Fault(f"{name}: {axis} = {extent} is outside 1 .. {_LARGEST}", span)
+            raise Fault(
+                DlaError.DECLARATION, f"{name}: {axis} = {extent} is outside 1 .. {_LARGEST}", span
+            )
         if not 1 <= segment <= extent:
             raise Fault(
+                DlaError.SEGMENT,
                 f"{name}: the segment size {axis}S = {segment} is outside 1 .. {axis} = {extent}",
                 span,
                 fix=f"write a segment size of at most {extent}",

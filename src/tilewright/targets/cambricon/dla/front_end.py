@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.asm.front_end import Expansion
 from tilewright.asm.suggest import did_you_mean
 from tilewright.isa import InstructionTable
@@ -26,6 +27,7 @@ from tilewright.targets.cambricon.dla.declarations import (
     data_of,
     stored,
 )
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.dla.macros import (
     DEFINITION,
     END,
@@ -33,25 +35,13 @@ from tilewright.targets.cambricon.dla.macros import (
     check_kind,
     definition_of,
 )
+from tilewright.targets.cambricon.dla.pieces import COMMENT, Piece, pieces_of
 
 NEEDED = re.compile(
     r"@\s*[A-Za-z]|^\s*(?:C\s*-\s*|IO\s*-\s*)Macro\b|^\s*(?:Block|mend)\b", re.M | re.I
 )
 _AT = re.compile(r"\s*(?P<label>[A-Za-z_.][\w.]*\s*:)?\s*@\s*(?P<name>[A-Za-z_][\w]*)(?P<rest>.*)$")
-_COMMENT = re.compile(r";|//")
 _DATA_SECTIONS = (".static_ro", ".static_rw")
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """An argument as text, and the column where it starts."""
-
-    text: str
-    column: int
-
-    @property
-    def span(self) -> Span:
-        return Span(self.column, max(len(self.text), 1))
 
 
 @dataclass
@@ -59,7 +49,7 @@ class _Fusion:
     """Blocks between `@fuse` and `@endfuse`."""
 
     line: SourceLine
-    calls: list[tuple[SourceLine, str, list[_Piece], Span]] = field(default_factory=list)
+    calls: list[tuple[SourceLine, str, list[Piece], Span]] = field(default_factory=list)
 
 
 @dataclass
@@ -94,11 +84,17 @@ class DlaFrontEnd:
             self._define(line, match, context)
             return ()
         if END.match(line.text):
-            raise Fault("mend without a macro", fix="write C-Macro, IO-Macro or Block before")
-        if self._fusion is not None and _COMMENT.split(line.text)[0].strip():
+            raise Fault(
+                SourceError.UNBALANCED,
+                "mend without a macro",
+                fix="write C-Macro, IO-Macro or Block before",
+            )
+        if self._fusion is not None and COMMENT.split(line.text)[0].strip():
             where, self._fusion = self._fusion.line, None
             message = f"only blocks stand between @fuse at {where.file}:{where.number} and @endfuse"
-            context.report(line, Fault(message, fix="write @endfuse behind the blocks"))
+            context.report(
+                line, Fault(DlaError.FUSION, message, fix="write @endfuse behind the blocks")
+            )
         return None
 
     def closing(self) -> Iterable[str]:
@@ -106,7 +102,9 @@ class DlaFrontEnd:
         if self._fusion is not None:
             where = f"{self._fusion.line.file}:{self._fusion.line.number}"
             raise Fault(
-                f"@fuse at {where} without @endfuse", fix="write @endfuse behind its blocks"
+                SourceError.UNBALANCED,
+                f"@fuse at {where} without @endfuse",
+                fix="write @endfuse behind its blocks",
             )
         return stored([self.data[name] for name in self._placed])
 
@@ -122,7 +120,7 @@ class DlaFrontEnd:
             return self._declared(line, word, match, context)
         if word in ("fuse", "endfuse"):
             return self._fused(line, word, span, context)
-        pieces = _pieces(match["rest"], match.start("rest") + 1)
+        pieces = pieces_of(match["rest"], match.start("rest") + 1)
         if name in self.macros:
             return self._macro_lines(line, self.macros[name], pieces, span, before)
         if self.declaring:
@@ -137,7 +135,7 @@ class DlaFrontEnd:
         return _children(line, f"block '{word}'", [*before, *call.builder.text()])
 
     def _call(
-        self, word: str, pieces: list[_Piece], span: Span, context: Expansion
+        self, word: str, pieces: list[Piece], span: Span, context: Expansion
     ) -> tuple[Call, Block]:
         """A built-in block with its arguments looked up. Raises Fault."""
         block = BLOCKS.get(word.removeprefix("block_"))
@@ -145,13 +143,18 @@ class DlaFrontEnd:
             known = [*AXES, "parameter", "fuse", "endfuse", *self.macros, *BLOCKS]
             known += [f"block_{name}" for name in BLOCKS]
             raise Fault(
-                f"no block, macro or declaration '@{word}'", span, fix=did_you_mean(word, known)
+                DlaError.UNKNOWN,
+                f"no block, macro or declaration '@{word}'",
+                span,
+                fix=did_you_mean(word, known),
             )
         low, high = block.arguments
         if not low <= len(pieces) <= high:
             takes = f"{low}" if low == high else f"{low} to {high}"
             raise Fault(
-                f"@{word} takes {takes} arguments ({block.form}), {len(pieces)} given", span
+                DlaError.ARGUMENTS,
+                f"@{word} takes {takes} arguments ({block.form}), {len(pieces)} given",
+                span,
             )
         arguments = tuple(self._argument(piece, context) for piece in pieces)
         self._serial += 1
@@ -161,7 +164,7 @@ class DlaFrontEnd:
         }
         return Call(f"@{word}", arguments, Builder(capacities, self._serial), span), block
 
-    def _argument(self, piece: _Piece, context: Expansion) -> Argument:
+    def _argument(self, piece: Piece, context: Expansion) -> Argument:
         text = piece.text.removeprefix("#").strip()
         if text in self.data:
             return Argument(self.data[text], piece.span)
@@ -170,7 +173,10 @@ class DlaFrontEnd:
         if NAME.fullmatch(text) and not piece.text.startswith("#"):
             fix = did_you_mean(text, [*self.data, *self.parameters])
             raise Fault(
-                f"'{text}' is not declared", piece.span, fix=fix or f"declare @neuron {text}, ..."
+                DlaError.UNDECLARED,
+                f"'{text}' is not declared",
+                piece.span,
+                fix=fix or f"declare @neuron {text}, ...",
             )
         moved = piece.column + len(piece.text) - len(text)
         return Argument(context.number_of(text, moved), piece.span)
@@ -181,27 +187,40 @@ class DlaFrontEnd:
         self, line: SourceLine, kind: str, match: re.Match[str], context: Expansion
     ) -> Iterable[SourceLine]:
         text, last = match["rest"], line
-        while _COMMENT.split(text)[0].rstrip().endswith(","):
+        while COMMENT.split(text)[0].rstrip().endswith(","):
             following = context.next_line()
             if following is None or not re.match(r"\s*[\d#(]", following.text):
-                column = len(_COMMENT.split(last.text)[0].rstrip())
-                comma = Fault("the declaration ends with a comma", Span(column), fix="remove it")
+                column = len(COMMENT.split(last.text)[0].rstrip())
+                comma = Fault(
+                    DlaError.DECLARATION,
+                    "the declaration ends with a comma",
+                    Span(column),
+                    fix="remove it",
+                )
                 context.report(last, comma)
                 return () if following is None else (following,)
-            text, last = f"{_COMMENT.split(text)[0].rstrip()} {following.text.strip()}", following
-        pieces = _pieces(text, match.start("rest") + 1)
+            text, last = f"{COMMENT.split(text)[0].rstrip()} {following.text.strip()}", following
+        pieces = pieces_of(text, match.start("rest") + 1)
         if context.section not in _DATA_SECTIONS:
             raise Fault(
+                DlaError.DECLARATION,
                 f"@{kind} in section {context.section}",
                 Span(match.start("name") + 1, len(kind)),
                 fix="write .static_rw or .static_ro before it",
             )
         if not pieces or not NAME.fullmatch(pieces[0].text):
             span = pieces[0].span if pieces else Span(match.start("name") + 1, len(kind))
-            raise Fault(f"@{kind} needs a name", span, fix=f"write @{kind} name, ...")
+            raise Fault(
+                DlaError.DECLARATION, f"@{kind} needs a name", span, fix=f"write @{kind} name, ..."
+            )
         name, rest = pieces[0], pieces[1:]
         if not self.declaring and name.text in self._placed:
-            raise Fault(f"'{name.text}' is declared twice", name.span, fix="choose another name")
+            raise Fault(
+                SourceError.DEFINED_TWICE,
+                f"'{name.text}' is declared twice",
+                name.span,
+                fix="choose another name",
+            )
         numbers = [context.number_of(p.text.removeprefix("#"), p.column) for p in rest]
         spans = [piece.span for piece in rest]
         if kind == "parameter":
@@ -213,10 +232,10 @@ class DlaFrontEnd:
         return _children(line, f"declaration of '{data.name}'", data.directives())
 
     def _parameter(
-        self, line: SourceLine, name: _Piece, numbers: Sequence[int]
+        self, line: SourceLine, name: Piece, numbers: Sequence[int]
     ) -> Iterable[SourceLine]:
         if len(numbers) != 1:
-            raise Fault(f"@parameter {name.text} takes one number", name.span)
+            raise Fault(DlaError.DECLARATION, f"@parameter {name.text} takes one number", name.span)
         self.parameters[name.text] = numbers[0]
         text = f".equiv {name.text}, {numbers[0]}"
         return _children(line, f"declaration of '{name.text}'", [text])
@@ -229,15 +248,22 @@ class DlaFrontEnd:
         while True:
             following = context.next_line()
             if following is None:
-                raise Fault(f"{kind} without mend", fix="write mend after its last line")
+                raise Fault(
+                    SourceError.UNBALANCED,
+                    f"{kind} without mend",
+                    fix="write mend after its last line",
+                )
             if END.match(following.text):
                 break
             body.append(following)
         if name in self.macros:
             first = self.macros[name].line
-            raise Fault(f"'{name}' is already defined at {first.file}:{first.number}")
+            raise Fault(
+                SourceError.DEFINED_TWICE,
+                f"'{name}' is already defined at {first.file}:{first.number}",
+            )
         if name.lower() in BLOCKS or name.lower() in AXES:
-            raise Fault(f"'{name}' is built in", fix="choose another name")
+            raise Fault(SourceError.RESERVED, f"'{name}' is built in", fix="choose another name")
         macro = Macro(kind, name, parameters, tuple(body), line)
         self.macros[name] = macro
         if not self.declaring:
@@ -248,12 +274,13 @@ class DlaFrontEnd:
         self,
         line: SourceLine,
         macro: Macro,
-        pieces: Sequence[_Piece],
+        pieces: Sequence[Piece],
         span: Span,
         before: Sequence[str],
     ) -> Iterable[SourceLine]:
         if len(pieces) != len(macro.parameters):
             raise Fault(
+                DlaError.ARGUMENTS,
                 f"{macro.title} takes {len(macro.parameters)} arguments "
                 f"({', '.join(macro.parameters)}), {len(pieces)} given",
                 span,
@@ -261,7 +288,12 @@ class DlaFrontEnd:
         above: SourceLine | None = line
         while above is not None:
             if above.origin == macro.title:
-                raise Fault(f"{macro.title} calls itself", span, fix="write a loop with cb")
+                raise Fault(
+                    DlaError.RECURSION,
+                    f"{macro.title} calls itself",
+                    span,
+                    fix="write a loop with cb",
+                )
             above = above.parent
         self._serial += 1
         values = tuple(piece.text for piece in pieces)
@@ -279,14 +311,24 @@ class DlaFrontEnd:
             return ()
         if word == "fuse":
             if self._fusion is not None:
-                raise Fault("@fuse inside @fuse", span, fix="write @endfuse before it")
+                raise Fault(
+                    SourceError.UNBALANCED,
+                    "@fuse inside @fuse",
+                    span,
+                    fix="write @endfuse before it",
+                )
             self._fusion = _Fusion(line)
             return ()
         fusion, self._fusion = self._fusion, None
         if fusion is None:
-            raise Fault("@endfuse without @fuse", span, fix="write @fuse before its blocks")
+            raise Fault(
+                SourceError.UNBALANCED,
+                "@endfuse without @fuse",
+                span,
+                fix="write @fuse before its blocks",
+            )
         if not fusion.calls:
-            raise Fault("nothing stands between @fuse and @endfuse", span)
+            raise Fault(DlaError.FUSION, "nothing stands between @fuse and @endfuse", span)
         return self._fused_lines(fusion, context)
 
     def _fused_lines(self, fusion: _Fusion, context: Expansion) -> Iterable[SourceLine]:
@@ -311,22 +353,28 @@ class DlaFrontEnd:
         """The activation of a block that may follow what computes `previous`. Raises Fault."""
         if block.in_place is None:
             raise Fault(
+                DlaError.FUSION,
                 f"{call.name} cannot be fused behind another block",
                 call.span,
                 fix="fuse @relu_fp, @sigmoid_fp or @tanh_fp behind a block",
             )
         out, source = call.output(), call.data(1, "neuron")
         call.require(
-            source == previous, f"it has to take what the block before writes, not {source.name}", 1
+            source == previous,
+            DlaError.FUSION,
+            f"it has to take what the block before writes, not {source.name}",
+            1,
         )
         call.require(
             (out.extents, out.segments) == (source.extents, source.segments),
+            DlaError.FUSION,
             f"the {out.places} is not divided as the {source.places}",
             0,
         )
         others = self.uses[source.name] - 2
         call.require(
             others <= 0 or out == source,
+            DlaError.FUSION,
             f"{source.name} is not stored, but {others} more blocks take or write it",
             1,
             f"leave {call.name} out of the fusion",
@@ -336,19 +384,3 @@ class DlaFrontEnd:
 
 def _children(line: SourceLine, origin: str, texts: Iterable[str]) -> list[SourceLine]:
     return [line.child(line.file, line.number, text, origin) for text in texts]
-
-
-def _pieces(text: str, column: int) -> list[_Piece]:
-    """The arguments between commas outside brackets, without the comment."""
-    text = _COMMENT.split(text)[0]
-    if not text.strip():
-        return []
-    found, start, depth = [], 0, 0
-    for place, char in enumerate([*text, ","]):
-        depth += (char == "(") - (char == ")")
-        if char == "," and (depth <= 0 or place == len(text)):
-            part = text[start:place]
-            indent = len(part) - len(part.lstrip())
-            found.append(_Piece(part.strip(), column + start + indent))
-            start = place + 1
-    return found

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
+from tilewright.asm.error_codes import SourceError
 from tilewright.isa import InstructionTable
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 DEFINITION = re.compile(
     r"\s*(?P<kind>C\s*-\s*Macro|IO\s*-\s*Macro|Block)\s+(?P<rest>.*)$", re.IGNORECASE | re.ASCII
@@ -89,13 +91,16 @@ def definition_of(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tup
         if not _NAME.fullmatch(part):
             place = line.text.find(part, column) if part else column
             raise Fault(
+                SourceError.MACRO,
                 f"'{part}' is no name",
                 Span(place + 1, max(len(part), 1)),
                 fix=f"write {kind} name a, b",
             )
     for part in parameters:
         if parameters.count(part) > 1:
-            raise Fault(f"{kind} {name} has two parameters '{part}'", Span(column + 1))
+            raise Fault(
+                SourceError.MACRO, f"{kind} {name} has two parameters '{part}'", Span(column + 1)
+            )
     return kind, name, parameters
 
 
@@ -114,9 +119,15 @@ def check_kind(
         span = Span(match.start(1) + 1, len(match[1]))
         where = f"{macro.line.file}:{macro.line.number}"
         if does == "Block":
-            fault = Fault(f"a block is called in {macro.title}", span, fix="call it outside")
+            fault = Fault(
+                DlaError.MACRO_KIND,
+                f"a block is called in {macro.title}",
+                span,
+                fix="call it outside",
+            )
         else:
             fault = Fault(
+                DlaError.MACRO_KIND,
                 f"{word} {_DOES[does]}, but {macro.title}, which begins at {where}, "
                 f"{_DOES[macro.kind]}",
                 span,

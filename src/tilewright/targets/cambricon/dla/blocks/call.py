@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
 from tilewright.targets.cambricon.dla.declarations import Data
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 UNROLLED_TILES = 32
 """Up to so many tiles a block is unrolled; above it is a loop where its segments are even."""
@@ -43,6 +44,7 @@ class Call:
         if not isinstance(value, Data) or value.kind != kind:
             shown = f"{value.kind} {value.name}" if isinstance(value, Data) else f"number {value}"
             raise Fault(
+                DlaError.ARGUMENTS,
                 f"{self.name}: argument {index + 1} must be a {kind}, not the {shown}",
                 argument.span,
             )
@@ -56,6 +58,7 @@ class Call:
         if isinstance(argument.value, Data) or argument.value < smallest:
             shown = argument.value.name if isinstance(argument.value, Data) else argument.value
             raise Fault(
+                DlaError.ARGUMENTS,
                 f"{self.name}: argument {index + 1} must be a number of at least {smallest}, "
                 f"not {shown}",
                 argument.span,
@@ -67,16 +70,19 @@ class Call:
         found = self.data(index, "neuron")
         if found.read_only:
             raise Fault(
+                DlaError.READ_ONLY,
                 f"{self.name} writes {found.name}, which is declared in .static_ro",
                 self.arguments[index].span,
                 fix=f"declare {found.name} in .static_rw",
             )
         return found
 
-    def require(self, holds: bool, message: str, index: int, fix: str = "") -> None:
+    def require(
+        self, holds: bool, error_code: DlaError, message: str, index: int, fix: str = ""
+    ) -> None:
         """Refuse an argument. Raises Fault."""
         if not holds:
-            raise Fault(f"{self.name}: {message}", self.arguments[index].span, fix=fix)
+            raise Fault(error_code, f"{self.name}: {message}", self.arguments[index].span, fix=fix)
 
     def complete(self, buffer: Buffer | str, size: int) -> None:
         """What is fused behind, on the elements that are about to be stored."""

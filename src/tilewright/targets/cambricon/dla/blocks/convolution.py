@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tilewright.targets.cambricon.dla.blocks.call import Block, Call
 from tilewright.targets.cambricon.dla.builder import Buffer
 from tilewright.targets.cambricon.dla.declarations import Data
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,12 @@ def _checked(call: Call) -> _Layer:
         (width + 2 * pad_x - columns) // step_x + 1,
         out_channels,
     )
-    call.require(depth == channels, f"the {weight.places} does not take {source.places}", 2)
+    call.require(
+        depth == channels, DlaError.EXTENTS, f"the {weight.places} does not take {source.places}", 2
+    )
     call.require(
         out.extents == expected,
+        DlaError.EXTENTS,
         f"steps of {step_y}x{step_x} and padding of {pad_y}x{pad_x} give "
         f"{'x'.join(map(str, expected))}, the output has {'x'.join(map(str, out.extents))}",
         0,
@@ -111,6 +115,7 @@ def _check_segments(call: Call, out: Data, source: Data, weight: Data, bias: Dat
     if bias is not None:
         call.require(
             bias.extents == (1, 1, 1, weight.extents[0]),
+            DlaError.EXTENTS,
             f"the bias has to have {weight.extents[0]} channels",
             3,
         )
@@ -119,6 +124,7 @@ def _check_segments(call: Call, out: Data, source: Data, weight: Data, bias: Dat
         sizes = ", ".join(map(str, segments))
         call.require(
             data.segments == segments,
+            DlaError.SEGMENTS,
             f"the {data.places} cannot be taken in these segments",
             index,
             f"give {data.name} the segment sizes {sizes}",

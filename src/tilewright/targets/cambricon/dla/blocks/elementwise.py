@@ -12,6 +12,7 @@ from functools import partial
 from tilewright.targets.cambricon.dla.blocks.call import UNROLLED_TILES, Block, Call
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
 from tilewright.targets.cambricon.dla.declarations import Data
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 InPlace = Callable[[Builder, Buffer | str, int], None]
 ONE = 256
@@ -66,6 +67,7 @@ def _segments(
     for k, data in enumerate(given):
         call.require(
             (data.extents, data.segments) == (out.extents, out.segments),
+            DlaError.SEGMENTS,
             f"the {data.places} is not divided as the {out.places}",
             1 + k,
             "declare both with the same extents and segment sizes",

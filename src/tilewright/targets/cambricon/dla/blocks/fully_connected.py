@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tilewright.targets.cambricon.dla.blocks.call import UNROLLED_TILES, Block, Call
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
 from tilewright.targets.cambricon.dla.declarations import Data
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,14 @@ def _checked(call: Call) -> _Layer:
     rows, height, width, columns = weight.extents
     call.require(
         (height, width) == (1, 1) and source.extents[1:] == (1, 1, columns),
+        DlaError.EXTENTS,
         f"the {weight.places} does not take the {source.places}",
         2,
         f"declare {weight.name}, {rows}, 1, 1, {source.extents[3]}",
     )
     call.require(
         out.extents == (source.extents[0], 1, 1, rows),
+        DlaError.EXTENTS,
         f"the output has {'x'.join(map(str, out.extents))} elements, the layer gives "
         f"{source.extents[0]}x1x1x{rows}",
         0,
@@ -79,6 +82,7 @@ def _checked(call: Call) -> _Layer:
     for data, index, segment in ((source, 1, weight.segments[3]), (out, 0, weight.segments[0])):
         call.require(
             data.segments == (1, 1, 1, segment),
+            DlaError.SEGMENTS,
             f"the segments of the {data.places} are not those of the {weight.places}",
             index,
             f"give {data.name} the segment sizes 1, 1, 1, {segment}",
@@ -86,6 +90,7 @@ def _checked(call: Call) -> _Layer:
     if bias is not None:
         call.require(
             bias.extents == (1, 1, 1, rows) and bias.segments == (1, 1, 1, weight.segments[0]),
+            DlaError.EXTENTS,
             f"the bias has to be 1x1x1x{rows} in segments of {weight.segments[0]}",
             3,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.targets.cambricon.dla.blocks.call import Block, Call
 from tilewright.targets.cambricon.dla.declarations import Data
+from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
 def lower(call: Call) -> None:
@@ -19,6 +20,7 @@ def lower(call: Call) -> None:
     )
     call.require(
         rows <= height and columns <= width and out.extents == expected,
+        DlaError.EXTENTS,
         f"windows of {rows}x{columns} in steps of {step_y}x{step_x} over the {source.places} give "
         f"{'x'.join(map(str, expected))}, the output has {'x'.join(map(str, out.extents))}",
         0,
@@ -27,6 +29,7 @@ def lower(call: Call) -> None:
         part = source.segments[3]
         call.require(
             data.segments == (1, *data.extents[1:3], part),
+            DlaError.SEGMENTS,
             f"the {data.places} is not in segments of whole images of {part} channels",
             index,
             f"give {data.name} the segment sizes 1, {data.extents[1]}, {data.extents[2]}, {part}",
