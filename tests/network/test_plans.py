@@ -11,7 +11,7 @@ from support.plans import GROUP, lenet_plan, quick_search, steep_numbers
 from tilewright.common.errors import CapacityError, GraphError, SimulationError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
-from tilewright.graph.images import on_images
+from tilewright.graph.rewrites.images import FewerImages
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan, require_lowered
@@ -64,15 +64,15 @@ def test_values_that_live_together_do_not_overlap():
 
 def test_groups_divide_the_images():
     net = network("resnet50", 8)
-    part = on_images(net, 2)
-    assert part is not None
+    part = FewerImages(2).apply(net)
     assert {t.shape[0] for t in part.tensors.values() if t.name in net.outputs} == {2}
     assert [n.op.out_shape[1:] for n in part.nodes] == [n.op.out_shape[1:] for n in net.nodes]
     transposed = NetworkBuilder("t", "f64")
     x = transposed.input("x", (4, 3))
     w = transposed.weight("w", (4, 5))
     y = transposed.apply(gemm(3, 5, 4, transpose_a=True), x, w, name="y")
-    assert on_images(transposed.build((y,)), 2) is None, "columns of x are no images"
+    whole = transposed.build((y,))
+    assert FewerImages(2).apply(whole) is whole, "columns of x are no images"
 
 
 def test_an_element_that_nothing_has_written_is_an_error():

@@ -19,6 +19,7 @@ from tilewright.codegen.folder import require_replaceable
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed, ShapeError
 from tilewright.graph.graph import Network
+from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS, NativeNetwork, Other
@@ -129,7 +130,8 @@ def _compiled(
     started = time.perf_counter()
     with progress_bar(output) as progress:
         how = Search(search.algorithm, search.max_error, top=top)
-        compiled = NETWORKS.required(target).compile(network, target, how, progress=progress)
+        networks, fewer = NETWORKS.required(target), simplified(network)
+        compiled = networks.compile(fewer, target, how, progress=progress)
     seconds = time.perf_counter() - started
     compiled.weights.update(random_weights(network))
     return compiled, seconds

@@ -14,6 +14,7 @@ from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS
 from tilewright.common.errors import SimulationError
+from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import list_networks
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
@@ -56,7 +57,8 @@ def simulate_network(
             f"machine {machine.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",
         )
-    network = read_network(name, OperatorOptions(batch=options.batch, dtype=options.dtype))
+    given = OperatorOptions(batch=options.batch, dtype=options.dtype)
+    network = simplified(read_network(name, given))
     started = time.perf_counter()
     with progress_bar(output) as progress:
         plan = build_plan(network, machine, progress=progress)

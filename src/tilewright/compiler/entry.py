@@ -15,6 +15,7 @@ from tilewright.common.errors import GraphError, ScheduleError, ShapeError
 from tilewright.compiler.settings import Options, Settings
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
+from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.network.plans import NETWORKS, NativeNetwork
@@ -90,7 +91,7 @@ def compile_network(
     """A network as one function where the machine is this computer; elsewhere a kernel for each of
     its convolutions and matrix products. Raises as `compile` does.
     """
-    networks = NETWORKS.of(machine)
+    network, networks = simplified(network), NETWORKS.of(machine)
     if networks is not None and LOADS.of(machine) is not None:
         search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
         return networks.compile(network, machine, search, progress=settings.progress)

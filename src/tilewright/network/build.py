@@ -1,4 +1,4 @@
-"""The plan of a network on any machine with explicit programs: groups of nodes in, stages out.
+"""The plan of a network on any machine with explicit programs: nodes in, stages out.
 
 A tensor is held in one form; who needs another gets a copy. Elementwise operators and changes of
 layout are one kind of stage, so that what follows a product writes at once in the form that the
@@ -12,9 +12,11 @@ from dataclasses import replace
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, GraphError
 from tilewright.common.progress import Progress, silent
+from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
-from tilewright.graph.images import batch_of, on_images
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.access import access_of
@@ -24,7 +26,6 @@ from tilewright.network.expressed import Expressed, Read, expressed
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
 from tilewright.network.forms import Forms
-from tilewright.network.groups import Group, grouped
 from tilewright.network.memory import Draft, Located, Memory, in_order, unbordered
 from tilewright.network.plan import Plan, Stage, Work, lives_of
 from tilewright.network.products import Ranked, ranked_products, ranked_stages
@@ -63,13 +64,13 @@ def build_plan(
     require_lowered(network, machine)
     groups = machine.groups.count
     batch = batch_of(network) or 0
-    own = on_images(network, -(-batch // groups)) if batch > 1 and groups > 1 else None
-    used = -(-batch // -(-batch // groups)) if own is not None else 1
-    part = own or network
+    count = -(-batch // groups) if batch > 1 else batch
+    part = FewerImages(count).apply(network)
+    used = 1 if part is network else -(-batch // count)
     ranked = ranked_products(part, machine, search, shared=used > 1, progress=progress)
     builder = _Builder(part, ranked, machine, fuse=fuse)
-    for group in builder.groups:
-        builder.add(group)
+    for node in (Fusion().apply(part) if fuse else part).nodes:
+        builder.add(members(node))
     builder.finish()
     return _scheduled(builder, machine, used)
 
@@ -98,14 +99,13 @@ def _is_lowered(node: Node) -> bool:
 
 
 class _Builder:
-    """Appends the drafts of group after group."""
+    """Appends the drafts of one fused node after the other."""
 
     def __init__(self, network: Network, ranked: Ranked, machine: Machine, *, fuse: bool) -> None:
         (kind,) = {t.dtype for t in network.tensors.values()}
         self.network, self.ranked, self.machine, self.fuse = network, ranked, machine, fuse
         self.weights = {t.name: t for t in network.weights}
         self.memory = Memory(kind)
-        self.groups = grouped(network, fuse=fuse)
         self.inputs = []
         for t in network.inputs:
             located = self.memory.value(t.name, row_major(t.shape), "input")
@@ -115,21 +115,21 @@ class _Builder:
         self._forms = Forms()
         self._wanted = self._wishes()
 
-    def add(self, group: Group) -> None:
-        """Append the stages of one group."""
-        op = group.first.op
-        if op.kind in CONTRACTIONS:
-            if self.fuse and group.steps and self._fused(group):
+    def add(self, nodes: tuple[Node, ...]) -> None:
+        """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
+        first, behind = nodes[0], nodes[1:]
+        if first.op.kind in CONTRACTIONS:
+            if behind and self._fused(nodes):
                 return
-            made = self._product(group.first)
-        elif elementwise(op) is not None:
-            self._elementwise(group, None)
+            made = self._product(first)
+        elif elementwise(first.op) is not None:
+            self._elementwise(nodes, None)
             return
         else:
-            made = self._other(group.first)
-        self.memory.held[group.first.output] = [made]
-        if group.steps:
-            self._elementwise(group, made)
+            made = self._other(first)
+        self.memory.held[first.output] = [made]
+        if behind:
+            self._elementwise(nodes, made)
 
     def _other(self, node: Node) -> Located:
         match node.op:
@@ -170,11 +170,11 @@ class _Builder:
             return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
         return self.memory.in_form(name, form)
 
-    def _fused(self, group: Group) -> bool:
-        """Append a group as one product with an epilogue, where that pays."""
-        node, found = group.first, expressed(group)
+    def _fused(self, nodes: tuple[Node, ...]) -> bool:
+        """Append the nodes as one product with an epilogue, where that pays."""
+        node, output, found = nodes[0], nodes[-1].output, expressed(nodes)
         shapes = {t.name: t.shape for t in self.network.tensors.values()}
-        best, wanted = self.ranked.best(node.op), self._wanted.get(group.output)
+        best, wanted = self.ranked.best(node.op), self._wanted.get(output)
         made = fused(best, found, shapes, wanted, self.machine, self._forms)
         if made is None:
             return False
@@ -183,20 +183,20 @@ class _Builder:
             name = read.tensors[0]
             place = self._tensor(name, made.form) if whole else self._read(read)
             operands.append((operand_name(i), place.value))
-        y = self.memory.value(group.output, made.form)
+        y = self.memory.value(output, made.form)
         self.memory.append(
             Draft(
                 node.name,
-                f"{node.op.describe()} {' '.join(n.op.kind for n, _ in group.steps)}",
+                f"{node.op.describe()} {' '.join(n.op.kind for n in nodes[1:])}",
                 "product",
                 node.op,
                 (*operands, (made.candidate.seed.result, y.value)),
-                tuple(n.name for n in group.nodes),
-                sum(n.op.flops for n in group.nodes),
+                tuple(n.name for n in nodes),
+                sum(n.op.flops for n in nodes),
                 made.candidate,
             )
         )
-        self.memory.held[group.output] = [y]
+        self.memory.held[output] = [y]
         return True
 
     def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
@@ -226,19 +226,21 @@ class _Builder:
         )
         return y
 
-    def _elementwise(self, group: Group, made: Located | None) -> None:
-        """The steps of a group as one stage that writes in the form that is wanted next."""
-        found = expressed(group)
+    def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
+        """Elementwise nodes, behind what is `made` by the first of them if that is something else,
+        as one stage that writes in the form that is wanted next.
+        """
+        found, last = expressed(nodes), nodes[-1]
         operands = self._operands(found, made)
-        shape = group.nodes[-1].op.out_shape
+        shape = last.op.out_shape
         full = [o for o in operands if o.form.shape == shape]
-        form = self._wanted.get(group.output) if self.fuse else None
+        form = self._wanted.get(last.output) if self.fuse else None
         own = unbordered(full[0].form) if full else row_major(shape)
-        y = self.memory.value(group.output, form or own)
+        y = self.memory.value(last.output, form or own)
         work: Work = "layout" if found.scalar == Element(0) else "elementwise"
-        nodes = group.nodes if made is None else tuple(n for n, _ in group.steps)
+        nodes = nodes if made is None else nodes[1:]
         self.memory.map(
-            nodes[-1].name,
+            last.name,
             work,
             str(found.scalar),
             y,
@@ -247,7 +249,7 @@ class _Builder:
             label=" ".join(n.op.kind for n in nodes),
             flops=sum(n.op.flops for n in nodes),
         )
-        self.memory.held[group.output] = [y]
+        self.memory.held[last.output] = [y]
 
     def _operands(self, found: Expressed, made: Located | None) -> list[Located]:
         operands = []

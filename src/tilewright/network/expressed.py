@@ -1,17 +1,18 @@
-"""A group's elementwise operators as one expression.
+"""Elementwise operators that follow each other as one expression.
 
-In: a group. Out: the expression over the elements of its first operand (what the group's first node
-makes, or reads where that is elementwise itself) and of further ones.
+In: the members of a fused node. Out: the expression over the elements of its first operand (what
+the first member makes, or reads where that is elementwise itself) and of further ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilewright.graph.graph import Node
 from tilewright.ir.scalar import Element, Scalar, parse_scalar, renumbered
 from tilewright.network.expressions import Constant, Elementwise, Operand, elementwise
-from tilewright.network.groups import Group
 
 
 @dataclass(frozen=True)
@@ -27,22 +28,22 @@ class Read:
 
 @dataclass(frozen=True)
 class Expressed:
-    """An expression; operand 0 is what the group's first node makes where there is a `product`."""
+    """An expression; operand 0 is what the first member makes where that is not elementwise."""
 
     scalar: Scalar
     reads: tuple[Read, ...]
 
 
-def expressed(group: Group) -> Expressed:
-    """The steps of a group, and its first node where that is elementwise."""
-    first = elementwise(group.first.op)
+def expressed(nodes: Sequence[Node]) -> Expressed:
+    """All members but the first, and that where it is elementwise."""
+    first = elementwise(nodes[0].op)
     if first is None:
         scalar: Scalar = Element(0)
-        reads = [Read((group.first.output,), tuple(range(len(group.first.op.out_shape))))]
+        reads = [Read((nodes[0].output,), tuple(range(len(nodes[0].op.out_shape))))]
     else:
-        scalar, reads = parse_scalar(first.expression), _reads(group.first, first)
-    for node, at in group.steps:
-        found = elementwise(node.op)
+        scalar, reads = parse_scalar(first.expression), _reads(nodes[0], first)
+    for before, node in pairwise(nodes):
+        found, at = elementwise(node.op), node.inputs.index(before.output)
         assert found is not None
         numbers: list[Scalar] = []
         for operand, read in zip(found.operands, _reads(node, found), strict=True):

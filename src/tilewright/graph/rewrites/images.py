@@ -1,12 +1,13 @@
 """The network of fewer images: what one of several groups computes when they divide the batch.
 
-A graph rewrite. In: a network whose tensors all have the images first. Out: the same network on the
-first of them, or None where a tensor has them elsewhere, so that no group could be given its own.
+In: a network whose tensors all have the images first. Out: the same network on the first of them;
+the given one where a tensor has them elsewhere, so that no group could be given its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 from tilewright.common.errors import TilewrightError
 from tilewright.graph.graph import Network, Node
@@ -20,17 +21,24 @@ def batch_of(network: Network) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def on_images(network: Network, count: int) -> Network | None:
-    """The network on `count` images, None where it cannot be divided by images."""
-    batch = batch_of(network)
-    if batch is None or count > batch:
-        return None
-    inputs = tuple(replace(t, shape=(count, *t.shape[1:])) for t in network.inputs)
-    try:
-        nodes = tuple(_smaller(node, batch, count) for node in network.nodes)
-        return replace(network, inputs=inputs, nodes=nodes)
-    except TilewrightError:
-        return None
+@dataclass(frozen=True)
+class FewerImages:
+    """Leaves the first `count` images."""
+
+    name: ClassVar[str] = "images"
+    count: int
+
+    def apply(self, network: Network) -> Network:
+        """The network on `count` images, the given one where it cannot be divided by images."""
+        batch = batch_of(network)
+        if batch is None or self.count >= batch:
+            return network
+        inputs = tuple(replace(t, shape=(self.count, *t.shape[1:])) for t in network.inputs)
+        try:
+            nodes = tuple(_smaller(node, batch, self.count) for node in network.nodes)
+            return replace(network, inputs=inputs, nodes=nodes)
+        except TilewrightError:
+            return network
 
 
 def _smaller(node: Node, batch: int, count: int) -> Node:

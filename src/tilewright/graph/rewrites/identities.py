@@ -1,0 +1,42 @@
+"""Nodes that give what they take: whoever reads the result reads the operand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.renaming import reading_instead
+from tilewright.ops import Concat, Op, Reshape, Unary
+
+
+@dataclass(frozen=True)
+class Identities:
+    """Drops them, unless the result is an output of the network."""
+
+    name: ClassVar[str] = "identities"
+
+    def apply(self, network: Network) -> Network:
+        """The network whose nodes all do something."""
+        idle = {
+            node.output: node.inputs[0]
+            for node in network.nodes
+            if is_identity(node.op) and node.output not in network.outputs
+        }
+        return reading_instead(network, idle)
+
+
+def is_identity(op: Op) -> bool:
+    """Whether the result is the first operand, element by element under the same shape."""
+    match op:
+        case Unary("identity"):
+            return True
+        case Reshape():
+            return op.shape == op.out_shape
+        case Concat():
+            return len(op.input_shapes) == 1
+        case _:
+            return False
+
+
+REWRITE = Identities()

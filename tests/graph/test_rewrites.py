@@ -1,0 +1,61 @@
+"""Every graph rewrite as texts: `rewrites/<name>/*.txt` hold a network before and after it.
+
+A file starts with comments that say what to see; the line `# after` separates the networks, which
+are written as `support.network_text` says. Both compute the same.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.network_text import parse_network, print_network
+from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.graph.rewrites.images import FewerImages
+from tilewright.graph.rewriting import simplifications, simplified
+from tilewright.graph.weights import random_weights
+from tilewright.graph.zoo import list_networks, network
+
+FILES = sorted((Path(__file__).parent / "rewrites").glob("*/*.txt"))
+REWRITES = {rewrite.name: rewrite for rewrite in (*simplifications(), Fusion(), FewerImages(2))}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_before_and_after(path):
+    rewrite = REWRITES[path.parent.name]
+    before, _, expected = path.read_text(encoding="utf-8").partition("# after\n")
+    given = parse_network(before)
+    after = rewrite.apply(given)
+    assert print_network(after) == expected
+    numbers = {**random_weights(given, 1), **given.values}
+    rng = np.random.default_rng(0)
+    images = {t.name: rng.standard_normal(t.shape) for t in given.inputs}
+    first = {t.name: images[t.name][: t.shape[0]] for t in after.inputs}
+    found = after.evaluate({**numbers, **first})
+    for name, y in given.evaluate({**numbers, **images}).items():
+        np.testing.assert_array_equal(found[name], y[: len(found[name])])
+
+
+def test_every_rewrite_has_cases():
+    assert {path.parent.name for path in FILES} == set(REWRITES)
+
+
+def test_simplifications_go_on_until_none_changes_anything():
+    given = parse_network(
+        "input x f64 (1, 4)\n"
+        "a = Unary('identity', (1, 4)) x\n"
+        "b = Unary('relu', (1, 4)) a\n"
+        "c = Unary('relu', (1, 4)) x\n"
+        "d = Binary('add', (1, 4), (1, 4)) b c\n"
+        "output d\n"
+    )
+    seen = []
+    after = simplified(given, lambda name, old, new: seen.append((name, len(new.nodes))))
+    assert seen == [("identities", 3), ("equal_nodes", 2)], "the relus are equal without identity"
+    assert [node.name for node in after.nodes] == ["b", "d"]
+
+
+def test_known_networks_have_nothing_to_simplify():
+    for name in list_networks():
+        known = network(name, 1)
+        assert simplified(known) is known
