@@ -10,7 +10,13 @@ from tilewright.asm.disassemble import disassemble
 from tilewright.asm.elf import elf_bytes
 from tilewright.asm.elf_read import read_elf
 from tilewright.asm.encode import decode, encode
-from tilewright.asm.files import object_summary, read_object, stored_table_name, write_object
+from tilewright.asm.files import (
+    dependency_rule,
+    object_summary,
+    read_object,
+    stored_table_name,
+    write_object,
+)
 from tilewright.asm.limits import Limits
 from tilewright.asm.link import LinkErrors, link
 from tilewright.asm.listing import listing
@@ -23,6 +29,7 @@ from tilewright.asm.object import (
     Section,
     Symbol,
 )
+from tilewright.asm.trace import expansion_trace
 
 __all__ = [
     "Diagnostic",
@@ -39,9 +46,11 @@ __all__ = [
     "assemble",
     "assemble_file",
     "decode",
+    "dependency_rule",
     "disassemble",
     "elf_bytes",
     "encode",
+    "expansion_trace",
     "link",
     "listing",
     "object_summary",

@@ -110,6 +110,8 @@ class Expander:
         if self.front_end is None or self._closed:
             return
         self._closed = True
+        while last.parent is not None:
+            last = last.parent
         try:
             texts = tuple(self.front_end.closing())
         except Fault as fault:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
 from tilewright.asm.elf import elf_bytes
 from tilewright.asm.elf_read import read_elf, read_table_name
+from tilewright.asm.front_end import maps_of
 from tilewright.asm.object import Object, Section, Symbol
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable
@@ -59,8 +61,20 @@ def _read_bytes(path: Path) -> bytes:
         raise AssemblyError(f"cannot read it: {error.strerror}", where=str(path)) from error
 
 
+def dependency_rule(source: Object, target: Path, folder: Path) -> str:
+    """A rule for make: `target` is made from the source in `folder` and all that it includes."""
+    names = dict.fromkeys([source.file_name, *(entry.file for entry in source.lines)])
+    paths = (_escaped(str(folder / name)) for name in names)
+    return f"{_escaped(str(target))}: {' '.join(paths)}\n"
+
+
+def _escaped(path: str) -> str:
+    """A path as make reads it."""
+    return re.sub(r"([ #])", r"\\\1", path).replace("$", "$$")
+
+
 def object_summary(source: Object) -> str:
-    """Sections, symbols and relocations as text."""
+    """Sections, symbols, relocations, and where the language's data lies, as text."""
     kind = "image" if source.is_linked else "object"
     rows = [f"{source.file_name}: {kind} for {source.instruction_set}", "", "sections"]
     rows += [_section_row(section) for section in source.sections]
@@ -71,7 +85,7 @@ def object_summary(source: Object) -> str:
             f"  {r.section}+{r.offset:#x}  {r.kind.name.lower()}  {r.symbol}{r.addend:+d}"
             for r in source.relocations
         ]
-    return "\n".join(rows) + "\n"
+    return "\n".join([*rows, *maps_of(source)]) + "\n"
 
 
 def _section_row(section: Section) -> str:

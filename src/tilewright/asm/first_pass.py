@@ -153,6 +153,7 @@ class FirstPass:
                 line.text,
                 line.depth,
                 self.debug_place if size else None,
+                line.origin,
             )
         )
 

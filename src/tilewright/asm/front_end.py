@@ -7,12 +7,13 @@ by lines; those go through the same expansion, so that a message shows where the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 from tilewright.asm.diagnostics import Fault, SourceLine
+from tilewright.asm.object import Object
 from tilewright.asm.parsed import ParsedOperand
 from tilewright.isa import InstructionTable
 from tilewright.isa.load import table_files
@@ -66,9 +67,12 @@ class Language(Protocol):
     def is_needed(self, text: str) -> bool:
         """Whether a source has lines for the front end."""
 
+    def maps(self, source: Object) -> Sequence[str]:
+        """Rows that show where the data of an object or image lies, beyond its symbols."""
+
 
 LANGUAGES: Capability[Language] = Capability(
-    "language", ("front_end", "is_needed", "suffix", "machine"), "language of its own"
+    "language", ("front_end", "is_needed", "maps", "suffix", "machine"), "language of its own"
 )
 
 
@@ -86,6 +90,12 @@ def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
     if language is None or not language.is_needed(text):
         return None
     return language.front_end(table)
+
+
+def maps_of(source: Object) -> Sequence[str]:
+    """The rows that the language of an object's instruction set adds to its summary."""
+    language = _language_of(source.instruction_set)
+    return () if language is None else language.maps(source)
 
 
 def machine_of_file(path: Path) -> str | None:

@@ -56,7 +56,7 @@ def _rows(
         found = cycles.get(index) if index is not None else None
         cycle = f"  {'' if found is None else found:>5}"
     mark = ">" * entry.depth
-    text = _printable(entry.text)
+    text = printable(entry.text)
     yield f"{place:<8}  {_hex(chunks[0])}{cycle}  {entry.number:>5}  {mark:<2}{text}"
     for number, chunk in enumerate(chunks[1:], 1):
         yield f"{address + number * _BYTES_PER_ROW:08x}  {_hex(chunk)}"
@@ -76,7 +76,8 @@ def _hex(chunk: bytes) -> str:
     return f"{chunk.hex(' '):<{3 * _BYTES_PER_ROW - 1}}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """A line with nothing in it that a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text).expandtabs(8)
 
 

@@ -74,7 +74,8 @@ class Relocation(Struct, frozen=True, gc=False):
 class LineEntry(Struct, frozen=True, gc=False):
     """A source line and the bytes that it made.
 
-    `depth` counts the expansions around it; `debug_place` is what `.loc` names.
+    `depth` counts the expansions around it, `origin` names the innermost; `debug_place` is what
+    `.loc` names.
     """
 
     section: str
@@ -85,6 +86,7 @@ class LineEntry(Struct, frozen=True, gc=False):
     text: str
     depth: int = 0
     debug_place: tuple[str, int] | None = None
+    origin: str = ""
 
     @property
     def shown_place(self) -> tuple[str, int]:

@@ -11,7 +11,9 @@ from msgspec import Struct
 from tilewright.asm import (
     Object,
     assemble_file,
+    dependency_rule,
     disassemble,
+    expansion_trace,
     listing,
     object_summary,
     read_object,
@@ -20,6 +22,7 @@ from tilewright.asm import (
 )
 from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.output import OutputOptions
+from tilewright.codegen.folder import write_text
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable, load_table, read_table, table_names
@@ -60,6 +63,16 @@ def asm_command(
     show_listing: Annotated[
         bool, typer.Option("--listing", help="Print addresses, bytes and lines.")
     ] = False,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Print what macros, blocks and files became.")
+    ] = False,
+    show_map: Annotated[
+        bool, typer.Option("--map", help="Print sections, symbols and where data lies.")
+    ] = False,
+    dependencies: Annotated[
+        Path | None,
+        typer.Option("--depfile", metavar="FILE", help="Write a rule for make: the files read."),
+    ] = None,
     table: TableName = None,
 ) -> None:
     """Assemble a file into an ELF object."""
@@ -69,9 +82,12 @@ def asm_command(
     assembled = assemble_file(file, find_table(chosen))
     target = out or file.with_suffix(".o")
     write_object(assembled, target)
-    text = listing(assembled) if show_listing else ""
+    if dependencies is not None:
+        write_text(dependencies, dependency_rule(assembled, target, file.parent))
+    asked = {listing: show_listing, expansion_trace: expand, object_summary: show_map}
+    text = "\n".join(render(assembled) for render, is_asked in asked.items() if is_asked)
     output.value(_result(assembled, target, text))
-    if show_listing:
+    if text:
         output.show(text.rstrip("\n"))
     output.show(f"{len(assembled.instructions)} instructions written to {target}")
 

@@ -10,7 +10,15 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from support.cambricon import TABLE
-from tilewright.asm import assemble, assemble_file, disassemble, elf_bytes, link, read_elf
+from tilewright.asm import (
+    assemble,
+    assemble_file,
+    disassemble,
+    elf_bytes,
+    link,
+    object_summary,
+    read_elf,
+)
 from tilewright.targets.cambricon.dla.declarations import declared_in
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "dla_al").glob("*.dla"))
@@ -54,3 +62,31 @@ def test_the_disassembly_makes_the_same_code(path: Path) -> None:
     image = link([assemble_file(path, TABLE)], TABLE)
     again = link([assemble(disassemble(image, TABLE), TABLE)], TABLE)
     assert again.section(".code").data == image.section(".code").data
+
+
+def test_the_map_has_segments_and_scratchpads() -> None:
+    program = """
+.code
+@relu_fp y, x
+.static_rw
+@neuron x, 1, 1, 1, 10, 1, 1, 1, 4
+@neuron y, 1, 1, 1, 10, 1, 1, 1, 4
+"""
+    summary = object_summary(link([assemble(program, TABLE, filename="p.dla")], TABLE))
+    assert summary.endswith("""
+segments, in elements
+  00000000 .. 00000009  .static_rw  neuron x (1x1x1x10 in segments of 1x1x1x4)
+    00000000 .. 00000003  segment 0, 0, 0, 0
+    00000004 .. 00000007  segment 0, 0, 0, 1
+    00000008 .. 00000009  segment 0, 0, 0, 2
+  00000020 .. 00000029  .static_rw  neuron y (1x1x1x10 in segments of 1x1x1x4)
+    00000020 .. 00000023  segment 0, 0, 0, 0
+    00000024 .. 00000027  segment 0, 0, 0, 1
+    00000028 .. 00000029  segment 0, 0, 0, 2
+
+scratchpads, in elements
+  relu_fp at p.dla:3
+    vector 00000000 .. 00000003  x 0
+    vector 00000004 .. 00000007  x 1
+    vector 00000008 .. 0000000b  zero
+""")

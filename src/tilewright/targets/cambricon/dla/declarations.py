@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,7 @@ SECTION = ".declarations"
 ELEMENT_BYTES = 2
 ALIGNMENT_BYTES = 64
 _LARGEST = 1 << 29
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class Data(msgspec.Struct, frozen=True):
@@ -90,21 +92,26 @@ def data_of(
 
 def declared_in(image: Object) -> dict[str, Data]:
     """What the sources of an object declared. Errors: AssemblyError."""
-    if not any(section.name == SECTION for section in image.sections):
-        return {}
-    rows = image.section(SECTION).data.split(b"\n")
+    return {data.name: data for data in records(image, SECTION, Data)}
+
+
+def records(image: Object, section: str, kind: type[Record]) -> list[Record]:
+    """The values of a section that holds a line of JSON for each. Errors: AssemblyError."""
+    if not any(found.name == section for found in image.sections):
+        return []
+    rows = image.section(section).data.split(b"\n")
     try:
-        found = [
-            msgspec.json.decode(row.strip(b"\0"), type=Data) for row in rows if row.strip(b"\0")
+        return [
+            msgspec.json.decode(row.strip(b"\0"), type=kind) for row in rows if row.strip(b"\0")
         ]
     except msgspec.DecodeError as error:
-        raise AssemblyError(f"section {SECTION}: {error}", where=image.file_name) from error
-    return {data.name: data for data in found}
+        raise AssemblyError(f"section {section}: {error}", where=image.file_name) from error
 
 
-def stored(data: Sequence[Data]) -> tuple[str, ...]:
-    """The lines that put declarations into the object."""
-    if not data:
+def stored_records(section: str, values: Sequence[msgspec.Struct]) -> tuple[str, ...]:
+    """The lines that put values into a section of the object."""
+    if not values:
         return ()
-    texts = (msgspec.json.encode(one).decode().replace('"', '\\"') for one in data)
-    return (f'.section {SECTION}, ""', *(f'.ascii "{text}\\n"' for text in texts))
+    texts = (msgspec.json.encode(one).decode() for one in values)
+    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return (f'.section {section}, ""', *(f'.ascii "{text}\\n"' for text in quoted))

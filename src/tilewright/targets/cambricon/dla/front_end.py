@@ -23,9 +23,10 @@ from tilewright.targets.cambricon.dla.declarations import (
     AXES,
     ELEMENT_BYTES,
     NAME,
+    SECTION,
     Data,
     data_of,
-    stored,
+    stored_records,
 )
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.dla.macros import (
@@ -35,6 +36,7 @@ from tilewright.targets.cambricon.dla.macros import (
     check_kind,
     definition_of,
 )
+from tilewright.targets.cambricon.dla.maps import PlacedBuffer, placed, stored
 from tilewright.targets.cambricon.dla.pieces import COMMENT, Piece, pieces_of
 
 NEEDED = re.compile(
@@ -64,6 +66,7 @@ class DlaFrontEnd:
     uses: Counter[str] = field(default_factory=Counter)
     _placed: list[str] = field(default_factory=list)
     _serial: int = 0
+    _buffers: list[PlacedBuffer] = field(default_factory=list)
     _fusion: _Fusion | None = None
 
     def begin(self, *, declaring: bool) -> None:
@@ -71,6 +74,7 @@ class DlaFrontEnd:
         self.declaring = declaring
         self.macros.clear()
         self._placed.clear()
+        self._buffers.clear()
         self._serial, self._fusion = 0, None
 
     def expand(self, line: SourceLine, context: Expansion) -> Iterable[SourceLine] | None:
@@ -106,7 +110,8 @@ class DlaFrontEnd:
                 f"@fuse at {where} without @endfuse",
                 fix="write @endfuse behind its blocks",
             )
-        return stored([self.data[name] for name in self._placed])
+        data = [self.data[name] for name in self._placed]
+        return (*stored_records(SECTION, data), *stored(self._buffers))
 
     # ---------------------------------------------------------------- lines with @
 
@@ -132,6 +137,7 @@ class DlaFrontEnd:
         call, block = self._call(word, pieces, span, context)
         block.lower(call)
         call.builder.check("give smaller segments")
+        self._buffers += placed(word, line, call.builder)
         return _children(line, f"block '{word}'", [*before, *call.builder.text()])
 
     def _call(
@@ -347,6 +353,7 @@ class DlaFrontEnd:
         fused = replace(call, arguments=(last, *call.arguments[1:]), finish=tuple(functions))
         block.lower(fused)
         fused.builder.check("give smaller segments")
+        self._buffers += placed(word, first_line, fused.builder)
         return _children(first_line, f"fused block '{word}'", fused.builder.text())
 
     def _in_place(self, call: Call, block: Block, previous: Data | int) -> InPlace:
