@@ -241,6 +241,7 @@ FAMILIES: dict[str, Family] = {}
 _RULES: dict[tuple[str, str], SeedRule] = {}
 _ADDRESSED: dict[tuple[str, str], SeedRule] = {}
 _BASELINES: set[tuple[str, str]] = set()
+_STAGED: set[tuple[str, str]] = set()
 
 
 def family(kind: str) -> Family:
@@ -252,14 +253,19 @@ def family(kind: str) -> Family:
 
 
 def seed(
-    kind: str, *, name: str, baseline: bool = False, addressed: bool = False
+    kind: str,
+    *,
+    name: str,
+    baseline: bool = False,
+    addressed: bool = False,
+    staged: bool = False,
 ) -> Callable[[SeedRule], SeedRule]:
     """Register a function from operator to `Seed` under an algorithm name.
 
     A `baseline` is there to be measured against: it takes part only where it is asked for by name.
     An `addressed` one is for machines whose cores address main memory; there it takes the place of
-    another one of its name. Raises ScheduleError for a kind of operator without a family, and for a
-    name that is taken.
+    another one of its name. A `staged` one is for all others. Raises ScheduleError for a kind of
+    operator without a family, and for a name that is taken.
     """
     family(kind)
 
@@ -271,6 +277,8 @@ def seed(
         rules[kind, name] = rule
         if baseline:
             _BASELINES.add((kind, name))
+        if staged:
+            _STAGED.add((kind, name))
         return rule
 
     return register
@@ -281,6 +289,7 @@ def unregister(kind: str, name: str) -> None:
     _RULES.pop((kind, name), None)
     _ADDRESSED.pop((kind, name), None)
     _BASELINES.discard((kind, name))
+    _STAGED.discard((kind, name))
 
 
 def users_own() -> bool:
@@ -304,7 +313,8 @@ def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> li
     """
     family(op.kind)
     _load_registered()
-    rules = _RULES | (_ADDRESSED if addressed else {})
+    own = _RULES | _ADDRESSED if addressed else _RULES
+    rules = {key: rule for key, rule in own.items() if not (addressed and key in _STAGED)}
     names = [name for kind, name in rules if kind == op.kind]
     if only is not None and only not in names:
         raise ScheduleError(

@@ -10,6 +10,7 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.swatop import table2
 from tilewright.papers.swatop.against import (
     Pair,
+    alike,
     manual_schedules,
     pairs,
     plans_with_our_product,
@@ -42,6 +43,16 @@ def test_a_tuned_convolution_is_not_slower_than_the_manual_one(algorithm: str) -
     assert pair.speedup is not None
     assert pair.speedup > 0.99
     assert pair.manual.partition
+
+
+def test_no_plan_of_swdnn_is_faster_with_the_same_product() -> None:
+    """A layer for which images in vectors of four are the better storage."""
+    op = conv2d(batch=32, in_channels=256, out_channels=128, height=8, width=52, kernel=1)
+    (pair,) = alike(Lab(), {"conv": op}, "implicit", Setting())
+    assert pair.speedup is not None
+    assert pair.speedup >= 1.0
+    (rows_of_pixels,) = best_schedules([Task(op, "implicit")])
+    assert pair.tuned.cycles < rows_of_pixels.cycles
 
 
 def test_one_image_has_no_plan_of_swdnn() -> None:

@@ -31,9 +31,12 @@ from tilewright.tune.choose import choose
 IMPLICIT, LIBRARY = "implicit", "library"
 Named = Mapping[str, Conv2d | Gemm]
 
-TUNED = {"winograd2": ("winograd2", "winograd4")}
-"""Among which algorithms the tuner chooses where the manual version has one: the size of Winograd's
-tiles is a matter of tuning. The faster one by simulation is taken."""
+TUNED = {
+    IMPLICIT: (IMPLICIT, "implicit_fours"),
+    "winograd2": ("winograd2", "winograd4"),
+}
+"""Among which algorithms the tuner chooses where the manual version has one: the storage of images
+and the size of Winograd's tiles are matters of tuning. The faster one by simulation is taken."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +58,8 @@ class Pair:
 
 def pairs(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
     """Every operator by the algorithm, tuned and manual."""
-    choices = [
-        lab.map_together(best_schedules, [Task(op, name, on) for op in ops.values()])
-        for name in TUNED.get(algorithm, (algorithm,))
-    ]
     manual = lab.map_together(manual_schedules, [Task(op, algorithm, on) for op in ops.values()])
-    tuned = [min(found, key=_time) for found in zip(*choices, strict=True)]
-    return [
-        Pair(name, op, *found)
-        for (name, op), *found in zip(ops.items(), tuned, manual, strict=True)
-    ]
+    return _paired(ops, _tuned(lab, ops, TUNED.get(algorithm, (algorithm,)), on), manual)
 
 
 def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
@@ -72,12 +67,24 @@ def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
     too, other algorithms without a choice of another one.
     """
     tasks = [Task(op, algorithm, on) for op in ops.values()]
-    version = plans_with_our_product if algorithm == IMPLICIT else manual_schedules
-    tuned, manual = lab.map_together(best_schedules, tasks), lab.map_together(version, tasks)
-    return [
-        Pair(name, op, *found)
-        for (name, op), *found in zip(ops.items(), tuned, manual, strict=True)
+    implicit = algorithm == IMPLICIT
+    version = plans_with_our_product if implicit else manual_schedules
+    names = TUNED[IMPLICIT] if implicit else (algorithm,)
+    return _paired(ops, _tuned(lab, ops, names, on), lab.map_together(version, tasks))
+
+
+def _tuned(lab: Lab, ops: Named, algorithms: Sequence[str], on: Setting) -> list[Outcome]:
+    """Of each operator the fastest by one of the algorithms."""
+    choices = [
+        lab.map_together(best_schedules, [Task(op, name, on) for op in ops.values()])
+        for name in algorithms
     ]
+    return [min(found, key=_time) for found in zip(*choices, strict=True)]
+
+
+def _paired(ops: Named, tuned: Sequence[Outcome], manual: Sequence[Outcome]) -> list[Pair]:
+    found = zip(ops.items(), tuned, manual, strict=True)
+    return [Pair(name, op, *both) for (name, op), *both in found]
 
 
 def _time(outcome: Outcome) -> tuple[bool, int]:

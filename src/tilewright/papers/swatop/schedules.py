@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tilewright.common.errors import CapacityError
+from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.common.expr import Var
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import Conv2d, Gemm, Op
@@ -99,7 +99,7 @@ def _outcomes(tasks: list[Task]) -> list[Outcome]:
     machine = tasks[0].on.load()
     try:
         picks = _picks(tasks, machine)
-    except CapacityError as error:
+    except (CapacityError, ScheduleError) as error:
         if len(tasks) == 1:
             return [Outcome(refusal=error.message)]
         return [outcome for task in tasks for outcome in _outcomes([task])]

@@ -16,44 +16,24 @@ from __future__ import annotations
 
 from functools import cache
 
-from tilewright.common.expr import Expr
-from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
-    BATCH,
-    CHANNELS_OUTER,
-    GROUPS,
-    IN_CHANNELS,
-    IN_COLS,
-    IN_ROWS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
-    images,
-    results,
-    weights,
-)
+from tilewright.seeds.conv2d import BATCH, CHANNELS_OUTER, images, results, weights
+from tilewright.seeds.conv2d_fours import IMAGE_BLOCK, WEIGHTS_ORDER, images_in_fours
 from tilewright.seeds.conv2d_implicit import TAPS, Window, direct_nest
-from tilewright.seeds.nest import TensorSpec, axis, tensor
+from tilewright.seeds.nest import axis
 from tilewright.seeds.space import Seed, Space, layout, seed
-
-LANES = 4
-"""Images of one vector, the fastest dimension of Algorithm 1's images."""
-
-IMAGE_BLOCK = 32
-"""b_B of Algorithm 1: a vector of images on each of the 8 cores that share them."""
 
 BATCH_BLOCK = 128
 """Algorithm 2 gives each of 8 cores whole register blocks of 16 images."""
-
-_WEIGHTS_ORDER = ("group", "kernel_rows", "kernel_cols", "out_channels", "in_channels")
 
 
 @seed("conv2d", name="swdnn_image", baseline=True)
 def image_size_aware(op: Conv2d) -> Seed | None:
     """swDNN Algorithm 1, for batches of whole blocks of 32 images."""
     window = (op.kernel, op.stride, op.dilation)
-    return _image_size_aware(window) if op.batch % IMAGE_BLOCK == 0 else None
+    if op.batch % IMAGE_BLOCK:
+        return None
+    return images_in_fours("swdnn_image", window, (None, "kernel_col"), most=10)
 
 
 @seed("conv2d", name="swdnn_batch", baseline=True)
@@ -66,51 +46,6 @@ def batch_size_aware(op: Conv2d) -> Seed | None:
     window = (op.kernel, op.stride, op.dilation)
     meets = op.kernel[1] == 1 or op.stride[1] == op.dilation[1] == 1
     return _batch_size_aware(window) if op.batch % BATCH_BLOCK == 0 and meets else None
-
-
-@cache
-def _image_size_aware(window: Window) -> Seed:
-    x = _in_fours("x", "input", IN_CHANNELS, IN_ROWS, IN_COLS)
-    y = _in_fours("y", "output", OUT_CHANNELS, OUT_ROWS, OUT_COLS)
-    w = weights(window[0])
-    block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
-    conv = direct_nest("image_size_aware", window, x, w, y, image_blocks=block, images=lane)
-    group, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col = (
-        conv.axis(name) for name in ("group", "out_row", "out_col", "out_channel", *TAPS)
-    )
-    blocks = (group, out_channel, block, out_row, out_col)
-    space = (
-        Space(conv)
-        .split(out_channel, block, in_channel, out_col)
-        .fuse(out_col, into="n")
-        .pad(out_col)
-        .spread(out_channel, "rows")
-        .spread(in_channel, "both")
-        .spread(block, "columns")
-        .reorder((*blocks, in_channel, kernel_row, kernel_col))
-        .vectorize("n")
-        .stage(x, None, kernel_col)
-        .prefetch(w, x)
-        .limit(largest=1024, most=10)
-    )
-    order = ("group", "channels", "rows", "image_blocks", "cols", "images")
-    layouts = (layout(x, order), layout(y, order), layout(w, _WEIGHTS_ORDER))
-    return Seed("swdnn_image", (x, w, y), (space,), layouts, ("x", "w"), "y")
-
-
-def _in_fours(name: str, kind: TensorKind, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:
-    """Images counted in vectors (a dimension of the operator's tensor cut in two)."""
-    return tensor(
-        name,
-        kind,
-        operand=0 if kind == "input" else None,
-        group=GROUPS,
-        channels=channels,
-        rows=rows,
-        cols=cols,
-        image_blocks=BATCH // LANES,
-        images=LANES,
-    )
 
 
 @cache
@@ -136,5 +71,5 @@ def _batch_size_aware(window: Window) -> Seed:
         .prefetch(w, x)
         .limit(largest=1024, most=10)
     )
-    layouts = (layout(x, CHANNELS_OUTER), layout(y, CHANNELS_OUTER), layout(w, _WEIGHTS_ORDER))
+    layouts = (layout(x, CHANNELS_OUTER), layout(y, CHANNELS_OUTER), layout(w, WEIGHTS_ORDER))
     return Seed("swdnn_batch", (x, w, y), (space,), layouts, ("x", "w"), "y")

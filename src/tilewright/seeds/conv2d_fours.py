@@ -1,0 +1,95 @@
+"""Convolution by implicit GEMM on images stored in vectors of four, as in swDNN's image-size-aware
+plan (swDNN IV-A, Algorithm 1).
+
+A core's four images of one pixel are one vector, and those of a run of columns are contiguous: the
+pixels of a product fill whole vectors whatever number of columns there is, and transfers have long
+blocks although the cores of a row share the images. Output columns may be padded to whole register
+blocks, images are not: other batches have no such schedule.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.common.expr import Expr
+from tilewright.ir.nodes import TensorKind
+from tilewright.ops import Conv2d
+from tilewright.seeds.conv2d import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    IN_COLS,
+    IN_ROWS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    weights,
+)
+from tilewright.seeds.conv2d_implicit import TAPS, Window, direct_nest
+from tilewright.seeds.nest import TensorSpec, axis, tensor
+from tilewright.seeds.space import Seed, Space, layout, seed
+
+LANES = 4
+"""Images of one vector, the fastest dimension of images and results."""
+
+IMAGE_BLOCK = 32
+"""A vector of images on each of the 8 cores that share them."""
+
+WEIGHTS_ORDER = ("group", "kernel_rows", "kernel_cols", "out_channels", "in_channels")
+
+
+@seed("conv2d", name="implicit_fours", staged=True)
+def implicit_by_fours(op: Conv2d) -> Seed | None:
+    """For batches of whole blocks of 32 images; input columns are fetched tap by tap."""
+    window = (op.kernel, op.stride, op.dilation)
+    if op.batch % IMAGE_BLOCK:
+        return None
+    return images_in_fours("implicit_fours", window, (None,), most=6)
+
+
+@cache
+def images_in_fours(name: str, window: Window, places: tuple[str | None, ...], most: int) -> Seed:
+    """The seed `name`; the images are transferred outside one of the loops in `places`, and each
+    split axis has the `most` largest tiles.
+    """
+    x = _in_fours("x", "input", IN_CHANNELS, IN_ROWS, IN_COLS)
+    y = _in_fours("y", "output", OUT_CHANNELS, OUT_ROWS, OUT_COLS)
+    w = weights(window[0])
+    block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
+    conv = direct_nest("image_size_aware", window, x, w, y, image_blocks=block, images=lane)
+    group, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col = (
+        conv.axis(name) for name in ("group", "out_row", "out_col", "out_channel", *TAPS)
+    )
+    blocks = (group, out_channel, block, out_row, out_col)
+    space = (
+        Space(conv)
+        .split(out_channel, block, in_channel, out_col)
+        .fuse(out_col, into="n")
+        .pad(out_col)
+        .spread(out_channel, "rows")
+        .spread(in_channel, "both")
+        .spread(block, "columns")
+        .reorder((*blocks, in_channel, kernel_row, kernel_col))
+        .vectorize("n")
+        .stage(x, *places)
+        .prefetch(w, x)
+        .limit(largest=1024, most=most)
+    )
+    order = ("group", "channels", "rows", "image_blocks", "cols", "images")
+    layouts = (layout(x, order), layout(y, order), layout(w, WEIGHTS_ORDER))
+    return Seed(name, (x, w, y), (space,), layouts, ("x", "w"), "y")
+
+
+def _in_fours(name: str, kind: TensorKind, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:
+    """Images counted in vectors (a dimension of the operator's tensor cut in two)."""
+    return tensor(
+        name,
+        kind,
+        operand=0 if kind == "input" else None,
+        group=GROUPS,
+        channels=channels,
+        rows=rows,
+        cols=cols,
+        image_blocks=BATCH // LANES,
+        images=LANES,
+    )
