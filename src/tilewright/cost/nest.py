@@ -172,6 +172,8 @@ def _cost(
 ) -> tuple[Value, Value]:
     """(service or call cycles, issue cycles), zero where the condition does not hold."""
     holds, step = value(item.condition), item.step
+    if not np.any(holds):
+        return 0.0, 0.0
     if isinstance(step, CallStep):
         dims = {name: value(e) for name, e in step.dims.items()}
         cycles = call_cycles(machine, priced_call(step.stmt, dims, program), prices.costs)

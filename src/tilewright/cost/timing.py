@@ -8,7 +8,7 @@ machine data give.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -16,14 +16,20 @@ import numpy as np
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
+    Binary,
     Const,
     Expr,
     Value,
     binary,
+    maximum,
+    minimum,
     product,
+    substitute,
 )
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
+    CORE_SYMBOLS,
+    LAST_CORE,
     SCRATCHPAD,
     Call,
     Direction,
@@ -186,7 +192,8 @@ def call_dims(call: Call) -> dict[str, Expr]:
     operand, the contiguous `run` of it in the slot, the number of `operands`; for `repack`
     `elements` and `run` are those of the whole new tile, `source_elements` and `source_run` those
     of the old one. Extents are those of core (0, 0), whose tile may be whole where another core
-    re-packs: the cores run in lockstep, so a re-packing that is executed costs all of them.
+    re-packs: the cores run in lockstep, so a re-packing that is executed costs all of them. What
+    the others keep of a tile is in the entries that `RepackedAxis` names.
     """
     first = call.operands[0]
     dims: dict[str, Expr] = {}
@@ -268,16 +275,92 @@ def _is_whole(size: Expr, r: Range) -> Expr:
     return Const(1) if r.extent == size else binary("==", r.extent, size)
 
 
+@dataclass(frozen=True)
+class RepackedAxis:
+    """The names, in the dims of a re-packing, of what happens to axis number `axis` of the tile.
+
+    Along it each core has some of the `whole` indices: `most` are those of the largest tile that is
+    not whole, `least` those of the smallest, `some_whole` is 1 where a core has all. These three
+    are stored with one added, as an extent of 0 means that nothing is done. The tile `grows` to
+    `whole`, or it is cut.
+    """
+
+    axis: int
+    grows: bool
+
+    @property
+    def whole(self) -> str:
+        """Indices of a whole tile."""
+        return f"axis_{self.axis}"
+
+    @property
+    def most(self) -> str:
+        """Indices of the largest tile that is not whole."""
+        return f"{'grows' if self.grows else 'cut'}_{self.axis}"
+
+    @property
+    def least(self) -> str:
+        """Indices of the smallest tile."""
+        return f"least_{self.axis}"
+
+    @property
+    def some_whole(self) -> str:
+        """Whether a core has a whole tile."""
+        return f"some_whole_{self.axis}"
+
+
+def repacked_axes(dims: Mapping[str, Value]) -> list[RepackedAxis]:
+    """The axes of a re-packing that may change, outermost first."""
+    kinds = {"grows": True, "cut": False}
+    parts = (name.split("_") for name in dims)
+    return [RepackedAxis(int(axis[0]), kinds[kind]) for kind, *axis in parts if kind in kinds]
+
+
 def _repack_dims(call: Call) -> dict[str, Expr]:
     target, source = call.operands
     if not (isinstance(target, View) and isinstance(source, View)):
         raise ProgramError("repack works on views")
-    return {
+    dims = {
         "elements": product(target.shape),
         "run": target.shape[-1] if target.shape else Const(1),
         "source_elements": product(source.shape),
         "source_run": source.shape[-1] if source.shape else Const(1),
     }
+    for d, (new, old) in enumerate(zip(target.shape, source.shape, strict=True)):
+        dims |= {f"axis_{d}": new} if new == old else _repacked_axis(d, new, old)
+    return dims
+
+
+def _repacked_axis(d: int, new: Expr, old: Expr) -> dict[str, Expr]:
+    """Tiles of neighbouring cores lie side by side: those before the end of the tensor are whole,
+    one may be cut, and those behind it are empty.
+    """
+    to_end, whole, axis = _to_end(old, new), new, RepackedAxis(d, grows=True)
+    if to_end is None:
+        to_end, whole, axis = _to_end(new, old), old, RepackedAxis(d, grows=False)
+    if to_end is None:  # no end of a tensor: the same on all cores
+        to_end, whole = minimum(new, old), maximum(new, old)
+        axis = RepackedAxis(d, grows=to_end == old)
+    first = maximum(0, substitute(to_end, dict.fromkeys(CORE_SYMBOLS, 0)))
+    last = maximum(0, substitute(to_end, LAST_CORE))
+    is_cut = binary("<", last, whole)
+    return {
+        axis.whole: whole,
+        axis.most: is_cut * (first % whole) + (1 - is_cut) * whole + 1,
+        axis.least: minimum(last, whole) + 1,
+        axis.some_whole: binary("<=", whole, first) + 1,
+    }
+
+
+def _to_end(extent: Expr, whole: Expr) -> Expr | None:
+    """How far the end of the tensor is, from an extent `max(0, min(whole, it))`."""
+    match extent:
+        case Binary("max", Const(0), inner):
+            return _to_end(inner, whole)
+        case Binary("min", a, b) if whole in (a, b):
+            return b if a == whole else a
+        case _:
+            return None
 
 
 def _plain(value: Any) -> Value:

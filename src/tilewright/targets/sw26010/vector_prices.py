@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product as combinations
+from math import prod
 
 import numpy as np
 
 from tilewright.common.expr import Value
-from tilewright.cost.calls import CallCost, Costs, PricedCall
+from tilewright.cost.calls import CallCost, Costs, Dims, PricedCall
+from tilewright.cost.timing import RepackedAxis, repacked_axes
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import ScaleAdd, WinogradTransform
 from tilewright.machine import Machine
@@ -17,6 +20,7 @@ from tilewright.targets.sw26010.vector_routines import routine_of
 from tilewright.targets.sw26010.vector_timing import (
     RoutineTiming,
     nest_terms,
+    rows_terms,
     timings_of,
 )
 
@@ -25,9 +29,7 @@ def emitted_costs(loops: Costs) -> Costs:
     """The costs of primitives: of those that have a routine its cycles, of others what `loops` say.
 
     A call takes whole cycles, as in a simulation. A machine without an instruction table has
-    nothing that a routine's cycles come from. What
-    re-packing moves depends on core and iteration, which a price does not see: it has that of loops
-    over the whole tile.
+    nothing that a routine's cycles come from.
     """
     return {kind: _emitted(cost) for kind, cost in loops.items()}
 
@@ -35,9 +37,11 @@ def emitted_costs(loops: Costs) -> Costs:
 def _emitted(otherwise: CallCost) -> CallCost:
     def cost(machine: Machine, call: PricedCall[Primitive]) -> Value:
         table, routine = machine.core.instruction_table, routine_of(call.primitive, call.dtype)
-        if table is None or routine is None or routine.work is None:
+        if table is None or routine is None:
             return otherwise(machine, call)
         timing = timings_of(table).routines[routine.name]
+        if routine.work is None:
+            return np.ceil(_repacked(timing, call.dims))
         return _calls(call) * np.ceil(_nest(timing, routine.work, call))
 
     return cost
@@ -72,6 +76,46 @@ def _calls(call: PricedCall[Primitive]) -> Value:
     if not isinstance(call.primitive, ScaleAdd):
         return 1
     return np.maximum(call.dims["operands"] - 1, 1)
+
+
+def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
+    """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
+    that is cut, or a whole one where there is any.
+    """
+    axes, slowest = repacked_axes(dims), 0
+    for kept in combinations(*((axis.most, axis.least, axis.whole) for axis in axes)):
+        cycles = _repacked_core(timing, dims, dict(zip(axes, kept, strict=True)))
+        for axis, name in zip(axes, kept, strict=True):
+            if name == axis.whole:
+                cycles = cycles * np.greater(dims[axis.some_whole], 1)
+        slowest = np.maximum(slowest, cycles)
+    return slowest
+
+
+def _repacked_core(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxis, str]) -> Value:
+    """A core with so many indices of each axis: a call for each that is not whole, first those that
+    are cut, the inner ones before the outer ones.
+    """
+    shape = [dims[name] for name in dims if name.startswith("axis_")]
+    changed = [axis for axis, name in kept.items() if name != axis.whole]
+    for axis in changed:
+        if axis.grows:
+            shape[axis.axis] = dims[kept[axis]] - 1
+    cycles: Value = 0
+    for axis in sorted(changed, key=lambda axis: (axis.grows, -axis.axis)):
+        d, whole, less = axis.axis, dims[axis.whole], dims[kept[axis]] - 1
+        rows, inner = prod(shape[:d]), prod(shape[d + 1 :])
+        shape[d] = whole if axis.grows else less
+        each = _rows(timing, axis.grows, rows, whole * inner, less * inner)
+        cycles = cycles + np.less(less, whole) * each
+    return cycles
+
+
+def _rows(timing: RoutineTiming, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
+    """Rows that change between two lengths in elements."""
+    by_vectors = np.equal(larger % VECTOR_LANES, 0) & np.equal(smaller % VECTOR_LANES, 0)
+    vectors = rows_terms(grows, rows, larger // VECTOR_LANES, smaller // VECTOR_LANES)
+    return _either(timing, by_vectors, vectors, rows_terms(grows, rows, larger, smaller))
 
 
 def _either(
