@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from support.cambricon import TYPES, launched, layer, saturated
+from support.cambricon import TYPES, device, launched, layer, saturated
 from support.examples import examples
+from tilewright.asm import SourceErrors
 from tilewright.machine import load_machine
 from tilewright.ops.conv2d import conv2d
 from tilewright.ops.pool import max_pool2d
@@ -70,7 +72,7 @@ FULLY_CONNECTED = """
 
 
 @given(st.data())
-@examples(40)
+@examples(15)
 def test_fully_connected(data: st.DataObject) -> None:
     """Unrolled and as loops, ragged segments, several images, with and without bias."""
     i, o = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 40))
@@ -132,23 +134,78 @@ def test_convolutions(data: st.DataObject) -> None:
     assert np.array_equal(found, expected)
 
 
-POOLING = """
+SEGMENTED = """
 .code
-@maxpool_fp y, x, #{k}, #{k}, #{s}, #{s}
+@conv_fp y, x, w, b, #1, #1, #{pad}, #{pad}
 .static_rw
-@neuron x, 2, 7, 6, 5, 1, 7, 6, 2
-@neuron y, 2, {oh}, {ow}, 5, 1, {oh}, {ow}, 2
+@neuron x, 1, {h}, 5, 6, 1, {rows}, 5, {depth}
+@neuron y, 1, {oh}, {ow}, 4, 1, {group}, {ow}, 4
+.static_ro
+@synapse w, 4, 3, 3, 6, 4, 3, 3, {depth}
+@neuron b, 1, 1, 1, 4
 """
 
 
+@pytest.mark.parametrize(
+    ("h", "rows", "group", "depth", "pad"),
+    [(6, 6, 2, 2, 1), (7, 3, 1, 4, 0), (7, 2, 2, 6, 1), (40, 2, 2, 2, 1), (40, 1, 1, 3, 0)],
+)
+def test_a_convolution_in_segments_of_input_channels(
+    h: int, rows: int, group: int, depth: int, pad: int
+) -> None:
+    """One rounded product for each segment, added with saturation; high images become loops."""
+    x, w, b = elements(h, 1, h, 5, 6), elements(rows, 4, 3, 3, 6), elements(depth, 4)
+    oh, ow = h - 2 + 2 * pad, 3 + 2 * pad
+    text = SEGMENTED.format(h=h, rows=rows, group=group, depth=depth, pad=pad, oh=oh, ow=ow)
+    found = launched(text, MACHINE, x=x, w=w, b=b)
+    expected = np.zeros((1, oh, ow, 4), np.int64)
+    for first in range(0, 6, depth):
+        part = slice(first, first + depth)
+        op = conv2d(
+            batch=1, in_channels=len(range(6)[part]), out_channels=4, height=h, width=5,
+            kernel=(3, 3), padding=(pad, pad), dtype=TYPES,
+        )  # fmt: skip
+        images = np.ascontiguousarray(x[..., part].transpose(0, 3, 1, 2))
+        weights = np.ascontiguousarray(w[..., part].transpose(0, 3, 1, 2))
+        product = op.reference(images, weights).transpose(0, 2, 3, 1).astype(np.int64)
+        expected = saturated(expected + product).astype(np.int64)
+    assert np.array_equal(found.download("y"), saturated(expected + b))
+    if h == 40:
+        assert len(found.instructions) < 700
+
+
+POOLING = """
+.code
+@{kind}pool_fp y, x, #{k}, #{k}, #{s}, #{s}
+.static_rw
+@neuron x, 2, 7, 6, 5, 1, {rows}, 6, 2
+@neuron y, 2, {oh}, {ow}, 5, 1, {group}, {ow}, 2
+"""
+
+
+def means(x: Elements, k: int, s: int) -> Elements:
+    """Sums that saturate after each element, in the order of the rows; then one division."""
+    oh, ow = (x.shape[1] - k) // s + 1, (x.shape[2] - k) // s + 1
+    total = np.zeros((x.shape[0], oh, ow, x.shape[3]), np.int64)
+    for row in range(k):
+        for column in range(k):
+            part = x[:, row : row + s * oh : s, column : column + s * ow : s][:, :oh, :ow]
+            total = saturated(total + part).astype(np.int64)
+    return np.round(total / (k * k)).astype(np.int16)
+
+
 @pytest.mark.parametrize(("k", "s"), [(1, 1), (2, 2), (3, 1), (3, 2)])
-def test_maximum_pooling(k: int, s: int) -> None:
-    x = elements(k, 2, 7, 6, 5)
+@pytest.mark.parametrize(("rows", "group"), [(7, 0), (3, 1), (2, 2)])
+def test_pooling(k: int, s: int, rows: int, group: int) -> None:
+    x = elements(k, 2, 7, 6, 5, largest=9000)
     oh, ow = (7 - k) // s + 1, (6 - k) // s + 1
-    found = launched(POOLING.format(k=k, s=s, oh=oh, ow=ow), MACHINE, x=x).download("y")
+    sizes = {"k": k, "s": s, "oh": oh, "ow": ow, "rows": rows, "group": min(group or oh, oh)}
+    found = launched(POOLING.format(kind="max", **sizes), MACHINE, x=x).download("y")
     images = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     expected = max_pool2d(images.shape, kernel=k, stride=s, dtype="i16").reference(images)
     assert np.array_equal(found, expected.transpose(0, 2, 3, 1))
+    found = launched(POOLING.format(kind="avg", **sizes), MACHINE, x=x).download("y")
+    assert np.array_equal(found, means(x, k, s))
 
 
 ELEMENTWISE = """
@@ -214,3 +271,46 @@ def test_fusion_saves_transfers_and_changes_no_bit() -> None:
     assert fused.wait().unit_busy["TRANSFER"] < apart.wait().unit_busy["TRANSFER"]
     assert fused.wait().cycles < apart.wait().cycles
     assert not fused.download("c").any()
+
+
+POOLED = """
+.code
+{fuse}
+@conv_fp c, x, w, #1, #1
+@relu_fp r, c
+@{kind}pool_fp p, r, #2, #2, #2, #2
+@tanh_fp t, p
+{endfuse}
+.static_rw
+@neuron x, 1, 9, 6, 4
+@neuron c, 1, 7, 4, 8, 1, {rows}, 4, 4
+@neuron r, 1, 7, 4, 8, 1, {rows}, 4, 4
+@neuron p, 1, 3, 2, 8, 1, {group}, 2, 4
+@neuron t, 1, 3, 2, 8, 1, {group}, 2, 4
+.static_ro
+@synapse w, 8, 3, 3, 4, 4, 3, 3, 4
+"""
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_fusion_into_pooling_changes_no_bit(kind: str) -> None:
+    x, w = elements(0, 1, 9, 6, 4), elements(1, 8, 3, 3, 4)
+    text = partial(POOLED.format, kind=kind, rows=7, group=3)
+    apart = launched(text(fuse="", endfuse=""), MACHINE, x=x, w=w)
+    fused = launched(text(fuse="@fuse", endfuse="@endfuse"), MACHINE, x=x, w=w)
+    assert np.array_equal(fused.download("t"), apart.download("t"))
+    assert fused.wait().unit_busy["TRANSFER"] < apart.wait().unit_busy["TRANSFER"]
+    assert not any(fused.download(name).any() for name in "crp")
+
+
+def test_pooling_is_fused_where_segments_have_whole_windows() -> None:
+    text = POOLED.format(fuse="@fuse", endfuse="@endfuse", kind="max", rows=3, group=1)
+    with pytest.raises(SourceErrors) as error:
+        device(text, MACHINE)
+    assert error.value.message == (
+        "@maxpool_fp: windows of 2 rows in steps of 2 over segments of 3 rows do not give "
+        "segments of 1 rows"
+    )
+    assert error.value.fix == (
+        "give segments of whole images, or of whole windows that do not overlap"
+    )

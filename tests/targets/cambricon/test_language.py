@@ -135,8 +135,8 @@ def test_macros_and_blocks_of_ones_own() -> None:
             "10:1 @fuse at p.dla:9 without @endfuse; write @endfuse behind its blocks"
         ]),
         (f".code\n@fuse\n@relu_fp y, y\n@fc_fp y, x, w\n@endfuse{DATA}", [
-            "4:2 @fc_fp cannot be fused behind another block; fuse @relu_fp, @sigmoid_fp or "
-            "@tanh_fp behind a block"
+            "4:2 @fc_fp cannot be fused behind another block; fuse @relu_fp, @sigmoid_fp, "
+            "@tanh_fp, @maxpool_fp or @avgpool_fp behind a block"
         ]),
     ],
 )  # fmt: skip

@@ -16,8 +16,8 @@ from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 FIRST_REGISTER = 32
 _CONSTANTS = tuple(f"${n}" for n in range(32, 48))
-_VARIABLES = tuple(f"${n}" for n in range(48, 56))
-_TURNS = tuple(f"${n}" for n in range(56, 64))
+_VARIABLES = tuple(f"${n}" for n in range(48, 58))
+_TURNS = tuple(f"${n}" for n in range(58, 64))
 """Registers for numbers that found no register of their own; a statement reads at most five."""
 
 
@@ -65,6 +65,14 @@ class Builder:
         register = _VARIABLES[self._variables]
         self._variables += 1
         self.write(f"smove {register}, #{value}")
+        return register
+
+    def start(self, place: Buffer | str) -> str:
+        """A register of its own that starts where a buffer begins."""
+        if isinstance(place, Buffer):
+            return self.variable(place.address)
+        register = self.variable(0)
+        self.copy(register, place)
         return register
 
     def mark(self) -> int:
@@ -118,22 +126,23 @@ class Builder:
 
     def load(self, buffer: Buffer | str, size: int, symbol: str, offset: int, memory: str) -> None:
         """Load elements from a place known now."""
-        self._transfer("load", memory, self.place(buffer), size, f"#{symbol}+{offset}")
+        self.transfer("load", memory, buffer, size, f"#{symbol}+{offset}")
 
     def load_at(self, buffer: Buffer | str, size: int, base: str, memory: str) -> None:
         """Load elements from the address in a register."""
-        self._transfer("load", memory, self.place(buffer), size, f"{base}, #0")
+        self.transfer("load", memory, buffer, size, f"{base}, #0")
 
     def store(self, buffer: Buffer | str, size: int, symbol: str, offset: int) -> None:
         """Store elements of the vector scratchpad to a place known now."""
-        self._transfer("store", "vector", self.place(buffer), size, f"#{symbol}+{offset}")
+        self.transfer("store", "vector", buffer, size, f"#{symbol}+{offset}")
 
     def store_at(self, buffer: Buffer | str, size: int, base: str) -> None:
         """Store elements of the vector scratchpad to the address in a register."""
-        self._transfer("store", "vector", self.place(buffer), size, f"{base}, #0")
+        self.transfer("store", "vector", buffer, size, f"{base}, #0")
 
-    def _transfer(self, way: str, memory: str, local: str, size: int, place: str) -> None:
-        self.write(f"{memory[0]}{way} {local}, {self.constant(size)}, {place}")
+    def transfer(self, way: str, memory: str, local: Buffer | str, size: int, place: str) -> None:
+        """Load or store elements; `place` is an address as statements have it."""
+        self.write(f"{memory[0]}{way} {self.place(local)}, {self.constant(size)}, {place}")
 
     def vector(self, mnemonic: str, out: Buffer | str, size: int, *sources: Buffer | str) -> None:
         """An operation of the vector unit."""

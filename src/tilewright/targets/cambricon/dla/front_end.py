@@ -17,7 +17,6 @@ from tilewright.asm.front_end import Expansion
 from tilewright.asm.suggest import did_you_mean
 from tilewright.isa import InstructionTable
 from tilewright.targets.cambricon.dla.blocks import BLOCKS, Argument, Block, Call
-from tilewright.targets.cambricon.dla.blocks.elementwise import InPlace
 from tilewright.targets.cambricon.dla.builder import Builder
 from tilewright.targets.cambricon.dla.declarations import (
     AXES,
@@ -29,6 +28,7 @@ from tilewright.targets.cambricon.dla.declarations import (
     stored_records,
 )
 from tilewright.targets.cambricon.dla.error_codes import DlaError
+from tilewright.targets.cambricon.dla.fusion import stage_of
 from tilewright.targets.cambricon.dla.macros import (
     DEFINITION,
     END,
@@ -341,52 +341,20 @@ class DlaFrontEnd:
         """One block whose results go through the activations behind it before they are stored."""
         (first_line, word, pieces, span), *others = fusion.calls
         call, block = self._call(word, pieces, span, context)
-        last, functions = call.arguments[0], []
+        last, stages = call.output(), []
         for line, name, behind, where in others:
             try:
-                following, activation = self._call(name, behind, where, context)
-                functions.append(self._in_place(following, activation, last.value))
-                last = following.arguments[0]
+                following, stage = self._call(name, behind, where, context)
+                stages.append(stage_of(following, stage, last, self.uses))
+                last = following.output()
             except Fault as fault:
                 context.report(line, fault)
                 return ()
-        fused = replace(call, arguments=(last, *call.arguments[1:]), finish=tuple(functions))
+        fused = replace(call, stages=tuple(stages), last=last)
         block.lower(fused)
         fused.builder.check("give smaller segments")
         self._buffers += placed(word, first_line, fused.builder)
         return _children(first_line, f"fused block '{word}'", fused.builder.text())
-
-    def _in_place(self, call: Call, block: Block, previous: Data | int) -> InPlace:
-        """The activation of a block that may follow what computes `previous`. Raises Fault."""
-        if block.in_place is None:
-            raise Fault(
-                DlaError.FUSION,
-                f"{call.name} cannot be fused behind another block",
-                call.span,
-                fix="fuse @relu_fp, @sigmoid_fp or @tanh_fp behind a block",
-            )
-        out, source = call.output(), call.data(1, "neuron")
-        call.require(
-            source == previous,
-            DlaError.FUSION,
-            f"it has to take what the block before writes, not {source.name}",
-            1,
-        )
-        call.require(
-            (out.extents, out.segments) == (source.extents, source.segments),
-            DlaError.FUSION,
-            f"the {out.places} is not divided as the {source.places}",
-            0,
-        )
-        others = self.uses[source.name] - 2
-        call.require(
-            others <= 0 or out == source,
-            DlaError.FUSION,
-            f"{source.name} is not stored, but {others} more blocks take or write it",
-            1,
-            f"leave {call.name} out of the fusion",
-        )
-        return block.in_place
 
 
 def _children(line: SourceLine, origin: str, texts: Iterable[str]) -> list[SourceLine]:

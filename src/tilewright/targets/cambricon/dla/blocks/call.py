@@ -5,14 +5,17 @@ A block is a function of a `Call` that writes statements. Registers: `BLOCKS` in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
+ONE = 256
+"""1.0 with the eight fraction bits of the family's machines."""
 UNROLLED_TILES = 32
 """Up to so many tiles a block is unrolled; above it is a loop where its segments are even."""
 
@@ -26,16 +29,33 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """Results in the vector scratchpad: rows, columns and channels; `turn` counts the tiles."""
+
+    place: Buffer | str
+    shape: tuple[int, int, int]
+    turn: int
+
+    @property
+    def size(self) -> int:
+        """How many elements."""
+        return prod(self.shape)
+
+
+Stage = Callable[[Builder, Tile], Tile]
+"""What is fused behind a block: it computes further on a tile before that is stored."""
+
+
+@dataclass(frozen=True)
 class Call:
-    """A call of a block. `finish` computes further on the elements that would be stored, in place:
-    what is fused behind the block.
-    """
+    """A call of a block. What is fused behind it are `stages`, and `last` is what they write."""
 
     name: str
     arguments: tuple[Argument, ...]
     builder: Builder
     span: Span
-    finish: tuple[Callable[[Builder, Buffer | str, int], None], ...] = ()
+    stages: tuple[Stage, ...] = ()
+    last: Data | None = None
 
     def data(self, index: int, kind: str) -> Data:
         """The declared argument at a place. Raises Fault for one of another kind."""
@@ -84,10 +104,18 @@ class Call:
         if not holds:
             raise Fault(error_code, f"{self.name}: {message}", self.arguments[index].span, fix=fix)
 
-    def complete(self, buffer: Buffer | str, size: int) -> None:
-        """What is fused behind, on the elements that are about to be stored."""
-        for function in self.finish:
-            function(self.builder, buffer, size)
+    @property
+    def target(self) -> Data:
+        """What is stored: what the block writes, or the last one fused behind it."""
+        return self.last or self.output()
+
+    def complete(self, place: Buffer | str, shape: Sequence[int], turn: int = 0) -> Tile:
+        """The tile that is stored, once all that is fused behind has been computed on it."""
+        rows, columns, channels = shape
+        tile = Tile(place, (rows, columns, channels), turn)
+        for stage in self.stages:
+            tile = stage(self.builder, tile)
+        return tile
 
 
 @dataclass(frozen=True)
@@ -97,4 +125,5 @@ class Block:
     arguments: tuple[int, int]
     form: str
     lower: Callable[[Call], None]
-    in_place: Callable[[Builder, Buffer | str, int], None] | None = None
+    stage: Callable[[Call], Stage] | None = None
+    """What it computes on a tile of another block. Raises Fault where it cannot follow."""

@@ -1,125 +1,138 @@
 """Convolutions: for each pixel the window is gathered and multiplied with all weights of a segment.
 
-For each segment of output channels the weights stay in the matrix scratchpad; for each group of
-output rows (a segment of the output) the input rows that it needs are loaded, the next ones while
-the product of these is computed. Sums are exact over the whole window.
+For each segment of output channels the weights stay in the matrix scratchpad, if they fit; for each
+group of output rows (a segment of the output) and each segment of input channels the input rows
+that it needs are loaded, the next ones while the product of these is computed. Sums are exact over
+a window of a segment of input channels; those of several segments are added with saturation.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
-from tilewright.targets.cambricon.dla.blocks.call import Block, Call
+from tilewright.targets.cambricon.dla.blocks.call import Block, Call, Tile
+from tilewright.targets.cambricon.dla.blocks.rows import Window, is_padded, row_loads
+from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
 from tilewright.targets.cambricon.dla.builder import Buffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """Checked operands, steps and padding."""
+class Layer:
+    """Checked operands of a convolution."""
 
     call: Call
     out: Data
     source: Data
     weight: Data
     bias: Data | None
-    steps: tuple[int, int]
-    padding: tuple[int, int]
+    window: Window
 
     @property
-    def padded_width(self) -> int:
-        return self.source.extents[2] + 2 * self.padding[1]
+    def taps(self) -> int:
+        """Pixels of a window."""
+        return self.weight.extents[1] * self.weight.extents[2]
 
     @property
-    def line(self) -> int:
-        """Elements of a padded row of the input."""
-        return self.padded_width * self.source.extents[3]
-
-    def rows_of(self, out_rows: int) -> int:
-        """Input rows that some rows of the output need."""
-        return (out_rows - 1) * self.steps[0] + self.weight.extents[1]
+    def is_resident(self) -> bool:
+        """Whether all weights of a segment of output channels fit the matrix scratchpad."""
+        part, depth = self.weight.segments[0], self.weight.extents[3]
+        return part * self.taps * depth <= self.call.builder.capacities["matrix"]
 
 
 @dataclass(frozen=True)
 class _Buffers:
     rows: tuple[Buffer, Buffer]
-    patch: Buffer
+    window: Buffer
     results: tuple[Buffer, Buffer]
-    weights: Buffer
+    weights: tuple[Buffer, Buffer]
+    partial: Buffer | None
     biases: Buffer | None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A step: segment of output channels, image, group of output rows, segment of input channels;
+    and its number and that of its group.
+    """
+
+    o: int
+    b: int
+    h: int
+    c: int
+    number: int
+    group: int
 
 
 def lower(call: Call) -> None:
     """Write `conv_fp out, in, w[, b], #sy, #sx[, #ph, #pw]`. Raises Fault."""
-    layer = _checked(call)
+    layer = checked(call)
     buffers = _allocated(layer)
-    weights, source, out = layer.weight, layer.source, layer.out
-    groups = [
-        (o, b, h)
-        for o in range(weights.layout.counts[0])
-        for b in range(source.extents[0])
-        for h in range(out.layout.counts[1])
-    ]
-    _load_rows(layer, buffers.rows[0], groups[0])
-    for k, (o, b, h) in enumerate(groups):
-        if b == h == 0:
-            _load_weights(layer, buffers, o)
-        if k + 1 < len(groups):
-            _load_rows(layer, buffers.rows[(k + 1) % 2], groups[k + 1])
-        index = (b, h, 0, o)
-        _, rows, columns, channels = out.layout.shape(index)
-        result = buffers.results[k % 2]
-        _pixels(layer, buffers, k % 2, (rows, columns, channels))
-        size = rows * columns * channels
-        call.complete(result, size)
-        call.builder.store(result, size, out.name, out.layout.offset(index))
+    steps = [_step(layer, buffers, place) for place in _places(layer)]
+    write_steps(call.builder, steps, layer.source.layout.counts[3])
 
 
-def _checked(call: Call) -> _Layer:
+def checked(call: Call) -> Layer:
+    """The operands of a call. Raises Fault."""
     out, source, weight = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     has_bias = len(call.arguments) > 3 and isinstance(call.arguments[3].value, Data)
     bias = call.data(3, "neuron") if has_bias else None
-    first = 4 if has_bias else 3
-    step_y, step_x = call.number(first, 1, 1), call.number(first + 1, 1, 1)
-    pad_y, pad_x = call.number(first + 2, 0, 0), call.number(first + 3, 0, 0)
+    window = window_of(call, weight, 4 if has_bias else 3)
+    layer = Layer(call, out, source, weight, bias, window)
+    check_operands(layer, (0, 1, 2, 3))
+    return layer
+
+
+def window_of(call: Call, weight: Data, first: int) -> Window:
+    """The window of a convolution: steps and padding are the numbers from an argument on."""
+    steps = call.number(first, 1, 1), call.number(first + 1, 1, 1)
+    padding = call.number(first + 2, 0, 0), call.number(first + 3, 0, 0)
+    return Window((weight.extents[1], weight.extents[2]), steps, padding)
+
+
+def check_operands(layer: Layer, indices: tuple[int, int, int, int]) -> None:
+    """Refuse operands that do not go together; `indices` are the arguments of output, input,
+    weights and bias. Raises Fault.
+    """
+    call, out, source, weight = layer.call, layer.out, layer.source, layer.weight
     batch, height, width, channels = source.extents
-    out_channels, rows, columns, depth = weight.extents
-    expected = (
-        batch,
-        (height + 2 * pad_y - rows) // step_y + 1,
-        (width + 2 * pad_x - columns) // step_x + 1,
-        out_channels,
-    )
+    expected = (batch, *layer.window.results(height, width), weight.extents[0])
     call.require(
-        depth == channels, DlaError.EXTENTS, f"the {weight.places} does not take {source.places}", 2
+        weight.extents[3] == channels,
+        DlaError.EXTENTS,
+        f"the {weight.places} does not take {source.places}",
+        indices[2],
     )
+    (step_y, step_x), (pad_y, pad_x) = layer.window.steps, layer.window.padding
     call.require(
         out.extents == expected,
         DlaError.EXTENTS,
         f"steps of {step_y}x{step_x} and padding of {pad_y}x{pad_x} give "
         f"{'x'.join(map(str, expected))}, the output has {'x'.join(map(str, out.extents))}",
-        0,
+        indices[0],
     )
-    _check_segments(call, out, source, weight, bias)
-    return _Layer(call, out, source, weight, bias, (step_y, step_x), (pad_y, pad_x))
+    _check_segments(layer, indices)
 
 
-def _check_segments(call: Call, out: Data, source: Data, weight: Data, bias: Data | None) -> None:
-    part = weight.segments[0]
+def _check_segments(layer: Layer, indices: tuple[int, int, int, int]) -> None:
+    call, out, source, weight = layer.call, layer.out, layer.source, layer.weight
+    part, depth = weight.segments[0], weight.segments[3]
     wanted = [
-        (0, out, (1, out.segments[1], out.extents[2], part)),
-        (1, source, (1, source.segments[1], *source.extents[2:])),
-        (2, weight, (part, *weight.extents[1:])),
+        (indices[0], out, (1, out.segments[1], out.extents[2], part)),
+        (indices[1], source, (1, source.segments[1], source.extents[2], depth)),
+        (indices[2], weight, (part, *weight.extents[1:3], depth)),
     ]
-    if bias is not None:
+    if layer.bias is not None:
         call.require(
-            bias.extents == (1, 1, 1, weight.extents[0]),
+            layer.bias.extents == (1, 1, 1, weight.extents[0]),
             DlaError.EXTENTS,
             f"the bias has to have {weight.extents[0]} channels",
-            3,
+            indices[3],
         )
-        wanted.append((3, bias, (1, 1, 1, part)))
+        wanted.append((indices[3], layer.bias, (1, 1, 1, part)))
     for index, data, segments in wanted:
         sizes = ", ".join(map(str, segments))
         call.require(
@@ -131,106 +144,185 @@ def _check_segments(call: Call, out: Data, source: Data, weight: Data, bias: Dat
         )
 
 
-def _allocated(layer: _Layer) -> _Buffers:
-    builder, part = layer.call.builder, layer.weight.segments[0]
-    _, rows, columns, depth = layer.weight.extents
+def _allocated(layer: Layer) -> _Buffers:
+    builder, depth = layer.call.builder, layer.weight.segments[3]
+    part = layer.weight.segments[0]
     group = layer.out.segments[1]
-    row_size = layer.rows_of(group) * layer.line
-    result_size = group * layer.out.extents[2] * part
+    rows = layer.window.rows_of(group) * layer.window.line(layer.source, depth)
+    result = group * layer.out.extents[2] * part
+    divided = layer.weight.layout.counts[3] > 1
+
+    def two(name: str, memory: str, size: int) -> tuple[Buffer, Buffer]:
+        return builder.buffer(f"{name} 0", memory, size), builder.buffer(f"{name} 1", memory, size)
+
+    def weights() -> tuple[Buffer, Buffer]:
+        if not layer.is_resident:
+            return two(layer.weight.name, "matrix", part * layer.taps * depth)
+        size = part * layer.taps * layer.weight.extents[3]
+        one = builder.buffer(layer.weight.name, "matrix", size)
+        return one, one
+
     found = _Buffers(
-        (
-            builder.buffer(f"{layer.source.name} 0", "vector", row_size),
-            builder.buffer(f"{layer.source.name} 1", "vector", row_size),
-        ),
-        builder.buffer("window", "vector", rows * columns * depth),
-        (
-            builder.buffer(f"{layer.out.name} 0", "vector", result_size),
-            builder.buffer(f"{layer.out.name} 1", "vector", result_size),
-        ),
-        builder.buffer(layer.weight.name, "matrix", part * rows * columns * depth),
+        two(layer.source.name, "vector", rows),
+        builder.buffer("window", "vector", layer.taps * depth),
+        two(layer.out.name, "vector", result),
+        weights(),
+        builder.buffer("partial", "vector", part) if divided else None,
         builder.buffer(layer.bias.name, "vector", part) if layer.bias else None,
     )
     builder.check(_fitting(layer))
     return found
 
 
-def _fitting(layer: _Layer) -> str:
-    """Segment sizes with which the layer fits: fewer output rows, then fewer output channels."""
-    _, rows, columns, depth = layer.weight.extents
-    capacity, taps = layer.call.builder.capacities, rows * columns * depth
-    group, part = layer.out.segments[1], min(layer.weight.segments[0], capacity["matrix"] // taps)
+def _fitting(layer: Layer) -> str:
+    """Segment sizes with which the layer fits: fewer output rows, output and input channels."""
+    capacity = layer.call.builder.capacities
+    group, (part, depth) = layer.out.segments[1], layer.weight.segments[::3]
 
     def size() -> int:
         results = group * layer.out.extents[2] * part
-        return 2 * layer.rows_of(group) * layer.line + 2 * results + taps + part
+        rows = layer.window.rows_of(group) * layer.window.line(layer.source, depth)
+        return 2 * rows + 2 * results + layer.taps * depth + 2 * part
 
-    while size() > capacity["vector"] and (group > 1 or part > 1):
-        group, part = (group - 1, part) if group > 1 else (group, -(-part // 2))
-    if size() > capacity["vector"] or not part:
-        return "no segment sizes fit: divide the layer"
-    return f"segments of {group} output rows and {part} output channels fit"
-
-
-def _load_weights(layer: _Layer, buffers: _Buffers, o: int) -> None:
-    builder, layout = layer.call.builder, layer.weight.layout
-    channels, rows, columns, depth = layout.shape((o, 0, 0, 0))
-    size = channels * rows * columns * depth
-    offset = layout.offset((o, 0, 0, 0))
-    builder.load(buffers.weights, size, layer.weight.name, offset, "matrix")
-    if layer.bias is not None and buffers.biases is not None:
-        offset = layer.bias.layout.offset((0, 0, 0, o))
-        builder.load(buffers.biases, channels, layer.bias.name, offset, "vector")
+    while size() > capacity["vector"] or 2 * part * layer.taps * depth > capacity["matrix"]:
+        if group > 1:
+            group -= 1
+        elif depth > 1 and depth >= part:
+            depth = -(-depth // 2)
+        elif part > 1:
+            part = -(-part // 2)
+        else:
+            return "no segment sizes fit: divide the layer"
+    return f"segments of {group} output rows, {part} output and {depth} input channels fit"
 
 
-def _load_rows(layer: _Layer, buffer: Buffer, group: tuple[int, int, int]) -> None:
-    """The input rows of a group of output rows; rows and columns of the padding are zero."""
-    builder, source = layer.call.builder, layer.source
-    o, b, h = group
-    out_rows = layer.out.layout.shape((b, h, 0, o))[1]
-    first = h * layer.out.segments[1] * layer.steps[0] - layer.padding[0]
-    last = first + layer.rows_of(out_rows)
-    inside = range(max(first, 0), min(last, source.extents[1]))
-    _, _, width, channels = source.extents
-    if layer.padding[1] or len(inside) < last - first:
-        builder.clear(buffer, layer.rows_of(out_rows) * layer.line)
-    if not layer.padding[1]:
-        rows = [(inside.start, len(inside))] if inside else []
-    else:
-        rows = [(row, 1) for row in inside]
-    for row, count in rows:
-        place = buffer.address + (row - first) * layer.line + layer.padding[1] * channels
-        offset = source.layout.element((b, row, 0, 0))
-        builder.load(
-            builder.constant(place), count * width * channels, source.name, offset, "vector"
-        )
+def _places(layer: Layer) -> Iterator[_Place]:
+    depth = layer.weight.layout.counts[3]
+    number = 0
+    for o in range(layer.weight.layout.counts[0]):
+        for b in range(layer.source.extents[0]):
+            for h in range(layer.out.layout.counts[1]):
+                for c in range(depth):
+                    yield _Place(o, b, h, c, number, number // depth)
+                    number += 1
 
 
-def _pixels(layer: _Layer, buffers: _Buffers, k: int, sizes: tuple[int, int, int]) -> None:
+def _step(layer: Layer, buffers: _Buffers, place: _Place) -> Step:
+    out, shape = layer.out, layer.out.layout.shape((place.b, place.h, 0, place.o))[1:]
+    first = layer.window.first_row(place.h, out.segments[1])
+    count = layer.window.rows_of(shape[0])
+    rows = buffers.rows[place.number % 2]
+    loads = row_loads(layer.source, rows, layer.window, (place.b, place.c), first, count)
+    weights = _weights(layer, buffers, place)
+    begins = place.b == place.h == 0
+    ahead = weights if not layer.is_resident or (begins and place.c) else ()
+    needed = weights if layer.is_resident and begins and not place.c else ()
+    index, target = (place.b, place.h, 0, place.o), layer.call.target
+    is_last = place.c == layer.weight.layout.counts[3] - 1
+    padded = is_padded(layer.source, layer.window, first, count)
+    return Step(
+        (*loads, *ahead),
+        partial(_compute, layer, buffers, place),
+        (place.number % 2, place.group % 2, place.c, shape, place.o if begins else -1),
+        (target.name, target.layout.offset(index)) if is_last else None,
+        (*needed, *(_biases(layer, buffers, place) if begins and not place.c else ())),
+        _cleared(layer, rows, place) if padded else None,
+    )
+
+
+def _cleared(layer: Layer, rows: Buffer, place: _Place) -> Buffer:
+    """The rows that a step uses."""
+    out_rows = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
+    depth = layer.weight.layout.shape((place.o, 0, 0, place.c))[3]
+    size = layer.window.rows_of(out_rows) * layer.window.line(layer.source, depth)
+    return replace(rows, size=size)
+
+
+def _weights(layer: Layer, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
+    layout, name = layer.weight.layout, layer.weight.name
+    channels, _, _, depth = layout.shape((place.o, 0, 0, place.c))
+    local, offset = _weight_address(layer, buffers, place), layout.offset((place.o, 0, 0, place.c))
+    return (Load("matrix", local, channels * layer.taps * depth, name, offset),)
+
+
+def _weight_address(layer: Layer, buffers: _Buffers, place: _Place) -> int:
+    if not layer.is_resident:
+        return buffers.weights[place.number % 2].address
+    layout = layer.weight.layout
+    distance = layout.offset((place.o, 0, 0, place.c)) - layout.offset((place.o, 0, 0, 0))
+    return buffers.weights[0].address + distance
+
+
+def _biases(layer: Layer, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
+    if layer.bias is None or buffers.biases is None:
+        return ()
+    layout, index = layer.bias.layout, (0, 0, 0, place.o)
+    size, offset = layout.shape(index)[3], layout.offset(index)
+    return (Load("vector", buffers.biases.address, size, layer.bias.name, offset),)
+
+
+def _compute(layer: Layer, buffers: _Buffers, place: _Place) -> Tile | None:
+    """The products of a step, and what is fused behind the last ones of a group."""
+    index = (place.b, place.h, 0, place.o)
+    shape = layer.out.layout.shape(index)[1:]
+    _pixels(layer, buffers, place, shape)
+    if place.c < layer.weight.layout.counts[3] - 1:
+        return None
+    return layer.call.complete(buffers.results[place.group % 2], shape, place.group)
+
+
+def _pixels(layer: Layer, buffers: _Buffers, place: _Place, shape: tuple[int, ...]) -> None:
     """A loop over the pixels of a segment of the output."""
-    builder, (out_rows, out_columns, channels) = layer.call.builder, sizes
-    _, rows, columns, depth = layer.weight.extents
+    builder, depth = layer.call.builder, layer.weight.layout.shape((place.o, 0, 0, place.c))[3]
+    line, steps = layer.window.line(layer.source, depth), layer.window.steps
     before = builder.mark()
-    line = builder.variable(buffers.rows[k].address)
-    result = builder.variable(buffers.results[k].address)
-    corner, place = builder.variable(0), builder.variable(0)
-    with builder.loop(out_rows):
-        builder.copy(corner, line)
-        with builder.loop(out_columns):
-            source: Buffer | str = corner
-            if rows > 1:
-                source = buffers.patch
-                builder.copy(place, corner)
-                for row in range(rows):
-                    target = builder.constant(buffers.patch.address + row * columns * depth)
-                    builder.vector("vmove", target, columns * depth, place)
-                    builder.add(place, layer.line if row + 1 < rows else 0)
-            builder.product(result, channels, buffers.weights, source, rows * columns * depth)
-            if buffers.biases is not None:
-                builder.vector("vav", result, channels, result, buffers.biases)
-            builder.add(corner, layer.steps[1] * depth)
-            builder.add(result, channels)
-        builder.add(line, layer.steps[0] * layer.line)
+    top = builder.variable(buffers.rows[place.number % 2].address)
+    result = builder.variable(buffers.results[place.group % 2].address)
+    corner, row = builder.variable(0), builder.variable(0)
+    with builder.loop(shape[0]):
+        builder.copy(corner, top)
+        with builder.loop(shape[1]):
+            source = _gathered(layer, buffers, (corner, row), (depth, line))
+            _product(layer, buffers, place, (result, source, shape[2], layer.taps * depth))
+            builder.add(corner, steps[1] * depth)
+            builder.add(result, shape[2])
+        builder.add(top, steps[0] * line)
     builder.release(before)
+
+
+def _gathered(
+    layer: Layer, buffers: _Buffers, registers: tuple[str, str], sizes: tuple[int, int]
+) -> Buffer | str:
+    """The elements of the window at a corner, one after the other."""
+    builder, (corner, row), (depth, line) = layer.call.builder, registers, sizes
+    rows, columns = layer.window.extents
+    if rows == 1:
+        return corner
+    builder.copy(row, corner)
+    for k in range(rows):
+        target = builder.constant(buffers.window.address + k * columns * depth)
+        builder.vector("vmove", target, columns * depth, row)
+        builder.add(row, line if k + 1 < rows else 0)
+    return buffers.window
+
+
+def _product(
+    layer: Layer,
+    buffers: _Buffers,
+    place: _Place,
+    operands: tuple[str, Buffer | str, int, int],
+) -> None:
+    """The outputs of a pixel: of the first input channels, or added to those before."""
+    builder, (result, source, channels, columns) = layer.call.builder, operands
+    weights = builder.constant(_weight_address(layer, buffers, place))
+    if place.c == 0 or buffers.partial is None:
+        builder.product(result, channels, weights, source, columns)
+    else:
+        builder.product(buffers.partial, channels, weights, source, columns)
+        builder.vector("vav", result, channels, result, buffers.partial)
+    is_last = place.c == layer.weight.layout.counts[3] - 1
+    if buffers.biases is not None and is_last:
+        builder.vector("vav", result, channels, result, buffers.biases)
 
 
 BLOCKS = {"conv_fp": Block((5, 8), "out, in, w[, b], #sy, #sx[, #ph, #pw]", lower)}

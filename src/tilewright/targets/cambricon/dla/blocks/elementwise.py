@@ -6,17 +6,17 @@ place, which is what fusion does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import UNROLLED_TILES, Block, Call
+from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Stage, Tile
+from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 InPlace = Callable[[Builder, Buffer | str, int], None]
-ONE = 256
-"""1.0 with the eight fraction bits of the family's machines."""
 
 
 def relu(builder: Builder, x: Buffer | str, size: int) -> None:
@@ -44,116 +44,78 @@ def tanh(builder: Builder, x: Buffer | str, size: int) -> None:
 
 def _activation(function: InPlace) -> Block:
     def lower(call: Call) -> None:
-        _segments(call, 1, lambda builder, buffers, size: function(builder, buffers[0], size))
+        segments(call, (1,), lambda builder, buffers, size: function(builder, buffers[0], size))
 
-    return Block((2, 2), "out, in", lower, function)
+    def stage(call: Call) -> Stage:
+        check_alike(call, call.output(), [call.data(1, "neuron")], DlaError.FUSION)
+
+        def on_tile(builder: Builder, tile: Tile) -> Tile:
+            function(builder, tile.place, tile.size)
+            return tile
+
+        return on_tile
+
+    return Block((2, 2), "out, in", lower, stage)
 
 
 def _binary(mnemonic: str) -> Block:
     def compute(builder: Builder, buffers: tuple[Buffer, ...], size: int) -> None:
         builder.vector(mnemonic, buffers[0], size, *buffers)
 
-    return Block((3, 3), "out, in0, in1", partial(_segments, sources=2, compute=compute))
+    return Block((3, 3), "out, in0, in1", partial(segments, sources=(1, 2), compute=compute))
 
 
-def _segments(
+def segments(
     call: Call,
-    sources: int,
+    sources: Sequence[int],
     compute: Callable[[Builder, tuple[Buffer, ...], int], None],
 ) -> None:
-    """Load, compute and store segment after segment. Raises Fault."""
+    """Load the neurons at some arguments, compute in the first one's place and store, segment
+    after segment. Raises Fault.
+    """
     out = call.output()
-    given = [call.data(1 + k, "neuron") for k in range(sources)]
-    for k, data in enumerate(given):
-        call.require(
-            (data.extents, data.segments) == (out.extents, out.segments),
-            DlaError.SEGMENTS,
-            f"the {data.places} is not divided as the {out.places}",
-            1 + k,
-            "declare both with the same extents and segment sizes",
-        )
-    layout = out.layout
-    size = layout.size if layout.counts == (1, 1, 1, 1) else _largest(out)
+    given = [call.data(index, "neuron") for index in sources]
+    check_alike(call, out, given, DlaError.SEGMENTS)
+    size = prod(out.segments)
     buffers = [
         tuple(call.builder.buffer(f"{data.name} {k}", "vector", size) for data in given)
         for k in (0, 1)
     ]
-    if layout.is_even and layout.size // size > UNROLLED_TILES:
-        _looped(call, out, given, buffers, size, compute)
-    else:
-        _unrolled(call, out, given, buffers, compute)
-    call.builder.check(f"segments of {_fitting(call, len(call.builder.buffers))} elements fit")
+    steps = []
+    for k, index in enumerate(out.layout.indices()):
+        offset, shape = out.layout.offset(index), out.layout.shape(index)
+        loads = tuple(
+            Load("vector", buffer.address, prod(shape), data.name, offset)
+            for buffer, data in zip(buffers[k % 2], given, strict=True)
+        )
+        work = partial(_on_segment, call, compute, buffers[k % 2], shape, k)
+        steps.append(Step(loads, work, (k % 2, shape), (call.target.name, offset)))
+    write_steps(call.builder, steps, 1)
+    fitting = call.builder.capacities["vector"] // len(call.builder.buffers)
+    call.builder.check(f"segments of {fitting} elements fit")
 
 
-def _largest(out: Data) -> int:
-    a, b, c, d = out.segments
-    return a * b * c * d
-
-
-def _fitting(call: Call, buffers: int) -> int:
-    return call.builder.capacities["vector"] // buffers
-
-
-def _unrolled(
+def _on_segment(
     call: Call,
-    out: Data,
-    given: list[Data],
-    buffers: list[tuple[Buffer, ...]],
     compute: Callable[[Builder, tuple[Buffer, ...], int], None],
-) -> None:
-    builder, layout = call.builder, out.layout
-    tiles = []
-    for index in layout.indices():
-        a, b, c, d = layout.shape(index)
-        tiles.append((layout.offset(index), a * b * c * d))
-
-    def load(k: int) -> None:
-        offset, size = tiles[k]
-        for buffer, data in zip(buffers[k % 2], given, strict=True):
-            builder.load(buffer, size, data.name, offset, "vector")
-
-    load(0)
-    for k, (offset, size) in enumerate(tiles):
-        if k + 1 < len(tiles):
-            load(k + 1)
-        compute(builder, buffers[k % 2], size)
-        call.complete(buffers[k % 2][0], size)
-        builder.store(buffers[k % 2][0], size, out.name, offset)
+    buffers: tuple[Buffer, ...],
+    shape: tuple[int, ...],
+    turn: int,
+) -> Tile:
+    compute(call.builder, buffers, prod(shape))
+    return call.complete(buffers[0], (shape[0] * shape[1], *shape[2:]), turn)
 
 
-def _looped(
-    call: Call,
-    out: Data,
-    given: list[Data],
-    buffers: list[tuple[Buffer, ...]],
-    size: int,
-    compute: Callable[[Builder, tuple[Buffer, ...], int], None],
-) -> None:
-    """The same as a loop over segments of one size, the next one loaded first."""
-    builder, count = call.builder, out.layout.size // size
-    sources = [builder.variable(data.name) for data in given]
-    target = builder.variable(out.name)
-
-    def load(k: int) -> None:
-        for buffer, register in zip(buffers[k], sources, strict=True):
-            builder.load_at(buffer, size, register, "vector")
-            builder.add(register, size)
-
-    def finish(k: int) -> None:
-        compute(builder, buffers[k], size)
-        call.complete(buffers[k][0], size)
-        builder.store_at(buffers[k][0], size, target)
-        builder.add(target, size)
-
-    load(0)
-    with builder.loop((count - 1) // 2):
-        for k in (0, 1):
-            load(1 - k)
-            finish(k)
-    if count % 2 == 0:
-        load(1)
-        finish(0)
-    finish(1 - count % 2)
+def check_alike(call: Call, out: Data, given: Sequence[Data], code: DlaError) -> None:
+    """Refuse neurons that are not divided as what the block writes. Raises Fault."""
+    for k, data in enumerate(given):
+        call.require(
+            (data.extents, data.segments) == (out.extents, out.segments),
+            code,
+            f"the {data.places} is not divided as the {out.places}",
+            1 + k,
+            "declare both with the same extents and segment sizes",
+        )
 
 
 BLOCKS = {

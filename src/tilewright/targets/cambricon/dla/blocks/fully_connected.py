@@ -179,8 +179,8 @@ def _finish_tile(layer: _Layer, o: int, b: int) -> None:
             offset = layer.bias.layout.offset((0, 0, 0, o))
             builder.load(layer.biases, rows, layer.bias.name, offset, "vector")
         builder.vector("vav", sums, rows, sums, layer.biases)
-    layer.call.complete(sums, rows)
-    builder.store(sums, rows, layer.out.name, layer.out.layout.offset((b, 0, 0, o)))
+    tile, target = layer.call.complete(sums, (1, 1, rows)), layer.call.target
+    builder.store(tile.place, rows, target.name, target.layout.offset((b, 0, 0, o)))
 
 
 def _looped(layer: _Layer) -> None:
@@ -190,7 +190,7 @@ def _looped(layer: _Layer) -> None:
     builder, (count_out, _, _, count_in) = layer.builder, layer.weight.layout.counts
     rows, columns = layer.rows, layer.columns
     weight = builder.variable(layer.weight.name)
-    out = builder.variable(layer.out.name)
+    out = builder.variable(layer.call.target.name)
     bias = builder.variable(layer.bias.name) if layer.bias else ""
     sums = builder.constant(layer.sums[0].address)
 
@@ -221,8 +221,8 @@ def _looped(layer: _Layer) -> None:
             builder.load_at(layer.biases, rows, bias, "vector")
             builder.add(bias, rows)
             builder.vector("vav", sums, rows, sums, layer.biases)
-        layer.call.complete(sums, rows)
-        builder.store_at(sums, rows, out)
+        tile = layer.call.complete(sums, (1, 1, rows))
+        builder.store_at(tile.place, rows, out)
         builder.add(out, rows)
 
 

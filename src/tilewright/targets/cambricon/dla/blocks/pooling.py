@@ -1,23 +1,75 @@
-"""Maximum pooling: whole images of some channels in the scratchpad, a loop over the windows."""
+"""Pooling: for each group of output rows the input rows that it needs, a loop over the windows."""
 
 from __future__ import annotations
 
-from tilewright.targets.cambricon.dla.blocks.call import Block, Call
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Stage, Tile
+from tilewright.targets.cambricon.dla.blocks.rows import Window, row_loads
+from tilewright.targets.cambricon.dla.blocks.steps import Step, write_steps
+from tilewright.targets.cambricon.dla.builder import Buffer, Builder
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
+_LARGEST_MEAN = 127
+"""Elements of a window whose number is an element itself."""
 
-def lower(call: Call) -> None:
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a window becomes an element: a vector operation on two, and what comes at the end."""
+
+    mnemonic: str
+    finish: Callable[[Builder, Tile, Window], None]
+    largest: int | None = None
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Checked operands of a call."""
+
+    kind: _Kind
+    call: Call
+    out: Data
+    source: Data
+    window: Window
+
+
+def _lower(call: Call, kind: _Kind) -> None:
     """Write the statements of `maxpool_fp out, in, #ky, #kx, #sy, #sx`. Raises Fault."""
+    layer = _checked(call, kind)
+    out, source, builder = layer.out, layer.source, call.builder
+    part, group = source.segments[3], out.segments[1]
+    rows_size = layer.window.rows_of(group) * layer.window.line(source, part)
+    rows = [builder.buffer(f"{source.name} {k}", "vector", rows_size) for k in (0, 1)]
+    results = [
+        builder.buffer(f"{out.name} {k}", "vector", group * out.extents[2] * part) for k in (0, 1)
+    ]
+    builder.check(_fitting(layer))
+    steps = []
+    for k, index in enumerate(out.layout.indices()):
+        image, h, _, c = index
+        shape = out.layout.shape(index)
+        first, count = layer.window.first_row(h, group), layer.window.rows_of(shape[1])
+        steps.append(
+            Step(
+                row_loads(source, rows[k % 2], layer.window, (image, c), first, count),
+                partial(_compute, layer, (rows[k % 2], results[k % 2]), index, k),
+                (k % 2, shape),
+                (call.target.name, call.target.layout.offset(index)),
+            )
+        )
+    write_steps(builder, steps, out.layout.counts[3])
+
+
+def _checked(call: Call, kind: _Kind) -> _Layer:
     out, source = call.output(), call.data(1, "neuron")
     rows, columns, step_y, step_x = (call.number(k, 1, 1) for k in range(2, 6))
+    window = Window((rows, columns), (step_y, step_x))
     batch, height, width, channels = source.extents
-    expected = (
-        batch,
-        (height - rows) // step_y + 1,
-        (width - columns) // step_x + 1,
-        channels,
-    )
+    expected = (batch, *window.results(height, width), channels)
     call.require(
         rows <= height and columns <= width and out.extents == expected,
         DlaError.EXTENTS,
@@ -25,72 +77,125 @@ def lower(call: Call) -> None:
         f"{'x'.join(map(str, expected))}, the output has {'x'.join(map(str, out.extents))}",
         0,
     )
-    for index, data in enumerate((out, source)):
-        part = source.segments[3]
+    if kind.largest is not None:
         call.require(
-            data.segments == (1, *data.extents[1:3], part),
-            DlaError.SEGMENTS,
-            f"the {data.places} is not in segments of whole images of {part} channels",
-            index,
-            f"give {data.name} the segment sizes 1, {data.extents[1]}, {data.extents[2]}, {part}",
+            rows * columns <= kind.largest,
+            DlaError.EXTENTS,
+            f"a mean of {rows * columns} elements, the limit is {kind.largest}",
+            2,
+            "pool in two blocks",
         )
-    _images(call, out, source, (rows, columns, step_y, step_x))
+    part = source.segments[3]
+    for index, data in enumerate((out, source)):
+        call.require(
+            data.segments == (1, data.segments[1], data.extents[2], part),
+            DlaError.SEGMENTS,
+            f"the {data.places} is not in segments of whole rows of {part} channels",
+            index,
+            f"give {data.name} the segment sizes 1, {data.segments[1]}, {data.extents[2]}, {part}",
+        )
+    return _Layer(kind, call, out, source, window)
 
 
-def _images(call: Call, out: Data, source: Data, window: tuple[int, int, int, int]) -> None:
-    """One segment after the other, the next one loaded first."""
-    builder, (_, height, width, part) = call.builder, source.segments
-    _, out_height, out_width, _ = out.extents
-    inputs = [builder.buffer(f"{source.name} {k}", "vector", height * width * part) for k in (0, 1)]
-    results = [
-        builder.buffer(f"{out.name} {k}", "vector", out_height * out_width * part) for k in (0, 1)
-    ]
-    pixels = 2 * (height * width + out_height * out_width)
-    builder.check(f"segments of {builder.capacities['vector'] // pixels} channels fit")
-    segments = list(source.layout.indices())
+def _fitting(layer: _Layer) -> str:
+    """Segment sizes with which the layer fits: fewer output rows, then fewer channels."""
+    capacity = layer.call.builder.capacities["vector"]
+    group, part = layer.out.segments[1], layer.source.segments[3]
 
-    def load(k: int) -> None:
-        size = height * width * source.layout.shape(segments[k])[3]
-        offset = source.layout.offset(segments[k])
-        builder.load(inputs[k % 2], size, source.name, offset, "vector")
+    def size() -> int:
+        rows = layer.window.rows_of(group) * layer.window.line(layer.source, part)
+        return 2 * (rows + group * layer.out.extents[2] * part)
 
-    load(0)
-    for k, index in enumerate(segments):
-        if k + 1 < len(segments):
-            load(k + 1)
-        channels = source.layout.shape(index)[3]
-        places = inputs[k % 2].address, results[k % 2].address
-        _windows(call, places, (width, out_height, out_width, channels), window)
-        size = out_height * out_width * channels
-        call.complete(results[k % 2], size)
-        builder.store(results[k % 2], size, out.name, out.layout.offset(index))
+    while size() > capacity and (group > 1 or part > 1):
+        group, part = (group - 1, part) if group > 1 else (group, -(-part // 2))
+    if size() > capacity:
+        return "no segment sizes fit: divide the layer"
+    return f"segments of {group} output rows and {part} channels fit"
 
 
-def _windows(
-    call: Call,
-    places: tuple[int, int],
-    sizes: tuple[int, int, int, int],
-    window: tuple[int, int, int, int],
+def _compute(
+    layer: _Layer, places: tuple[Buffer, Buffer], index: tuple[int, ...], turn: int
+) -> Tile:
+    shape = layer.out.layout.shape(index)
+    result = Tile(places[1], (shape[1], shape[2], shape[3]), turn)
+    line = layer.window.line(layer.source, shape[3])
+    _pooled(layer.call.builder, layer.kind, layer.window, (places[0], line), result)
+    return layer.call.complete(result.place, result.shape, turn)
+
+
+def _pooled(
+    builder: Builder, kind: _Kind, window: Window, rows: tuple[Buffer | str, int], out: Tile
 ) -> None:
-    """A loop over the rows and columns of the result; all channels of a window at once."""
-    builder, (width, out_height, out_width, channels) = call.builder, sizes
-    rows, columns, step_y, step_x = window
+    """A loop over the rows and columns of the result; all channels of a window at once. `rows`:
+    where the input begins, and how many elements a row of it has.
+    """
+    (source, line), channels = rows, out.shape[2]
     before = builder.mark()
-    line, result = builder.variable(places[0]), builder.variable(places[1])
+    top, result = builder.start(source), builder.start(out.place)
     corner, place = builder.variable(0), builder.variable(0)
-    with builder.loop(out_height):
-        builder.copy(corner, line)
-        with builder.loop(out_width):
+    with builder.loop(out.shape[0]):
+        builder.copy(corner, top)
+        with builder.loop(out.shape[1]):
             builder.vector("vmove", result, channels, corner)
-            for element in range(1, rows * columns):
-                row, column = divmod(element, columns)
-                distance = (row * width + column) * channels
-                builder.write(f"sadd {place}, {corner}, #{distance}")
-                builder.vector("vgtm", result, channels, result, place)
-            builder.add(corner, step_x * channels)
+            for element in range(1, window.extents[0] * window.extents[1]):
+                row, column = divmod(element, window.extents[1])
+                builder.write(f"sadd {place}, {corner}, #{row * line + column * channels}")
+                builder.vector(kind.mnemonic, result, channels, result, place)
+            builder.add(corner, window.steps[1] * channels)
             builder.add(result, channels)
-        builder.add(line, step_y * width * channels)
+        builder.add(top, window.steps[0] * line)
     builder.release(before)
+    kind.finish(builder, out, window)
 
 
-BLOCKS = {"maxpool_fp": Block((6, 6), "out, in, #ky, #kx, #sy, #sx", lower)}
+def _divide(builder: Builder, tile: Tile, window: Window) -> None:
+    """Sums become means."""
+    divisor = builder.scratch("divisor of means", tile.size)
+    builder.clear(divisor, tile.size)
+    elements = window.extents[0] * window.extents[1]
+    builder.vector("vas", divisor, tile.size, divisor, f"#{elements * ONE}")
+    builder.vector("vdv", tile.place, tile.size, tile.place, divisor)
+
+
+def _stage(call: Call, kind: _Kind) -> Stage:
+    """The same on the tiles of another block. Raises Fault where they lack rows of a window."""
+    layer = _checked(call, kind)
+    out, source = layer.out, layer.source
+    (rows, _), (step, _) = layer.window.extents, layer.window.steps
+    counts = out.layout.counts[1] == source.layout.counts[1]
+    call.require(
+        counts
+        and all(
+            layer.window.results(source.layout.shape((0, h, 0, 0))[1], source.extents[2])[0]
+            == out.layout.shape((0, h, 0, 0))[1]
+            for h in range(out.layout.counts[1])
+        )
+        and (source.layout.counts[1] == 1 or (rows <= step and source.segments[1] % step == 0)),
+        DlaError.FUSION,
+        f"windows of {rows} rows in steps of {step} over segments of {source.segments[1]} rows "
+        f"do not give segments of {out.segments[1]} rows",
+        0,
+        "give segments of whole images, or of whole windows that do not overlap",
+    )
+
+    def stage(builder: Builder, tile: Tile) -> Tile:
+        shape = (*layer.window.results(*tile.shape[:2]), tile.shape[2])
+        size = shape[0] * shape[1] * shape[2]
+        place = builder.scratch(f"{out.name} {tile.turn % 2}", size)
+        pooled = Tile(place, shape, tile.turn)
+        line = tile.shape[1] * tile.shape[2]
+        _pooled(builder, kind, layer.window, (tile.place, line), pooled)
+        return pooled
+
+    return stage
+
+
+def _block(kind: _Kind) -> Block:
+    form = "out, in, #ky, #kx, #sy, #sx"
+    return Block((6, 6), form, partial(_lower, kind=kind), partial(_stage, kind=kind))
+
+
+BLOCKS = {
+    "maxpool_fp": _block(_Kind("vgtm", lambda builder, tile, window: None)),
+    "avgpool_fp": _block(_Kind("vav", _divide, _LARGEST_MEAN)),
+}

@@ -1,0 +1,40 @@
+"""Fusion: which blocks may follow another one on its tiles, before those are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.asm.diagnostics import Fault
+from tilewright.targets.cambricon.dla.blocks import Block, Call
+from tilewright.targets.cambricon.dla.blocks.call import Stage
+from tilewright.targets.cambricon.dla.declarations import Data
+from tilewright.targets.cambricon.dla.error_codes import DlaError
+
+
+def stage_of(call: Call, block: Block, previous: Data, uses: Mapping[str, int]) -> Stage:
+    """What a call computes on tiles of `previous`, which it takes; `uses` counts how often the
+    program names each neuron. Raises Fault.
+    """
+    if block.stage is None:
+        raise Fault(
+            DlaError.FUSION,
+            f"{call.name} cannot be fused behind another block",
+            call.span,
+            fix="fuse @relu_fp, @sigmoid_fp, @tanh_fp, @maxpool_fp or @avgpool_fp behind a block",
+        )
+    out, source = call.output(), call.data(1, "neuron")
+    call.require(
+        source == previous,
+        DlaError.FUSION,
+        f"it has to take what the block before writes, not {source.name}",
+        1,
+    )
+    others = uses[source.name] - 2
+    call.require(
+        others <= 0 or out == source,
+        DlaError.FUSION,
+        f"{source.name} is not stored, but {others} more blocks take or write it",
+        1,
+        f"leave {call.name} out of the fusion",
+    )
+    return block.stage(call)
