@@ -62,6 +62,7 @@ def check_command(
         return
     if not target.target:
         EMITS.required(target, "check a gemm on it")
+    target = target.of_one_program
     path = Path(subject)
     if algorithm is not None and path.exists() and path.suffix != ".onnx":
         raise UsageProblem(f"{subject} is written already: leave --algorithm")

@@ -43,6 +43,7 @@ def compile_layers(
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()
     EMITS.required(machine)
+    machine = machine.of_one_program
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 

@@ -33,9 +33,11 @@ from tilewright.ir.nodes import (
     Program,
     Range,
     Stmt,
+    Tile,
     Transfer,
     Wait,
 )
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 
 _LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
@@ -127,13 +129,25 @@ def _step(stmt: Stmt | Chain, program: Program, chains: bool) -> Step:
             space = program.buffer(stmt.buffer).space
             return TransferStep(stmt, size, tensor.shape, tensor.shared, numbers, space)
         case Call():
-            return CallStep(stmt, call_dims(stmt))
+            return CallStep(stmt, {**call_dims(stmt), **_distance(stmt, program)})
         case Chain():
             return CallStep(stmt.call, chain_dims(stmt), stmt.loops)
         case Wait() | Barrier():
             return stmt
         case _:
             assert_never(stmt)
+
+
+def _distance(call: Call, program: Program) -> dict[str, Expr]:
+    """`distance`: elements from row to row of a factor of a product that is read by vectors where
+    it lies in main memory.
+    """
+    if not isinstance(call.primitive, MatrixProduct):
+        return {}
+    factor = call.operands[call.primitive.loaded]
+    if not isinstance(factor, Tile):
+        return {}
+    return {"distance": program.tensor(factor.tensor).shape[-1]}
 
 
 def _numbers(ranges: Sequence[Range]) -> tuple[Expr, ...]:

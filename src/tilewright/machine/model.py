@@ -196,6 +196,13 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         cores = self.groups.count * self.cores * self.thread_count
         return float(cores * per_cycle * self.clock_hz)
 
+    @property
+    def of_one_program(self) -> Machine:
+        """The cores that one program runs on: those that share a main memory. Where each core has
+        one of its own, it is a machine of one core.
+        """
+        return msgspec.structs.replace(self, mesh=Mesh(1, 1)) if self.main.scope == "core" else self
+
     def instances(self, scope: Scope) -> int:
         """How many of something there are that each core, each group or the machine has."""
         match scope:

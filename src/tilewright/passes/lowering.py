@@ -8,7 +8,7 @@ cores compute.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tilewright.ir.nodes import SCRATCHPAD
@@ -23,10 +23,11 @@ class Lowering:
     `buffer_bytes` are all that the buffers of a core may take, by memory; `staging` gives the
     passes to the staged stage, and says which memory a buffer lies in. The matrix primitive works
     on a `block` of vectors along its vectorised dimension and of elements along the other;
-    `partial_blocks`: blocks need not be full. `in_place`: primitives take operands where they lie
-    in main memory. `chains`: one call takes a chain of products (`ir.chains`). `overlap`: transfers
-    pass while the core computes, so that a second copy of a buffer is of use. Algorithms may have a
-    largest deviation of `max_error` unless users say so.
+    `partial_blocks`: blocks need not be full. The extents of a product have to be `multiples`, by
+    letter. `in_place`: primitives take operands where they lie in main memory. `chains`: one call
+    takes a chain of products (`ir.chains`). `overlap`: transfers pass while the core computes, so
+    that a second copy of a buffer is of use. Algorithms may have a largest deviation of `max_error`
+    unless users say so.
     """
 
     buffer_bytes: Mapping[str, int]
@@ -37,6 +38,7 @@ class Lowering:
     chains: bool = False
     overlap: bool = True
     max_error: float | None = None
+    multiples: Mapping[str, int] = field(default_factory=dict)
 
 
 class Lowers(Protocol):

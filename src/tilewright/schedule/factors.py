@@ -37,6 +37,7 @@ class Blocks:
 
     `partial`: blocks need not be full; tiles are multiples of them all the same, or whole axes.
     `overlap`: transfers overlap with computing, so that a second copy of a buffer is of use.
+    Products are over multiples of `terms`.
     """
 
     rows: int
@@ -46,6 +47,7 @@ class Blocks:
     lanes: int = 4
     partial: bool = False
     overlap: bool = True
+    terms: int = 1
 
 
 def blocks_of(machine: Machine, dtype: str) -> Blocks:
@@ -60,6 +62,7 @@ def blocks_of(machine: Machine, dtype: str) -> Blocks:
         1 if lowering.partial_blocks else lanes,
         partial=lowering.partial_blocks,
         overlap=lowering.overlap,
+        terms=lowering.multiples.get("k", 1),
     )
 
 
@@ -254,7 +257,7 @@ def granule_of(
     if not vector:
         return mesh
     if a.letter == "k":
-        return mesh * blocks.lanes if packs else mesh
+        return mesh * (blocks.lanes if packs else blocks.terms)
     known = (fixed[o.name] for o in axes if o.letter == a.letter and o.name in fixed)
     others = a.beside * prod(known)
     block = blocks.vector if a.letter == vector else blocks.scalar

@@ -6,9 +6,9 @@ the passes that suit its transfers.
 
 from __future__ import annotations
 
-from tilewright.common.errors import CapacityError
+from tilewright.common.errors import CapacityError, ShapeError
 from tilewright.machine import Machine
-from tilewright.ops import Op
+from tilewright.ops import Gemm, Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.plan import Rules
 from tilewright.schedule.structures import Structure, structures
@@ -30,6 +30,21 @@ def require_types(op: Op, machine: Machine) -> None:
             f"{op.describe()} has sums of {wanted}",
             fix=f"--dtype {known[0]}, or a machine that computes {wanted}",
         )
+
+
+def require_multiples(op: Op, machine: Machine) -> None:
+    """Raise ShapeError for a product whose extents the machine's primitive does not divide."""
+    if not isinstance(op, Gemm):
+        return
+    extents = {"m": op.m, "n": op.n, "k": op.k}
+    for letter, multiple in lowering_of(machine).multiples.items():
+        if extents[letter] % multiple:
+            padded = -(-extents[letter] // multiple) * multiple
+            raise ShapeError(
+                f"machine {machine.name!r} multiplies over multiples of {multiple} of {letter}; "
+                f"{op.describe()} has {extents[letter]}",
+                fix=f"pad with zeros to --{letter} {padded}",
+            )
 
 
 def structures_on(machine: Machine, seed: Seed, space: Space, dtype: str) -> tuple[Structure, ...]:

@@ -18,7 +18,7 @@ from tilewright.ops import Op
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.tune.accuracy import accurate
-from tilewright.tune.legal import require_types, rules_of
+from tilewright.tune.legal import require_multiples, require_types, rules_of
 
 for _module in iter_modules(shipped_seeds.__path__):
     import_module(f"{shipped_seeds.__name__}.{_module.name}")
@@ -40,10 +40,12 @@ def ways(
     Algorithms whose expected error exceeds `max_error` are left out (`tune.accuracy`). What the
     operators are restricted to has to apply to each of them with `strict`, else to one at
     least: the others then keep all their ways. Raises ScheduleError where it does not, and
-    CapacityError for an element type that the machine does not compute with.
+    CapacityError for an element type that the machine does not compute with, ShapeError for extents
+    that it does not multiply over.
     """
     for op in ops:
         require_types(op, machine)
+        require_multiples(op, machine)
     found: list[list[Way]] = []
     refused: list[ScheduleError] = []
     for op in ops:

@@ -42,7 +42,7 @@ def test_variants(name, nodes, line_bytes, open_bytes, megabytes):
         (
             "messages.hidden_sharers",
             "7",
-            "messages.hidden_sharers: expected a divisor of mesh.columns = 32, found 7",
+            "messages.hidden_sharers: expected a divisor of fabrics.torrents.columns = 32, found 7",
         ),
     ],
 )

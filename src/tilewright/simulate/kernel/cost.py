@@ -21,9 +21,9 @@ from tilewright.cost.calls import Costs, call_cycles
 from tilewright.cost.timing import (
     issue_cycles,
     moved_bytes,
-    transfer_cycles,
 )
 from tilewright.machine import Machine
+from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import Move, Region, Work
 
 Values: TypeAlias = tuple[int, ...]
@@ -58,6 +58,7 @@ class KernelCosts:
 
     def __init__(self, machine: Machine, call_costs: Costs) -> None:
         self._machine = machine
+        self._rule = engine_rule_of(machine)
         self._call_costs = call_costs
         self._moves: dict[tuple[int, Values], MoveCost] = {}
         self._calls: dict[tuple[int, Values], int] = {}
@@ -77,7 +78,7 @@ class KernelCosts:
         machine, step = self._machine, move.step
         shape = step.shape([int(evaluate(e, {})) for e in step.tensor_shape], numbers)
         asked, direction = int(shape.asked_bytes), step.stmt.direction
-        service = transfer_cycles(machine, direction, shape, shared=step.shared)
+        service = self._rule.service_cycles(machine, direction, shape, shared=step.shared)
         return MoveCost(
             elements=asked // step.element_bytes,
             requests=int(shape.requests),

@@ -1,4 +1,4 @@
-"""Which transfers wait for each other: one queue for each engine, unless a family has another rule.
+"""How transfers are served: one queue for each engine, unless a family has another rule.
 
 In: the requests of a program's transfers, in order. Out: the queue that serves each, and the cycles
 that it takes beyond its own. A family with a rule of its own brings a subclass in its module
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tilewright.common.expr import Value
+from tilewright.cost.timing import TransferShape, transfer_cycles
+from tilewright.ir.nodes import Direction
 from tilewright.machine import Capability, Machine
 from tilewright.simulate.kernel.state import Request
 
@@ -27,6 +30,12 @@ class EngineRule:
         """The name of the queue for transfers between main memory and `space`."""
         return machine.transfer_engine_name(space)
 
+    def service_cycles(
+        self, machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool
+    ) -> Value:
+        """Cycles that a transfer of this shape is served."""
+        return transfer_cycles(machine, direction, shape, shared=shared)
+
     def change_cycles(self, machine: Machine, last: Request | None, request: Request) -> int:
         """Cycles that the queue takes to change over from its last request; None: it had none, or
         the rule does not remember.
@@ -35,7 +44,9 @@ class EngineRule:
 
 
 SIMULATION: Capability[EngineRule] = Capability(
-    "simulation", ("queue", "change_cycles", "remembers"), "simulator rule of its own"
+    "simulation",
+    ("queue", "service_cycles", "change_cycles", "remembers"),
+    "simulator rule of its own",
 )
 _OWN_QUEUES = EngineRule()
 

@@ -45,7 +45,16 @@ from tilewright.simulate.kernel.check import (
 )
 from tilewright.simulate.kernel.cost import KernelCosts, MoveCost
 from tilewright.simulate.kernel.engines import engine_rule_of
-from tilewright.simulate.kernel.program import Action, Branch, Loop, Move, Pause, Plan, Work
+from tilewright.simulate.kernel.program import (
+    MAIN_MEMORY,
+    Action,
+    Branch,
+    Loop,
+    Move,
+    Pause,
+    Plan,
+    Work,
+)
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import WHOLE, Pending, Request, Slot, Snapshot, State
 from tilewright.simulate.kernel.timeline import Timeline
@@ -239,14 +248,18 @@ class Executor:
         operands = len(work.buffers)
         slots = list(zip(work.buffers, values[:operands], strict=True))
         for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
+            if slot[0] == MAIN_MEMORY:
+                continue
             check_slot(self._plan, slot, work.text, env)
             check_size(self._plan, slot, elements, work.text, env)
         check_work(self._plan, work, slots, self.state.pending, env)
         result = self._costs.content(work.result, env) if work.result else WHOLE
         factors = (self.state.contents.get(slot, WHOLE) for slot in slots[1:])
         cost = self._costs.work(work, values, (result, *factors))
-        if work.call.primitive.replaces or slots[0] not in self.state.contents:
-            self._hold(slots[0], WHOLE)
+        result_slot, known = slots[0], self.state.contents
+        replaced = work.call.primitive.replaces or result_slot not in known
+        if replaced and result_slot[0] != MAIN_MEMORY:
+            self._hold(result_slot, WHOLE)
         self._timeline.busy(work.call.primitive.name, work.text, self.state.now, cost.cycles)
         self.state.now += cost.cycles
         column = self.ledger.work_columns[work.number]

@@ -27,6 +27,7 @@ from tilewright.ir.nodes import (
     Barrier,
     Buffer,
     Call,
+    Operand,
     Program,
     Tile,
     Transfer,
@@ -39,7 +40,9 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.printer import print_head
 from tilewright.ir.visit import map_stmt, walk
 from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
 from tilewright.simulate.kernel.program import (
+    MAIN_MEMORY,
     Action,
     Branch,
     Loop,
@@ -98,6 +101,7 @@ class _Builder:
     def __init__(self, program: Program, machine: Machine) -> None:
         self._program = program
         self._core = first_core(machine)
+        self._machine = machine
         self.mesh = {n: value for n, value in self._core.items() if n not in CORE_SYMBOLS}
         self._loops = 0
         self._scope: tuple[str, ...] = ()
@@ -195,23 +199,22 @@ class _Builder:
         stmt = step.stmt
         local = map_stmt(stmt, self._on_first_core)
         assert isinstance(local, Call)
-        views: list[View] = []
-        for operand in local.operands:
-            if isinstance(operand, Tile):
-                raise SimulationError(
-                    f"{stmt.primitive.name} works on {operand.tensor!r} in main memory",
-                    where=print_head(stmt),
-                    fix="infer the transfers of the program first",
-                )
-            views.append(operand)
-        dims, axes = step.dims, _tile_axes(local.primitive, views)
+        tensors = [o.tensor for o in local.operands if isinstance(o, Tile)]
+        if tensors and not lowering_of(self._machine).in_place:
+            raise SimulationError(
+                f"{stmt.primitive.name} works on {tensors[0]!r} in main memory",
+                where=print_head(stmt),
+                fix="infer the transfers of the program first",
+            )
+        dims, axes = step.dims, _tile_axes(local.primitive, local.operands)
+        slots = [_slot(operand) for operand in local.operands]
         numbers = (
-            *(v.slot for v in views),
-            *(product(v.shape) for v in views),
+            *(slot for _, slot, _ in slots),
+            *(elements for _, _, elements in slots),
             *map(self._on_first_core, dims.values()),
             *(e for a in axes for e in (a.start, a.extent, a.step)),
         )
-        buffers, number = tuple(v.buffer for v in views), len(self.works)
+        buffers, number = tuple(buffer for buffer, _, _ in slots), len(self.works)
         work = Work(
             number,
             local,
@@ -227,15 +230,26 @@ class _Builder:
         return work
 
 
-def _tile_axes(primitive: Primitive, views: list[View]) -> tuple[TileAxis, ...]:
+def _slot(operand: Operand) -> tuple[str, Expr, Expr]:
+    """Buffer, slot and elements of the tile under an operand; nothing of one in main memory."""
+    match operand:
+        case View(buffer, slot, shape):
+            return buffer, slot, product(shape)
+        case Tile():
+            return MAIN_MEMORY, Const(0), Const(0)
+        case _:
+            assert_never(operand)
+
+
+def _tile_axes(primitive: Primitive, operands: tuple[Operand, ...]) -> tuple[TileAxis, ...]:
     """The axes that decide which part of a matrix product is padding."""
     if not isinstance(primitive, MatrixProduct):
         return ()
     return tuple(
-        TileAxis(operand, len(views[operand].shape), dim, role, r.start, r.extent, r.step)
+        TileAxis(operand, len(operands[operand].ranges), dim, role, r.start, r.extent, r.step)
         for operand in range(3)
         for dim, (role, r) in enumerate(
-            zip(views[operand].roles, views[operand].ranges, strict=True)
+            zip(operands[operand].roles, operands[operand].ranges, strict=True)
         )
         if role != "."
     )

@@ -17,6 +17,9 @@ from tilewright.ir.nodes import Barrier, Call, Transfer
 from tilewright.ir.primitive import Primitive
 from tilewright.simulate.kernel.signature import Timed
 
+MAIN_MEMORY = ""
+"""In the place of a buffer: the operand is used where it lies."""
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -89,7 +92,7 @@ class TileAxis:
 
 @dataclass(frozen=True)
 class Work:
-    """A primitive call.
+    """A primitive call; `buffers` are those of its operands.
 
     `numbers` are, one after the other: the slots of the operands, the elements of their tiles, the
     `dims` that its cost depends on, and start, extent and step of each of `axes`. `priced` lacks

@@ -105,7 +105,7 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
     Of the send and receive cycles of the fabric, the processor itself is busy for
     `processor_send_cycles` and `processor_receive_cycles`. One round of a global sum takes
     `sum_cycles` beside its transfers. `hidden_sharers` nodes of a ring hold parts of the same
-    hidden vector; it divides the columns of the mesh.
+    hidden vector; it divides the columns of the network.
     """
 
     key: ClassVar[str] = "messages"
@@ -119,10 +119,11 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
         """No network, or groups that do not divide a ring."""
         if "torrents" not in machine.fabrics:
             return "fabrics.torrents: expected the network of the nodes, found none"
-        if machine.mesh.columns % self.hidden_sharers:
+        columns = machine.fabrics["torrents"].columns
+        if columns % self.hidden_sharers:
             return (
-                f"messages.hidden_sharers: expected a divisor of mesh.columns = "
-                f"{machine.mesh.columns}, found {self.hidden_sharers}"
+                f"messages.hidden_sharers: expected a divisor of fabrics.torrents.columns = "
+                f"{columns}, found {self.hidden_sharers}"
             )
         return ""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 ROWS = 4
+WORD_BYTES = 4
 LOW, HIGH = "ports of columns 0 to 31", "ports of columns 32 to 63"
 
 
@@ -27,26 +28,27 @@ class Body:
     objects: tuple[tuple[str, str], ...] = ()
 
 
-def forward_body(patterns: int, *, accumulate: bool = True) -> Body:
-    """The product of a matrix with one or two vectors of bytes: one word of each gives the factors
-    of four rows. Without `accumulate` a multiplication and an addition are two instructions.
+def forward_body(patterns: int, *, accumulate: bool = True, factor_bytes: int = 1) -> Body:
+    """The product of a matrix with one or two vectors of bytes or halves: a word gives the factors
+    of four or two rows. Without `accumulate` a multiplication and an addition are two instructions.
     """
     words, inputs = ("$11", "$19"), ("$13", "$18")
-    bytes_of = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
+    parts = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
     lines: list[str] = []
-    for p in range(patterns):
-        lines += [f"{words[p]} = d[{inputs[p]}].w", f"{inputs[p]} = {inputs[p]} + 4"]
     for r in range(ROWS):
         low, high = f"$v{1 + 2 * r}", f"$v{2 + 2 * r}"
+        if not r * factor_bytes % WORD_BYTES:
+            for p in range(patterns):
+                lines += [f"{words[p]} = d[{inputs[p]}].w", f"{inputs[p]} = {inputs[p]} + 4"]
         lines += [f"{low} = m[$14+=$9].h", f"{high} = m[$20+=$9].h"]
         for p in range(patterns):
-            factor = f"$vs{1 + r + ROWS * p}"
-            lines += [*_byte(words[p], bytes_of[p][r], r), f"{factor} = {bytes_of[p][r]}"]
+            factor, part = f"$vs{1 + r + ROWS * p}", parts[p][r]
+            lines += [*_part(words[p], part, r, factor_bytes), f"{factor} = {part}"]
             for half, weight in enumerate((low, high)):
                 place = 2 * p + half
                 lines += _added(17 + place, weight, factor, 0 if accumulate else 21 + place)
     lines.append("if ($13 != $10) loop")
-    name = f"forward_{patterns}" + "_apart" * (not accumulate)
+    name = f"forward_{patterns}" + "_apart" * (not accumulate) + "_halves" * (factor_bytes == 2)
     return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
 
 
@@ -97,13 +99,13 @@ def errors_body() -> Body:
     return Body("errors", _loop(lines), (), (("$13", "outputs"), ("$16", "errors")))
 
 
-def _byte(word: str, into: str, row: int) -> Iterator[str]:
-    """The sign-extended byte of one row."""
-    if row == ROWS - 1:
-        yield f"{into} = {word} >> 24"
-    else:
-        yield f"{into} = {word} << {24 - 8 * row}"
-        yield f"{into} = {into} >> 24"
+def _part(word: str, into: str, row: int, size: int) -> Iterator[str]:
+    """The sign-extended byte or half of one row, the first row's lowest."""
+    bits, place = 8 * size, row * size % WORD_BYTES
+    above = 8 * (WORD_BYTES - size - place)
+    if above:
+        yield f"{into} = {word} << {above}"
+    yield f"{into} = {into if above else word} >> {32 - bits}"
 
 
 def _loop(lines: list[str]) -> str:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.isa import Instruction
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import (
-    Body,
     backward_body,
     errors_body,
     forward_body,
     update_body,
 )
-from tilewright.targets.cns1.kernels.pipelining import pipelined
+from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import Rdram
 
 _RETURN = ("goto $31", "nop")
@@ -36,7 +34,7 @@ def forward_code(machine: Machine, patterns: int, trips: int, table_elements: in
         *("$15 = $4 + $9", "$10 = $7 + $5"),
         *("stripe: $14 = $4", "$20 = $4 + 64", "$13 = $7", "$18 = $16"),
         *(f"$v{17 + i} = $v0" for i in range(2 * patterns)),
-        *_loop(forward_body(patterns), machine, trips),
+        *pipelined_lines(forward_body(patterns), machine, trips),
         *("$4 = $4 + $30", "$29 = $21"),
         *("$v0 = m[$29+=$30].w" for _ in range(lines)),
     ]
@@ -53,7 +51,7 @@ def errors_code(machine: Machine, trips: int) -> str:
     `$4` results, `$5` elements, `$13` outputs, `$16` errors, `$2` the factor.
     """
     head = ["$28 = 32", "vlr = $28", "$8 = 64", "$vs1 = $2", "$10 = $13 + $5"]
-    return _text([*head, *_loop(errors_body(), machine, trips), *_RETURN])
+    return _text([*head, *pipelined_lines(errors_body(), machine, trips), *_RETURN])
 
 
 def backward_code(machine: Machine, trips: int) -> str:
@@ -71,7 +69,7 @@ def backward_code(machine: Machine, trips: int) -> str:
             *("group: $22 = $19", "$21 = $19 + 128"),
             *("rows: $14 = $4", "$20 = $4 + 64", "$13 = $7"),
             *(f"$v{i} = $v0" for i in sums),
-            *_loop(backward_body(), machine, trips),
+            *pipelined_lines(backward_body(), machine, trips),
             *("$4 = $4 + $26", "$24 = 16"),
             "reduce: vlr = $24",
             *(f"$v{h} = $v{s}[$24]" for h, s in zip(halves, sums, strict=True)),
@@ -106,7 +104,7 @@ def update_code(machine: Machine, trips: int) -> str:
             *("rows: $11 = d[$7].w", "$7 = $7 + 4"),
             *factors,
             *("$14 = $4", "$16 = $4", "$20 = $4 + 64", "$21 = $20", "$13 = $17"),
-            *_loop(update_body(), machine, trips),
+            *pipelined_lines(update_body(), machine, trips),
             *("if ($7 != $12) rows", "$4 = $4 + $26"),
             *_RETURN,
         ]
@@ -116,16 +114,6 @@ def update_code(machine: Machine, trips: int) -> str:
 def _steps() -> tuple[str, ...]:
     """`$26` has the bytes of four rows, `$27` the way back over three and on by 64 columns."""
     return ("$26 = $9 << 2", "$27 = $9 - $26", "$27 = $27 + 128")
-
-
-def _loop(body: Body, machine: Machine, trips: int) -> list[str]:
-    """The sections of a loop that runs `trips` times."""
-    return [_line(instruction) for instruction in pipelined(body, machine, trips).program]
-
-
-def _line(instruction: Instruction) -> str:
-    labels = "".join(f"{label}: " for label in instruction.labels)
-    return f"{labels}{instruction.text()}"
 
 
 def _text(lines: Iterable[str]) -> str:

@@ -69,6 +69,22 @@ def pipelined(body: Body, machine: Machine, trips: int) -> PipelinedLoop:
     return emit_loop(_instructions(body), TripCount(register, trips), schedule)
 
 
+def pipelined_lines(body: Body, machine: Machine, trips: int) -> list[str]:
+    """The text of a loop that runs `trips` times, as it stands where the pipeline has more stages.
+
+    Its label is that of the body; the branch is followed by its delay slot.
+    """
+    if trips < scheduled(body, port_cycles(machine)).stages:
+        _, *lines = body.text.splitlines()
+        return [line.strip() for line in (f"loop: {lines[0].strip()}", *lines[1:], "nop")]
+    return [_line(instruction) for instruction in pipelined(body, machine, trips).program]
+
+
+def _line(instruction: Instruction) -> str:
+    labels = "".join(f"{label}: " for label in instruction.labels)
+    return f"{labels}{instruction.text()}"
+
+
 def _instructions(body: Body) -> tuple[Instruction, ...]:
     placed = assemble(body.text, load_table(TABLE), filename=body.name).instructions
     return tuple(one.instruction for one in placed)

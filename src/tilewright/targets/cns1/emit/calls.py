@@ -1,0 +1,150 @@
+"""A product, a fill and a copy as text of the Torrent: rows, stripes and the pipelined loop.
+
+The code writes over scalar registers but those of `writer` and of the arguments. `$28` has the
+vector length, `$30` the bytes of a vector of sums.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilewright.common.errors import ProgramError
+from tilewright.machine import Machine
+from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.kernels.bodies import ROWS, WORD_BYTES, forward_body
+from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
+from tilewright.targets.cns1.timing.layers import STRIPE
+
+VECTOR = 32
+WEIGHT_BYTES, SUM_BYTES = 2, 4
+_PATTERNS = 2
+"""Rows of the first factor that go through the weights together."""
+GROUP = 4
+"""Vectors that are copied together."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """m x n sums over k: the first factor in the cache, weights and sums in main memory, each with
+    the bytes from row to row.
+    """
+
+    m: int
+    n: int
+    k: int
+    factor_bytes: int
+    factor_row_bytes: int
+    weight_row_bytes: int
+    sum_row_bytes: int
+
+    def __post_init__(self) -> None:
+        for letter, extent, multiple in (("n", self.n, STRIPE), ("k", self.k, ROWS)):
+            if extent % multiple:
+                raise ProgramError(
+                    f"a product of {letter} = {extent} is no whole number of blocks of {multiple}",
+                    fix=f"take a multiple of {multiple}",
+                )
+        if self.factor_bytes not in (1, 2) or self.factor_row_bytes % WORD_BYTES:
+            raise ProgramError(
+                f"rows of {self.factor_row_bytes} bytes in elements of {self.factor_bytes} are "
+                "not read by words of 4",
+                fix="elements of 8 or 16 bit, and rows of whole words",
+            )
+
+
+def write_product(writer: Writer, machine: Machine, product: Product) -> None:
+    """C += A B: `$7` has the place of A in the cache, `$15` that of B and `$16` that of C."""
+    writer.constant("$9", product.weight_row_bytes)
+    writer.constant("$8", product.sum_row_bytes)
+    pairs, single = divmod(product.m, _PATTERNS)
+    if pairs:
+        _rounds(writer, machine, product, _PATTERNS, pairs, more=single > 0)
+    if single:
+        _rounds(writer, machine, product, 1, 1, more=False)
+
+
+def _rounds(
+    writer: Writer, machine: Machine, product: Product, patterns: int, rounds: int, *, more: bool
+) -> None:
+    """`rounds` times some rows of A with all columns of B; `more`: others follow."""
+    again = writer.label("round")
+    if rounds > 1:
+        writer.constant("$29", rounds)
+        writer.place(again)
+    writer.sum("$17", "$16", SUM_BYTES * product.n, "$11")
+    writer.sum("$10", "$7", product.factor_bytes * product.k, "$11")
+    _stripes(writer, machine, product, patterns)
+    if rounds > 1 or more:
+        writer.sum("$7", "$7", patterns * product.factor_row_bytes, "$11")
+        writer.sum("$15", "$15", -WEIGHT_BYTES * product.n, "$11")
+        back = patterns * product.sum_row_bytes - SUM_BYTES * product.n
+        writer.sum("$16", "$16", back, "$11")
+    if rounds > 1:
+        writer.add("$29 = $29 - 1", f"if ($29 != $0) {again}", "nop")
+
+
+def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
+    """64 columns after the other: sums into registers, the loop over k, sums back."""
+    stripe, body = writer.label("stripe"), forward_body(patterns, factor_bytes=product.factor_bytes)
+    writer.place(stripe)
+    writer.add("$14 = $15", "$20 = $15 + 64", "$13 = $7")
+    if patterns > 1:
+        writer.sum("$18", "$7", product.factor_row_bytes, "$11")
+    _sums(writer, patterns, "$v{} = m[$12+=$30].w")
+    loop = writer.label("loop")
+    for line in pipelined_lines(body, machine, product.k // ROWS):
+        writer.add(re.sub(r"\bloop\b", loop, line))
+    _sums(writer, patterns, "m[$12+=$30].w = $v{}")
+    writer.add("$16 = $16 + 256", f"if ($16 != $17) {stripe}", "$15 = $15 + 128")
+
+
+def _sums(writer: Writer, patterns: int, access: str) -> None:
+    for pattern in range(patterns):
+        writer.add("$12 = $16 + $8" if pattern else "$12 = $16")
+        writer.add(*(access.format(17 + 2 * pattern + half) for half in range(2)))
+
+
+def write_fill(writer: Writer, rows: int, columns: int, row_bytes: int) -> None:
+    """Zero sums in main memory from `$16` on; `columns` are whole vectors."""
+    if columns % VECTOR:
+        raise ProgramError(
+            f"{columns} sums are no whole number of vectors of {VECTOR}",
+            fix=f"take a multiple of {VECTOR}",
+        )
+    row, loop = writer.label("row"), writer.label("fill")
+    writer.constant("$29", rows)
+    writer.place(row)
+    writer.sum("$17", "$16", SUM_BYTES * columns, "$11")
+    writer.place(loop)
+    writer.add("m[$16+=$30].w = $v0", f"if ($16 != $17) {loop}", "nop")
+    writer.sum("$16", "$16", row_bytes - SUM_BYTES * columns, "$11")
+    writer.add("$29 = $29 - 1", f"if ($29 != $0) {row}", "nop")
+
+
+def write_get(writer: Writer, rows: int, size_bytes: int, row_bytes: int) -> None:
+    """Copy rows of `size_bytes` from `$15` in main memory, `row_bytes` apart, to `$16` on in the
+    cache, where they follow each other.
+    """
+    row = writer.label("row")
+    groups, rest = divmod(size_bytes, GROUP * VECTOR)
+    vectors, tail = divmod(rest, VECTOR)
+    writer.constant("$29", rows)
+    writer.place(row)
+    if groups:
+        loop = writer.label("copy")
+        writer.sum("$17", "$15", groups * GROUP * VECTOR, "$11")
+        writer.place(loop)
+        *copies, last = _copies(GROUP, "$28")
+        writer.add(*copies, f"if ($15 != $17) {loop}", last)
+    writer.add(*_copies(vectors, "$28"))
+    if tail:
+        writer.add(f"$12 = {tail}", "vlr = $12", *_copies(1, "$12"), "vlr = $28")
+    writer.sum("$15", "$15", row_bytes - size_bytes, "$11")
+    writer.add("$29 = $29 - 1", f"if ($29 != $0) {row}", "nop")
+
+
+def _copies(vectors: int, step: str) -> list[str]:
+    """Vectors of bytes through registers: all loads, then all stores."""
+    loads = [f"$v{1 + i} = m[$15+={step}].b" for i in range(vectors)]
+    return [*loads, *(f"d[$16+={step}].b = $v{1 + i}" for i in range(vectors))]

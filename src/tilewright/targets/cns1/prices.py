@@ -1,0 +1,172 @@
+"""What calls of a node of the CNS-1 cost: the cycles of their text on the node simulator.
+
+The text of a product takes so many cycles for each pair of rows, each stripe, each pass of the loop
+and each line of the RDRAM that it opens: small products on the simulated node say how many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from msgspec import structs
+
+from tilewright.common.expr import Value
+from tilewright.cost.calls import Costs, PricedCall
+from tilewright.cost.pipeline_types import COPY
+from tilewright.cost.prices import Prices
+from tilewright.cost.timing import TransferShape
+from tilewright.ir.nodes import Direction
+from tilewright.ir.primitives import Fill, MatrixProduct
+from tilewright.machine import Machine
+from tilewright.targets.cns1.emit.calls import (
+    GROUP,
+    SUM_BYTES,
+    VECTOR,
+    WEIGHT_BYTES,
+    Product,
+    write_product,
+)
+from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.kernels.bodies import ROWS
+from tilewright.targets.cns1.node import assembled, node_table, run_node
+from tilewright.targets.cns1.sections import Rdram
+from tilewright.targets.cns1.timing.layers import STRIPE
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
+
+_PASSES = 4
+_ROW, _ISSUE = 6, 4
+"""Instructions around a row of a copy or a fill, cycles that a vector keeps a pipe busy."""
+
+
+@dataclass(frozen=True)
+class ProductCycles:
+    """A product of one or two rows: `round_cycles`, of each stripe `stripe_cycles`, of each pass
+    over four rows of weights `pass_cycles`, and of each row that opens a line `line_cycles`.
+    """
+
+    round_cycles: float
+    stripe_cycles: float
+    pass_cycles: float
+    line_cycles: float
+
+
+def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """All pairs of rows and the row that is left, each with all stripes."""
+    pairs, single = call.dims["m"] // 2, call.dims["m"] % 2
+    return pairs * _round(machine, call, 2) + single * _round(machine, call, 1)
+
+
+def _round(machine: Machine, call: PricedCall[MatrixProduct], patterns: int) -> Value:
+    dims, cycles = call.dims, product_timing(machine, patterns)
+    lines = opened_lines(machine, dims["k"], dims.get("distance", dims["n"]))
+    passes = dims["k"] / ROWS * cycles.pass_cycles
+    stripe = cycles.stripe_cycles + passes + lines * cycles.line_cycles
+    return cycles.round_cycles + dims["n"] / STRIPE * stripe
+
+
+def opened_lines(machine: Machine, rows: Value, columns: Value) -> Value:
+    """Lines of the RDRAM that a stripe of so many rows opens in the chips of a port: rows a
+    multiple of all chips' blocks apart lie in one chip, others in several in turn.
+    """
+    rdram = machine.section(Rdram)
+    row_bytes = WEIGHT_BYTES * columns
+    blocks = row_bytes // rdram.chip_block_bytes
+    visited = rdram.chips_per_port // np.gcd(blocks, rdram.chips_per_port)
+    return rows * np.minimum(1, visited * row_bytes / rdram.open_bytes)
+
+
+def fill_cycles(machine: Machine, call: PricedCall[Fill]) -> Value:
+    """For each row a loop over vectors, whose stores go through all ports at once."""
+    vectors, rows = call.dims["elements"] / VECTOR, call.dims["a"]
+    write = write_cycles(machine, VECTOR_BYTES)
+    lines = _streamed_lines(machine, SUM_BYTES * VECTOR * vectors)
+    return rows * _ROW + vectors * write.hit + lines * (write.clean_miss - write.hit)
+
+
+def copy_cycles(machine: Machine, shape: TransferShape) -> Value:
+    """For each row groups of vectors, the vectors that are left, and a shorter one."""
+    read = read_cycles(machine, VECTOR_BYTES)
+    groups, rest = np.divmod(shape.block_bytes, GROUP * VECTOR)
+    vectors, tail = np.divmod(rest, VECTOR)
+    each = _ROW + groups * GROUP * 2 * _ISSUE
+    each = each + (vectors > 0) * read.hit + vectors * _ISSUE + (tail > 0) * (read.hit + _ROW)
+    lines = _streamed_lines(machine, shape.asked_bytes)
+    return shape.blocks * each + lines * (read.clean_miss - read.hit)
+
+
+def _streamed_lines(machine: Machine, size_bytes: Value) -> Value:
+    """Lines that consecutive bytes open in the chips of a port."""
+    rdram = machine.section(Rdram)
+    lines = size_bytes / rdram.open_bytes * rdram.chips_per_port
+    return np.minimum(rdram.chips_per_port, -(-size_bytes // rdram.chip_block_bytes)) + lines
+
+
+@cache
+def product_timing(machine: Machine, patterns: int) -> ProductCycles:
+    """The cycles of the text of small products, with rows that all open a line or all hit."""
+    rows, hitting = _PASSES * ROWS, _hitting(machine)
+    small, longer, wider = (
+        _simulated(machine, patterns, columns, k)
+        for columns, k in ((STRIPE, rows), (STRIPE, 2 * rows), (2 * STRIPE, rows))
+    )
+    hits = [_simulated(hitting, patterns, STRIPE, k) for k in (rows, 2 * rows)]
+    opening, hit = longer - small, hits[1] - hits[0]
+    stripe = wider - small
+    return ProductCycles(small - stripe, stripe - opening, hit / _PASSES, (opening - hit) / rows)
+
+
+def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:
+    """Cycles of a product with rows of weights as far apart as all open lines of the chips."""
+    writer, table, row_bytes = Writer(), node_table(machine), machine.section(Rdram).open_bytes
+    product = Product(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns)
+    writer.add("$28 = 32", "vlr = $28", "$30 = 128")
+    write_product(writer, machine, product)
+    writer.add("goto $31", "nop")
+    weights = row_bytes * rows
+    main = np.zeros(weights + SUM_BYTES * patterns * columns, np.uint8)
+    registers = {"$7": 0, "$15": 0, "$16": weights}
+    return run_node(assembled(writer.text(), table), main=main, registers=registers).cycles
+
+
+def _hitting(machine: Machine) -> Machine:
+    """The machine whose lines are all open."""
+    rdram = machine.section(Rdram)
+    hits = structs.replace(
+        rdram,
+        read_clean_miss_ns=rdram.read_hit_ns,
+        read_dirty_miss_ns=rdram.read_hit_ns,
+        write_clean_miss_ns=rdram.write_hit_ns,
+        write_dirty_miss_ns=rdram.write_hit_ns,
+    )
+    sections = tuple(hits if section is rdram else section for section in machine.sections)
+    return structs.replace(machine, sections=sections)
+
+
+COSTS: Costs = {MatrixProduct: product_cycles, Fill: fill_cycles}
+
+
+class Cns1Prices(Prices):
+    """Prices of a node, whose processor makes its copies itself."""
+
+    costs = COSTS
+
+    def transfer_kind(self, direction: Direction) -> int:
+        """The processor is busy with a copy."""
+        return COPY
+
+    def service_cycles(
+        self,
+        machine: Machine,
+        direction: Direction,
+        shape: TransferShape,
+        tensor_bytes: Value,
+        *,
+        shared: bool,
+    ) -> Value:
+        """Cycles of the copy's text."""
+        return copy_cycles(machine, shape)
+
+
+PRICES = Cns1Prices()

@@ -1,0 +1,77 @@
+"""How programs are lowered for a node of the CNS-1.
+
+The vector unit takes weights and sums from main memory, where they lie; what is broadcast, a factor
+for each row of the weights, is copied to the data cache. Products are of whole stripes of columns
+and whole words of factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tilewright.common.errors import ScheduleError
+from tilewright.ir.nodes import Program, Tile
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.visit import calls_of
+from tilewright.machine import Machine
+from tilewright.passes.base import Pass
+from tilewright.passes.handle_boundary import HandleBoundary
+from tilewright.passes.infer_dma import InferDma
+from tilewright.passes.lowering import Lowering
+from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
+
+CACHE = "cache"
+
+
+@dataclass(frozen=True)
+class PlaceOperands:
+    """Buffers lie in the data cache; a product takes its first factor there, by rows.
+
+    before:  a_tile: buffer("i8", 1024)
+    after:   a_tile: buffer("i8", 1024, space="cache")
+    """
+
+    name: ClassVar[str] = "place_operands"
+
+    def apply(self, program: Program) -> Program:
+        """The program with the memory of each buffer.
+
+        Raises ScheduleError for a product of operands that lie elsewhere or the other way round.
+        """
+        for call, product in calls_of(program.body, MatrixProduct):
+            placed = ["main" if isinstance(o, Tile) else CACHE for o in call.operands]
+            forms = product.matrices(call.operands, program)
+            if placed != ["main", CACHE, "main"] or any(f.order != "row" for f in forms):
+                raise ScheduleError(
+                    "a Torrent multiplies rows of a factor in its cache by rows of weights in main "
+                    f"memory, found {', '.join(placed)} for the sums and both factors",
+                    fix="use the sums and the second factor in place, stored by rows",
+                )
+        return replace(program, buffers=tuple(replace(b, space=CACHE) for b in program.buffers))
+
+
+def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
+    """The usual passes, then the memory of each operand."""
+    return InferDma(stages, workspace=False), HandleBoundary(), PlaceOperands()
+
+
+@dataclass(frozen=True)
+class Cns1Rules:
+    """A cache for factors, weights and sums in place, whole stripes."""
+
+    def lowering(self, machine: Machine) -> Lowering:
+        """The rules of one machine."""
+        return Lowering(
+            {CACHE: machine.space(CACHE).available_bytes},
+            staging,
+            block=(STRIPE // machine.core.lanes("i32"), 1),
+            partial_blocks=True,
+            in_place=True,
+            overlap=False,
+            multiples={"n": STRIPE, "k": ROWS_AT_ONCE},
+        )
+
+
+RULES = Cns1Rules()

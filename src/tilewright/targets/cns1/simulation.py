@@ -1,0 +1,23 @@
+"""The simulator's rule for transfers: the processor of a node makes them itself."""
+
+from __future__ import annotations
+
+from tilewright.common.expr import Value
+from tilewright.cost.timing import TransferShape
+from tilewright.ir.nodes import Direction
+from tilewright.machine import Machine
+from tilewright.simulate.kernel.engines import EngineRule
+from tilewright.targets.cns1.prices import copy_cycles
+
+
+class OwnCopies(EngineRule):
+    """A transfer takes what its text takes."""
+
+    def service_cycles(
+        self, machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool
+    ) -> Value:
+        """Cycles of the copy's text."""
+        return copy_cycles(machine, shape)
+
+
+SIMULATION = OwnCopies()

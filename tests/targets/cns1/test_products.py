@@ -1,0 +1,66 @@
+"""Products of a tensor program on a node: their numbers, their price, what is refused."""
+
+import pytest
+
+from tilewright import compile
+from tilewright.common.errors import ScheduleError, ShapeError
+from tilewright.ir.printer import print_program
+from tilewright.machine import load_machine
+from tilewright.ops import gemm
+from tilewright.targets.cns1.code import run_artifact
+
+MACHINE = load_machine("cns1-128")
+
+
+def test_a_product_copies_its_factors_and_takes_weights_and_sums_where_they_lie():
+    kernel = compile(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), MACHINE)
+    assert print_program(kernel.program) == (
+        "def gemm():\n"
+        '    a: tensor("i8", "input", rows=2, depth=64)\n'
+        '    b: tensor("i16", "input", depth=64, cols=128)\n'
+        '    c: tensor("i32", "output", rows=2, cols=128)\n'
+        '    a_tile: buffer("i8", 128, offset_bytes=0, space="cache")\n'
+        '    fill(c[at(0, 2), at(0, 128)]("ab"), value=0.0)\n'
+        "    get(a[at(0, 2), at(0, 64)], a_tile[0])\n"
+        "    wait(a_tile[0])\n"
+        "    gemm(\n"
+        '        c[at(0, 2), at(0, 128)]("mn"),\n'
+        '        a_tile[0](shape=(2, 64), roles="mk"),\n'
+        '        b[at(0, 64), at(0, 128)]("kn"),\n'
+        '        vector="n",\n'
+        '        dtype="i32",\n'
+        "    )\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "dtype"),
+    [
+        (1, 512, 256, "i8,i16:i32"),
+        (2, 512, 256, "i8,i16:i32"),
+        (5, 192, 100, "i16:i32"),  # pairs of rows, and one that is left
+        (2, 64, 2408, "i8,i16:i32"),  # factors in three parts, the last one shorter
+        (3, 2112, 8, "i8,i16:i32"),  # columns in three parts
+        (1, 64, 4, "i8,i16:i32"),  # fewer rows than the pipeline has stages
+    ],
+)
+def test_numbers_are_exact_and_the_price_is_that_of_the_text(m, n, k, dtype):
+    """Small products are dominated by what surrounds the loop: they are within 150 cycles."""
+    kernel = compile(gemm(m=m, n=n, k=k, dtype=dtype), MACHINE)
+    assert kernel.check() == "exact"
+    priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
+    assert abs(priced - text) < max(150, 0.02 * text)
+
+
+def test_extents_that_stripes_do_not_divide_are_refused_with_the_multiple():
+    with pytest.raises(ShapeError) as caught:
+        compile(gemm(m=2, n=500, k=1024, dtype="i8,i16:i32"), MACHINE)
+    assert str(caught.value) == (
+        "machine 'cns1-128' multiplies over multiples of 64 of n; gemm m2 n500 k1024 has 500; "
+        "pad with zeros to --n 512"
+    )
+
+
+def test_a_product_of_transposed_factors_is_refused():
+    with pytest.raises(ScheduleError, match="found cache, cache, cache for the sums"):
+        compile(gemm(m=2, n=64, k=64, transpose_a=True, dtype="i8,i16:i32"), MACHINE)
