@@ -32,11 +32,13 @@ def test_convolution_counts_agree_with_swatop_table_3(name, layers, different):
         ("vgg16", 138_357_544),
         ("alexnet", 60_965_224),
         ("resnet50", 25_557_032 + 2 * 26_560),
+        ("mobilenet2", 3_504_872 + 2 * 17_056),
         ("lenet5", 61_706 - 10 * 6 * 25 + 60 * 25),
     ],
 )
 def test_parameter_counts(name, count):
-    """Published counts; ResNet-50 here holds mean and variance too (26,560 channels).
+    """Published counts; ResNet-50 and MobileNet v2 hold mean and variance too (26,560 and 17,056
+    channels).
 
     LeNet-5's third layer is fully connected across channels, as in most implementations.
     """
@@ -45,7 +47,13 @@ def test_parameter_counts(name, count):
 
 @pytest.mark.parametrize(
     ("name", "giga_multiply_accumulates"),
-    [("vgg16", 15.47), ("resnet50", 3.86), ("yolov2", 14.72), ("alexnet", 0.724)],
+    [
+        ("vgg16", 15.47),
+        ("resnet50", 3.86),
+        ("yolov2", 14.72),
+        ("alexnet", 0.724),
+        ("mobilenet2", 0.300),
+    ],
 )
 def test_work_of_the_layers(name, giga_multiply_accumulates):
     work = sum(op.flops for _, op in network(name, 1).layers()) / 2e9
@@ -60,6 +68,7 @@ def test_work_of_the_layers(name, giga_multiply_accumulates):
         ("alexnet", (3, 1000)),
         ("yolov2", (3, 425, 13, 13)),
         ("lenet5", (3, 10)),
+        ("mobilenet2", (3, 1000)),
     ],
 )
 def test_output_shapes_scale_with_the_batch(name, shape):
@@ -94,7 +103,8 @@ def test_lenet_gives_probabilities():
         ("vgg61", "unknown network 'vgg61'; did you mean vgg16?"),
         (
             "bert",
-            "unknown network 'bert'; known networks: alexnet, lenet5, resnet50, vgg16, yolov2",
+            "unknown network 'bert'; known networks: alexnet, lenet5, mobilenet2, resnet50, vgg16, "
+            "yolov2",
         ),
     ],
 )

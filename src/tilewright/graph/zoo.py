@@ -1,7 +1,8 @@
 """Well-known networks by name, built for any batch size, without numbers for their weights.
 
 Sources of the shapes: VGG-16 (Simonyan and Zisserman 2014, configuration D), ResNet-50 (He et al.
-2015; the stride of a stage stands in its first 1x1 convolution), YOLOv2 (Redmon and Farhadi 2016,
+2015; the stride of a stage stands in its first 1x1 convolution), MobileNet v2 (Sandler et al. 2018,
+width 1), YOLOv2 (Redmon and Farhadi 2016,
 416 x 416, 80 classes), AlexNet (Krizhevsky et al. 2012, two groups), LeNet-5 (LeCun et al. 1998).
 swATOP measures the convolutions of the first three.
 """
@@ -51,6 +52,10 @@ def list_networks() -> list[str]:
     return sorted(_NETWORKS)
 
 
+_PARAMETERS = {"leaky_relu": (0.1, 0.0), "clip": (0.0, 6.0)}
+"""Alpha and beta of activations that have some; the clip is a rectifier that ends at 6."""
+
+
 class _Layers(NetworkBuilder):
     """Layers as networks are written down: each appends its nodes and returns its result."""
 
@@ -96,8 +101,8 @@ class _Layers(NetworkBuilder):
         """The activation function, unless its name is empty."""
         if not activation:
             return x
-        slope = 0.1 if activation == "leaky_relu" else 0.0
-        op = Unary(activation, self.shape(x), alpha=slope, dtype=self.dtype)
+        alpha, beta = _PARAMETERS.get(activation, (0.0, 0.0))
+        op = Unary(activation, self.shape(x), alpha, beta, self.dtype)
         return self.apply(op, x, name=f"{name}_{activation}")
 
     def pool(self, x: str, name: str, kernel: IntOrPair, stride: int, padding: int = 0) -> str:
@@ -197,6 +202,36 @@ def _bottleneck(net: _Layers, x: str, name: str, channels: int, stride: int) -> 
     return net.activate(x, name, "relu")
 
 
+def _mobilenet2(batch: int, dtype: str) -> Network:
+    net = _Layers("mobilenet2", dtype)
+    x = net.input("images", (batch, 3, 224, 224))
+    x = net.conv(x, "conv1", 32, 3, stride=2, padding=1, normalise=True, activation="clip")
+    stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+              (6, 160, 3, 2), (6, 320, 1, 1))  # fmt: skip
+    for stage, (expansion, channels, blocks, stride) in enumerate(stages, start=2):
+        for block in range(blocks):
+            name = f"block{stage}{'abcd'[block]}"
+            x = _inverted(net, x, name, expansion, channels, 1 if block else stride)
+    x = net.conv(x, "conv9", 1280, 1, normalise=True, activation="clip")
+    x = net.apply(global_average_pool2d(net.shape(x), dtype=dtype), x, name="pool9")
+    return net.softmax(net.dense(net.flatten(x), "fc1000", 1000, ""))
+
+
+def _inverted(net: _Layers, x: str, name: str, expansion: int, channels: int, stride: int) -> str:
+    """1x1 to more channels, 3x3 of each by itself, 1x1 without activation; the input is added where
+    its shape is the same.
+    """
+    y, wide = x, expansion * net.shape(x)[1]
+    if expansion > 1:
+        y = net.conv(y, f"{name}_expand", wide, 1, normalise=True, activation="clip")
+    y = net.conv(y, f"{name}_depthwise", wide, 3, stride=stride, padding=1, groups=wide,
+                 normalise=True, activation="clip")  # fmt: skip
+    y = net.conv(y, f"{name}_project", channels, 1, normalise=True, activation="")
+    if net.shape(x) != net.shape(y):
+        return y
+    return net.apply(add(net.shape(x), dtype=net.dtype), x, y, name=f"{name}_sum")
+
+
 def _yolov2(batch: int, dtype: str) -> Network:
     net = _Layers("yolov2", dtype)
     x = net.input("images", (batch, 3, 416, 416))
@@ -237,6 +272,7 @@ def _yolo_conv(net: _Layers, x: str, number: int, channels: int, kernel: int) ->
 _NETWORKS: dict[str, Callable[[int, str], Network]] = {
     "alexnet": _alexnet,
     "lenet5": _lenet5,
+    "mobilenet2": _mobilenet2,
     "resnet50": _resnet50,
     "vgg16": _vgg16,
     "yolov2": _yolov2,
