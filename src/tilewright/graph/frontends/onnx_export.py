@@ -6,6 +6,7 @@ The second module that imports the onnx package; what it writes, `onnx` reads ba
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ from tilewright.ops import (
 from tilewright.ops.op import Array, Shape
 
 OPSET = 13
+_MOST_BYTES = 2**31 - 1
+"""What one model file may have."""
+_PLAIN_VERSION, _NOTED_VERSION = 8, 10
+"""Versions of the format; nodes have metadata from the second on."""
 _TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
 _UNARY = {
     "abs": "Abs", "ceil": "Ceil", "elu": "Elu", "exp": "Exp", "floor": "Floor",
@@ -44,29 +49,58 @@ _PARAMETERS = {"elu": ("alpha",), "leaky_relu": ("alpha",), "hard_sigmoid": ("al
 _BINARY = {"add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "sub": "Sub"}
 
 
-def export_onnx(network: Network, weights: Mapping[str, Array]) -> onnx.ModelProto:
+@dataclass(frozen=True)
+class Notes:
+    """What a model is to say beside its graph: texts by key, of the model and of nodes by name."""
+
+    model: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def export_onnx(
+    network: Network, weights: Mapping[str, Array], *, notes: Notes | None = None
+) -> onnx.ModelProto:
     """The model with these numbers, and the network's own, as its initializers.
 
-    Raises GraphError for a weight without numbers, or an operator that ONNX writes otherwise.
+    With `notes` they are its metadata, and weights without numbers are inputs. Raises GraphError
+    for other weights without numbers, an operator that ONNX writes otherwise, or more numbers than
+    a file may have.
     """
     numbers = {**network.values, **weights}
-    nodes: list[onnx.NodeProto] = []
-    stored: dict[str, Array] = {}
-    for tensor in network.weights:
-        if tensor.name not in numbers:
-            raise GraphError(f"no numbers are given for the weight {tensor.name!r}")
-        stored[tensor.name] = numbers[tensor.name]
-    for node in network.nodes:
-        nodes.append(_Exporter(node, stored).exported())
+    stored = {tensor.name: numbers[tensor.name] for tensor in network.weights
+              if tensor.name in numbers}  # fmt: skip
+    left = [tensor for tensor in network.weights if tensor.name not in stored]
+    if left and notes is None:
+        raise GraphError(f"no numbers are given for the weight {left[0].name!r}")
+    _require_room(stored)
+    nodes = [made for node in network.nodes for made in _Exporter(node, stored).every()]
     tensors = network.tensors
     graph = helper.make_graph(
         nodes,
         network.name,
-        [_declared(tensor) for tensor in network.inputs],
+        [_declared(tensor) for tensor in (*network.inputs, *left)],
         [_declared(tensors[name]) for name in network.outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+    version = _PLAIN_VERSION if notes is None else _NOTED_VERSION
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=version
+    )
+    if notes is not None:
+        helper.set_model_props(model, dict(notes.model))
+        for node in model.graph.node:
+            for key, text in notes.nodes.get(node.name, {}).items():
+                node.metadata_props.add(key=key, value=text)
+    return model
+
+
+def _require_room(stored: Mapping[str, Array]) -> None:
+    size = sum(array.nbytes for array in stored.values())
+    if size > _MOST_BYTES:
+        raise GraphError(
+            f"the weights take {size} bytes, a model file has at most {_MOST_BYTES}",
+            fix="export with a smaller element type",
+        )
 
 
 def original_model(network: Network) -> str | bytes:
@@ -120,6 +154,21 @@ class _Exporter:
         self._stored[full] = numbers
         return full
 
+    def every(self) -> list[onnx.NodeProto]:
+        """The node, and before it what brings a bias that has no numbers to its axis."""
+        op, inputs = self._node.op, self._node.inputs
+        if not isinstance(op, Bias) or inputs[1] in self._stored:
+            return [self.exported()]
+        if op.scale != 1.0:
+            raise GraphError(f"node {self._node.name}: its bias is scaled and has no numbers")
+        if op.axis == len(op.shape) - 1:
+            return [self.made("Add", *inputs)]
+        axes = self.constant("axes", np.arange(1, len(op.shape) - op.axis))
+        shaped = f"{self._node.name}/shaped"
+        name = f"{self._node.name}/unsqueeze"
+        unsqueeze = helper.make_node("Unsqueeze", [inputs[1], axes], [shaped], name)
+        return [unsqueeze, self.made("Add", inputs[0], shaped)]
+
     def exported(self) -> onnx.NodeProto:
         op, inputs = self._node.op, self._node.inputs
         match op:
@@ -156,8 +205,6 @@ class _Exporter:
             case BatchNorm():
                 return self.made("BatchNormalization", *inputs, epsilon=op.epsilon)
             case Bias():
-                if inputs[1] not in self._stored:
-                    raise GraphError(f"node {self._node.name}: its bias is not a weight")
                 along = [-1 if axis == op.axis else 1 for axis in range(len(op.shape))]
                 added = op.scale * self._stored[inputs[1]].reshape(along)
                 return self.made("Add", inputs[0], self.constant("bias", added.astype(element)))
