@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.partition.solve import cheapest, independent_bound
+from tilewright.partition.solve import cheapest, independent_bound, refined
 
 SHAPES = {
     "chain": [(0, 1), (1, 2), (2, 3), (3, 4)],
@@ -40,6 +40,18 @@ def test_no_other_choice_is_cheaper(shape, seed):
     assert found.cost == total(nodes, edges, found.options)
     assert found.proven
     assert independent_bound(nodes, edges) <= found.bound == found.cost
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(seed=st.integers(0, 10_000), tolerance=st.sampled_from([0.0, 0.2]))
+def test_costs_of_pairs_may_be_found_out_when_they_are_chosen(shape, seed, tolerance):
+    nodes, edges = problem(SHAPES[shape], seed)
+    least = {edge: np.floor(matrix / 2) for edge, matrix in edges.items()}
+    found = refined(nodes, least, lambda edge, i, j: float(edges[edge][i, j]), tolerance)
+    best = cheapest(nodes, edges)
+    assert found.cost == total(nodes, edges, found.options)
+    assert found.bound <= best.cost <= found.cost <= found.bound / (1 - tolerance) + 1e-9
+    assert found.proven == (found.cost == found.bound) or tolerance
 
 
 def test_many_options_of_many_neighbours_are_not_proven():

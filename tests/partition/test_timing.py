@@ -1,17 +1,27 @@
-"""Time of plans, and tiles that do not fit."""
+"""Time of plans, by busiest links and on one clock, and tiles that do not fit."""
+
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
-from tilewright.partition.capacity import buffer_values, check_fits
+from tilewright.partition.clock import finish_cycles
+from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
-from tilewright.partition.plan import fixed_plan
+from tilewright.partition.moves import held, moves, needs
+from tilewright.partition.plan import TIME, Weights, best_plan, fixed_plan, given_plan
+from tilewright.partition.strategies import find_strategy
 from tilewright.partition.timing import layer_times, route
 
 MACHINE = load_machine("bwdsp-56")
+MODEL = core_model(MACHINE, "f32")
+MULTICAST = core_model(load_machine("bwdsp-56", {"fabrics.grid.multicast": "path"}), "f32")
 VGG = layers_of(network("vgg16", 1, dtype="f32"))
+LENET = layers_of(network("lenet5", 1, dtype="f32"))
 
 
 @pytest.mark.parametrize(
@@ -23,7 +33,7 @@ VGG = layers_of(network("vgg16", 1, dtype="f32"))
     ],
 )
 def test_messages_go_along_rows_first(source, target, links):
-    assert route(MACHINE.fabrics["grid"], source, target) == links
+    assert route(MODEL.fabric, source, target) == links
 
 
 def test_the_time_of_a_layer_by_hand():
@@ -31,22 +41,112 @@ def test_the_time_of_a_layer_by_hand():
     through its port at 8 bytes a cycle; strips of neighbouring rows of cores are 8 links apart.
     """
     plan = fixed_plan(VGG[:2], 56, "output_tiles")
-    _, second = layer_times(plan, MACHINE, "f32")
+    _, second = layer_times(plan, MODEL)
     assert second.compute_cycles == 2 * 64 * 64 * 9 * 4 * 224 / 32
     assert second.busiest_link_bytes == 2 * 224 * 64 * 4
     assert second.exchange_cycles == 20 + 8 * 2 + second.busiest_link_bytes / 8
     assert second.weights_cycles == 200 + 56 * (64 * 64 * 9 + 64) * 4 / 16
     assert second.messages == 110
-    assert second.overlapped_cycles == second.compute_cycles
     assert second.steps_cycles == 2064384 + 14372 + 517192
 
 
+GRIDS = [[*find_strategy("products").grids(layer, 15)] for layer in LENET[:6]]
+
+
+@settings(max_examples=8)
+@given(data=st.data(), model=st.sampled_from([MODEL, MULTICAST]))
+def test_the_planner_counts_the_cycles_and_values_of_the_messages(data, model):
+    choices = [("products", data.draw(st.sampled_from(grids))) for grids in GRIDS]
+    plan = given_plan(LENET[:6], 15, choices, model, TIME)
+    assert plan.cost == pytest.approx(sum(t.steps_cycles for t in layer_times(plan, model)))
+    made, sent = {}, 0
+    for planned in plan.layers:
+        for name, wanted in needs(planned.layer, planned.division).items():
+            for move in moves(made[name], wanted) if name in made else ():
+                sent += move.box.size if model.multicasts else move.values
+        made[planned.layer.output] = held(planned.division)
+    assert plan.volume.activations == sent
+
+
+def test_the_fastest_plan_is_between_its_bound_and_the_plan_of_least_traffic():
+    traffic = best_plan(LENET, 15, model=MODEL)
+    fastest = best_plan(LENET, 15, TIME, model=MODEL)
+    both = best_plan(LENET, 15, Weights(cycles=4.0), model=MODEL)
+    cycles = [sum(t.steps_cycles for t in layer_times(p, MODEL)) for p in (fastest, both, traffic)]
+    assert fastest.bound <= fastest.cost == pytest.approx(cycles[0])
+    assert cycles[0] < cycles[1] < cycles[2]
+    values = [p.volume.activations + p.volume.weights + p.volume.sums for p in (both, traffic)]
+    assert both.cost == pytest.approx(values[0] + 4 * cycles[1])
+    assert traffic.cost == values[1] < values[0]
+    for plan in (fastest, both):
+        assert plan.cost <= 1.011 * plan.bound
+
+
+def test_multicast_sends_what_several_take_once():
+    unicast, multicast = (fixed_plan(VGG[-4:], 56, "output_tiles", m) for m in (MODEL, MULTICAST))
+    fc7 = unicast.layers[1].volume, multicast.layers[1].volume
+    assert [volume.activations for volume in fc7] == [55 * 4096, 4096]
+    assert [volume.weights for volume in fc7] == [4096 * 4096 + 4096] * 2
+
+
+def test_one_core_is_never_faster_overlapped_than_it_computes_and_loads():
+    plan = fixed_plan(LENET, 1, "whole")
+    times = layer_times(plan, MODEL)
+    steps = finish_cycles(plan, MODEL, overlapped=False)
+    assert steps[-1] == pytest.approx(sum(time.steps_cycles for time in times))
+    last = finish_cycles(plan, MODEL, overlapped=True)[-1]
+    assert sum(time.compute_cycles for time in times) < last < steps[-1]
+
+
+def test_on_the_clock_links_are_shared_and_barriers_cost():
+    plan = fixed_plan(VGG[:4], 56, "output_tiles")
+    by_links = sum(time.steps_cycles for time in layer_times(plan, MODEL))
+    steps = finish_cycles(plan, MODEL, overlapped=False)
+    overlapped = finish_cycles(plan, MODEL, overlapped=True)
+    assert steps == sorted(steps)
+    assert overlapped == sorted(overlapped)
+    assert overlapped[-1] < steps[-1]
+    assert steps[-1] == pytest.approx(by_links, rel=0.02)
+
+
+def test_a_message_waits_for_its_links():
+    """Cores 1 and 2 of a row send all of theirs to core 0: the second finds the link taken."""
+    (layer,) = (layer for layer in LENET if layer.name == "s4")
+    grids = {grid.cells: grid for grid in find_strategy("rows").grids(layer, 5)}
+    before = [LENET[2]]
+    (three,) = (g for g in find_strategy("rows").grids(before[0], 3) if g.cells == 3)
+    plan = given_plan([*before, layer], 56, [("rows", three), ("rows", grids[1])], MODEL)
+    first, last = finish_cycles(plan, MODEL, overlapped=False)
+    sent = [share.kept.size for share in plan.layers[0].division.shares[1:]]
+    link = MODEL.link_values_per_cycle
+    assert last - first > sum(sent) / link + layer.op.flops / MODEL.flops_per_cycle
+
+
 def test_a_tile_that_does_not_fit_is_refused_with_the_smallest_grid_that_does():
-    plan = fixed_plan(VGG, 56, "output_tiles")
-    check_fits(plan, buffer_values(MACHINE, "f32"), "f32")
+    fixed_plan(VGG, 56, "output_tiles", MODEL)
     with pytest.raises(
         PartitionError,
         match=r"^layer conv1_1: a core's part of a 1x1x56x1 grid takes 229376 bytes, a buffer has "
         r"131072; the smallest grid that fits is 1x1x14x7: 98 cores$",
     ):
-        check_fits(plan, 32_768, "f32")
+        fixed_plan(VGG, 56, "output_tiles", replace(MODEL, buffer_values=32_768))
+
+
+def test_weights_of_two_output_channels_lie_beside_the_input():
+    """fc6 on 56 cores: 25 088 inputs, and as many weights for each of two outputs."""
+    (fc6,) = (layer for layer in VGG if layer.name == "fc6")
+    enough = replace(MODEL, buffer_values=3 * 25_088)
+    fixed_plan([fc6], 56, "output_tiles", enough)
+    with pytest.raises(
+        PartitionError,
+        match=r"^layer fc6: a core's part of a 1x56 grid takes 301056 bytes, a buffer has 301052; "
+        r"the smallest grid that fits is 1x1 sums 2x1x1: 2 cores$",
+    ):
+        fixed_plan([fc6], 56, "output_tiles", replace(MODEL, buffer_values=3 * 25_088 - 1))
+
+
+def test_the_planner_takes_only_what_fits():
+    """Sums that are divided need less of the input in one place."""
+    (fc6,) = (layer for layer in VGG if layer.name == "fc6")
+    plan = best_plan([fc6], 56, model=replace(MODEL, buffer_values=3 * 25_088 - 1))
+    assert plan.layers[0].division.partial

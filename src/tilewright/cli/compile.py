@@ -59,9 +59,30 @@ class CompileOptions:
             "--whole", help="A network with all its operators, as code that launches every stage."
         ),
     ] = False
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What a network divided over cores has least of: traffic (default), time, or both "
+            "with a cycle counted as this many values."
+        ),
+    ] = None
+    onnx_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="ONNX file for a network divided over cores, with the plan in its metadata."
+        ),
+    ] = None
     timings: Annotated[bool, typer.Option("--timings", help="Say how long each stage took.")] = (
         False
     )
+
+    def require_undivided(self) -> None:
+        """Raise UsageProblem for what only networks divided over cores take."""
+        for option, value in (("objective", self.objective), ("onnx-out", self.onnx_out)):
+            if value is not None:
+                raise UsageProblem(
+                    f"--{option} is for networks on machines whose cores divide them"
+                )
 
     @property
     def which(self) -> Check:
@@ -94,8 +115,9 @@ def compile_command(
     if options.whole and is_operator(network):
         raise UsageProblem(f"--whole is for networks, found {network}")
     if DIVIDES.of(target) is not None and not is_operator(network):
-        _divide(network, target, operator, search, output, options.out)
+        _divide(network, target, operator, search, output, options)
         return
+    options.require_undivided()
     if (native or options.whole) and not is_operator(network):
         write_network(
             network,
@@ -130,11 +152,13 @@ def _divide(
     operator: OperatorOptions,
     search: SearchOptions,
     output: OutputOptions,
-    out: Path | None,
+    options: CompileOptions,
 ) -> None:
     from tilewright.cli.divide import divide_network  # heavy: numba
 
-    divide_network(network, machine, operator, search, output, out)
+    objective = options.objective or "traffic"
+    divide_network(network, machine, operator, search, output, options.out, objective,
+                   options.onnx_out)  # fmt: skip
 
 
 def _schedule(workload: str, options: CompileOptions) -> str | None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from tilewright.cli.options import OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions
+from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.workload import read_network
 from tilewright.codegen.folder import (
     NETWORK_FILE,
     new_folder,
     require_replaceable,
+    write_bytes,
     write_text,
 )
 from tilewright.machine import Machine
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork, DividedResult
+from tilewright.partition.plan import TIME, TRAFFIC, Weights
 from tilewright.report.division import division_table, division_totals, layer_picture
 
 
@@ -37,18 +40,43 @@ def divide_network(
     search: SearchOptions,
     output: OutputOptions,
     out: Path | None,
+    objective: str,
+    onnx_out: Path | None,
 ) -> None:
     """Plan, print, and write what was asked for."""
+    weights = _weights(objective)
     if out is not None:
         require_replaceable(out)
     network = read_network(name, operator, known_dtype=machine.core.types[0])
-    divided = DIVIDES.required(machine).divide(network, machine, search.partition)
+    divided = DIVIDES.required(machine).divide(network, machine, search.partition, weights)
     result = divided.result()
     output.value(result)
     output.show(division_table(result), *division_totals(result))
     if out is not None:
         _write(divided, out)
         output.show(f"written to {out}")
+    if onnx_out is not None:
+        from tilewright.report.division_model import divided_model  # heavy: onnx
+
+        write_bytes(onnx_out, divided_model(divided))
+        output.show(f"written to {onnx_out}")
+
+
+def _weights(objective: str) -> Weights:
+    """`traffic`, `time`, or both with so many values for a cycle."""
+    known = {"traffic": TRAFFIC, "time": TIME}
+    if objective in known:
+        return known[objective]
+    try:
+        cycles = float(objective)
+    except ValueError:
+        cycles = math.nan
+    if not 0 < cycles < math.inf:
+        raise UsageProblem(
+            f"--objective takes traffic, time, or how many values a cycle counts, "
+            f"found {objective!r}"
+        )
+    return Weights(cycles=cycles)
 
 
 def _write(divided: DividedNetwork, out: Path) -> None:

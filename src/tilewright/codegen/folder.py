@@ -108,6 +108,14 @@ def read_text(path: Path) -> str:
         raise ArtifactError("is not UTF-8 text", where=str(path)) from None
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write one file; raises ArtifactError."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(path)) from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write one file; raises ArtifactError."""
     try:

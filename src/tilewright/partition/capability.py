@@ -12,13 +12,16 @@ from tilewright.machine import Capability, Machine
 
 if TYPE_CHECKING:
     from tilewright.partition.divided import DividedNetwork
+    from tilewright.partition.plan import Weights
 
 
 class DividesNetworks(Protocol):
     """A family whose machines divide the layers of networks over their cores."""
 
-    def divide(self, network: Network, machine: Machine, strategy: str | None) -> DividedNetwork:
-        """The plan that moves the fewest values, or every layer by one `strategy`.
+    def divide(
+        self, network: Network, machine: Machine, strategy: str | None, weights: Weights
+    ) -> DividedNetwork:
+        """The plan that costs least as `weights` count, or every layer by one `strategy`.
 
         Raises PartitionError where a tile does not fit or a strategy does not apply.
         """

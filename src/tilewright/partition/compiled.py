@@ -29,6 +29,29 @@ def common_values(kept: Integers, need: Integers) -> Integers:
 
 
 @entry_point()
+def most_received(kept: Integers, need: Integers) -> Integers:
+    """For each pair of grids, the most that a core needs and does not keep: no exchange leaves a
+    core's port with less.
+    """
+    grids, cores, rank, _ = kept.shape
+    found = np.zeros((grids, len(need)), np.int64)
+    for one in range(grids):
+        for other in range(len(need)):
+            for core in range(cores):
+                size, common = 1, 1
+                for d in range(rank):
+                    first, last = need[other, core, d, 0], need[other, core, d, 1]
+                    size *= max(last - first, 0)
+                    start, stop = (
+                        max(kept[one, core, d, 0], first),
+                        min(kept[one, core, d, 1], last),
+                    )
+                    common *= max(stop - start, 0)
+                found[one, other] = max(found[one, other], size - common)
+    return found
+
+
+@entry_point()
 def least_sums(first: Costs, second: Costs) -> Costs:
     """The least over k of first[i, k] + second[k, j]."""
     found = np.full((first.shape[0], second.shape[1]), np.inf)

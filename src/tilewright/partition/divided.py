@@ -14,10 +14,11 @@ from msgspec import Struct
 from tilewright.graph import Network
 from tilewright.machine import Machine
 from tilewright.ops.op import Array
+from tilewright.partition.clock import finish_cycles
+from tilewright.partition.core_model import CoreModel
 from tilewright.partition.execute import execute
-from tilewright.partition.moves import held
-from tilewright.partition.plan import Plan, Planned
-from tilewright.partition.timing import LayerTime, exchanged
+from tilewright.partition.plan import Plan, Planned, Weights
+from tilewright.partition.timing import LayerTime, layer_times
 
 
 class DividedLayer(Struct, frozen=True):
@@ -46,8 +47,13 @@ class DividedLayer(Struct, frozen=True):
 
 
 class DividedResult(Struct, frozen=True):
-    """The whole network; `bound_values` is below what any plan of these grids moves, and no plan
-    moves less than this one where it is `proven`. Times are the model's.
+    """The whole network. The plan's `cost` is that of its objective, values, cycles, or values and
+    cycles as values; `bound` is below that of any plan of these grids, and none costs less than
+    this one where it is `proven`. `bound_values` is the bound where values are all that counts.
+
+    Times are the model's: `steps_ms` is the sum of the layers' parts, one after the other;
+    `clocked_ms` the same with every message on its links; `overlapped_ms` is that of cores that go
+    on as soon as they have what they need.
     """
 
     machine: str
@@ -56,9 +62,13 @@ class DividedResult(Struct, frozen=True):
     cores: int
     proven: bool
     moved_values: int
-    bound_values: int
+    bound_values: int | None
     steps_ms: float
     overlapped_ms: float
+    clocked_ms: float
+    objective: str
+    cost: float
+    bound: float
     layers: tuple[DividedLayer, ...]
 
 
@@ -98,7 +108,8 @@ class DividedNetwork:
     machine: Machine
     element: str
     plan: Plan
-    times: tuple[LayerTime, ...]
+    model: CoreModel
+    weights: Weights
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs, computed on cores that each see their own memory alone."""
@@ -107,7 +118,7 @@ class DividedNetwork:
     def result(self) -> DividedResult:
         """What the command line prints."""
         ms = 1000 / self.machine.clock_hz
-        layers = zip(self.plan.layers, self.times, strict=True)
+        times = layer_times(self.plan, self.model)
         volume = self.plan.volume
         return DividedResult(
             self.machine.name,
@@ -116,15 +127,18 @@ class DividedNetwork:
             self.plan.cores,
             self.plan.proven,
             volume.activations + volume.weights + volume.sums,
-            round(self.plan.bound),
-            sum(time.steps_cycles for time in self.times) * ms,
-            sum(time.overlapped_cycles for time in self.times) * ms,
-            tuple(_layer(planned, time, ms) for planned, time in layers),
+            None if self.weights.cycles else round(self.plan.bound),
+            sum(time.steps_cycles for time in times) * ms,
+            finish_cycles(self.plan, self.model, overlapped=True)[-1] * ms,
+            finish_cycles(self.plan, self.model, overlapped=False)[-1] * ms,
+            self.weights.describe(),
+            self.plan.cost,
+            self.plan.bound,
+            tuple(_layer(one, time, ms) for one, time in zip(self.plan.layers, times, strict=True)),
         )
 
     def layer_plans(self) -> list[LayerPlan]:
         """Every share and every move: what a runtime needs."""
-        have = {p.layer.output: held(p.division, p.cores) for p in self.plan.layers}
         return [
             LayerPlan(
                 planned.layer.name,
@@ -141,10 +155,11 @@ class DividedNetwork:
                 ),
                 tuple(
                     MovePlan(move.source, move.targets, move.box.sides, move.adds)
-                    for move in exchanged(planned, have)
+                    for sent in exchanges.each
+                    for move in sent
                 ),
             )
-            for planned in self.plan.layers
+            for planned, exchanges in zip(self.plan.layers, self.plan.exchanges, strict=True)
         ]
 
 

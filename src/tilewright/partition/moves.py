@@ -98,6 +98,20 @@ def reductions(
     return moves(held_sums(division, cores), finished)
 
 
+@dataclass(frozen=True)
+class Exchanges:
+    """The moves of one layer: of each tensor that it reads of other layers, and of partial sums."""
+
+    inputs: tuple[tuple[str, tuple[Move, ...]], ...]
+    sums: tuple[Move, ...]
+
+    @property
+    def each(self) -> Iterator[tuple[Move, ...]]:
+        """One exchange after the other."""
+        yield from (found for _, found in self.inputs)
+        yield self.sums
+
+
 def rounds(found: Sequence[Move], cores: int) -> Iterator[list[tuple[int, int, Box]]]:
     """The moves as messages (source, target, region) in rounds; in round r each core sends to the
     core r places further. A round that has nothing to send is left out.

@@ -19,7 +19,7 @@ from tilewright.partition.compiled import nearest_values
 from tilewright.partition.division import Regions
 from tilewright.partition.moves import Held, held, needs
 from tilewright.partition.plan import Plan, Planned, Space
-from tilewright.partition.solve import cheapest, independent_bound
+from tilewright.partition.solve import independent_bound, refined
 from tilewright.partition.volumes import sizes
 
 
@@ -47,8 +47,8 @@ def best_placed_plan(space: Space) -> Plan:
     all that are chosen have; so no other choice of grids costs less. Raises PartitionError where
     the layers are no chain.
     """
-    nodes = [space.alone(table) for table in space.tables]
-    edges, exact = {}, set()
+    nodes = [space.alone(number) for number in range(len(space.layers))]
+    edges = {}
     for source, number, _ in space.exchanges:
         if (source, number) != (number - 1, number):
             raise PartitionError(
@@ -58,19 +58,16 @@ def best_placed_plan(space: Space) -> Plan:
         (_, need), kept = space.tables[number].needs[0], space.tables[source].kept
         least = sizes(need).sum(axis=1) - nearest_values(kept, need)
         edges[source, number] = space.weights.activations * least.astype(np.float64)
+
+    def exact(edge: tuple[int, int], first: int, second: int) -> float:
+        kept = space.tables[edge[0]].kept[first]
+        need = space.tables[edge[1]].needs[0][1][second]
+        common = _overlaps(need, kept)
+        best = common[np.arange(len(common)), _assigned(common)].sum()
+        return space.weights.activations * float(sizes(need).sum() - best)
+
     bound = independent_bound(nodes, edges)
-    while True:
-        choice = cheapest(nodes, edges)
-        picked = [(edge, choice.options[edge[0]], choice.options[edge[1]]) for edge in edges]
-        new = [one for one in picked if one not in exact]
-        if not new:
-            return placed(space.chosen(choice, bound))
-        for edge, a, b in new:
-            kept, need = space.tables[edge[0]].kept[a], space.tables[edge[1]].needs[0][1][b]
-            common = _overlaps(need, kept)
-            best = common[np.arange(len(common)), _assigned(common)].sum()
-            edges[edge][a, b] = space.weights.activations * float(sizes(need).sum() - best)
-        exact.update(new)
+    return placed(space.chosen(refined(nodes, edges, exact), bound))
 
 
 def _overlaps(need: Regions, kept: Regions) -> NDArray[np.int64]:

@@ -11,34 +11,66 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.common.errors import PartitionError
-from tilewright.partition.division import Division, Grid, divide
+from tilewright.partition.capacity import fitting
+from tilewright.partition.core_model import CoreModel, Cycles
+from tilewright.partition.division import Division, Grid, Regions, divide
 from tilewright.partition.layers import Layer
-from tilewright.partition.solve import Choice, cheapest, independent_bound
+from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
+from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
-from tilewright.partition.volumes import Integers, Options, moved, options, selected, sizes
+from tilewright.partition.volumes import (
+    Integers,
+    Options,
+    exchange_cycles,
+    least_exchange_cycles,
+    loaded,
+    moved,
+    options,
+    selected,
+)
 
 REFERENCE = "output_tiles"
 """The strategy whose busiest core the limit on work refers to: that of the BWDSP paper."""
 _ROUNDING = 1e-9
+_TOLERANCE = 0.01
+"""How much more than its bound a plan may cost in which cycles count, as a part of its cost."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What one value counts of each kind that moves."""
+    """What counts: each value that moves, by its kind, and each cycle of a plan that goes step by
+    step. Cycles count nothing unless a machine is given.
+    """
 
     activations: float = 1.0
     weights: float = 1.0
     sums: float = 1.0
+    cycles: float = 0.0
+
+    def describe(self) -> str:
+        """`traffic`, `time`, or both.
+
+        >>> Weights(cycles=40.0).describe()
+        'traffic and 40 for each cycle'
+        """
+        if not (self.activations or self.weights or self.sums):
+            return "time"
+        return f"traffic and {self.cycles:g} for each cycle" if self.cycles else "traffic"
+
+
+TRAFFIC = Weights()
+TIME = Weights(0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Volume:
-    """Values that move in a layer, each counted once for each core that gets it.
+    """Values that move in a layer, each counted once for each core that gets it, or once in all
+    where the fabric multicasts.
 
     `activations` are what cores take from others of what other layers made, `inputs` what they take
     of the network's own, `weights` what they load of those, `sums` the partial sums exchanged.
@@ -85,6 +117,22 @@ class Plan:
     proven: bool
     considered: int = 0
 
+    @cached_property
+    def exchanges(self) -> tuple[Exchanges, ...]:
+        """What is sent in each layer."""
+        have = {one.layer.output: held(one.division, one.cores) for one in self.layers}
+        return tuple(
+            Exchanges(
+                tuple(
+                    (name, moves(have[name], wanted))
+                    for name, wanted in needs(one.layer, one.division, one.cores).items()
+                    if name in have
+                ),
+                reductions(one.layer, one.division, one.cores),
+            )
+            for one in self.layers
+        )
+
     @property
     def volume(self) -> Volume:
         """All layers together."""
@@ -93,10 +141,20 @@ class Plan:
 
 Named = tuple[str, Grid]
 """A grid, and the strategy that gave it."""
+Exchange = tuple[int, int, int]
+"""Numbers of the layer that makes a tensor, of the one that reads it, and of its operand."""
 
 
-def fixed_plan(layers: Sequence[Layer], cores: int, strategy: str) -> Plan:
-    """Every layer as one strategy divides it first. Raises PartitionError where it does not."""
+def fixed_plan(
+    layers: Sequence[Layer],
+    cores: int,
+    strategy: str,
+    model: CoreModel | None = None,
+    weights: Weights = TRAFFIC,
+) -> Plan:
+    """Every layer as one strategy divides it first. Raises PartitionError where it does not, or
+    where a share does not fit the buffers of `model`.
+    """
     found = find_strategy(strategy)
     choices: list[Named] = []
     for layer in layers:
@@ -107,37 +165,47 @@ def fixed_plan(layers: Sequence[Layer], cores: int, strategy: str) -> Plan:
                 fix="take another strategy, or let the planner choose",
             )
         choices.append((strategy, grid))
-    return given_plan(layers, cores, choices)
+    return given_plan(layers, cores, choices, model, weights)
 
 
-def given_plan(layers: Sequence[Layer], cores: int, choices: Sequence[Named]) -> Plan:
+def given_plan(
+    layers: Sequence[Layer],
+    cores: int,
+    choices: Sequence[Named],
+    model: CoreModel | None = None,
+    weights: Weights = TRAFFIC,
+) -> Plan:
     """Every layer along the grid given for it, of at most `cores` cells."""
-    return Space(layers, [[choice] for choice in choices], cores, Weights(), None).best()
+    return Space(layers, [[choice] for choice in choices], cores, weights, None, model).best()
 
 
 def best_plan(
     layers: Sequence[Layer],
     cores: int,
-    weights: Weights = Weights(),
+    weights: Weights = TRAFFIC,
     *,
     most_work: float | None = 1.0,
     strategies: Sequence[str] = ("products", REFERENCE),
+    model: CoreModel | None = None,
 ) -> Plan:
     """The cheapest division of all layers over at most `cores` cores.
 
     `most_work` is what the busiest core may have to do, as a multiple of what it has under the
-    BWDSP paper's strategy; None for any. Raises PartitionError where no division is that even.
+    BWDSP paper's strategy; None for any. With the `model` of a machine shares fit its buffers, and
+    cycles may count. Raises PartitionError where no division is that even, or none fits.
     """
-    return space(layers, cores, weights, most_work=most_work, strategies=strategies).best()
+    found = space(layers, cores, weights, most_work=most_work, strategies=strategies, model=model)
+    return found.best()
 
 
 def space(
     layers: Sequence[Layer],
     cores: int,
-    weights: Weights = Weights(),
+    weights: Weights = TRAFFIC,
     *,
     most_work: float | None = 1.0,
     strategies: Sequence[str] = ("products", REFERENCE),
+    model: CoreModel | None = None,
 ) -> Space:
     """What `best_plan` chooses from."""
     made: dict[object, list[Named]] = {}
@@ -145,7 +213,7 @@ def space(
         if layer.shape_key not in made:
             made[layer.shape_key] = grids(layer, cores, strategies, most_work)
     choices = [made[layer.shape_key] for layer in layers]
-    return Space(layers, choices, cores, weights, most_work)
+    return Space(layers, choices, cores, weights, most_work, model)
 
 
 def grids(
@@ -181,19 +249,26 @@ def _least_work(layer: Layer, grid: Grid) -> float:
 
 @dataclass
 class Space:
-    """The costs of all choices: a vector for each layer, a matrix for each exchange."""
+    """The costs of all choices: a vector for each layer, a matrix for each exchange.
+
+    `needs` are the regions that an exchange is about. What exchanges take starts at what none takes
+    less than (`least_cycles`), and is found out for those that are chosen.
+    """
 
     layers: Sequence[Layer]
     choices: Sequence[list[Named]]
     cores: int
     weights: Weights
     most_work: float | None
+    model: CoreModel | None = None
     tables: list[Options] = field(default_factory=list)
-    exchanges: dict[tuple[int, int, int], Integers] = field(default_factory=dict)
+    exchanges: dict[Exchange, Integers] = field(default_factory=dict)
+    needs: dict[Exchange, Regions] = field(default_factory=dict)
+    least_cycles: dict[Exchange, Cycles] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         made: dict[object, Options] = {}
-        pairs: dict[object, Integers] = {}
+        pairs: dict[object, tuple[Integers, Cycles | None]] = {}
         at = {layer.output: number for number, layer in enumerate(self.layers)}
         for number, (layer, choice) in enumerate(zip(self.layers, self.choices, strict=True)):
             key = (layer.shape_key, id(choice))
@@ -207,13 +282,20 @@ class Space:
                 source = at[name]
                 both = (id(self.tables[source]), id(table), operand)
                 if both not in pairs:
-                    pairs[both] = moved(self.tables[source].kept, need)
-                self.exchanges[source, number, operand] = pairs[both]
+                    pairs[both] = self._exchange(self.tables[source].kept, need)
+                exchange = source, number, operand
+                self.needs[exchange] = need
+                self.exchanges[exchange], cycles = pairs[both]
+                if cycles is not None:
+                    self.least_cycles[exchange] = cycles
 
     def _options(self, layer: Layer, choice: Sequence[Named]) -> Options:
-        """The choices that keep to the limit; some compute more than their own cell."""
+        """The choices that keep to the limit, for some compute more than their own cell, and that
+        fit the buffers.
+        """
         limit = _limit(layer, self.cores, self.most_work)
-        table = options(layer, [grid for _, grid in choice], self.cores) if choice else None
+        given = [grid for _, grid in choice]
+        table = options(layer, given, self.cores, self.model) if choice else None
         kept = np.flatnonzero(table.work <= limit) if table else ()
         if table is None or not len(kept):
             raise PartitionError(
@@ -221,25 +303,66 @@ class Space:
                 f"{limit:.4g} of the work",
                 fix="allow more work of one core, or more strategies",
             )
-        return selected(table, np.asarray(kept, np.intp))
+        table = selected(table, np.asarray(kept, np.intp))
+        if self.model is None:
+            return table
+        return selected(table, np.flatnonzero(fitting(layer, table, self.model)))
+
+    def _exchange(self, kept: Regions, need: Regions) -> tuple[Integers, Cycles | None]:
+        """Values and, where cycles count, what is below the cycles of each pair of grids."""
+        if self.model is None:
+            return moved(kept, need), None
+        least = least_exchange_cycles(kept, need, self.model) if self.weights.cycles else None
+        return moved(kept, need, self.model.multicasts), least
 
     def best(self) -> Plan:
         """The plan that costs least."""
-        nodes = [self.alone(table) for table in self.tables]
-        edges: dict[tuple[int, int], NDArray[np.float64]] = {}
-        for (source, number, _), matrix in self.exchanges.items():
+        nodes = [self.alone(number) for number in range(len(self.layers))]
+        edges: dict[tuple[int, int], Cycles] = {}
+        for exchange, matrix in self.exchanges.items():
             costs = matrix.astype(np.float64) * self.weights.activations
-            present = edges.get((source, number))
-            edges[source, number] = costs if present is None else present + costs
-        choice = cheapest(nodes, edges)
-        return self.chosen(choice, independent_bound(nodes, edges))
+            if exchange in self.least_cycles:
+                costs += self.weights.cycles * self.least_cycles[exchange]
+            edge = exchange[:2]
+            edges[edge] = edges[edge] + costs if edge in edges else costs
+        bound = independent_bound(nodes, edges)
+        if not self.least_cycles:
+            return self.chosen(cheapest(nodes, edges), bound)
+        return self.chosen(refined(nodes, edges, self._exact, _TOLERANCE), bound)
 
-    def alone(self, table: Options) -> NDArray[np.float64]:
+    def alone(self, number: int) -> Cycles:
         """What each grid of a layer costs by itself."""
-        found: NDArray[np.float64] = (
-            self.weights.weights * table.weights + self.weights.sums * table.sums
-        )
+        table, weights = self.tables[number], self.weights
+        found: Cycles = weights.weights * table.weights + weights.sums * table.sums
+        if self.model is None or not weights.cycles:
+            return found
+        model, flops = self.model, self.layers[number].op.flops
+        computing = table.work * flops / model.flops_per_cycle
+        loading = model.load_cycles(table.weights + self._inputs(number))
+        return found + weights.cycles * (computing + loading + table.sums_cycles)
+
+    def _inputs(self, number: int) -> Integers:
+        """What each grid of a layer takes of the network's own inputs."""
+        table, made = self.tables[number], {layer.output for layer in self.layers}
+        multicast = self.model is not None and self.model.multicasts
+        named = _named(self.layers[number], table)
+        inputs = (loaded(need, multicast) for name, need in named if name not in made)
+        return sum(inputs, np.zeros(len(table.grids), np.int64))
+
+    def _exact(self, edge: tuple[int, int], first: int, second: int) -> float:
+        """What the exchanges of an edge cost between two grids."""
+        found = 0.0
+        for exchange, matrix in self.exchanges.items():
+            if exchange[:2] == edge:
+                found += self.weights.activations * float(matrix[first, second])
+                found += self.weights.cycles * self._cycles(exchange, first, second)
         return found
+
+    def _cycles(self, exchange: Exchange, first: int, second: int) -> float:
+        assert self.model is not None, "cycles count on a machine only"
+        kept = self.tables[exchange[0]].kept[first : first + 1]
+        need = self.needs[exchange][second : second + 1]
+        return float(exchange_cycles(kept, need, self.model)[0, 0])
 
     def chosen(self, choice: Choice, bound: float) -> Plan:
         """The plan of one grid for each layer."""
@@ -247,7 +370,7 @@ class Space:
             self.cores,
             tuple(self._planned(i, choice.options) for i in range(len(self.layers))),
             choice.cost,
-            bound,
+            bound if choice.proven else max(bound, choice.bound),
             choice.proven,
             sum(len(table.grids) for table in self.tables),
         )
@@ -261,11 +384,8 @@ class Space:
             for (source, to, _), matrix in self.exchanges.items()
             if to == number
         )
-        made = {layer.output for layer in self.layers}
-        loaded = sum(
-            int(sizes(need[own]).sum()) for name, need in _named(layer, table) if name not in made
-        )
-        volume = Volume(between, loaded, int(table.weights[own]), int(table.sums[own]))
+        inputs = int(self._inputs(number)[own])
+        volume = Volume(between, inputs, int(table.weights[own]), int(table.sums[own]))
         cores = tuple(range(len(division.shares)))
         return Planned(layer, division, cores, volume, float(table.work[own]))
 

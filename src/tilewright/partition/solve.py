@@ -9,8 +9,8 @@ problem for CP-SAT.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,7 @@ def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> 
     state = _Elimination(nodes, edges)
     proven = state.run()
     options = state.chosen()
-    cost = sum(float(nodes[i][option]) for i, option in enumerate(options))
-    cost += sum(float(matrix[options[i], options[j]]) for (i, j), matrix in edges.items())
+    cost = _cost(nodes, edges, options)
     least = sum(float(own.min()) for own in nodes)
     least += sum(float(matrix.min()) for matrix in edges.values())
     return Choice(options, cost, cost if proven else least, proven)
@@ -53,6 +52,44 @@ def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> 
 def independent_bound(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> float:
     """What no choice is below: every node and every edge at its own least."""
     return float(sum(own.min() for own in nodes) + sum(m.min() for m in edges.values()))
+
+
+def refined(
+    nodes: Sequence[Costs],
+    edges: Mapping[tuple[int, int], Costs],
+    exact: Callable[[tuple[int, int], int, int], float],
+    tolerance: float = 0.0,
+) -> Choice:
+    """The cheapest choice where what pairs cost is found out one by one: `edges` are what none
+    costs less than. Pairs that are chosen take their `exact` cost, until all that are chosen have:
+    then no other choice costs less. With a `tolerance` it may stop earlier, at a choice that costs
+    at most so much more, as a part of its cost, than the bound of all choices.
+    """
+    edges = {edge: matrix.copy() for edge, matrix in edges.items()}
+    known: set[tuple[tuple[int, int], int, int]] = set()
+    best: Choice | None = None
+    while True:
+        choice = cheapest(nodes, edges)
+        picked = {((i, j), choice.options[i], choice.options[j]) for i, j in edges}
+        if picked <= known:
+            return choice
+        for edge, first, second in picked - known:
+            edges[edge][first, second] = exact(edge, first, second)
+        known |= picked
+        cost = _cost(nodes, edges, choice.options)
+        if best is None or cost < best.cost:
+            best = Choice(choice.options, cost, choice.bound, False)
+        if best.cost - choice.bound <= tolerance * best.cost:
+            proven = choice.proven and best.cost <= choice.bound
+            return replace(best, bound=choice.bound, proven=proven)
+
+
+def _cost(
+    nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs], options: Sequence[int]
+) -> float:
+    """What one option for each node costs."""
+    own = sum(float(nodes[i][option]) for i, option in enumerate(options))
+    return own + sum(float(matrix[options[i], options[j]]) for (i, j), matrix in edges.items())
 
 
 class _Elimination:

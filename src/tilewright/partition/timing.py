@@ -1,11 +1,11 @@
-"""Time of a plan on a machine whose cores exchange regions over a grid.
+"""Time of a plan on a machine whose cores exchange regions over a grid, step by step.
 
-In: a plan and a machine. Out: cycles of each layer: what its busiest core computes at the machine's
-peak, what its exchange takes, and what main memory takes to deliver its weights. Messages go along
-rows first and then along columns; an exchange takes as long as its busiest link or port, and the
-way of the farthest message. `steps` is the bulk-synchronous time of the BWDSP paper, one thing
-after the other; `overlapped` lets the buffers' second port load while a layer computes. Nothing
-here was measured.
+In: a plan and a model of the machine. Out: cycles of each layer: what its exchanges take, what its
+busiest core computes at the machine's peak, and what main memory takes to deliver its weights. An
+exchange is that of one tensor, or of partial sums. Messages go along rows first and then along
+columns; an exchange takes as long as its busiest link or port, and the way of the farthest message.
+One after the other is the bulk-synchronous time of the BWDSP paper, and what the planner counts;
+`clock` puts every message on its links. Nothing here was measured.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tilewright.common.dtypes import dtype
-from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
-from tilewright.partition.moves import Held, Move, held, moves, needs, reductions
+from tilewright.partition.core_model import CoreModel
+from tilewright.partition.moves import Exchanges, Move
 from tilewright.partition.plan import Plan, Planned
 
 Link = tuple[int, int]
@@ -39,25 +38,11 @@ class LayerTime:
         """One after the other."""
         return self.compute_cycles + self.exchange_cycles + self.weights_cycles
 
-    @property
-    def overlapped_cycles(self) -> float:
-        """At once, as long as the longest."""
-        return max(self.compute_cycles, self.exchange_cycles, self.weights_cycles)
 
-
-def layer_times(plan: Plan, machine: Machine, element: str) -> tuple[LayerTime, ...]:
-    """The time of each layer with values of the type `element`."""
-    have = {planned.layer.output: held(planned.division, planned.cores) for planned in plan.layers}
-    return tuple(_layer_time(planned, have, machine, element) for planned in plan.layers)
-
-
-def exchanged(planned: Planned, have: dict[str, Held]) -> list[Move]:
-    """Every message of a layer: what it reads of other layers, then parts of its sums."""
-    found: list[Move] = []
-    for name, wanted in needs(planned.layer, planned.division, planned.cores).items():
-        if name in have:
-            found += moves(have[name], wanted)
-    return [*found, *reductions(planned.layer, planned.division, planned.cores)]
+def layer_times(plan: Plan, model: CoreModel) -> tuple[LayerTime, ...]:
+    """The time of each layer."""
+    both = zip(plan.layers, plan.exchanges, strict=True)
+    return tuple(_layer_time(planned, sent, model) for planned, sent in both)
 
 
 def route(fabric: Fabric, source: int, target: int) -> list[Link]:
@@ -76,39 +61,37 @@ def route(fabric: Fabric, source: int, target: int) -> list[Link]:
     return found
 
 
-def _layer_time(
-    planned: Planned, have: dict[str, Held], machine: Machine, element: str
-) -> LayerTime:
-    size = dtype(element).size_bytes
-    peak = machine.core.peak_flops_per_cycle(element)
-    sent = exchanged(planned, have)
-    loads, farthest = _loads(machine, sent, size)
-    (fabric,) = machine.fabrics.values()
-    busiest = max(loads.values(), default=0)
-    waits = fabric.send_cycles + farthest * fabric.hop_cycles if sent else 0.0
-    loaded = size * (planned.volume.weights + planned.volume.inputs)
-    get = machine.dma.get.peak_bytes_per_second / machine.clock_hz
+def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> LayerTime:
+    cycles, busiest, messages = 0.0, 0, 0
+    for sent in exchanges.each:
+        loads, farthest = _loads(model, sent)
+        most = max(loads.values(), default=0)
+        cycles += model.exchange_cycles(most, farthest)
+        busiest = max(busiest, most)
+        messages += sum(len(move.targets) for move in sent)
     return LayerTime(
-        planned.work * planned.layer.op.flops / peak,
-        waits + busiest / fabric.bytes_per_cycle,
-        machine.dma.latency_cycles + loaded / get if loaded else 0.0,
-        busiest,
-        sum(len(move.targets) for move in sent),
+        planned.work * planned.layer.op.flops / model.flops_per_cycle,
+        cycles,
+        model.load_cycles(planned.volume.weights + planned.volume.inputs),
+        busiest * model.value_bytes,
+        messages,
     )
 
 
-def _loads(machine: Machine, sent: Iterable[Move], size: int) -> tuple[Counter[Link], int]:
-    """Bytes over each link and each core's port, and the links of the longest way. Ports are links
-    from a core to itself (sending) and to core -1 (receiving).
+def _loads(model: CoreModel, sent: Iterable[Move]) -> tuple[Counter[Link], int]:
+    """Values over each link and each core's port, and the links of the longest way. Ports are links
+    from a core to itself (sending) and to core -1 (receiving). A multicast passes each link once.
     """
-    (fabric,) = machine.fabrics.values()
     loads: Counter[Link] = Counter()
     farthest = 0
     for move in sent:
-        amount = size * move.box.size
-        for target in move.targets:
-            way = route(fabric, move.source, target)
-            farthest = max(farthest, len(way))
-            for link in (*way, (move.source, move.source), (target, -1)):
-                loads[link] += amount
+        ways = [route(model.fabric, move.source, target) for target in move.targets]
+        farthest = max(farthest, *map(len, ways))
+        links = [
+            (*way, (move.source, move.source), (target, -1))
+            for way, target in zip(ways, move.targets, strict=True)
+        ]
+        every = [link for one in links for link in one]
+        for link in set(every) if model.multicasts else every:
+            loads[link] += move.box.size
     return loads, farthest

@@ -1,8 +1,9 @@
 """Volumes: how many values move, for all grids of a layer at once.
 
 In: a layer and grids, cell j on core j. Out: arrays with one entry for each grid, and one for each
-pair of grids of two layers. Every message is counted once for each core that gets it; regions are
-those of the real tensors, without padding. The same numbers as those of `moves`.
+pair of grids of two layers. Every message is counted once for each core that gets it, or once in
+all where the fabric multicasts; regions are those of the real tensors, without padding. The same
+numbers as those of `moves`.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.partition.compiled import common_values
+from tilewright.partition.compiled import common_values, most_received
+from tilewright.partition.compiled_exchange import busiest_links, multicast_values
+from tilewright.partition.core_model import CoreModel
 from tilewright.partition.division import Grid, Regions, cells
 from tilewright.partition.followed import mapped, taken
 from tilewright.partition.layers import Layer, Step
 
 Integers = NDArray[np.int64]
+CHANNELS = 1
+"""The dimension of a result that weights belong to."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,10 @@ class Options:
     """Grids of one layer as arrays over (grid, core, dimension, first and last).
 
     `weights` are the values of weights that all cores together load, `sums` the partial sums that
-    they exchange; `work` is what the busiest core computes, as a part of the layer's operations.
+    they exchange, in `sums_cycles` where a machine is given; `work` is what the busiest core
+    computes, as a part of the layer's operations. `buffers` are the most values that a core has in
+    one buffer: all that it reads with the weights of two of its output channels, one in use and one
+    that comes next, or all that it adds up.
     """
 
     grids: tuple[Grid, ...]
@@ -36,40 +45,129 @@ class Options:
     weights: Integers
     sums: Integers
     work: NDArray[np.float64]
+    buffers: Integers
+    sums_cycles: NDArray[np.float64]
 
 
-def options(layer: Layer, grids: Sequence[Grid], cores: int) -> Options:
+def options(
+    layer: Layer, grids: Sequence[Grid], cores: int, model: CoreModel | None = None
+) -> Options:
     """The arrays of some grids of `layer` with at most `cores` cells each."""
-    found = [cells(layer, grid) for grid in grids]
-    region, kept, terms = (
-        np.concatenate([getattr(own, name) for own in found])
-        for name in ("region", "kept", "terms")
-    )
-    counts = np.array([grid.cells for grid in grids])
-    ends = np.cumsum(counts)
-    of_grid = np.repeat(np.arange(len(grids)), counts)
-    place = (of_grid, np.arange(ends[-1]) - np.repeat(ends - counts, counts))
-    summed, _ = _back(layer, region)
-    own, weights = _back(layer, kept)
-    computed, *operands = taken(layer.op, summed, terms)
-    needs = []
+    every = _Every.of(layer, grids, cores)
+    summed, _ = _back(layer, every.region)
+    own, others = _back(layer, every.kept)
+    computed, *operands = taken(layer.op, summed, every.terms)
+    needs, streamed = [], []
     for name, boxes in zip(layer.steps[0].operands, operands, strict=True):
         if name in layer.reads:
-            needs.append((name, _spread(boxes, place, len(grids), cores)))
+            needs.append((name, every.spread(boxes)))
         else:
-            weights += sizes(boxes)
-    sums = np.where(_is_partial(grids)[of_grid], sizes(summed) - _common(summed, own), 0)
+            streamed.append(boxes)
+    read = sum((sizes(need) for _, need in needs), np.zeros((len(grids), cores), np.int64))
+    ahead = 2 * _of_a_channel(streamed, computed)
+    sums = np.where(every.partial, sizes(summed) - _common(summed, own), 0)
     whole = math.prod(layer.op.out_shape) * math.prod(layer.op.terms)
-    work = np.zeros(len(grids))
-    np.maximum.at(work, of_grid, sizes(computed) * sizes(terms) / whole)
+    work = sizes(computed) * sizes(every.terms) / whole
+    multicast = model is not None and model.multicasts
     return Options(
         tuple(grids),
-        _spread(kept, place, len(grids), cores),
+        every.spread(every.kept),
         tuple(needs),
-        np.bincount(of_grid, weights, len(grids)).astype(np.int64),
-        np.bincount(of_grid, sums, len(grids)).astype(np.int64),
-        work,
+        sum((every.loads(boxes, multicast) for boxes in (*others, *streamed)), every.none),
+        every.total(sums),
+        every.spread(work).max(axis=1),
+        np.maximum(read + every.spread(ahead), every.spread(sizes(summed))).max(axis=1),
+        _sums_cycles(every, summed, own, model),
     )
+
+
+@dataclass(frozen=True)
+class _Every:
+    """The cells of all grids one after the other; `place` is the grid and the core of each."""
+
+    grids: int
+    cores: int
+    place: tuple[NDArray[np.intp], NDArray[np.intp]]
+    partial: NDArray[np.bool_]
+    region: Regions
+    kept: Regions
+    terms: Regions
+
+    @classmethod
+    def of(cls, layer: Layer, grids: Sequence[Grid], cores: int) -> _Every:
+        """Cell j of each grid on core j."""
+        found = [cells(layer, grid) for grid in grids]
+        counts = np.array([grid.cells for grid in grids])
+        of_grid = np.repeat(np.arange(len(grids)), counts)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        several = np.array([grid.parts > 1 for grid in grids])
+        return cls(
+            len(grids),
+            cores,
+            (of_grid, np.arange(len(of_grid)) - first),
+            several[of_grid],
+            np.concatenate([own.region for own in found]),
+            np.concatenate([own.kept for own in found]),
+            np.concatenate([own.terms for own in found]),
+        )
+
+    @property
+    def none(self) -> Integers:
+        """Nothing for each grid."""
+        return np.zeros(self.grids, np.int64)
+
+    def spread(self, found: NDArray[Any]) -> NDArray[Any]:
+        """What is said of each cell at (grid, core); zero for cores that have none."""
+        spread = np.zeros((self.grids, self.cores, *found.shape[1:]), found.dtype)
+        spread[self.place] = found
+        return spread
+
+    def total(self, found: Integers) -> Integers:
+        """The sums over the cells of each grid."""
+        return np.bincount(self.place[0], found, self.grids).astype(np.int64)
+
+    def loads(self, boxes: Regions, multicast: bool) -> Integers:
+        """What main memory delivers of these regions of one tensor; where it can `multicast`, what
+        several cores take alike is delivered once.
+        """
+        return loaded(self.spread(boxes), multicast)
+
+
+def loaded(boxes: Regions, multicast: bool) -> Integers:
+    """The values of regions over (grid, core); with `multicast` those of equal regions once."""
+    if not multicast:
+        every: Integers = sizes(boxes).sum(axis=1)
+        return every
+    grids, cores = boxes.shape[:2]
+    numbers = np.repeat(np.arange(grids), cores)
+    flat = np.column_stack([numbers, boxes.reshape(grids * cores, -1)])
+    distinct = np.unique(flat, axis=0)
+    of_each = sizes(distinct[:, 1:].reshape(len(distinct), *boxes.shape[2:]))
+    found: Integers = np.bincount(distinct[:, 0], of_each, grids).astype(np.int64)
+    return found
+
+
+def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
+    """For each cell, the weights of one of the output channels that it computes."""
+    every = sum((sizes(boxes) for boxes in weights), np.zeros(len(computed), np.int64))
+    if computed.shape[1] <= CHANNELS:
+        return every
+    sides = computed[:, CHANNELS]
+    channels: Integers = np.maximum(sides[:, 1] - sides[:, 0], 1)
+    return (every + channels - 1) // channels
+
+
+def _sums_cycles(
+    every: _Every, summed: Regions, own: Regions, model: CoreModel | None
+) -> NDArray[np.float64]:
+    """What the exchange of partial sums takes in each grid."""
+    found = np.zeros(every.grids)
+    if model is not None and every.partial.any():
+        have, finish = every.spread(summed), every.spread(own)
+        for grid in np.unique(every.place[0][every.partial]):
+            one = slice(grid, grid + 1)
+            found[one] = exchange_cycles(have[one], finish[one], model)[0]
+    return found
 
 
 def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
@@ -81,6 +179,8 @@ def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
         table.weights[numbers],
         table.sums[numbers],
         table.work[numbers],
+        table.buffers[numbers],
+        table.sums_cycles[numbers],
     )
 
 
@@ -90,23 +190,37 @@ def sizes(boxes: Regions) -> Integers:
     return found
 
 
-def moved(kept: Regions, need: Regions) -> Integers:
+def moved(kept: Regions, need: Regions, multicast: bool = False) -> Integers:
     """Values moved for each pair (grid of the producer, grid of the consumer): what cores need and
-    do not have.
+    do not have; with `multicast`, what an owner sends to several alike counts once.
     """
+    if multicast:
+        return multicast_values(kept, need)
     found: Integers = sizes(need).sum(axis=1) - common_values(kept, need)
     return found
 
 
-def _back(layer: Layer, result: Regions) -> tuple[Regions, Integers]:
-    """What the first step computes for regions of the layer's result, and how many weights the
-    other steps take for them.
+def exchange_cycles(kept: Regions, need: Regions, model: CoreModel) -> NDArray[np.float64]:
+    """What the exchange takes for each pair of grids."""
+    found = busiest_links(kept, need, model.fabric.columns, model.multicasts)
+    return model.exchange_cycles(*found)
+
+
+def least_exchange_cycles(kept: Regions, need: Regions, model: CoreModel) -> NDArray[np.float64]:
+    """What no exchange takes less than: what the busiest core's port receives."""
+    received = most_received(kept, need)
+    return model.exchange_cycles(received, np.zeros_like(received))
+
+
+def _back(layer: Layer, result: Regions) -> tuple[Regions, list[Regions]]:
+    """What the first step computes for regions of the layer's result, and what the other steps take
+    of weights for them.
     """
-    weights = np.zeros(len(result), np.int64)
+    weights = []
     some = sizes(result) > 0
     for step in reversed(layer.steps[1:]):
         for boxes in _step_weights(step, result):
-            weights += np.where(some, sizes(boxes), 0)
+            weights.append(np.where(some[:, None, None], boxes, 0))
         if step.op.input_shapes[0] != step.op.out_shape:
             before = np.zeros((len(result), len(step.op.input_shapes[0]), 2), np.int64)
             (before[some], *_) = mapped(result[some], step.op.needed)
@@ -122,21 +236,8 @@ def _step_weights(step: Step, result: Regions) -> list[Regions]:
     return taken(step.op, result, none)[2:]
 
 
-def _is_partial(grids: Sequence[Grid]) -> NDArray[np.bool_]:
-    return np.array([grid.parts > 1 for grid in grids])
-
-
 def _common(one: Regions, other: Regions) -> Integers:
     """Elements of both boxes."""
     start = np.maximum(one[..., 0], other[..., 0])
     stop = np.minimum(one[..., 1], other[..., 1])
     return sizes(np.stack([start, stop], axis=-1))
-
-
-def _spread(
-    boxes: Regions, place: tuple[NDArray[np.intp], NDArray[np.intp]], grids: int, cores: int
-) -> Regions:
-    """Boxes of all cells at (grid, core); empty for cores that have none."""
-    found = np.zeros((grids, cores, *boxes.shape[1:]), np.int64)
-    found[place] = boxes
-    return found

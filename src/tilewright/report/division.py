@@ -52,14 +52,21 @@ def division_totals(found: DividedResult) -> Iterator[str]:
     yield "values, each counted for every core that gets it: " + ", ".join(
         f"{value} {kind}" for kind, value in moved.items()
     )
-    how = "no plan of these grids moves fewer" if found.proven else "not proven to be the fewest"
-    yield (
-        f"{found.moved_values} without inputs; {how}; every layer by itself at its best: "
-        f"{found.bound_values}"
+    moves_fewer, is_fewest = "moves fewer", "fewest"
+    counted = f"{found.moved_values} without inputs"
+    if found.bound_values is None:
+        moves_fewer, is_fewest = "costs less", "least"
+        counted += f"; least {found.objective}: {found.cost:.0f}"
+    proven = (
+        f"no plan of these grids {moves_fewer}"
+        if found.proven
+        else (f"not proven to be the {is_fewest}")
     )
+    yield f"{counted}; {proven}; every layer by itself at its best: {found.bound:.0f}"
     yield (
-        f"{found.steps_ms:.3f} ms step by step, {found.overlapped_ms:.3f} ms overlapped (model; "
-        "compute at the peak, exchanges by the busiest link, weights from main memory)"
+        f"{found.steps_ms:.3f} ms step by step by the busiest links, {found.clocked_ms:.3f} ms "
+        f"with every message on its links, {found.overlapped_ms:.3f} ms overlapped (model; compute "
+        "at the peak, weights from main memory)"
     )
 
 

@@ -17,6 +17,8 @@ from tilewright.machine.model import leaves
 from tilewright.papers.bwdsp.network import BEST, CORES, NETWORK, OPTIMISED
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
+from tilewright.partition.clock import finish_cycles
+from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.plan import Plan, best_plan, fixed_plan
 from tilewright.partition.timing import layer_times
@@ -76,10 +78,9 @@ def times(change: str) -> list[Times]:
     machine = _changed(change)
     found = []
     for strategy, plan in _plans().items():
-        each = layer_times(plan, machine, ELEMENT)
-        ms = 1000 / machine.clock_hz
-        steps = sum(layer.steps_cycles for layer in each) * ms
-        overlapped = sum(layer.overlapped_cycles for layer in each) * ms
+        model, ms = core_model(machine, ELEMENT), 1000 / machine.clock_hz
+        steps = sum(layer.steps_cycles for layer in layer_times(plan, model)) * ms
+        overlapped = finish_cycles(plan, model, overlapped=True)[-1] * ms
         found.append(Times(strategy, steps, overlapped))
     return found
 

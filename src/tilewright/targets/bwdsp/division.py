@@ -5,18 +5,19 @@ from __future__ import annotations
 from tilewright.common.errors import PartitionError
 from tilewright.graph import Network
 from tilewright.machine import Machine
-from tilewright.partition.capacity import buffer_values, check_fits
+from tilewright.partition.core_model import core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import layers_of
-from tilewright.partition.plan import best_plan, fixed_plan
-from tilewright.partition.timing import layer_times
+from tilewright.partition.plan import Weights, best_plan, fixed_plan
 
 
 class Division:
     """All cores of the grid; activations stay in their buffers, weights stream from main memory."""
 
-    def divide(self, network: Network, machine: Machine, strategy: str | None) -> DividedNetwork:
-        """The plan that moves the fewest values, or every layer by one `strategy`."""
+    def divide(
+        self, network: Network, machine: Machine, strategy: str | None, weights: Weights
+    ) -> DividedNetwork:
+        """The plan that costs least as `weights` count, or every layer by one `strategy`."""
         elements = {tensor.dtype for tensor in network.inputs}
         if len(elements) != 1 or not elements <= set(machine.core.types):
             raise PartitionError(
@@ -25,13 +26,12 @@ class Division:
                 fix=f"give --dtype {machine.core.types[0]}",
             )
         (element,) = elements
-        layers = layers_of(network)
+        layers, model = layers_of(network), core_model(machine, element)
         if strategy is None:
-            plan = best_plan(layers, machine.cores)
+            plan = best_plan(layers, machine.cores, weights, model=model)
         else:
-            plan = fixed_plan(layers, machine.cores, strategy)
-        check_fits(plan, buffer_values(machine, element), element)
-        return DividedNetwork(network, machine, element, plan, layer_times(plan, machine, element))
+            plan = fixed_plan(layers, machine.cores, strategy, model, weights)
+        return DividedNetwork(network, machine, element, plan, model, weights)
 
 
 DIVISION = Division()

@@ -1,0 +1,179 @@
+"""A plan on one clock: what each core computes, and every message on every link that it takes.
+
+In: a plan and a model of the machine. Out: when each layer is done, bulk-synchronous as the BWDSP
+paper has it (nothing of a step begins before all of the step before is done), or overlapped. In
+the latter a core computes as soon as it has its inputs; the third of its rotating buffers takes the
+next layer's input, and main memory delivers the next layer's weights, from when it begins the layer
+before. Weights stream through: a core is not done before they have all come. A message passes its
+links one after the other and each as soon as it is free; cores and links serve what is asked for
+first. Nothing here was measured.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.ops.box import Box
+from tilewright.partition.core_model import CoreModel
+from tilewright.partition.division import Share
+from tilewright.partition.layers import Layer
+from tilewright.partition.moves import Exchanges, Move, rounds
+from tilewright.partition.plan import Plan, Planned
+from tilewright.partition.timing import Link, route
+
+
+@dataclass(frozen=True)
+class Message:
+    """What leaves its source at `leaves_cycles` or later. Messages of one multicast have a common
+    `tree`, and pass each link once.
+    """
+
+    leaves_cycles: float
+    source: int
+    target: int
+    values: int
+    tree: object
+
+
+def finish_cycles(plan: Plan, model: CoreModel, *, overlapped: bool) -> list[float]:
+    """When all cores are done with each layer, in cycles from the start."""
+    clock = _Clock(plan, model, overlapped)
+    both = zip(plan.layers, plan.exchanges, strict=True)
+    return [clock.advance(planned, exchanges) for planned, exchanges in both]
+
+
+@dataclass
+class _Clock:
+    """Where each core stands: when it began its last layer and when it was done with that; when
+    each link is free, and main memory; when each core had its part of each tensor.
+    """
+
+    plan: Plan
+    model: CoreModel
+    overlapped: bool
+    memory_free: float = 0.0
+    links: dict[Link, float] = field(default_factory=lambda: defaultdict(float))
+    made: dict[str, dict[int, float]] = field(default_factory=dict)
+    began: list[float] = field(default_factory=list)
+    done: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.began, self.done = [0.0] * self.plan.cores, [0.0] * self.plan.cores
+
+    def advance(self, planned: Planned, exchanges: Exchanges) -> float:
+        """One layer; when its last core is done."""
+        arrived = self._inputs(planned, exchanges)
+        self._barrier(arrived)
+        first, loaded = self._weights(planned)
+        self._barrier(loaded)
+        ends = {}
+        for core, share in zip(planned.cores, planned.division.shares, strict=True):
+            begin = max(self.done[core], arrived[core], first[core])
+            cycles = _flops(planned.layer, share) / self.model.flops_per_cycle
+            self.began[core] = begin
+            self.done[core] = ends[core] = max(begin + cycles, loaded[core])
+        self._barrier(self.done)
+        self._sums(exchanges, ends)
+        self._barrier(self.done)
+        self.made[planned.layer.output] = {core: self.done[core] for core in planned.cores}
+        return max(self.done[core] for core in planned.cores)
+
+    def _barrier(self, times: list[float]) -> None:
+        """Unless steps overlap nothing goes on before all of this is done."""
+        if not self.overlapped:
+            latest = max(*times, *self.done)
+            self.done = [latest] * self.plan.cores
+            times[:] = self.done
+
+    def _inputs(self, planned: Planned, exchanges: Exchanges) -> list[float]:
+        """When each core has what it reads of other layers."""
+        arrived = [0.0] * self.plan.cores
+        messages = []
+        for name, found in exchanges.inputs:
+            made = self.made[name]
+            for core in planned.cores:
+                arrived[core] = max(arrived[core], made.get(core, 0.0))
+            messages += self._leaving(name, found, made)
+        for target, time in self._sent(messages):
+            arrived[target] = max(arrived[target], time)
+        return arrived
+
+    def _leaving(self, name: str, found: Sequence[Move], made: dict[int, float]) -> list[Message]:
+        """Messages, in an order in which no core has to take two at once: not before the source
+        has made them, and the target begun the layer before, which frees a buffer.
+        """
+        alike = self.model.multicasts
+        return [
+            Message(
+                max(made[source], self._free(target)),
+                source,
+                target,
+                box.size,
+                (name, source, box) if alike else (name, source, box, target),
+            )
+            for together in rounds(found, self.plan.cores)
+            for source, target, box in together
+        ]
+
+    def _free(self, core: int) -> float:
+        return self.began[core] if self.overlapped else self.done[core]
+
+    def _weights(self, planned: Planned) -> tuple[list[float], list[float]]:
+        """When each core begins to get its weights and inputs from main memory, and has them."""
+        first, last = [0.0] * self.plan.cores, [0.0] * self.plan.cores
+        known: dict[object, tuple[float, float]] = {}
+        for core, share in zip(planned.cores, planned.division.shares, strict=True):
+            for key, box in self._from_memory(planned.layer, share):
+                if not (self.model.multicasts and (key, box) in known):
+                    begin = max(self.memory_free, self._free(core))
+                    stream = box.size / self.model.load_values_per_cycle
+                    self.memory_free = begin + stream
+                    latency = self.model.load_latency_cycles
+                    known[key, box] = (begin + latency, begin + stream + latency)
+                begin, end = known[key, box]
+                first[core] = min(first[core], begin) if first[core] else begin
+                last[core] = max(last[core], end)
+        return first, last
+
+    def _from_memory(self, layer: Layer, share: Share) -> Iterable[tuple[str, Box]]:
+        for name, box in layer.needed(share.summed, share.terms):
+            if name not in self.made and box.size:
+                yield name, box
+        yield from layer.weights(share.summed, share.terms, share.kept)
+
+    def _sums(self, exchanges: Exchanges, ends: dict[int, float]) -> None:
+        """Partial sums go to who finishes them."""
+        messages = [
+            Message(ends[source], source, target, box.size, (source, target, box))
+            for together in rounds(exchanges.sums, self.plan.cores)
+            for source, target, box in together
+        ]
+        for target, time in self._sent(messages):
+            self.done[target] = max(self.done[target], time)
+
+    def _sent(self, messages: Sequence[Message]) -> list[tuple[int, float]]:
+        """When each message has reached its target."""
+        found = []
+        passed: dict[tuple[object, Link], float] = {}
+        fabric = self.model.fabric
+        for one in sorted(messages, key=lambda one: one.leaves_cycles):
+            cycles = one.values / self.model.link_values_per_cycle
+            head = one.leaves_cycles + fabric.send_cycles
+            way = route(fabric, one.source, one.target)
+            for link in ((one.source, one.source), *way, (one.target, -1)):
+                if (one.tree, link) not in passed:
+                    passed[one.tree, link] = max(head, self.links[link])
+                    self.links[link] = passed[one.tree, link] + cycles
+                head = passed[one.tree, link] + fabric.hop_cycles
+            found.append((one.target, head + cycles))
+        return found
+
+
+def _flops(layer: Layer, share: Share) -> float:
+    """What a core computes: its part of the operations of the first step."""
+    op = layer.op
+    computed = op.computable(share.summed, share.terms)
+    terms = 1.0 if share.terms is None else share.terms.size / Box.whole(op.terms).size
+    return op.flops * terms * computed.size / Box.whole(op.out_shape).size

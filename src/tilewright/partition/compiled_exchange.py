@@ -1,0 +1,134 @@
+"""What an exchange costs, for all pairs of grids: messages, and links that they take, compiled.
+
+The same messages as those of `moves`, along the same links as those of `timing.route`. Tests hold
+them equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.common.compiled import entry_point, piece
+
+Integers = NDArray[np.int64]
+LINKS = 6
+"""Links of a core: east, west, south, north; its ports out of it and into it."""
+
+
+@entry_point()
+def multicast_values(kept: Integers, need: Integers) -> Integers:
+    """For each pair of grids, the values sent where what an owner has for several others alike is
+    one message.
+    """
+    grids, cores, rank, _ = kept.shape
+    found = np.zeros((grids, len(need)), np.int64)
+    boxes = np.zeros((cores, rank, 2), np.int64)
+    table = np.zeros((cores, 3), np.int64)
+    for one in range(grids):
+        for other in range(len(need)):
+            for owner in range(cores):
+                count = _messages(kept[one], need[other], owner, boxes, table)
+                for number in range(count):
+                    if table[number, 2] == number:
+                        found[one, other] += table[number, 1]
+    return found
+
+
+@entry_point()
+def busiest_links(
+    kept: Integers, need: Integers, columns: int, multicast: bool
+) -> tuple[Integers, Integers]:
+    """For each pair of grids, the values over the busiest link or port of the exchange, and the
+    links of its longest way. Messages go along rows of `columns` cores first; where the fabric has
+    `multicast`, what an owner sends to several alike passes each link once.
+    """
+    grids, cores, rank, _ = kept.shape
+    busiest = np.zeros((grids, len(need)), np.int64)
+    farthest = np.zeros((grids, len(need)), np.int64)
+    loads, passed = np.zeros(LINKS * cores, np.int64), np.zeros(LINKS * cores, np.int64)
+    boxes = np.zeros((cores, rank, 2), np.int64)
+    table = np.zeros((cores, 3), np.int64)
+    way = np.zeros(2 * cores + 2, np.int64)
+    stamp = 0
+    for one in range(grids):
+        for other in range(len(need)):
+            loads[:] = 0
+            for owner in range(cores):
+                count = _messages(kept[one], need[other], owner, boxes, table)
+                for lead in range(count):
+                    if multicast and table[lead, 2] != lead:
+                        continue
+                    stamp += 1
+                    for number in range(lead, count if multicast else lead + 1):
+                        if number == lead or table[number, 2] == lead:
+                            links = _way(owner, table[number, 0], columns, way)
+                            farthest[one, other] = max(farthest[one, other], links - 2)
+                            _load(way[:links], table[lead, 1], stamp, loads, passed)
+            busiest[one, other] = loads.max()
+    return busiest, farthest
+
+
+@piece
+def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integers) -> None:
+    """Add a message to the links of its way; what has the same `stamp` passes a link once."""
+    for link in way:
+        if passed[link] != stamp:
+            passed[link] = stamp
+            loads[link] += size
+
+
+@piece
+def _messages(kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers) -> int:
+    """What `owner` sends: `boxes`, and for each of them target, values, and the first message of
+    the same box; how many there are.
+    """
+    count = 0
+    for core in range(len(need)):
+        size = 0 if core == owner else 1
+        for d in range(kept.shape[1]):
+            if size == 0:
+                break
+            boxes[count, d, 0] = max(kept[owner, d, 0], need[core, d, 0])
+            boxes[count, d, 1] = min(kept[owner, d, 1], need[core, d, 1])
+            size *= max(boxes[count, d, 1] - boxes[count, d, 0], 0)
+        if size == 0:
+            continue
+        table[count, 0], table[count, 1], table[count, 2] = core, size, count
+        for before in range(count):
+            if table[before, 1] == size and _equal(boxes[before], boxes[count]):
+                table[count, 2] = before
+                break
+        count += 1
+    return count
+
+
+@piece
+def _equal(one: Integers, other: Integers) -> bool:
+    same = True
+    for d in range(len(one)):
+        same &= one[d, 0] == other[d, 0] and one[d, 1] == other[d, 1]
+    return same
+
+
+@piece
+def _way(source: int, target: int, columns: int, way: Integers) -> int:
+    """The links from one core to another in `way`, both ports included; how many there are."""
+    way[0], way[1] = LINKS * source + 4, LINKS * target + 5
+    here, count = source, 2
+    while here != target:
+        across = target % columns - here % columns
+        if across > 0:
+            way[count] = LINKS * here
+            here += 1
+        elif across < 0:
+            way[count] = LINKS * here + 1
+            here -= 1
+        elif target > here:
+            way[count] = LINKS * here + 2
+            here += columns
+        else:
+            way[count] = LINKS * here + 3
+            here -= columns
+        count += 1
+    return count
