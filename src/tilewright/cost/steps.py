@@ -139,15 +139,16 @@ def _step(stmt: Stmt | Chain, program: Program, chains: bool) -> Step:
 
 
 def _distance(call: Call, program: Program) -> dict[str, Expr]:
-    """`distance`: elements from row to row of a factor of a product that is read by vectors where
-    it lies in main memory.
+    """Of a factor of a product that is read by vectors where it lies in main memory: `distance`,
+    the elements from row to row, and `along_terms`, 1, where its rows are along k.
     """
     if not isinstance(call.primitive, MatrixProduct):
         return {}
     factor = call.operands[call.primitive.loaded]
     if not isinstance(factor, Tile):
         return {}
-    return {"distance": program.tensor(factor.tensor).shape[-1]}
+    along_terms = {"along_terms": Const(1)} if factor.roles.rstrip(".").endswith("k") else {}
+    return {"distance": program.tensor(factor.tensor).shape[-1], **along_terms}
 
 
 def _numbers(ranges: Sequence[Range]) -> tuple[Expr, ...]:

@@ -24,7 +24,8 @@ class Lowering:
     passes to the staged stage, and says which memory a buffer lies in. The matrix primitive works
     on a `block` of vectors along its vectorised dimension and of elements along the other;
     `partial_blocks`: blocks need not be full. The extents of a product have to be `multiples`, by
-    letter. `in_place`: primitives take operands where they lie in main memory. `chains`: one call
+    letter. `in_place`: primitives take operands where they lie in main memory; `along_terms`: of a
+    product also with vectors along k, then n and k change places in `multiples`. `chains`: one call
     takes a chain of products (`ir.chains`). `overlap`: transfers pass while the core computes, so
     that a second copy of a buffer is of use. Algorithms may have a largest deviation of `max_error`
     unless users say so.
@@ -35,6 +36,7 @@ class Lowering:
     block: tuple[int, int] = (1, 1)
     partial_blocks: bool = False
     in_place: bool = False
+    along_terms: bool = False
     chains: bool = False
     overlap: bool = True
     max_error: float | None = None

@@ -9,7 +9,7 @@ extent, since they are never padded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from math import gcd, isqrt, lcm, prod
@@ -144,6 +144,8 @@ class FactorGrid:
 def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blocks) -> FactorGrid:
     """Every value of the factors, granules and copies of a structure for one operator."""
     p = structure.plan
+    if structure.along_terms:
+        blocks = replace(blocks, vector=blocks.terms, terms=blocks.vector)
     doubled = structure.space.doubled if blocks.overlap else ()
     if p.nest.reductions() and _reduces_outside(p):
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)

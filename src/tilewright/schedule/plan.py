@@ -48,12 +48,13 @@ _GEMM_OVER = {"m": "rows", "n": "columns", "k": "both"}
 
 @dataclass(frozen=True)
 class Rules:
-    """What a machine allows: operands in main memory, and on a mesh of one core also blocks of the
-    primitive that are not full.
+    """What a machine allows: operands in main memory, there also vectors along the terms of a sum
+    (`along_terms`), and on a mesh of one core also blocks of the primitive that are not full.
     """
 
     partial_blocks: bool = False
     in_place: bool = False
+    along_terms: bool = False
 
 
 STRICT = Rules()

@@ -40,6 +40,15 @@ class Structure:
     layouts: frozenset[Layout]
     aligned: tuple[Expr, ...] = ()
 
+    @property
+    def along_terms(self) -> bool:
+        """Whether a product reads vectors along k, in main memory."""
+        for call, product in calls_of(self.staged.body, MatrixProduct):
+            factor = call.operands[product.loaded]
+            if isinstance(factor, Tile) and factor.roles.rstrip(".").endswith("k"):
+                return self.plan.rules.along_terms
+        return False
+
 
 def structures(
     seed: Seed, space: Space, dtype: str, staging: Staging, rules: Rules = STRICT
@@ -153,7 +162,8 @@ def check_structure(p: Plan, staged: Program) -> tuple[Expr, ...]:
         )
     operand = 1 if p.vector == "m" else 2
     loaded = "column" if p.vector == "m" else "row"
-    if isinstance(call.operands[operand], Tile) and forms[operand].order != loaded:
+    strided = isinstance(call.operands[operand], Tile) and forms[operand].order != loaded
+    if strided and not p.rules.along_terms:
         raise ScheduleError(
             f"{views[operand].buffer!r} is used in place and not contiguous along {p.vector}",
             fix="another layout of it, or a copy that packs it",

@@ -14,11 +14,15 @@ from tilewright.schedule.plan import Rules
 from tilewright.schedule.structures import Structure, structures
 from tilewright.seeds.space import Seed, Space
 
+_ALONG_TERMS = {"n": "k", "k": "n"}
+
 
 def rules_of(machine: Machine) -> Rules:
     """What the machine allows of schedules."""
     lowering = lowering_of(machine)
-    return Rules(lowering.partial_blocks, in_place=lowering.in_place)
+    return Rules(
+        lowering.partial_blocks, in_place=lowering.in_place, along_terms=lowering.along_terms
+    )
 
 
 def require_types(op: Op, machine: Machine) -> None:
@@ -36,8 +40,11 @@ def require_multiples(op: Op, machine: Machine) -> None:
     """Raise ShapeError for a product whose extents the machine's primitive does not divide."""
     if not isinstance(op, Gemm):
         return
-    extents = {"m": op.m, "n": op.n, "k": op.k}
-    for letter, multiple in lowering_of(machine).multiples.items():
+    lowering, extents = lowering_of(machine), {"m": op.m, "n": op.n, "k": op.k}
+    multiples = lowering.multiples
+    if lowering.along_terms and op.transpose_b:
+        multiples = {_ALONG_TERMS.get(letter, letter): of for letter, of in multiples.items()}
+    for letter, multiple in multiples.items():
         if extents[letter] % multiple:
             padded = -(-extents[letter] // multiple) * multiple
             raise ShapeError(

@@ -38,9 +38,10 @@ def test_a_product_copies_its_factors_and_takes_weights_and_sums_where_they_lie(
     [
         (1, 512, 256, "i8,i16:i32"),
         (2, 512, 256, "i8,i16:i32"),
-        (5, 192, 100, "i16:i32"),  # pairs of rows, and one that is left
+        (5, 192, 400, "i8,i16:i32"),  # pairs of rows, and one that is left
+        (2, 64, 8, "i16:i32"),  # two factors in a word
         (2, 64, 2408, "i8,i16:i32"),  # factors in three parts, the last one shorter
-        (3, 2112, 8, "i8,i16:i32"),  # columns in three parts
+        (3, 2112, 64, "i8,i16:i32"),  # columns in three parts
         (1, 64, 4, "i8,i16:i32"),  # fewer rows than the pipeline has stages
     ],
 )
@@ -52,12 +53,38 @@ def test_numbers_are_exact_and_the_price_is_that_of_the_text(m, n, k, dtype):
     assert abs(priced - text) < max(150, 0.02 * text)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [
+        (1, 128, 512),
+        (3, 100, 192),  # sums that are no whole vectors
+        (1, 64, 1088),  # factors in two parts of whole stripes
+        (1, 4, 64),
+    ],
+)
+def test_transposed_weights_are_read_along_the_terms(m, n, k):
+    """The product of back-propagation: sums of 32 lanes are reduced for every row of weights."""
+    kernel = compile(gemm(m=m, n=n, k=k, transpose_b=True, dtype="i16:i32"), MACHINE)
+    assert kernel.check() == "exact"
+    priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
+    assert abs(priced - text) < max(150, 0.02 * text)
+
+
 def test_extents_that_stripes_do_not_divide_are_refused_with_the_multiple():
     with pytest.raises(ShapeError) as caught:
         compile(gemm(m=2, n=500, k=1024, dtype="i8,i16:i32"), MACHINE)
     assert str(caught.value) == (
         "machine 'cns1-128' multiplies over multiples of 64 of n; gemm m2 n500 k1024 has 500; "
         "pad with zeros to --n 512"
+    )
+
+
+def test_transposed_weights_take_multiples_the_other_way_round():
+    with pytest.raises(ShapeError) as caught:
+        compile(gemm(m=1, n=64, k=100, transpose_b=True, dtype="i16:i32"), MACHINE)
+    assert str(caught.value) == (
+        "machine 'cns1-128' multiplies over multiples of 64 of k; "
+        "gemm m1 n64 k100 transpose_b has 100; pad with zeros to --k 128"
     )
 
 

@@ -102,13 +102,13 @@ def run_artifact(
 
 
 def _places(tensors: tuple[TensorInfo, ...], machine: Machine) -> tuple[dict[str, int], int]:
-    """Where the tensors lie, each from a new block of the chips on, and where they end."""
-    block, end = machine.section(Rdram).chip_block_bytes, 0
+    """Where the tensors lie, each from a new line of all chips on, and where they end."""
+    lines, end = machine.section(Rdram).open_bytes, 0
     places = {}
     for info in tensors:
         places[info.name] = end
         size = int(np.prod(info.shape)) * dtype(info.dtype).size_bytes
-        end += -(-size // block) * block
+        end += -(-size // lines) * lines
     return places, end
 
 

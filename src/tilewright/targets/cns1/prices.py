@@ -53,7 +53,11 @@ class ProductCycles:
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """All pairs of rows and the row that is left, each with all stripes."""
+    """All pairs of rows and the row that is left, each with all stripes; with weights along the
+    terms each row with all groups of four rows of weights.
+    """
+    if "along_terms" in call.dims:
+        return call.dims["m"] * _groups(machine, call)
     pairs, single = call.dims["m"] // 2, call.dims["m"] % 2
     return pairs * _round(machine, call, 2) + single * _round(machine, call, 1)
 
@@ -64,6 +68,19 @@ def _round(machine: Machine, call: PricedCall[MatrixProduct], patterns: int) -> 
     passes = dims["k"] / ROWS * cycles.pass_cycles
     stripe = cycles.stripe_cycles + passes + lines * cycles.line_cycles
     return cycles.round_cycles + dims["n"] / STRIPE * stripe
+
+
+def _groups(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """A group opens the lines of its rows in every chip, and on average every other time those of
+    its sums and of the weights that they close: three accesses.
+    """
+    dims, cycles = call.dims, group_timing(machine)
+    rdram, rows = machine.section(Rdram), ROWS * WEIGHT_BYTES
+    lines = rows * dims["distance"] / rdram.open_bytes * rdram.chips_per_port
+    lines = 1.5 + np.minimum(lines, rows * dims["k"] / rdram.chip_block_bytes)
+    passes = dims["k"] / STRIPE * cycles.pass_cycles
+    group = cycles.stripe_cycles + passes + lines * cycles.line_cycles
+    return cycles.round_cycles + dims["n"] / ROWS * group
 
 
 def opened_lines(machine: Machine, rows: Value, columns: Value) -> Value:
@@ -117,15 +134,38 @@ def product_timing(machine: Machine, patterns: int) -> ProductCycles:
     return ProductCycles(small - stripe, stripe - opening, hit / _PASSES, (opening - hit) / rows)
 
 
+@cache
+def group_timing(machine: Machine) -> ProductCycles:
+    """The same for weights along the terms: a stripe is a group of four rows of them."""
+    hitting = _hitting(machine)
+
+    def cycles(groups: int, stripes: int) -> int:
+        n, k = groups * ROWS, stripes * STRIPE
+        row_bytes = WEIGHT_BYTES * k
+        product = Product(1, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True)
+        return _run(hitting, product, n * row_bytes)
+
+    small, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
+    read = read_cycles(machine, VECTOR_BYTES)
+    each, group = (longer - small) / _PASSES, more - small
+    miss = read.clean_miss - read.hit
+    return ProductCycles(small - group, group - _PASSES * each, each, miss)
+
+
 def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:
     """Cycles of a product with rows of weights as far apart as all open lines of the chips."""
-    writer, table, row_bytes = Writer(), node_table(machine), machine.section(Rdram).open_bytes
+    row_bytes = machine.section(Rdram).open_bytes
     product = Product(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns)
+    return _run(machine, product, row_bytes * rows)
+
+
+def _run(machine: Machine, product: Product, weights: int) -> int:
+    """Cycles of a product whose sums lie behind so many bytes of weights."""
+    writer, table = Writer(), node_table(machine)
     writer.add("$28 = 32", "vlr = $28", "$30 = 128")
     write_product(writer, machine, product)
     writer.add("goto $31", "nop")
-    weights = row_bytes * rows
-    main = np.zeros(weights + SUM_BYTES * patterns * columns, np.uint8)
+    main = np.zeros(weights + product.m * product.sum_row_bytes, np.uint8)
     registers = {"$7": 0, "$15": 0, "$16": weights}
     return run_node(assembled(writer.text(), table), main=main, registers=registers).cycles
 

@@ -27,7 +27,8 @@ CACHE = "cache"
 
 @dataclass(frozen=True)
 class PlaceOperands:
-    """Buffers lie in the data cache; a product takes its first factor there, by rows.
+    """Buffers lie in the data cache; a product takes its first factor there, by rows, and weights
+    that lie along n or along k.
 
     before:  a_tile: buffer("i8", 1024)
     after:   a_tile: buffer("i8", 1024, space="cache")
@@ -43,11 +44,11 @@ class PlaceOperands:
         for call, product in calls_of(program.body, MatrixProduct):
             placed = ["main" if isinstance(o, Tile) else CACHE for o in call.operands]
             forms = product.matrices(call.operands, program)
-            if placed != ["main", CACHE, "main"] or any(f.order != "row" for f in forms):
+            if placed != ["main", CACHE, "main"] or any(f.order != "row" for f in forms[:2]):
                 raise ScheduleError(
-                    "a Torrent multiplies rows of a factor in its cache by rows of weights in main "
-                    f"memory, found {', '.join(placed)} for the sums and both factors",
-                    fix="use the sums and the second factor in place, stored by rows",
+                    "a Torrent multiplies rows of a factor in its cache by weights in main memory, "
+                    f"found {', '.join(placed)} for the sums and both factors",
+                    fix="use the sums and the second factor in place, sums and factors by rows",
                 )
         return replace(program, buffers=tuple(replace(b, space=CACHE) for b in program.buffers))
 
@@ -69,6 +70,7 @@ class Cns1Rules:
             block=(STRIPE // machine.core.lanes("i32"), 1),
             partial_blocks=True,
             in_place=True,
+            along_terms=True,
             overlap=False,
             multiples={"n": STRIPE, "k": ROWS_AT_ONCE},
         )

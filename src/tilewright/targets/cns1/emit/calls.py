@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from tilewright.common.errors import ProgramError
 from tilewright.machine import Machine
 from tilewright.targets.cns1.emit.writer import Writer
-from tilewright.targets.cns1.kernels.bodies import ROWS, WORD_BYTES, forward_body
+from tilewright.targets.cns1.kernels.bodies import (
+    ROWS,
+    WORD_BYTES,
+    Body,
+    backward_body,
+    forward_body,
+)
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.timing.layers import STRIPE
 
@@ -27,7 +33,7 @@ GROUP = 4
 @dataclass(frozen=True)
 class Product:
     """m x n sums over k: the first factor in the cache, weights and sums in main memory, each with
-    the bytes from row to row.
+    the bytes from row to row. Rows of weights lie along n, or `along_terms`, along k.
     """
 
     m: int
@@ -37,9 +43,11 @@ class Product:
     factor_row_bytes: int
     weight_row_bytes: int
     sum_row_bytes: int
+    along_terms: bool = False
 
     def __post_init__(self) -> None:
-        for letter, extent, multiple in (("n", self.n, STRIPE), ("k", self.k, ROWS)):
+        n, k = (ROWS, STRIPE) if self.along_terms else (STRIPE, ROWS)
+        for letter, extent, multiple in (("n", self.n, n), ("k", self.k, k)):
             if extent % multiple:
                 raise ProgramError(
                     f"a product of {letter} = {extent} is no whole number of blocks of {multiple}",
@@ -56,6 +64,9 @@ class Product:
 def write_product(writer: Writer, machine: Machine, product: Product) -> None:
     """C += A B: `$7` has the place of A in the cache, `$15` that of B and `$16` that of C."""
     writer.constant("$9", product.weight_row_bytes)
+    if product.along_terms:
+        _groups(writer, machine, product)
+        return
     writer.constant("$8", product.sum_row_bytes)
     pairs, single = divmod(product.m, _PATTERNS)
     if pairs:
@@ -92,9 +103,7 @@ def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) 
     if patterns > 1:
         writer.sum("$18", "$7", product.factor_row_bytes, "$11")
     _sums(writer, patterns, "$v{} = m[$12+=$30].w")
-    loop = writer.label("loop")
-    for line in pipelined_lines(body, machine, product.k // ROWS):
-        writer.add(re.sub(r"\bloop\b", loop, line))
+    _loop(writer, machine, body, product.k // ROWS)
     _sums(writer, patterns, "m[$12+=$30].w = $v{}")
     writer.add("$16 = $16 + 256", f"if ($16 != $17) {stripe}", "$15 = $15 + 128")
 
@@ -105,19 +114,54 @@ def _sums(writer: Writer, patterns: int, access: str) -> None:
         writer.add(*(access.format(17 + 2 * pattern + half) for half in range(2)))
 
 
+def _groups(writer: Writer, machine: Machine, product: Product) -> None:
+    """Row after row of A with four rows of weights at a time; the first lanes start from C."""
+    sums = [f"$v{17 + row}" for row in range(ROWS)]
+    again, group, reduce = (writer.label(name) for name in ("round", "group", "reduce"))
+    writer.constant("$27", 2 * STRIPE - (ROWS - 1) * product.weight_row_bytes)
+    writer.constant("$26", ROWS * product.weight_row_bytes)
+    writer.constant("$29", product.m)
+    writer.add("$1 = 4", "$2 = 1", f"$8 = {VECTOR * product.factor_bytes}")
+    writer.place(again)
+    writer.sum("$17", "$16", SUM_BYTES * product.n, "$11")
+    writer.sum("$10", "$7", product.factor_bytes * product.k, "$11")
+    writer.place(group)
+    writer.add("$14 = $15", "$20 = $15 + 64", "$13 = $7", *(f"{v} = $v0" for v in sums))
+    writer.add("$12 = $16", "vlr = $2", *(f"{v} = m[$12+=$1].w" for v in sums), "vlr = $28")
+    _loop(writer, machine, backward_body(factor_bytes=product.factor_bytes), product.k // STRIPE)
+    halves = [f"$v{21 + row}" for row in range(ROWS)]
+    writer.add("$24 = 16")
+    writer.place(reduce)
+    writer.add("vlr = $24", *(f"{h} = {v}[$24]" for h, v in zip(halves, sums, strict=True)))
+    writer.add("$24 = $24 >> 1", *(f"{v} = {v} + {h}" for h, v in zip(halves, sums, strict=True)))
+    writer.add(f"if ($24 > $0) {reduce}", "nop", *(f"m[$16+=$1].w = {v}" for v in sums))
+    writer.add("vlr = $28", f"if ($16 != $17) {group}", "$15 = $15 + $26")
+    writer.sum("$7", "$7", product.factor_row_bytes, "$11")
+    writer.sum("$15", "$15", -product.n * product.weight_row_bytes, "$11")
+    writer.sum("$16", "$16", product.sum_row_bytes - SUM_BYTES * product.n, "$11")
+    writer.add("$29 = $29 - 1", f"if ($29 != $0) {again}", "nop")
+
+
+def _loop(writer: Writer, machine: Machine, body: Body, trips: int) -> None:
+    """A pipelined loop with a label of its own."""
+    loop = writer.label("loop")
+    for line in pipelined_lines(body, machine, trips):
+        writer.add(re.sub(r"\bloop\b", loop, line))
+
+
 def write_fill(writer: Writer, rows: int, columns: int, row_bytes: int) -> None:
-    """Zero sums in main memory from `$16` on; `columns` are whole vectors."""
-    if columns % VECTOR:
-        raise ProgramError(
-            f"{columns} sums are no whole number of vectors of {VECTOR}",
-            fix=f"take a multiple of {VECTOR}",
-        )
-    row, loop = writer.label("row"), writer.label("fill")
+    """Zero rows of sums in main memory from `$16` on."""
+    row, (vectors, tail) = writer.label("row"), divmod(columns, VECTOR)
     writer.constant("$29", rows)
     writer.place(row)
-    writer.sum("$17", "$16", SUM_BYTES * columns, "$11")
-    writer.place(loop)
-    writer.add("m[$16+=$30].w = $v0", f"if ($16 != $17) {loop}", "nop")
+    if vectors:
+        loop = writer.label("fill")
+        writer.sum("$17", "$16", SUM_BYTES * VECTOR * vectors, "$11")
+        writer.place(loop)
+        writer.add("m[$16+=$30].w = $v0", f"if ($16 != $17) {loop}", "nop")
+    if tail:
+        writer.add(f"$12 = {tail}", "vlr = $12", "$12 = $12 << 2", "m[$16+=$12].w = $v0")
+        writer.add("vlr = $28")
     writer.sum("$16", "$16", row_bytes - SUM_BYTES * columns, "$11")
     writer.add("$29 = $29 - 1", f"if ($29 != $0) {row}", "nop")
 

@@ -168,7 +168,16 @@ def _product(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
     extents = {r: _number(x.extent) for o in (c, a) for r, x in zip(o.roles, o.ranges, strict=True)}
     sizes = [dtype(context.program.element_type(o)).size_bytes for o in stmt.operands]
     rows = [_number(form.leading_dimension) * s for form, s in zip(forms, sizes, strict=True)]
-    product = Product(extents["m"], extents["n"], extents["k"], sizes[1], rows[1], rows[2], rows[0])
+    product = Product(
+        m=extents["m"],
+        n=extents["n"],
+        k=extents["k"],
+        factor_bytes=sizes[1],
+        factor_row_bytes=rows[1],
+        weight_row_bytes=rows[2],
+        sum_row_bytes=rows[0],
+        along_terms=forms[2].order == "column",
+    )
     buffer = context.program.buffer(a.buffer)
     start = a.slot * buffer.elements + forms[1].offset_elements
     writer = context.writer

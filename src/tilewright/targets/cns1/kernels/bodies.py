@@ -59,9 +59,10 @@ def _added(total: int, weight: str, factor: str, product: int) -> list[str]:
     return [f"$v{product} = {weight} * {factor}", f"$v{total} = $v{total} + $v{product}"]
 
 
-def backward_body() -> Body:
-    """Four rows times the error vector: sums of 32 lanes, which are reduced afterwards."""
-    lines = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"]
+def backward_body(*, factor_bytes: int = 2) -> Body:
+    """Four rows times a vector such as the errors: sums of 32 lanes, which are reduced later."""
+    kind = "b" if factor_bytes == 1 else "h"
+    lines = [f"$v1 = d[$13+=$8].{kind}", f"$v2 = d[$13+=$8].{kind}"]
     for r in range(ROWS):
         step = "$27" if r == ROWS - 1 else "$9"
         low, high = f"$v{3 + 2 * r}", f"$v{4 + 2 * r}"
