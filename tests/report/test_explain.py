@@ -6,6 +6,7 @@ import pytest
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.report.explain import explain_text
 from tilewright.report.view import (
+    Arranged,
     CauseRow,
     Change,
     Explanation,
@@ -56,6 +57,10 @@ EXPLANATION = Explanation(
         Change(("memory.spm.capacity_bytes=131072",), 750, retuned=True),
     ),
     routines=(RoutineCycles("gemm_f64", "16 x 4 x 8 per core", 1290, 1302),),
+    arranged=(
+        Arranged("b", "in", True, 4096, 0.25),
+        Arranged("c", "out", False, 12288, 0.125),
+    ),
 )
 TEXT = """\
 fc: gemm m256 n256 k256
@@ -76,6 +81,11 @@ traffic of one core group (simulated)
 routines of the code (cycles of one call)
   routine                  call  priced  simulated
   gemm_f64  16 x 4 x 8 per core    1290       1302
+
+arranged by the managing cores, from and to C order (not in the time above)
+  tensor  bytes         for  least ms
+  b in     4096  all groups     0.250
+  c out   12288  each group     0.125
 
 bound by dma bandwidth
 no schedule of this algorithm takes less than 800 cycles: 399 at the cores' peak, 800 to move each \
@@ -113,6 +123,7 @@ THREADS = msgspec.structs.replace(
     rejected=(),
     changes=(),
     routines=(),
+    arranged=(),
 )
 
 

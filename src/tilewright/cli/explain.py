@@ -13,7 +13,6 @@ from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.workload import Workload, read_workload
-from tilewright.codegen.artifact import ROUTINES, RoutineCycles
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import every_call
@@ -22,7 +21,6 @@ from tilewright.compiler.artifact import read_kernel, read_network, stored_op
 from tilewright.compiler.kernel import Kernel
 from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
-from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops.numerics import sums_called
 from tilewright.report.explain import explain_text
@@ -62,7 +60,7 @@ def explain_command(
     if not Path(subject).exists():
         kernel = _tuned(read_workload(subject, operator), machine.load(), layer, search, output)
         found = kernel.explanation(what_if=changes)
-        found = structs.replace(found, routines=_routines(kernel.program, kernel.machine))
+        found = structs.replace(found, routines=kernel.routines)
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
         return
     folder = kernel_folder(Path(subject), layer, output)
@@ -75,19 +73,12 @@ def explain_command(
             raise ArtifactError("has no pieces", where=where)
         helping = changes_that_help(piece, found.layer.algorithm, program, stored.machine)
         found = structs.replace(found, changes=helping)
-    found = structs.replace(found, routines=_routines(program, stored.machine))
     if levels:
         simulated = found.layer.timed_by == "simulated"
         useful = simulate(program, stored.machine).useful_flops if simulated else None
         levelled = roofline(every_call(program), stored.machine, useful)
         found = structs.replace(found, roofline=levelled)
     _show(found, output)
-
-
-def _routines(program: Program, machine: Machine) -> tuple[RoutineCycles, ...]:
-    """The routines of the code, where the machine's family names them."""
-    names = ROUTINES.of(machine)
-    return names.routines(program, machine) if names else ()
 
 
 def _tuned(

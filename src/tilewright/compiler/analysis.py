@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.compiler.account import Account
-from tilewright.ir.nodes import Program
+from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.machine import Machine
 from tilewright.machine.build import changed
 from tilewright.machine.keys import document_key
 from tilewright.machine.parts import Direction, Engine
+from tilewright.network.groups import GroupWork
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
-from tilewright.report.view import Change, Explanation, LayerResult, Rejected
+from tilewright.report.view import Arranged, Change, Explanation, LayerResult, Rejected
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.accuracy import expected_error
 from tilewright.tune.candidate import Candidate
@@ -101,6 +102,20 @@ def explanation(
         lower_bound_transfer_cycles=transfer,
         rejected=rejected_options(choice, option),
     )
+
+
+def arranged(work: GroupWork, op: Op, machine: Machine) -> tuple[Arranged, ...]:
+    """What the managing cores copy to start an operator on all groups, and back: each element is
+    read and written, by all groups at the same time unless they share it.
+    """
+    kinds = (*op.numerics.operands, op.numerics.result)
+    rate = machine.transfer_engine(SCRATCHPAD).get.peak_bytes_per_second
+    rows = []
+    for cut, kind in zip((*work.operands, work.result), kinds, strict=True):
+        size, copies = cut.elements * kind.size_bytes, 1 if cut.shared else work.groups
+        direction = "out" if cut is work.result else "in"
+        rows.append(Arranged(cut.name, direction, cut.shared, size, 2e3 * size / copies / rate))
+    return tuple(rows)
 
 
 def rejected_options(choice: Choice, winner: Option) -> tuple[Rejected, ...]:

@@ -13,15 +13,24 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from tilewright.codegen.artifact import LOADS, Array, Artifact, NativeKernel
+from tilewright.codegen.artifact import (
+    LOADS,
+    ROUTINES,
+    RUNS,
+    Array,
+    Artifact,
+    NativeKernel,
+    RoutineCycles,
+)
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.compiler.account import Account, every_call, model_account, simulated_account
-from tilewright.compiler.analysis import changes_that_help, explanation, layer_result
+from tilewright.compiler.analysis import arranged, changes_that_help, explanation, layer_result
 from tilewright.compiler.artifact import write_kernel, write_network
 from tilewright.compiler.checking import (
     Data,
     check_code,
+    compare,
     operator_result,
     program_inputs,
     random_operands,
@@ -30,6 +39,7 @@ from tilewright.cost.roofline import Roofline, roofline
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.network.groups import DRIVES, GroupWork, group_work
 from tilewright.ops import Op
 from tilewright.partition import Piece
 from tilewright.report.explain import explain_text
@@ -147,9 +157,35 @@ class Kernel:
         chosen = self.option.candidate.seed
         return check_code(piece, chosen, self.program, self.artifact, self.machine, given)
 
+    @property
+    def driven(self) -> Artifact:
+        """The code with what starts it on all core groups, where the family has a driver."""
+        driver = DRIVES.of(self.machine)
+        if driver is None or self.machine.groups.count == 1:
+            return self.artifact
+        return driver.drive(self.artifact, self._group_work())
+
+    def _group_work(self) -> GroupWork:
+        return group_work(self.option.partition, self.option.candidate)
+
+    def check_groups(
+        self, operands: Sequence[Array] | None = None, *, data: Data = "integers", seed: int = 0
+    ) -> CheckResult:
+        """Run the driver of all core groups on the host, on whole operands, and compare with the
+        reference. Raises as `check` does.
+        """
+        given = operands if operands is not None else random_operands(self.op, data, seed)
+        chosen, runs = self.option.candidate.seed, RUNS.required(self.machine)
+        inputs = dict(zip(chosen.operands, given, strict=True))
+        outputs = runs.run(self.driven, self.machine, inputs)
+        return compare(self.op, given, outputs[chosen.result], chosen.name)
+
     def explanation(self, *, what_if: bool = True) -> Explanation:
         """Where the time goes; with `what_if`, also which changes of the machine would help."""
         found = explanation(self.result, self.choice, self.option, self.machine, self.account)
+        if DRIVES.of(self.machine) is not None and self.machine.groups.count > 1:
+            moved = arranged(self._group_work(), self.op, self.machine)
+            found = structs.replace(found, arranged=moved)
         if not what_if or self.simulated is None:
             return found
         piece, algorithm = self.option.partition.piece, self.option.algorithm
@@ -159,6 +195,12 @@ class Kernel:
     def roofline(self) -> Roofline:
         """Bandwidth required and available at each level of the memories (swDNN III-D)."""
         return roofline(every_call(self.program), self.machine, self.account.useful_flops)
+
+    @property
+    def routines(self) -> tuple[RoutineCycles, ...]:
+        """The routines of the code, where the machine's family names them."""
+        names = ROUTINES.of(self.machine)
+        return names.routines(self.program, self.machine) if names else ()
 
     def explain(self) -> str:
         """Where the time goes, what bounds it, what would help, what else was tried."""
@@ -172,9 +214,9 @@ class Kernel:
 
     def write_into(self, folder: Path) -> None:
         """Write all files into an existing folder."""
-        found = self.explanation(what_if=False)
+        found = structs.replace(self.explanation(what_if=False), routines=self.routines)
         partition = self.option.partition
-        write_kernel(folder, self.artifact, self.program, partition, self.machine, found)
+        write_kernel(folder, self.driven, self.program, partition, self.machine, found)
 
     def _operands(self, given: Mapping[str, Array]) -> tuple[Array, ...]:
         names = self.option.candidate.seed.operands

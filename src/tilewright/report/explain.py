@@ -20,8 +20,8 @@ _LEAST_SHARE = 0.0005
 
 def explain_text(e: Explanation) -> str:
     """The whole explanation."""
-    sections = [_head(e), _time(e), _traffic(e), _routines(e), _bounds(e), _changes(e)]
-    sections.append(_rejected(e))
+    sections = [_head(e), _time(e), _traffic(e), _routines(e), _arranged(e)]
+    sections += [_bounds(e), _changes(e), _rejected(e)]
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines) + "\n"
 
 
@@ -109,6 +109,23 @@ def _routines(e: Explanation) -> Iterator[str]:
     yield "routines of the code (cycles of one call)"
     head = ("routine", "call", "priced", "simulated")
     rows = [(r.name, r.call, str(r.priced_cycles), str(r.simulated_cycles)) for r in e.routines]
+    yield from columns([head, *rows])
+
+
+def _arranged(e: Explanation) -> Iterator[str]:
+    if not e.arranged:
+        return
+    yield "arranged by the managing cores, from and to C order (not in the time above)"
+    head = ("tensor", "bytes", "for", "least ms")
+    rows = [
+        (
+            f"{row.tensor} {row.direction}",
+            str(row.bytes),
+            "all groups" if row.shared else "each group",
+            f"{row.least_milliseconds:.3f}",
+        )
+        for row in e.arranged
+    ]
     yield from columns([head, *rows])
 
 

@@ -100,6 +100,19 @@ class TrafficRow(Struct, frozen=True):
     engine_cycles: int
 
 
+class Arranged(Struct, frozen=True):
+    """What the managing cores copy between a tensor in C order and those of the groups: `bytes` in
+    all groups, or once for what they share, in no less than `least_milliseconds` at the memories'
+    peak.
+    """
+
+    tensor: str
+    direction: str
+    shared: bool
+    bytes: int
+    least_milliseconds: float
+
+
 class Rejected(Struct, frozen=True):
     """A candidate that lost: the model's cycles, of which `waiting` not covered by computing."""
 
@@ -143,3 +156,4 @@ class Explanation(Struct, frozen=True):
     roofline: Roofline | None = None
     threads: int = 1
     routines: tuple[RoutineCycles, ...] = ()
+    arranged: tuple[Arranged, ...] = ()

@@ -20,6 +20,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.emit_network import NetworkArtifact
+from tilewright.targets.sw26010.groups import GroupsArtifact
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES, KERNEL_SUFFIX
 
 _USER = "the emulation"
@@ -58,6 +59,7 @@ def build_cases(artifacts: Sequence[Artifact], directory: Path, mesh: tuple[int,
         *units,
         *runtime,
         "-lm",
+        "-pthread",
         "-o",
         "cases",
     ]
@@ -104,10 +106,13 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
     writer.lines(f'#include "{folder}/spm_gemm.h"\n#include "{folder}/tw_primitives.h"')
     writer.line('#include "tw_watch.h"')
     for number, artifact in numbered:
-        if isinstance(artifact, NetworkArtifact):
-            _network_case(writer, number, artifact)
-        else:
-            _case(writer, number, artifact)
+        match artifact:
+            case NetworkArtifact():
+                _launching_case(writer, number, artifact, artifact.kernels)
+            case GroupsArtifact():
+                _launching_case(writer, number, artifact, (artifact.kernel,))
+            case _:
+                _case(writer, number, artifact)
     if first:
         cases = [f"tw_case_{i}" for i in range(total)]
         for case in cases:
@@ -119,13 +124,16 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
     return writer.text()
 
 
-def _network_case(writer: CWriter, number: int, artifact: NetworkArtifact) -> None:
-    """The sources of a network: each launch is checked against the tensors and buffers of its
-    kernel, which a case of the kernel's own describes.
+def _launching_case(
+    writer: CWriter, number: int, artifact: Artifact, kernels: Sequence[Artifact]
+) -> None:
+    """The sources of what launches several kernels, or one on several groups: each launch is
+    checked against the tensors and buffers of its kernel, which a case of the kernel's own
+    describes.
     """
     folder = f"case{number}"
     writer.line('#include "tw_runtime.h"')
-    for kernel in artifact.kernels:
+    for kernel in kernels:
         writer.line(f'#include "{folder}/{kernel.name}_slave.c"')
         place = f"of_{kernel.name}{KERNEL_SUFFIX}"
         writer.line(f"static int tw_run_{place}(void *const *tw_memory) {{ return !tw_memory; }}")
@@ -133,7 +141,11 @@ def _network_case(writer: CWriter, number: int, artifact: NetworkArtifact) -> No
         _description(writer, place, kernel)
     writer.lines("#undef athread_spawn\n#define athread_spawn(function, argument) \\")
     writer.line("    (tw_running = &tw_case_of_##function, tw_spawn(function, argument))")
-    writer.line(f'#include "{folder}/{artifact.name}_host.c"')
+    sources = (f"{k.name}_host.c" for k in kernels)
+    own = (f"{artifact.name}_host.c", f"{artifact.name}.c")
+    for source in (*sources, *own):
+        if source in artifact.files:
+            writer.line(f'#include "{folder}/{source}"')
     _run(writer, str(number), artifact)
     _describe(writer, str(number), replace(artifact, tensors=()))
     _description(writer, str(number), artifact)

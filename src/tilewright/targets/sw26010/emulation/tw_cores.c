@@ -13,18 +13,20 @@
 
 enum { STACK_BYTES = 128 * 1024, PAGE_BYTES = 4096, ROW_SCOPE = 0, COL_SCOPE = 1, ARRAY_SCOPE = 2 };
 
-struct tw_core tw_cores_state[TW_CORES];
-struct tw_core *tw_current;
-const struct tw_case *tw_running;
-void **tw_bases;
+/* What a core group has of its own: each is started by a thread of its own. */
+__thread struct tw_core tw_cores_state[TW_CORES];
+__thread struct tw_core *tw_current;
+__thread const struct tw_case *tw_running;
+__thread void **tw_bases;
+static __thread jmp_buf host_context;
+static __thread void (*kernel_function)(void *);
+static __thread void *kernel_argument;
+static __thread char *ldm_memory, *stack_memory;
+static __thread long ldm_step;
 
+static const struct tw_case *whole_case;
 static char *report_area;
 static long report_room;
-static jmp_buf host_context;
-static void (*kernel_function)(void *);
-static void *kernel_argument;
-static char *ldm_memory, *stack_memory;
-static long ldm_step;
 
 static int row_of(const struct tw_core *core) { return (int)(core - tw_cores_state) / TW_COLUMNS; }
 static int column_of(const struct tw_core *core)
@@ -143,7 +145,7 @@ void tw_suspend(enum tw_state state)
         resume_next();
 }
 
-static ucontext_t starting_from, starting_at;
+static __thread ucontext_t starting_from, starting_at;
 
 static void core_main(void)
 {
@@ -174,6 +176,8 @@ static void start_core(int number)
 void tw_spawn(void (*kernel)(void *), void *argument)
 {
     int i;
+    if (!ldm_memory)
+        tw_report("athread_spawn on a core group without athread_init");
     kernel_function = kernel;
     kernel_argument = argument;
     tw_bases = realloc(tw_bases, (tw_running->tensor_count + 1) * sizeof *tw_bases);
@@ -290,7 +294,7 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    static char stack[32768];
+    static __thread char stack[32768];
     stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
     unsigned i;
@@ -320,14 +324,22 @@ static void map_memories(long scratchpad_bytes)
         mprotect(ldm_memory + i * ldm_step + bytes, bytes, PROT_NONE);
 }
 
+void tw_initialise(void)
+{
+    if (ldm_memory)
+        tw_report("athread_init of a core group that has been initialised");
+    if (!tw_running)
+        tw_running = whole_case;
+    map_memories(whole_case->scratchpad_bytes);
+    catch_signals();
+}
+
 void tw_run_case(const struct tw_case *which, void **memory, char *report, long report_bytes)
 {
     int failed;
     report_area = report;
     report_room = report_bytes;
-    tw_running = which;
-    tw_bases = calloc(which->tensor_count + 1, sizeof *tw_bases);
-    map_memories(which->scratchpad_bytes);
+    whole_case = tw_running = which;
     catch_signals();
     failed = which->run(memory);
     if (failed)

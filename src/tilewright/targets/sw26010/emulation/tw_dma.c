@@ -8,7 +8,7 @@
 
 enum { PE_MODE = 0, MISALIGNMENT = 8 };
 
-static char note[256];
+static __thread char note[256];
 
 /* The allocator's address is no multiple of a vector, as nothing promises that it is. */
 static char *heap(const struct tw_core *core) { return core->ldm + MISALIGNMENT; }
@@ -62,7 +62,7 @@ static int inside_a_slot(const char *start, long bytes)
 
 const char *tw_slot_name(const void *start, long bytes)
 {
-    static char name[160];
+    static __thread char name[160];
     const long first = (const char *)start - buffers_start(tw_current);
     long used = 0;
     int i;

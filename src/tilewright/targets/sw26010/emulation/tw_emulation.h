@@ -1,8 +1,9 @@
 /* What the emulated machine offers to the headers and to the harness of each case.
  *
- * The cores of a mesh of TW_ROWS x TW_COLUMNS run as coroutines on one thread, each with an LDM of its own. A core runs until it must
- * wait for others (synchronisation, matrix kernel, register communication); DMA requests are
- * carried out when their reply word is waited for, never earlier. Anything that the hardware would
+ * The cores of a mesh of TW_ROWS x TW_COLUMNS run as coroutines on the thread that starts them,
+ * each with an LDM of its own. A core runs until it must wait for others (synchronisation, matrix
+ * kernel, register communication); DMA requests are carried out when their reply word is waited
+ * for, never earlier. Anything that the hardware would
  * answer with a trap, a hang or garbage ends the case with a report. */
 #ifndef TW_EMULATION_H
 #define TW_EMULATION_H
@@ -42,7 +43,8 @@ struct tw_case {
 extern const struct tw_case *const tw_cases[];
 extern const int tw_case_count;
 
-/* The host side. */
+/* The host side: a core group belongs to the thread that initialises it. */
+void tw_initialise(void);
 void tw_spawn(void (*kernel)(void *), void *argument);
 
 /* The cores' side; `file` and `line` name the statement in reports. */

@@ -17,8 +17,8 @@ enum { DEPTH = 256 };
 
 static void *tw_workspace(int which, long bytes)
 {
-    static void *memory[3];
-    static long room[3];
+    static __thread void *memory[3];
+    static __thread long room[3];
     if (bytes > room[which]) {
         free(memory[which]);
         if (posix_memalign(&memory[which], 64, bytes))

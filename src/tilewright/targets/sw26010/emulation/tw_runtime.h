@@ -48,10 +48,10 @@ struct tw_core {
     struct tw_gemm_call gemm;
 };
 
-extern struct tw_core tw_cores_state[TW_CORES];
-extern struct tw_core *tw_current;
-extern const struct tw_case *tw_running;
-extern void **tw_bases;
+extern __thread struct tw_core tw_cores_state[TW_CORES];
+extern __thread struct tw_core *tw_current;
+extern __thread const struct tw_case *tw_running;
+extern __thread void **tw_bases;
 
 /* Runs a case in this process: returns only if it ends well. */
 void tw_run_case(const struct tw_case *which, void **memory, char *report, long report_bytes);

@@ -1,9 +1,12 @@
 /* Products by another process: the operands' LDMs go out through standard output and come back,
  * multiplied, through standard input (`simulated_products.py` is the other side). */
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "tw_runtime.h"
+
+static pthread_mutex_t line = PTHREAD_MUTEX_INITIALIZER;
 
 static void move_all(int file, char *data, long bytes, int out)
 {
@@ -30,6 +33,7 @@ int tw_product_elsewhere(void)
     int i;
     if (!getenv("TW_PRODUCTS_ELSEWHERE"))
         return 0;
+    pthread_mutex_lock(&line);
     move_all(1, (char *)head, sizeof head, 1);
     for (i = 0; i < TW_CORES; i++) {
         const struct tw_core *const core = &tw_cores_state[i];
@@ -42,5 +46,6 @@ int tw_product_elsewhere(void)
         move_all(1, tw_cores_state[i].ldm, tw_running->scratchpad_bytes, 1);
     for (i = 0; i < TW_CORES; i++)
         move_all(0, tw_cores_state[i].ldm, tw_running->scratchpad_bytes, 0);
+    pthread_mutex_unlock(&line);
     return 1;
 }

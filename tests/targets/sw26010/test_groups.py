@@ -1,0 +1,149 @@
+"""The driver that starts a kernel on all core groups, emulated: exact, and faults are caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from support.explicit_programs import GEMM, SHARED
+from tilewright.codegen.artifact import Artifact
+from tilewright.common.errors import ProgramError, SimulationError
+from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
+from tilewright.network.form import Form, row_major
+from tilewright.network.groups import Cut, GroupWork
+from tilewright.ops.box import Box
+from tilewright.targets.sw26010.code import CODE
+from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.groups import GROUPS
+
+MACHINE = load_machine("sw26010")
+ROWS = [Box((256 * g, 0), (256 * (g + 1), 128)) for g in range(4)]
+RESULTS = [Box((256 * g, 0), (256 * (g + 1), 256)) for g in range(4)]
+
+
+def product() -> Artifact:
+    """Four groups multiply 256 rows of a each by one b."""
+    a = Cut("a", (1024, 128), (row_major((256, 128)),) * 4, tuple(ROWS))
+    b = Cut("b", (128, 256), (row_major((128, 256)),) * 4, (Box.whole((128, 256)),) * 4, True)
+    c = Cut("c", (1024, 256), (row_major((256, 256)),) * 4, tuple(RESULTS))
+    return GROUPS.drive(CODE.emit(parse(GEMM), MACHINE), GroupWork(4, (a, b), c))
+
+
+def transposition(before: int = 0) -> Artifact:
+    """Each group takes 64 of 250 rows, with zeros before the first where it starts outside."""
+    starts = (0, 62 - before, 124 - before, 186 - before)
+    forms = tuple(Form((64 - z, 64), row_major((64, 64)).dims, (z, 0)) for z in (before, 0, 0, 0))
+    boxes = tuple(Box((s, 0), (s + f.shape[0], 64)) for s, f in zip(starts, forms, strict=True))
+    x = Cut("x", (250, 64), forms, boxes)
+    results = tuple(Box((64 * g, 0), (64 * g + 64, 64)) for g in range(4))
+    y = Cut("y", (256, 64), (row_major((64, 64)),) * 4, results)
+    return GROUPS.drive(CODE.emit(parse(SHARED), MACHINE), GroupWork(4, (x,), y))
+
+
+def run(artifact: Artifact, seconds: int = 60) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    given = [t for t in artifact.tensors if t.is_given]
+    inputs = {t.name: rng.integers(-4, 5, t.shape).astype(np.float64) for t in given}
+    return inputs | run_emulated(artifact, inputs, seconds=seconds)
+
+
+def changed(artifact: Artifact, file: str, before: str, after: str) -> Artifact:
+    text = artifact.files[file]
+    assert before in text
+    return replace(artifact, files={**artifact.files, file: text.replace(before, after, 1)})
+
+
+def test_groups_share_an_operand_and_make_one_result() -> None:
+    found = run(product())
+    np.testing.assert_array_equal(found["c"], found["a"] @ found["b"])
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_regions_overlap_and_have_zeros_around_them(before: int) -> None:
+    found = run(transposition(before))
+    padded = np.vstack([np.zeros((before, 64)), found["x"]])
+    starts = (0, 62, 124, 186)
+    expected = np.vstack([-1.0 * padded[s : s + 64].T for s in starts])
+    np.testing.assert_array_equal(found["y"], expected)
+
+
+FAULTS = {
+    "a removed wait": (
+        "gemm_slave.c",
+        "                dma_wait(&a_tile_reply[k % 2], a_tile_issued[k % 2]);\n",
+        "",
+        "gemm_slave.c:86: core (0, 0): spm_gemm_f64 uses a_tile[0] while the get at "
+        "gemm_slave.c:52 on it is outstanding",
+    ),
+    "a slot filled while it is put": (
+        "gemm_slave.c",
+        "            dma_wait(&c_tile_reply[0], c_tile_issued[0]);\n",
+        "",
+        "gemm_slave.c:46: core (7, 4): tw_fill_f64 uses c_tile[0] while the put at "
+        "gemm_slave.c:94 on it is outstanding",
+    ),
+    "blocks that do not make up the size": (
+        "gemm_slave.c",
+        "992, 32);",
+        "992, 24);",
+        "gemm_slave.c:52: core (0, 0): athread_get of 512 bytes in blocks of 24",
+    ),
+    "groups that nobody starts": (
+        "gemm_groups.c",
+        "        pthread_barrier_wait(&gemm_groups_begin);\n        pthread_barrier_wait(&gemm_gr",
+        "        pthread_barrier_wait(&gemm_gr",
+        "gemm_groups did not end within 1 s",
+    ),
+    "groups that are not initialised": (
+        "gemm_host.c",
+        "athread_init();",
+        "",
+        "athread_spawn on a core group without athread_init",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_caught_in_the_groups(fault: str) -> None:
+    file, before, after, report = FAULTS[fault]
+    with pytest.raises(SimulationError) as caught:
+        run(changed(product(), file, before, after), seconds=1 if "end within" in report else 60)
+    assert caught.value.message == report
+
+
+def test_a_group_is_initialised_once() -> None:
+    """A second launch does not initialise again; code that does is reported."""
+    again = "gemm(a, gemm_groups_now.shared_b, c);\n        failed = gemm("
+    twice = changed(product(), "gemm_groups.c", "failed = gemm(", again)
+    run(twice)
+    with pytest.raises(SimulationError) as caught:
+        run(changed(twice, "gemm_host.c", "ready = 1;", ""))
+    assert caught.value.message == "athread_init of a core group that has been initialised"
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("shared_slave.c", "    athread_syn(ARRAY_SCOPE, 0xffff);\n", ""),
+        ("shared_groups.c", " * 64;", " * 63;"),
+    ],
+    ids=["a missing barrier", "a wrong stride of the driver"],
+)
+def test_a_fault_that_gives_wrong_results(file: str, before: str, after: str) -> None:
+    right, wrong = run(transposition()), run(changed(transposition(), file, before, after))
+    assert not np.array_equal(right["y"], wrong["y"])
+
+
+def test_forms_that_are_not_the_kernels() -> None:
+    short = row_major((256, 120))
+    a = Cut("a", (256, 120), (short,), (Box.whole((256, 120)),))
+    b = Cut("b", (128, 256), (row_major((128, 256)),), (Box.whole((128, 256)),))
+    c = Cut("c", (256, 256), (row_major((256, 256)),), (Box.whole((256, 256)),))
+    with pytest.raises(ProgramError) as caught:
+        GROUPS.drive(CODE.emit(parse(GEMM), MACHINE), GroupWork(1, (a, b), c))
+    assert caught.value.message == (
+        "tensor 'a' of the kernel has 32768 elements, the forms of the groups' pieces have 30720"
+    )
