@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tilewright.codegen.folder import ArtifactError, new_folder
 from tilewright.common.errors import MachineError, ProgramError
@@ -34,7 +35,7 @@ def names(folder):
 
 def test_a_kernel_folder_holds_code_program_schedule_and_results(written, kernel):
     assert names(written) == sorted(
-        {*kernel.artifact.files, "program.ir", "schedule.txt", "kernel.json"}
+        {*kernel.driven.files, "program.ir", "schedule.txt", "kernel.json"}
     )
     assert (written / "schedule.txt").read_text().startswith("algorithm gemm\nnest gemm\n")
 
@@ -43,7 +44,12 @@ def test_what_is_read_is_what_was_written(written, kernel):
     stored, program = read_kernel(written)
     assert program == kernel.program
     assert stored.machine == MACHINE
-    assert stored.explanation == kernel.explanation(what_if=False)
+    found = kernel.explanation(what_if=False)
+    assert stored.explanation == structs.replace(found, routines=kernel.routines)
+    named = {r.name for r in kernel.routines}
+    assert {f"{name}.S" for name in named if name.startswith("tw_")} == {
+        f for f in stored.files if f.startswith("tw_") and f.endswith(".S")
+    }
     assert stored_op(stored.op, "") == OP
     pieces = kernel.option.partition.pieces
     assert [stored_op(piece.op, "") for piece in stored.pieces] == [p.op for p in pieces]
