@@ -248,6 +248,50 @@ def test_elementwise(block: str, size: int, segment: int) -> None:
         assert len(found.instructions) < 60
 
 
+MATRICES = """
+.code
+@{block} m, a, b
+.static_rw
+@synapse m, 5, 1, 1, 9, 2, 1, 1, 4
+@synapse a, 5, 1, 1, 9, 2, 1, 1, 4
+@synapse b, 5, 1, 1, 9, 2, 1, 1, 4
+"""
+
+
+@pytest.mark.parametrize("block", ["add", "sub", "mul", "div"])
+def test_matrices_element_by_element(block: str) -> None:
+    a, b = elements(1, 5, 1, 1, 9), elements(2, 5, 1, 1, 9) | 1
+    found = launched(MATRICES.format(block=f"m{block}"), MACHINE, a=a, b=b).download("m")
+    assert np.array_equal(found, EXPECTED[f"v{block}"](a, b))
+
+
+PRODUCTS = """
+.code
+@mmv y, x, w
+@vmm z, y, w
+@vpow p, x, #128
+.static_rw
+@neuron x, 1, 1, 1, 90, 1, 1, 1, {si}
+@neuron p, 1, 1, 1, 90, 1, 1, 1, {si}
+@neuron y, 1, 1, 1, 60, 1, 1, 1, {so}
+@neuron z, 1, 1, 1, 90, 1, 1, 1, {si}
+.static_ro
+@synapse w, 60, 1, 1, 90, {so}, 1, 1, {si}
+"""
+
+
+@pytest.mark.parametrize(("si", "so"), [(90, 60), (31, 17), (9, 2)])
+def test_products_and_powers(si: int, so: int) -> None:
+    x, w = np.abs(elements(1, 90)) + 1, elements(2, 60, 90)
+    found = launched(PRODUCTS.format(si=si, so=so), MACHINE, x=x, w=w.reshape(60, 1, 1, 90))
+    y = layer(w, x, None, si)
+    assert np.array_equal(found.download("y").reshape(-1), y)
+    z = layer(np.ascontiguousarray(w.T), y, None, so)
+    assert np.array_equal(found.download("z").reshape(-1), z)
+    half = np.round(fixed(np.log(x / 256), 256) * 128 / 256)
+    assert np.array_equal(found.download("p").reshape(-1), fixed(np.exp(half / 256), 256))
+
+
 FUSED = """
 .code
 {fuse}

@@ -133,8 +133,9 @@ class Builder:
         self.transfer("load", memory, buffer, size, f"{base}, #0")
 
     def store(self, buffer: Buffer | str, size: int, symbol: str, offset: int) -> None:
-        """Store elements of the vector scratchpad to a place known now."""
-        self.transfer("store", "vector", buffer, size, f"#{symbol}+{offset}")
+        """Store elements of a scratchpad, the vector one for a register, to a place known now."""
+        memory = buffer.memory if isinstance(buffer, Buffer) else "vector"
+        self.transfer("store", memory, buffer, size, f"#{symbol}+{offset}")
 
     def store_at(self, buffer: Buffer | str, size: int, base: str) -> None:
         """Store elements of the vector scratchpad to the address in a register."""
@@ -158,9 +159,32 @@ class Builder:
             f"{self.place(source)}, {self.constant(columns)}"
         )
 
+    def transposed_product(
+        self, out: Buffer | str, columns: int, matrix: Buffer | str, source: Buffer | str, rows: int
+    ) -> None:
+        """out = source times matrix."""
+        self.write(
+            f"vmm {self.place(out)}, {self.constant(columns)}, {self.place(matrix)}, "
+            f"{self.place(source)}, {self.constant(rows)}"
+        )
+
+    def outer_product(
+        self, out: Buffer | str, a: Buffer | str, rows: int, b: Buffer | str, columns: int
+    ) -> None:
+        """out = the products of each element of a and each of b."""
+        self.write(
+            f"op {self.place(out)}, {self.place(a)}, {self.constant(rows)}, "
+            f"{self.place(b)}, {self.constant(columns)}"
+        )
+
     def clear(self, out: Buffer | str, size: int) -> None:
         """out = 0."""
         self.vector("vsv", out, size, out, out)
+
+    def fill(self, out: Buffer | str, size: int, value: int) -> None:
+        """out = an element."""
+        self.clear(out, size)
+        self.vector("vas", out, size, out, f"#{value}")
 
     def place(self, buffer: Buffer | str) -> str:
         """The register that holds where a buffer begins."""

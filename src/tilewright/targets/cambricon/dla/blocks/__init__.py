@@ -6,17 +6,29 @@ from collections.abc import Mapping
 
 from tilewright.targets.cambricon.dla.blocks import (
     convolution,
+    convolution_training,
     elementwise,
     fully_connected,
+    mathematics,
+    normalisation,
+    normalisation_training,
     pooling,
+    pooling_training,
+    training,
 )
 from tilewright.targets.cambricon.dla.blocks.call import Argument, Block, Call
 
 BLOCKS: Mapping[str, Block] = {
     **fully_connected.BLOCKS,
     **convolution.BLOCKS,
+    **convolution_training.BLOCKS,
     **pooling.BLOCKS,
     **elementwise.BLOCKS,
+    **normalisation.BLOCKS,
+    **normalisation_training.BLOCKS,
+    **training.BLOCKS,
+    **mathematics.BLOCKS,
+    **pooling_training.BLOCKS,
 }
 """Each may be called with `block_` before its name."""
 

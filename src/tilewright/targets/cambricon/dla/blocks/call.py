@@ -87,7 +87,11 @@ class Call:
 
     def output(self, index: int = 0) -> Data:
         """The neuron that the block writes. Raises Fault for one that is read-only."""
-        found = self.data(index, "neuron")
+        return self.written(index, "neuron")
+
+    def written(self, index: int, kind: str) -> Data:
+        """Data that the block writes. Raises Fault for what is read-only."""
+        found = self.data(index, kind)
         if found.read_only:
             raise Fault(
                 DlaError.READ_ONLY,
@@ -104,10 +108,28 @@ class Call:
         if not holds:
             raise Fault(error_code, f"{self.name}: {message}", self.arguments[index].span, fix=fix)
 
+    def require_shape(
+        self, index: int, data: Data, extents: tuple[int, ...], segments: tuple[int, ...]
+    ) -> None:
+        """Refuse data of other extents or segments. Raises Fault."""
+        kind = DlaError.EXTENTS if data.extents != extents else DlaError.SEGMENTS
+        self.require(
+            (data.extents, data.segments) == (extents, segments),
+            kind,
+            f"the {data.places} has to be {'x'.join(map(str, extents))} in segments of "
+            f"{'x'.join(map(str, segments))}",
+            index,
+            f"declare {data.name}, {', '.join(map(str, (*extents, *segments)))}",
+        )
+
     @property
     def target(self) -> Data:
         """What is stored: what the block writes, or the last one fused behind it."""
-        return self.last or self.output()
+        if self.last is not None:
+            return self.last
+        found = self.arguments[0].value
+        assert isinstance(found, Data), "a block writes its first argument"
+        return found
 
     def complete(self, place: Buffer | str, shape: Sequence[int], turn: int = 0) -> Tile:
         """The tile that is stored, once all that is fused behind has been computed on it."""

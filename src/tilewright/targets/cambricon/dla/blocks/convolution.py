@@ -226,7 +226,7 @@ def _step(layer: Layer, buffers: _Buffers, place: _Place) -> Step:
         (place.number % 2, place.group % 2, place.c, shape, place.o if begins else -1),
         (target.name, target.layout.offset(index)) if is_last else None,
         (*needed, *(_biases(layer, buffers, place) if begins and not place.c else ())),
-        _cleared(layer, rows, place) if padded else None,
+        (_cleared(layer, rows, place),) if padded else (),
     )
 
 

@@ -58,23 +58,27 @@ def _activation(function: InPlace) -> Block:
     return Block((2, 2), "out, in", lower, stage)
 
 
-def _binary(mnemonic: str) -> Block:
+def combination(mnemonic: str, kind: str = "neuron") -> Block:
+    """A block that combines two neurons, or two synapses, element by element."""
+
     def compute(builder: Builder, buffers: tuple[Buffer, ...], size: int) -> None:
         builder.vector(mnemonic, buffers[0], size, *buffers)
 
-    return Block((3, 3), "out, in0, in1", partial(segments, sources=(1, 2), compute=compute))
+    lower = partial(segments, sources=(1, 2), compute=compute, kind=kind)
+    return Block((3, 3), "out, in0, in1", lower)
 
 
 def segments(
     call: Call,
     sources: Sequence[int],
     compute: Callable[[Builder, tuple[Buffer, ...], int], None],
+    kind: str = "neuron",
 ) -> None:
-    """Load the neurons at some arguments, compute in the first one's place and store, segment
-    after segment. Raises Fault.
+    """Load the data at some arguments, compute in the first one's place and store, segment after
+    segment. Raises Fault.
     """
-    out = call.output()
-    given = [call.data(index, "neuron") for index in sources]
+    out = call.written(0, kind)
+    given = [call.data(index, kind) for index in sources]
     check_alike(call, out, given, DlaError.SEGMENTS)
     size = prod(out.segments)
     buffers = [
@@ -107,7 +111,7 @@ def _on_segment(
 
 
 def check_alike(call: Call, out: Data, given: Sequence[Data], code: DlaError) -> None:
-    """Refuse neurons that are not divided as what the block writes. Raises Fault."""
+    """Refuse data that is not divided as what the block writes. Raises Fault."""
     for k, data in enumerate(given):
         call.require(
             (data.extents, data.segments) == (out.extents, out.segments),
@@ -122,8 +126,8 @@ BLOCKS = {
     "relu_fp": _activation(relu),
     "sigmoid_fp": _activation(sigmoid),
     "tanh_fp": _activation(tanh),
-    "vadd": _binary("vav"),
-    "vsub": _binary("vsv"),
-    "vmul": _binary("vmv"),
-    "vdiv": _binary("vdv"),
+    "vadd": combination("vav"),
+    "vsub": combination("vsv"),
+    "vmul": combination("vmv"),
+    "vdiv": combination("vdv"),
 }

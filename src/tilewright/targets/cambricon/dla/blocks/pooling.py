@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Stage, Tile
 from tilewright.targets.cambricon.dla.blocks.rows import Window, row_loads
@@ -66,7 +67,23 @@ def _lower(call: Call, kind: _Kind) -> None:
 
 def _checked(call: Call, kind: _Kind) -> _Layer:
     out, source = call.output(), call.data(1, "neuron")
-    rows, columns, step_y, step_x = (call.number(k, 1, 1) for k in range(2, 6))
+    window = check_windows(call, out, source, 2, 0)
+    if kind.largest is not None:
+        call.require(
+            prod(window.extents) <= kind.largest,
+            DlaError.EXTENTS,
+            f"a mean of {prod(window.extents)} elements, the limit is {kind.largest}",
+            2,
+            "pool in two blocks",
+        )
+    return _Layer(kind, call, out, source, window)
+
+
+def check_windows(call: Call, out: Data, source: Data, first: int, index: int) -> Window:
+    """The window, whose numbers are the arguments from `first` on; `out`, which is argument
+    `index`, has its results over `source`, argument 1 - `index`. Raises Fault.
+    """
+    rows, columns, step_y, step_x = (call.number(first + k, 1, 1) for k in range(4))
     window = Window((rows, columns), (step_y, step_x))
     batch, height, width, channels = source.extents
     expected = (batch, *window.results(height, width), channels)
@@ -75,26 +92,37 @@ def _checked(call: Call, kind: _Kind) -> _Layer:
         DlaError.EXTENTS,
         f"windows of {rows}x{columns} in steps of {step_y}x{step_x} over the {source.places} give "
         f"{'x'.join(map(str, expected))}, the output has {'x'.join(map(str, out.extents))}",
-        0,
+        index,
     )
-    if kind.largest is not None:
-        call.require(
-            rows * columns <= kind.largest,
-            DlaError.EXTENTS,
-            f"a mean of {rows * columns} elements, the limit is {kind.largest}",
-            2,
-            "pool in two blocks",
-        )
     part = source.segments[3]
-    for index, data in enumerate((out, source)):
+    for place, data in ((index, out), (1 - index, source)):
         call.require(
             data.segments == (1, data.segments[1], data.extents[2], part),
             DlaError.SEGMENTS,
             f"the {data.places} is not in segments of whole rows of {part} channels",
-            index,
+            place,
             f"give {data.name} the segment sizes 1, {data.segments[1]}, {data.extents[2]}, {part}",
         )
-    return _Layer(kind, call, out, source, window)
+    return window
+
+
+def require_whole_windows(call: Call, window: Window, out: Data, source: Data, index: int) -> None:
+    """Refuse segments of `out`, argument `index`, that need rows of two segments. Raises Fault."""
+    (rows, _), (step, _) = window.extents, window.steps
+    groups = range(out.layout.counts[1])
+    heights = [
+        (source.layout.shape((0, h, 0, 0))[1], out.layout.shape((0, h, 0, 0))[1]) for h in groups
+    ]
+    call.require(
+        out.layout.counts[1] == source.layout.counts[1]
+        and all(window.results(given, source.extents[2])[0] == own for given, own in heights)
+        and (len(groups) == 1 or (rows <= step and source.segments[1] % step == 0)),
+        DlaError.FUSION if index == 0 else DlaError.SEGMENTS,
+        f"windows of {rows} rows in steps of {step} over segments of {source.segments[1]} rows "
+        f"do not give segments of {out.segments[1]} rows",
+        index,
+        "give segments of whole images, or of whole windows that do not overlap",
+    )
 
 
 def _fitting(layer: _Layer) -> str:
@@ -137,7 +165,7 @@ def _pooled(
         builder.copy(corner, top)
         with builder.loop(out.shape[1]):
             builder.vector("vmove", result, channels, corner)
-            for element in range(1, window.extents[0] * window.extents[1]):
+            for element in range(1, prod(window.extents)):
                 row, column = divmod(element, window.extents[1])
                 builder.write(f"sadd {place}, {corner}, #{row * line + column * channels}")
                 builder.vector(kind.mnemonic, result, channels, result, place)
@@ -151,37 +179,19 @@ def _pooled(
 def _divide(builder: Builder, tile: Tile, window: Window) -> None:
     """Sums become means."""
     divisor = builder.scratch("divisor of means", tile.size)
-    builder.clear(divisor, tile.size)
-    elements = window.extents[0] * window.extents[1]
-    builder.vector("vas", divisor, tile.size, divisor, f"#{elements * ONE}")
+    builder.fill(divisor, tile.size, prod(window.extents) * ONE)
     builder.vector("vdv", tile.place, tile.size, tile.place, divisor)
 
 
 def _stage(call: Call, kind: _Kind) -> Stage:
     """The same on the tiles of another block. Raises Fault where they lack rows of a window."""
     layer = _checked(call, kind)
-    out, source = layer.out, layer.source
-    (rows, _), (step, _) = layer.window.extents, layer.window.steps
-    counts = out.layout.counts[1] == source.layout.counts[1]
-    call.require(
-        counts
-        and all(
-            layer.window.results(source.layout.shape((0, h, 0, 0))[1], source.extents[2])[0]
-            == out.layout.shape((0, h, 0, 0))[1]
-            for h in range(out.layout.counts[1])
-        )
-        and (source.layout.counts[1] == 1 or (rows <= step and source.segments[1] % step == 0)),
-        DlaError.FUSION,
-        f"windows of {rows} rows in steps of {step} over segments of {source.segments[1]} rows "
-        f"do not give segments of {out.segments[1]} rows",
-        0,
-        "give segments of whole images, or of whole windows that do not overlap",
-    )
+    out = layer.out
+    require_whole_windows(call, layer.window, out, layer.source, 0)
 
     def stage(builder: Builder, tile: Tile) -> Tile:
         shape = (*layer.window.results(*tile.shape[:2]), tile.shape[2])
-        size = shape[0] * shape[1] * shape[2]
-        place = builder.scratch(f"{out.name} {tile.turn % 2}", size)
+        place = builder.scratch(f"{out.name} {tile.turn % 2}", prod(shape))
         pooled = Tile(place, shape, tile.turn)
         line = tile.shape[1] * tile.shape[2]
         _pooled(builder, kind, layer.window, (tile.place, line), pooled)

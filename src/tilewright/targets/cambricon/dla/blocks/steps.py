@@ -39,7 +39,7 @@ class Step:
     key: Hashable
     target: tuple[str, int] | None = None
     needs: tuple[Load, ...] = ()
-    clears: Buffer | None = None
+    clears: tuple[Buffer, ...] = ()
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
@@ -96,8 +96,8 @@ def _step(
 
 
 def _load(builder: Builder, step: Step, places: dict[str, tuple[str, int]]) -> None:
-    if step.clears is not None:
-        builder.clear(step.clears, step.clears.size)
+    for cleared in step.clears:
+        builder.clear(cleared, cleared.size)
     for loaded in step.loads:
         _load_one(builder, loaded, places)
 

@@ -1,0 +1,224 @@
+"""Gradients of convolutions, image by image: whole padded images of some channels stay on chip.
+
+For each segment of input channels and of output channels, each pixel of the gradient is multiplied
+with the weights, which is added to the gradient of its window, and with its window, which is added
+to the gradient of the weights. Both are rounded once for each pixel and added with saturation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.targets.cambricon.dla.blocks.call import Block, Call
+from tilewright.targets.cambricon.dla.blocks.convolution import Layer, check_operands, window_of
+from tilewright.targets.cambricon.dla.blocks.rows import row_loads
+from tilewright.targets.cambricon.dla.blocks.steps import Load
+from tilewright.targets.cambricon.dla.builder import Buffer
+from tilewright.targets.cambricon.dla.declarations import Data
+
+
+@dataclass(frozen=True)
+class _Buffers:
+    """In the vector scratchpad, except for weights, their gradient and the products of a pixel."""
+
+    source: Buffer
+    din: Buffer
+    gradient: Buffer
+    window: Buffer
+    back: Buffer
+    biases: Buffer
+    weights: Buffer
+    dw: Buffer
+    product: Buffer
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Checked operands: the layer, whose output is `dout`, and the gradients that are written."""
+
+    layer: Layer
+    din: Data
+    dw: Data
+    db: Data
+    buffers: _Buffers
+
+    def offset(self, o: int, c: int) -> int:
+        """Where a segment of the weights lies, and of their gradient."""
+        return self.layer.weight.layout.offset((o, 0, 0, c))
+
+    @property
+    def places(self) -> Iterator[tuple[int, int, int]]:
+        """Images, segments of input and of output channels, one after the other."""
+        counts = self.layer.weight.layout.counts
+        for b in range(self.layer.source.extents[0]):
+            for c in range(counts[3]):
+                for o in range(counts[0]):
+                    yield b, c, o
+
+
+def _lower(call: Call) -> None:
+    """Write `conv_bp din, dw, db, dout, in, w, #sy, #sx[, #ph, #pw]`. Raises Fault."""
+    training = _checked(call)
+    for place in training.places:
+        _load(training, place)
+        _compute(training, place)
+
+
+def _checked(call: Call) -> _Training:
+    din, dw, db = call.output(0), call.written(1, "synapse"), call.output(2)
+    dout, source, weight = call.data(3, "neuron"), call.data(4, "neuron"), call.data(5, "synapse")
+    layer = Layer(call, dout, source, weight, None, window_of(call, weight, 6))
+    check_operands(layer, (3, 4, 5, 5))
+    call.require_shape(0, din, source.extents, source.segments)
+    call.require_shape(1, dw, weight.extents, weight.segments)
+    part = weight.segments[0]
+    call.require_shape(2, db, (1, 1, 1, weight.extents[0]), (1, 1, 1, part))
+    return _Training(layer, din, dw, db, _allocated(layer))
+
+
+def _allocated(layer: Layer) -> _Buffers:
+    builder, depth, part = layer.call.builder, layer.weight.segments[3], layer.weight.segments[0]
+    image = _rows(layer) * layer.window.line(layer.source, depth)
+    taps, names = layer.taps * depth, (layer.source.name, layer.out.name, layer.weight.name)
+    found = _Buffers(
+        builder.buffer(names[0], "vector", image),
+        builder.buffer(f"gradient of {names[0]}", "vector", image),
+        builder.buffer(names[1], "vector", prod(layer.out.extents[1:3]) * part),
+        builder.buffer("window", "vector", taps),
+        builder.buffer("gradient of window", "vector", taps),
+        builder.buffer("biases", "vector", part),
+        builder.buffer(names[2], "matrix", part * taps),
+        builder.buffer(f"gradient of {names[2]}", "matrix", part * taps),
+        builder.buffer("product", "matrix", part * taps),
+    )
+    builder.check(_fitting(layer))
+    return found
+
+
+def _rows(layer: Layer) -> int:
+    return layer.source.extents[1] + 2 * layer.window.padding[0]
+
+
+def _fitting(layer: Layer) -> str:
+    """Segments of channels with which whole images fit, by halving the larger share."""
+    part, depth = layer.weight.segments[::3]
+    capacity, pixels = layer.call.builder.capacities, prod(layer.out.extents[1:3])
+    image = _rows(layer) * layer.window.line(layer.source, 1)
+
+    def fits() -> bool:
+        vector = 2 * (image + layer.taps) * depth + (pixels + 1) * part
+        return vector <= capacity["vector"] and 3 * part * depth * layer.taps <= capacity["matrix"]
+
+    while not fits():
+        if part == depth == 1:
+            return "no segment sizes fit: divide the layer"
+        if part == 1 or (2 * image * depth >= pixels * part and depth > 1):
+            depth = -(-depth // 2)
+        else:
+            part = -(-part // 2)
+    return f"segments of {part} output and {depth} input channels fit"
+
+
+def _load(training: _Training, place: tuple[int, int, int]) -> None:
+    """What one pair of segments needs. It is used at once: there is one buffer of each."""
+    (b, c, o), layer, buffers = place, training.layer, training.buffers
+    builder = layer.call.builder
+    loads = _gradient_loads(training, b, o)
+    if o == 0:
+        for image in (buffers.source, buffers.din):
+            builder.clear(image, image.size)
+        height, first = _rows(layer), -layer.window.padding[0]
+        loads += row_loads(layer.source, buffers.source, layer.window, (b, c), first, height)
+    for load in loads:
+        local = builder.constant(load.local)
+        builder.load(local, load.size, load.symbol, load.offset, "vector")
+    size, offset = prod(layer.weight.layout.shape((o, 0, 0, c))), training.offset(o, c)
+    builder.load(buffers.weights, size, layer.weight.name, offset, "matrix")
+
+
+def _gradient_loads(training: _Training, b: int, o: int) -> list[Load]:
+    """The gradient of an image of some output channels, row segment after row segment."""
+    out, local, found = training.layer.out, training.buffers.gradient.address, []
+    for h in range(out.layout.counts[1]):
+        index = (b, h, 0, o)
+        size = prod(out.layout.shape(index))
+        found.append(Load("vector", local, size, out.name, out.layout.offset(index)))
+        local += size
+    return found
+
+
+def _compute(training: _Training, place: tuple[int, int, int]) -> None:
+    (b, c, o), layer, buffers = place, training.layer, training.buffers
+    builder, shape = layer.call.builder, layer.weight.layout.shape((place[2], 0, 0, place[1]))
+    offset = training.offset(o, c)
+    bias_offset = training.db.layout.offset((0, 0, 0, o))
+    if b:
+        builder.load(buffers.dw, prod(shape), training.dw.name, offset, "matrix")
+    else:
+        builder.vector("msm", buffers.dw, prod(shape), buffers.weights, buffers.weights)
+    if c == 0 and b:
+        builder.load(buffers.biases, shape[0], training.db.name, bias_offset, "vector")
+    elif c == 0:
+        builder.clear(buffers.biases, shape[0])
+    _pixels(training, shape, with_biases=c == 0)
+    builder.store(buffers.dw, prod(shape), training.dw.name, offset)
+    if c == 0:
+        builder.store(buffers.biases, shape[0], training.db.name, bias_offset)
+    if o == layer.weight.layout.counts[0] - 1:
+        _store_image(training, b, c)
+
+
+def _pixels(training: _Training, shape: tuple[int, ...], *, with_biases: bool) -> None:
+    """A loop over the pixels of the gradient."""
+    layer, buffers, builder = training.layer, training.buffers, training.layer.call.builder
+    line, (rows, columns) = layer.window.line(layer.source, shape[3]), layer.out.extents[1:3]
+    before = builder.mark()
+    gradient, top = builder.variable(buffers.gradient.address), builder.variable(0)
+    corner, place = builder.variable(0), builder.variable(0)
+    with builder.loop(rows):
+        builder.copy(corner, top)
+        with builder.loop(columns):
+            if with_biases:
+                biases = buffers.biases
+                builder.vector("vav", biases, shape[0], biases, gradient)
+            _pixel(training, shape, (gradient, corner, place), line)
+            builder.add(gradient, shape[0])
+            builder.add(corner, layer.window.steps[1] * shape[3])
+        builder.add(top, layer.window.steps[0] * line)
+    builder.release(before)
+
+
+def _pixel(
+    training: _Training, shape: tuple[int, ...], registers: tuple[str, str, str], line: int
+) -> None:
+    """One pixel: its window is gathered, both products are added, the window's is scattered."""
+    buffers, builder = training.buffers, training.layer.call.builder
+    (gradient, corner, place), (part, rows, columns, depth) = registers, shape
+    row_size, taps = columns * depth, rows * columns * depth
+    for k in range(rows):
+        target = builder.constant(buffers.window.address + k * row_size)
+        builder.write(f"sadd {place}, {corner}, #{buffers.source.address + k * line}")
+        builder.vector("vmove", target, row_size, place)
+    builder.outer_product(buffers.product, gradient, part, buffers.window, taps)
+    builder.vector("mam", buffers.dw, part * taps, buffers.dw, buffers.product)
+    builder.transposed_product(buffers.back, taps, buffers.weights, gradient, part)
+    for k in range(rows):
+        source = builder.constant(buffers.back.address + k * row_size)
+        builder.write(f"sadd {place}, {corner}, #{buffers.din.address + k * line}")
+        builder.vector("vav", place, row_size, place, source)
+
+
+def _store_image(training: _Training, b: int, c: int) -> None:
+    """The gradient of an image without its padding."""
+    layer, builder = training.layer, training.layer.call.builder
+    height, first = _rows(layer), -layer.window.padding[0]
+    for row in row_loads(training.din, training.buffers.din, layer.window, (b, c), first, height):
+        local = builder.constant(row.local)
+        builder.store(local, row.size, training.din.name, row.offset)
+
+
+BLOCKS = {
+    "conv_bp": Block((8, 10), "din, dw, db, dout, in, w, #sy, #sx[, #ph, #pw]", _lower),
+}
