@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest source that is accepted; a caller with a larger one passes its own."""
+    """The largest source that is accepted; a caller with a larger one passes its own.
+
+    `object_bytes` are those of sections with contents, `reserved_bytes` those of the others.
+    """
 
     source_bytes: int = 16 << 20
     line_characters: int = 4096
@@ -21,6 +24,7 @@ class Limits:
     repetitions: int = 1 << 16
     expression_depth: int = 100
     object_bytes: int = 64 << 20
+    reserved_bytes: int = 64 << 30
     alignment_bytes: int = 1 << 16
     errors: int = 20
 

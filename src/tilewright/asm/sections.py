@@ -76,6 +76,7 @@ class SectionSet:
     by_name: dict[str, SectionBuilder] = field(default_factory=dict)
     current: SectionBuilder = field(init=False)
     total_bytes: int = 0
+    reserved_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.current = self.select(self.dialect.code_section, None, None, None)
@@ -110,12 +111,16 @@ class SectionSet:
 
         Raises FatalFault.
         """
-        self.total_bytes += count
-        if self.total_bytes > self.limits.object_bytes:
+        if self.current.nobits:
+            self.reserved_bytes += count
+            total, limit = self.reserved_bytes, self.limits.reserved_bytes
+        else:
+            self.total_bytes += count
+            total, limit = self.total_bytes, self.limits.object_bytes
+        if total > limit:
             raise FatalFault(
                 SourceError.LIMIT,
-                f"the object grows to {self.total_bytes} bytes, "
-                f"the limit is {self.limits.object_bytes}",
+                f"the object grows to {total} bytes, the limit is {limit}",
                 span,
                 fix="reserve less",
             )

@@ -223,7 +223,7 @@ def _step(layer: Layer, buffers: _Buffers, place: _Place) -> Step:
     return Step(
         (*loads, *ahead),
         partial(_compute, layer, buffers, place),
-        (place.number % 2, place.group % 2, place.c, shape, place.o if begins else -1),
+        (place.number % 2, place.group % 2, place.c, shape, begins),
         (target.name, target.layout.offset(index)) if is_last else None,
         (*needed, *(_biases(layer, buffers, place) if begins and not place.c else ())),
         (_cleared(layer, rows, place),) if padded else (),
