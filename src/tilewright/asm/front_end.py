@@ -7,6 +7,7 @@ by lines; those go through the same expansion, so that a message shows where the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -60,6 +61,8 @@ class Language(Protocol):
 
     suffix: str
     machine: str
+    definition: re.Pattern[str]
+    """Lines that define a name, its group `name`."""
 
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""
@@ -67,17 +70,23 @@ class Language(Protocol):
     def is_needed(self, text: str) -> bool:
         """Whether a source has lines for the front end."""
 
+    def describe(self, word: str) -> str:
+        """What a word of the language is, "" for one that it does not have."""
+
     def maps(self, source: Object) -> Sequence[str]:
         """Rows that show where the data of an object or image lies, beyond its symbols."""
 
 
 LANGUAGES: Capability[Language] = Capability(
-    "language", ("front_end", "is_needed", "maps", "suffix", "machine"), "language of its own"
+    "language",
+    ("front_end", "is_needed", "definition", "describe", "maps", "suffix", "machine"),
+    "language of its own",
 )
 
 
 @cache
-def _language_of(instruction_set: str) -> Language | None:
+def language_of(instruction_set: str) -> Language | None:
+    """The language of an instruction set's family, None where it has none of its own."""
     files = table_files()
     if instruction_set not in files:
         return None
@@ -86,7 +95,7 @@ def _language_of(instruction_set: str) -> Language | None:
 
 def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
     """The front end that the source of a table needs, None where it needs none."""
-    language = _language_of(table.instruction_set)
+    language = language_of(table.instruction_set)
     if language is None or not language.is_needed(text):
         return None
     return language.front_end(table)
@@ -94,7 +103,7 @@ def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
 
 def maps_of(source: Object) -> Sequence[str]:
     """The rows that the language of an object's instruction set adds to its summary."""
-    language = _language_of(source.instruction_set)
+    language = language_of(source.instruction_set)
     return () if language is None else language.maps(source)
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "objdump": "Show an object: sections, symbols, relocations, disassembly.",
     "pipeline": "Run a program on one core alone; show its pipeline, with a cause for every stall.",
     "debug": "Step through a program; `help` lists the commands.",
+    "lsp": "Serve an editor: errors, hover and definitions of DLA-AL and assembly sources.",
     "reproduce": "Print published numbers, ours and the deviation; write figures, CSV and JSON.",
 }
 """What `--help` says of each command without importing it: the first line of its docstring."""

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from tilewright.asm import Object
 from tilewright.asm.front_end import FrontEnd
 from tilewright.isa import InstructionTable
-from tilewright.targets.cambricon.dla.front_end import NEEDED, DlaFrontEnd
+from tilewright.targets.cambricon.dla.blocks import BLOCKS
+from tilewright.targets.cambricon.dla.declarations import AXES
+from tilewright.targets.cambricon.dla.front_end import DEFINED, NEEDED, DlaFrontEnd
 from tilewright.targets.cambricon.dla.maps import maps
 
 
@@ -16,6 +18,7 @@ class _Language:
 
     suffix = ".dla"
     machine = "dla-al"
+    definition = DEFINED
 
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""
@@ -24,6 +27,14 @@ class _Language:
     def is_needed(self, text: str) -> bool:
         """Whether a source has lines for the front end."""
         return NEEDED.search(text) is not None
+
+    def describe(self, word: str) -> str:
+        """The form of a built-in block, or the numbers of a declaration."""
+        name = word.lower()
+        block = BLOCKS.get(name.removeprefix("block_"))
+        if block is not None:
+            return f"@{name} {block.form}"
+        return f"@{name} name, {AXES[name]}, and segment sizes of each" if name in AXES else ""
 
     def maps(self, source: Object) -> Sequence[str]:
         """The segments of the data, and the buffers of the blocks."""

@@ -42,6 +42,11 @@ from tilewright.targets.cambricon.dla.pieces import COMMENT, Piece, pieces_of
 NEEDED = re.compile(
     r"@\s*[A-Za-z]|^\s*(?:C\s*-\s*|IO\s*-\s*)Macro\b|^\s*(?:Block|mend)\b", re.M | re.I
 )
+DEFINED = re.compile(
+    r"\s*(?:@\s*(?:neuron|synapse|parameter)|C\s*-\s*Macro|IO\s*-\s*Macro|Block)\s+(?P<name>[A-Za-z_]\w*)",
+    re.I,
+)
+"""Lines that declare data or define a macro."""
 _AT = re.compile(r"\s*(?P<label>[A-Za-z_.][\w.]*\s*:)?\s*@\s*(?P<name>[A-Za-z_][\w]*)(?P<rest>.*)$")
 _DATA_SECTIONS = (".static_ro", ".static_rw")
 
