@@ -25,7 +25,13 @@ def closest(word: str, vocabulary: Iterable[str]) -> str | None:
     if not near:
         return None
     wanted = word.lower()
-    return max(sorted(near), key=lambda known: SequenceMatcher(None, wanted, known.lower()).ratio())
+
+    def likeness(known: str) -> tuple[float, bool]:
+        """How alike the words are; of equals, the one with the same letters, exchanged."""
+        ratio = SequenceMatcher(None, wanted, known.lower()).ratio()
+        return ratio, sorted(wanted) == sorted(known.lower())
+
+    return max(sorted(near), key=likeness)
 
 
 def did_you_mean(word: str, vocabulary: Iterable[str]) -> str:
