@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.chain import kind_index, prepare
+from tilewright.common.expr import evaluate
+from tilewright.cost.chain import prepare
 from tilewright.cost.estimate import estimate
+from tilewright.cost.moments import kind_index
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
 from tilewright.passes.staging import staging
@@ -61,7 +63,7 @@ def test_kinds_of_the_two_loops() -> None:
 def test_an_index_for_each_kind(edges: tuple[int, int], count: int) -> None:
     """The first, one of those between, the last; in a short loop they meet."""
     front, back = edges
-    found = [int(kind_index(edges, kind, count)) for kind in range(front + 1 + back)]
+    found = [int(evaluate(kind_index(edges, kind, count), {})) for kind in range(front + 1 + back)]
     assert all(0 <= i < count for i in found)
     if count > front + back:
         assert found == [*range(front), front, *range(count - back, count)]

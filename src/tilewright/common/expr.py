@@ -342,6 +342,8 @@ def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
             return e
         case Var(name):
             return expr(bindings[name]) if name in bindings else e
+        case Binary() if e.symbols.isdisjoint(bindings):
+            return e
         case Binary(op, a, b):
             left, right = substitute(a, bindings), substitute(b, bindings)
             return e if left is a and right is b else binary(op, left, right)

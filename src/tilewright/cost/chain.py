@@ -8,14 +8,12 @@ one's cost depends.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
-    OPERATIONS,
     Binary,
     Const,
     Expr,
@@ -25,12 +23,11 @@ from tilewright.common.expr import (
     evaluate,
     free_vars,
 )
+from tilewright.cost.moments import Edges, Moments, moments_of
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
 from tilewright.ir.nodes import For, Program
 from tilewright.ir.threads import loop_chain, parts_of
-
-Edges = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -103,6 +100,7 @@ class Prepared:
     edges: tuple[Edges, ...]
     items: tuple[Item, ...]
     outline: Outline
+    moments: Moments
     inside: tuple[For, ...] = ()
     division: Division | None = None
 
@@ -132,7 +130,11 @@ def prepare(
     kinds = [front + 1 + back for front, back in edges]
     items = [_completed(item, buffers) for item in _ordered(found)]
     outline = _outline(items, loops, kinds)
-    return Prepared(program, tuple(loops), tuple(edges), tuple(items), outline, inside, division)
+    costed = [(i.step, i.condition) for i in items]
+    moments = moments_of(costed, loops, edges, outline.costs, outline.counts)
+    return Prepared(
+        program, tuple(loops), tuple(edges), tuple(items), outline, moments, inside, division
+    )
 
 
 def _division(program: Program, loops: Sequence[For], together: Collection[str]) -> Division:
@@ -240,18 +242,6 @@ def _tests_zero(condition: Expr, var: str) -> bool:
             return False
 
 
-def kind_index(edges: Edges, kind: int, count: Value) -> Value:
-    """A loop index that stands for a kind of iteration: of those in front, the others, those at the
-    back.
-    """
-    front, back = edges
-    if kind == 0:
-        return 0
-    if kind <= front:
-        return np.minimum(kind, count - 1)
-    return np.maximum(count - back + (kind - front - 1), 0)
-
-
 def _outline(items: Sequence[Item], loops: Sequence[For], kinds: Sequence[int]) -> Outline:
     spans = [[_span(items, d, after) for d in range(len(kinds) + 1)] for after in (False, True)]
     costs = [(item.symbols(), item.level) for item in items]
@@ -294,49 +284,3 @@ def _with_extents(symbols: frozenset[str], loops: Sequence[For]) -> frozenset[st
 def _span(items: Sequence[Item], level: int, after: bool) -> tuple[int, int]:
     own = [i for i, item in enumerate(items) if (item.level, item.after) == (level, after)]
     return (own[0], own[-1] + 1) if own else (0, 0)
-
-
-@dataclass
-class Values:
-    """Evaluates expressions, each once per kind of iteration that it depends on.
-
-    `place` maps loop numbers to the kind of iteration to evaluate for; other loops are at their
-    first.
-    """
-
-    prepared: Prepared
-    env: Mapping[str, Any]
-    place: dict[int, int] = field(default_factory=dict)
-    memo: dict[tuple[Expr, tuple[int, ...]], Value] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._number = {f.var: d for d, f in enumerate(self.prepared.loops)}
-        self._numbers: dict[frozenset[str], tuple[int, ...]] = {}
-
-    def __call__(self, e: Expr) -> Value:
-        if isinstance(e, Const):
-            return e.value
-        if isinstance(e, Var):
-            return self._symbol(e.name)
-        key = (e, tuple(self.place.get(d, 0) for d in self._loops(free_vars(e))))
-        if key not in self.memo:
-            self.memo[key] = OPERATIONS[e.op](self(e.a), self(e.b))
-        return self.memo[key]
-
-    def _loops(self, symbols: frozenset[str]) -> tuple[int, ...]:
-        """The numbers of the loops that decide the symbols."""
-        if symbols not in self._numbers:
-            used = _with_extents(symbols, self.prepared.loops)
-            self._numbers[symbols] = tuple(d for v, d in self._number.items() if v in used)
-        return self._numbers[symbols]
-
-    def _symbol(self, name: str) -> Value:
-        if name in self._number:
-            d = self._number[name]
-            return self._index(d, self.place[d]) if d in self.place else 0
-        if name not in self.env:
-            raise ProgramError(f"symbol {name!r} has no value")
-        return self.env[name]
-
-    def _index(self, d: int, kind: int) -> Value:
-        return kind_index(self.prepared.edges[d], kind, self(self.prepared.loops[d].extent))

@@ -6,8 +6,7 @@ only a last tile is smaller, only a first step initialises), as arrays over the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product as combinations
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -15,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.expr import Value
-from tilewright.cost import chain
 from tilewright.cost.calls import call_cycles, priced_call
-from tilewright.cost.chain import Prepared, Values
+from tilewright.cost.chain import Prepared
+from tilewright.cost.moments import Kinds
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
@@ -27,7 +26,6 @@ from tilewright.cost.pipeline_types import (
     Count,
     Flags,
     Floats,
-    Ints,
     Item,
     Level,
     Records,
@@ -51,18 +49,15 @@ def tables_of(
 ) -> Tables:
     """What differs from tile to tile, for `env` with arrays of tiles; `doubles` as in `Tables`."""
     width = _width(env)
-    values = Values(prepared, env)
-    outline, kinds = prepared.outline, prepared.kinds
-    costs: list[tuple[Value, Value]] = []
-    for item, strides in zip(prepared.items, outline.costs.strides, strict=True):
-        for _ in _places(values, strides):
-            costs.append(_cost(item, prepared.program, values, machine, prices))
-    counts: list[Value] = []
-    for loop, strides in zip(prepared.loops, outline.counts.strides, strict=True):
-        for _ in _places(values, strides):
-            counts.append(values(loop.extent))
-    service, issue = _stacked([c[0] for c in costs], width), _stacked([c[1] for c in costs], width)
-    iterations = _stacked(counts, width)
+    outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
+    values = moments.code(env)
+    numbers = [_over_kinds([values[place] for place in own]) for own in moments.numbers]
+    service, issue = (np.empty((sum(item.rows for item in moments.items), width)) for _ in range(2))
+    first = 0
+    for item in moments.items:
+        rows = slice(first, first := first + item.rows)
+        service[rows], issue[rows] = _costs(item, prepared.program, numbers, machine, prices)
+    iterations = _stacked([values[place] for place in moments.counts], width)
     alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
     return Tables(iterations, service, issue, alike, doubles)
 
@@ -134,14 +129,6 @@ def _width(env: Env) -> int:
     return max(sizes, default=1)
 
 
-def _places(values: Values, strides: Ints) -> Iterator[None]:
-    """Put `values` at every combination of kinds of iterations of the loops with a stride."""
-    relevant = np.flatnonzero(strides).tolist()
-    for chosen in combinations(*(range(values.prepared.kinds[d]) for d in relevant)):
-        values.place = dict(zip(relevant, chosen, strict=True))
-        yield
-
-
 def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
     """Where no value is another in one kind of iteration of a loop than in its first."""
     uniform = np.ones((len(kinds), table.shape[1]), np.bool_)
@@ -167,21 +154,34 @@ def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
     return prices.transfer_kind(step.stmt.direction)
 
 
-def _cost(
-    item: chain.Item, program: Program, value: Values, machine: Machine, prices: Prices
+def _costs(
+    item: Kinds, program: Program, every: Sequence[Value], machine: Machine, prices: Prices
 ) -> tuple[Value, Value]:
-    """(service or call cycles, issue cycles), zero where the condition does not hold."""
-    holds, step = value(item.condition), item.step
+    """(service or call cycles, issue cycles), zero where the item does not happen: of the form
+    (kinds, tiles), or what broadcasts to it.
+    """
+    holds, *numbers = (every[i] for i in item.numbers)
+    step = item.step
     if not np.any(holds):
         return 0.0, 0.0
     if isinstance(step, CallStep):
-        dims = {name: value(e) for name, e in step.dims.items()}
-        cycles = call_cycles(machine, priced_call(step.stmt, dims, program), prices.costs)
-        return cycles * holds, 0.0
-    whole = [value(e) for e in step.tensor_shape]
-    shape = step.shape(whole, [value(e) for e in step.numbers])
-    direction, size = step.stmt.direction, prod(whole) * step.element_bytes
+        call = priced_call(step.stmt, dict(zip(step.dims, numbers, strict=True)), program)
+        return call_cycles(machine, call, prices.costs) * holds, 0.0
+    rank = len(step.tensor_shape)
+    shape = step.shape(numbers[:rank], numbers[rank:])
+    direction, size = step.stmt.direction, prod(numbers[:rank]) * step.element_bytes
     service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
+    issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
-        return (service + issue_cycles(machine, shape)) * holds, 0.0
-    return service * holds, issue_cycles(machine, shape) * holds
+        return (service + issue) * holds, 0.0
+    return service * holds, issue * holds
+
+
+def _over_kinds(values: Sequence[Value]) -> Value:
+    """One value for all kinds as it is, several as (kinds, tiles)."""
+    if len(values) == 1:
+        return values[0]
+    found = np.empty((len(values), max(map(np.size, values))), np.int64)
+    for row, value in zip(found, values, strict=True):
+        row[...] = value
+    return found

@@ -143,21 +143,48 @@ class FactorGrid:
 
 def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blocks) -> FactorGrid:
     """Every value of the factors, granules and copies of a structure for one operator."""
+    return factor_grids(structure, [parameters], blocks)[0]
+
+
+def factor_grids(
+    structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Blocks
+) -> list[FactorGrid]:
+    """The same for each of several operators, by their parameters."""
     p = structure.plan
     if structure.along_terms:
         blocks = replace(blocks, vector=blocks.terms, terms=blocks.vector)
-    doubled = structure.space.doubled if blocks.overlap else ()
+    copies, packs = _copies_of(structure, blocks.overlap)
+    limits = structure.space.limits
+    tiles = [_tiles(split_axes(p, c), p.vector, limits, blocks, packs) for c in cases]
+    grids = [FactorGrid(columns, copies) for columns in tiles]
+    if blocks.partial:
+        return grids
+    aligned = _aligned(structure, side_by_side(grids, cases), blocks)
+    parts = np.split(aligned, np.cumsum([grid.tile_count for grid in grids])[:-1])
+    return [
+        FactorGrid({name: v[part] for name, v in grid.tiles.items()}, copies)
+        for grid, part in zip(grids, parts, strict=True)
+    ]
+
+
+def side_by_side(grids: Sequence[FactorGrid], cases: Sequence[Mapping[str, int]]) -> Columns:
+    """The tiles of all grids, one after the other, and the parameters of each one's operator."""
+    counts = [grid.tile_count for grid in grids]
+    tiles = {name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles}
+    return tiles | {name: np.repeat([c[name] for c in cases], counts) for name in cases[0]}
+
+
+@cache
+def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
+    """The numbers of copies of a structure's buffers, and whether it has any that are packed."""
+    p = structure.plan
+    doubled = structure.space.doubled if overlap else ()
     if p.nest.reductions() and _reduces_outside(p):
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
     buffers = [b for b in structure.staged.buffers if not isinstance(b.copies, Const)]
     held = moved_tensors(structure.staged)
-    tensors = tuple(held[b.name] for b in buffers)
     packs = len(buffers) < len(structure.staged.buffers)
-    tiles = _tiles(split_axes(p, parameters), p.vector, structure.space.limits, blocks, packs)
-    if not blocks.partial:
-        aligned = _aligned(structure, {**parameters, **tiles}, blocks)
-        tiles = {name: v[aligned] for name, v in tiles.items()}
-    return FactorGrid(tiles, _copies(tensors, doubled))
+    return _copies(tuple(held[b.name] for b in buffers), doubled), packs
 
 
 def _aligned(

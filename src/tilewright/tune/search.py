@@ -25,7 +25,7 @@ from tilewright.cost.timing import transfer_latencies
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
-from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
+from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grids, side_by_side
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, Space, parameters
 from tilewright.seeds.steps import Layout, Schedule
@@ -228,15 +228,11 @@ def _price(
     """Price the grids of all operators and sizes of blocks in one walk."""
     blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
     values = [{**parameters(op), **sizes} for op, sizes in cases]
-    grids = [factor_grid(structure, v, blocks) for v in values]
-    counts = [g.tile_count for g in grids]
-    copies = grids[0].copies
-    env = {name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles}
-    for name in values[0]:
-        env[name] = np.repeat([v[name] for v in values], counts)
+    grids = factor_grids(structure, values, blocks)
+    copies, env = grids[0].copies, side_by_side(grids, values)
     fits = fitting_tiles(structure, env, copies, machine)
     env = {name: v[fits] for name, v in env.items()}
-    bounds = np.cumsum([0, *counts])
+    bounds = np.cumsum([0, *(grid.tile_count for grid in grids)])
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
     shape = (grids[0].copy_count, int(ends[-1]))
     kinds, room = _cycles(structure, env | copies, machine, shape, seed)

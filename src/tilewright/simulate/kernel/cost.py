@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -23,10 +24,22 @@ from tilewright.cost.timing import (
     moved_bytes,
 )
 from tilewright.machine import Machine
+from tilewright.simulate.kernel.account import (
+    ASKED,
+    ENGINE,
+    ISSUE,
+    MOVED,
+    OVERHEAD,
+    PADDING,
+    REQUESTS,
+    TRANSFERS,
+    USEFUL,
+)
 from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import Move, Region, Work
 
 Values: TypeAlias = tuple[int, ...]
+Counters: TypeAlias = npt.NDArray[np.int64]
 Extents: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -41,6 +54,21 @@ class MoveCost:
     asked_bytes: int
     moved_bytes: int
 
+    @cached_property
+    def counters(self) -> Counters:
+        """What it adds to the counters of its tensor, from the first (`kernel.account`)."""
+        return _counters(
+            TRANSFERS + 1,
+            {
+                ISSUE: self.issue_cycles,
+                ENGINE: self.service_cycles,
+                ASKED: self.asked_bytes,
+                MOVED: self.moved_bytes,
+                REQUESTS: self.requests,
+                TRANSFERS: 1,
+            },
+        )
+
 
 @dataclass(frozen=True)
 class WorkCost:
@@ -52,6 +80,20 @@ class WorkCost:
     padding_cycles: int
     useful_flops: int
 
+    @cached_property
+    def counters(self) -> Counters:
+        """What it adds to the counters of its primitive, from the first (`kernel.account`)."""
+        useful, padding = self.useful_cycles, self.padding_cycles
+        rest = self.cycles - useful - padding
+        return _counters(OVERHEAD + 1, {USEFUL: useful, PADDING: padding, OVERHEAD: rest})
+
+
+def _counters(count: int, amounts: Mapping[int, int]) -> Counters:
+    found = np.zeros(count, np.int64)
+    for place, amount in amounts.items():
+        found[place] = amount
+    return found
+
 
 class KernelCosts:
     """The costs of a plan's statements on a machine, each computed once."""
@@ -60,6 +102,7 @@ class KernelCosts:
         self._machine = machine
         self._rule = engine_rule_of(machine)
         self._call_costs = call_costs
+        self._rid, self._cid = np.ogrid[: machine.mesh.rows, : machine.mesh.columns]
         self._moves: dict[tuple[int, Values], MoveCost] = {}
         self._calls: dict[tuple[int, Values], int] = {}
         self._works: dict[tuple[int, Values, Values], WorkCost] = {}
@@ -97,8 +140,7 @@ class KernelCosts:
 
     def _content(self, region: Region, env: Mapping[str, int]) -> int:
         mesh = (self._machine.mesh.rows, self._machine.mesh.columns)
-        rid, cid = np.ogrid[: mesh[0], : mesh[1]]
-        bound: dict[str, Any] = {**env, "rid": rid, "cid": cid}
+        bound: dict[str, Any] = {**env, "rid": self._rid, "cid": self._cid}
         values = [np.asarray(evaluate(e, bound), np.int64) for e in region.extents]
         extents: Extents = np.zeros((len(values), *mesh), np.int64)
         for dim, value in enumerate(values):

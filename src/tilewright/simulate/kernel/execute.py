@@ -20,20 +20,13 @@ from tilewright.common.expr import Const, Expr, evaluate
 from tilewright.ir.nodes import Barrier
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.account import (
-    ASKED,
     BANDWIDTH,
     BARRIER,
-    ENGINE,
     FLOPS,
-    ISSUE,
     LATENCY,
-    MOVED,
     OVERHEAD,
-    PADDING,
-    REQUESTS,
     STATEMENTS,
     TRANSFERS,
-    USEFUL,
     Ledger,
 )
 from tilewright.simulate.kernel.check import (
@@ -43,7 +36,7 @@ from tilewright.simulate.kernel.check import (
     check_slot,
     check_work,
 )
-from tilewright.simulate.kernel.cost import KernelCosts, MoveCost
+from tilewright.simulate.kernel.cost import KernelCosts
 from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import (
     MAIN_MEMORY,
@@ -86,7 +79,9 @@ class Executor:
         self.peak_bytes = 0
         self._services: dict[int, tuple[str, int, Request]] = {}
         self._alike: dict[int, Signatures] = {}
-        self._done: dict[tuple[int, int, Snapshot], tuple[int, Counts, Snapshot]] = {}
+        self._moments: dict[Snapshot, int] = {}
+        self._snapshots: list[Snapshot] = []
+        self._done: dict[tuple[int, int, int], tuple[int, Counts, int]] = {}
 
     def run(self) -> None:
         """Execute the whole program; raises SimulationError where a slot is misused."""
@@ -127,38 +122,49 @@ class Executor:
     def _skipping(self, loop: Loop, numbers: Numbers, env: Env) -> None:
         """Run a loop; where a state comes back, multiply the cycle of iterations that led back."""
         periods, i = Periods(numbers), 0
-        seen: dict[Snapshot, tuple[int, int, Counts]] = {}
+        seen: dict[int, tuple[int, int, Counts]] = {}
+        moment = self._moment()
         while i < len(numbers):
-            snapshot = self.state.snapshot()
-            if snapshot in seen:
-                first, cycle, counts = seen[snapshot]
+            if moment in seen:
+                first, cycle, counts = seen[moment]
                 times = periods.repeats(first, i - first)
                 if times:
                     cycles = (self.state.now - cycle) * times
-                    self._jump(loop, (i - first) * times, cycles, snapshot)
+                    self._jump(loop, (i - first) * times, cycles, moment)
                     self.counts += (self.counts - counts) * times
                     i += (i - first) * times
                     seen.clear()
                     continue
-            seen[snapshot] = (i, self.state.now, self.counts.copy())
-            self._iteration(loop, int(numbers[i]), snapshot, {**env, loop.var: i})
+            seen[moment] = (i, self.state.now, self.counts.copy())
+            moment = self._iteration(loop, int(numbers[i]), moment, {**env, loop.var: i})
             i += 1
 
-    def _jump(self, loop: Loop, iterations: int, cycles: int, snapshot: Snapshot) -> None:
+    def _moment(self) -> int:
+        """The number of the present state relative to the clock; equal states have one number."""
+        snapshot = self.state.snapshot()
+        number = self._moments.setdefault(snapshot, len(self._snapshots))
+        if number == len(self._snapshots):
+            self._snapshots.append(snapshot)
+        return number
+
+    def _jump(self, loop: Loop, iterations: int, cycles: int, moment: int) -> None:
         self._timeline.repeated(loop.text, self.state.now, cycles, iterations)
-        self.state.restore(snapshot, self.state.now + cycles)
+        self.state.restore(self._snapshots[moment], self.state.now + cycles)
         self._timeline.occupancy(self.state, self._used_bytes)
 
-    def _iteration(self, loop: Loop, number: int, snapshot: Snapshot, env: Env) -> None:
-        key = (loop.number, number, snapshot)
+    def _iteration(self, loop: Loop, number: int, moment: int, env: Env) -> int:
+        """Execute an iteration, or repeat its like; returns the moment after it."""
+        key = (loop.number, number, moment)
         if key in self._done:
             cycles, counts, after = self._done[key]
             self._jump(loop, 1, cycles, after)
             self.counts += counts
-            return
+            return after
         start, before = self.state.now, self.counts.copy()
         self._body(loop.body, env)
-        self._done[key] = (self.state.now - start, self.counts - before, self.state.snapshot())
+        after = self._moment()
+        self._done[key] = (self.state.now - start, self.counts - before, after)
+        return after
 
     def _count_statement(self) -> None:
         self.counts[STATEMENTS] += 1
@@ -170,6 +176,9 @@ class Executor:
     def _hold(self, slot: Slot, content: int) -> None:
         """Fill a slot; what other buffers kept at its addresses is gone."""
         contents, sharing = self.state.contents, self._plan.buffers[slot[0]].sharing
+        if slot in contents and not sharing:
+            contents[slot] = content
+            return
         if sharing:
             for other in [o for o in contents if o[0] in sharing]:
                 del contents[other]
@@ -199,7 +208,8 @@ class Executor:
         if self._rule.remembers:
             state.queue(queue).last = request
         state.pending[slot] = Pending(start + cost.service_cycles, move.number, queue)
-        self._book_move(self.ledger.move_columns[move.number], cost)
+        column = self.ledger.move_columns[move.number]
+        self.counts[column : column + TRANSFERS + 1] += cost.counters
         self._timeline.issued(move, slot, cost, issued, start)
         self._timeline.occupancy(state, self._used_bytes)
 
@@ -213,17 +223,6 @@ class Executor:
             found = self._rule.queue(machine, space), latency_cycles, request
             self._services[move.number] = found
         return found
-
-    def _book_move(self, column: int, cost: MoveCost) -> None:
-        for place, amount in (
-            (ISSUE, cost.issue_cycles),
-            (ENGINE, cost.service_cycles),
-            (ASKED, cost.asked_bytes),
-            (MOVED, cost.moved_bytes),
-            (REQUESTS, cost.requests),
-            (TRANSFERS, 1),
-        ):
-            self.counts[column + place] += amount
 
     def _pause(self, pause: Pause, env: Env) -> None:
         self._count_statement()
@@ -264,10 +263,7 @@ class Executor:
         self.state.now += cost.cycles
         column = self.ledger.work_columns[work.number]
         self.counts[FLOPS] += cost.useful_flops
-        self.counts[column + USEFUL] += cost.useful_cycles
-        self.counts[column + PADDING] += cost.padding_cycles
-        rest = cost.cycles - cost.useful_cycles - cost.padding_cycles
-        self.counts[column + OVERHEAD] += rest
+        self.counts[column : column + OVERHEAD + 1] += cost.counters
         self._timeline.occupancy(self.state, self._used_bytes)
 
     def _sync(self) -> None:

@@ -1,0 +1,79 @@
+"""Many expressions evaluated at once, what they have in common once.
+
+In: expressions. Out: `StraightLine`, made once and run for every set of values of their symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import OPERATIONS, Binary, Const, Expr, Value, Var
+
+Step = tuple[Callable[[Value, Value], Value], int, int]
+
+
+@dataclass(frozen=True)
+class StraightLine:
+    """Expressions as code without branches.
+
+    Values are numbered: the constants, the symbols, then what each step makes of two earlier ones.
+    `results` are the numbers of the expressions.
+    """
+
+    constants: tuple[int, ...]
+    symbols: tuple[str, ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+
+    def __call__(self, env: Mapping[str, Value]) -> list[Value]:
+        """The values of the expressions; ProgramError for a symbol that `env` lacks."""
+        try:
+            values = [*self.constants, *(env[name] for name in self.symbols)]
+        except KeyError as missing:
+            raise ProgramError(f"symbol {missing.args[0]!r} has no value") from None
+        for operation, a, b in self.steps:
+            values.append(operation(values[a], values[b]))
+        return [values[number] for number in self.results]
+
+
+def straight_line(expressions: Sequence[Expr]) -> StraightLine:
+    """Number what the expressions are made of, operands before what is made of them.
+
+    >>> n = Var("n")
+    >>> straight_line([(n + 1) * 2, n + 1])({"n": 4})
+    [10, 5]
+    """
+    order = _Order()
+    for e in expressions:
+        order.add(e)
+    leaves = [*order.constants, *order.symbols]
+    number = {e: i for i, e in enumerate([*leaves, *order.made])}
+    steps = tuple((OPERATIONS[e.op], number[e.a], number[e.b]) for e in order.made)
+    return StraightLine(
+        tuple(e.value for e in order.constants),
+        tuple(e.name for e in order.symbols),
+        steps,
+        tuple(number[e] for e in expressions),
+    )
+
+
+@dataclass
+class _Order:
+    """What the expressions are made of, each once, operands first."""
+
+    constants: dict[Const, None] = field(default_factory=dict)
+    symbols: dict[Var, None] = field(default_factory=dict)
+    made: dict[Binary, None] = field(default_factory=dict)
+
+    def add(self, e: Expr) -> None:
+        match e:
+            case Const():
+                self.constants[e] = None
+            case Var():
+                self.symbols[e] = None
+            case Binary() if e not in self.made:
+                self.add(e.a)
+                self.add(e.b)
+                self.made[e] = None
