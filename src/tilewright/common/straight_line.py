@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.common.errors import ProgramError
-from tilewright.common.expr import OPERATIONS, Binary, Const, Expr, Value, Var
+from tilewright.common.expr import OPERATIONS, Binary, Const, Expr, Value, Var, evaluate
 
 Step = tuple[Callable[[Value, Value], Value], int, int]
 
@@ -22,19 +21,20 @@ class StraightLine:
     `results` are the numbers of the expressions.
     """
 
+    expressions: tuple[Expr, ...]
     constants: tuple[int, ...]
     symbols: tuple[str, ...]
     steps: tuple[Step, ...]
     results: tuple[int, ...]
 
     def __call__(self, env: Mapping[str, Value]) -> list[Value]:
-        """The values of the expressions; ProgramError for a symbol that `env` lacks."""
+        """The values of the expressions; raises ProgramError as `evaluate` does."""
         try:
-            values = [*self.constants, *(env[name] for name in self.symbols)]
-        except KeyError as missing:
-            raise ProgramError(f"symbol {missing.args[0]!r} has no value") from None
-        for operation, a, b in self.steps:
-            values.append(operation(values[a], values[b]))
+            values = [*self.constants, *[env[name] for name in self.symbols]]
+            for operation, a, b in self.steps:
+                values.append(operation(values[a], values[b]))
+        except (KeyError, ZeroDivisionError):
+            return [evaluate(e, env) for e in self.expressions]
         return [values[number] for number in self.results]
 
 
@@ -52,6 +52,7 @@ def straight_line(expressions: Sequence[Expr]) -> StraightLine:
     number = {e: i for i, e in enumerate([*leaves, *order.made])}
     steps = tuple((OPERATIONS[e.op], number[e.a], number[e.b]) for e in order.made)
     return StraightLine(
+        tuple(expressions),
         tuple(e.value for e in order.constants),
         tuple(e.name for e in order.symbols),
         steps,

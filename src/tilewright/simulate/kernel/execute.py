@@ -16,7 +16,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.expr import Const, Expr, evaluate
+from tilewright.common.expr import evaluate
 from tilewright.ir.nodes import Barrier
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.account import (
@@ -188,8 +188,9 @@ class Executor:
     def _move(self, move: Move, env: Env) -> None:
         self._count_statement()
         stmt, state = move.stmt, self.state
-        slot = (stmt.buffer, int(evaluate(move.slot, env)))
-        cost = self._costs.move(move, _values(move.step.numbers, env))
+        number, *numbers = move.code(env)
+        slot = (stmt.buffer, number)
+        cost = self._costs.move(move, tuple(numbers))
         check_slot(self._plan, slot, move.text, env)
         check_size(self._plan, slot, cost.elements, move.text, env)
         check_move(self._plan, move, slot, state.pending, env)
@@ -243,7 +244,7 @@ class Executor:
 
     def _work(self, work: Work, env: Env) -> None:
         self._count_statement()
-        values = _values(work.numbers, env)
+        values = tuple(work.code(env))
         operands = len(work.buffers)
         slots = list(zip(work.buffers, values[:operands], strict=True))
         for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
@@ -271,8 +272,3 @@ class Executor:
         self._timeline.busy("barrier", "barrier()", self.state.now, self._barrier_cycles)
         self.state.now += self._barrier_cycles
         self.counts[BARRIER] += self._barrier_cycles
-
-
-def _values(expressions: tuple[Expr, ...], env: Env) -> tuple[int, ...]:
-    """Values of a statement's expressions, most of which are constants."""
-    return tuple([e.value if isinstance(e, Const) else int(evaluate(e, env)) for e in expressions])

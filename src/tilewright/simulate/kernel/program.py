@@ -8,9 +8,11 @@ program.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from tilewright.common.expr import Expr
+from tilewright.common.straight_line import StraightLine, straight_line
 from tilewright.cost.calls import PricedCall
 from tilewright.cost.steps import TransferStep
 from tilewright.ir.nodes import Barrier, Call, Transfer
@@ -67,6 +69,11 @@ class Move:
         """The statement."""
         return self.step.stmt
 
+    @cached_property
+    def code(self) -> StraightLine:
+        """The slot and the numbers of the step."""
+        return straight_line((self.slot, *self.step.numbers))
+
 
 @dataclass(frozen=True)
 class Pause:
@@ -108,6 +115,11 @@ class Work:
     result: Region | None
     numbers: tuple[Expr, ...]
     text: str
+
+    @cached_property
+    def code(self) -> StraightLine:
+        """The numbers."""
+        return straight_line(self.numbers)
 
 
 Action: TypeAlias = Loop | Branch | Move | Pause | Barrier | Work

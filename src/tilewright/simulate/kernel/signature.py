@@ -156,7 +156,9 @@ def _table(t: Timed, var: str, iterations: int, env: Env) -> _Table:
             values = np.asarray(evaluate(t.expr, bound), np.int64)
     except ZeroDivisionError:
         return _variables(symbols, var, count, env)
-    return _Table(np.broadcast_to(values, (count, *extents)).reshape(count, prod(extents)))
+    width = prod(extents)
+    whole = values if values.size == count * width else np.broadcast_to(values, (count, *extents))
+    return _Table(whole.reshape(count, width))
 
 
 def _extents(t: Timed, env: Env) -> tuple[int, ...] | None:
