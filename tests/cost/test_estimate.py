@@ -131,6 +131,28 @@ def test_unwanted_candidates_are_left_at_infinity() -> None:
     assert np.isinf(some.cycles[~wanted]).all()
 
 
+@pytest.mark.parametrize("keep", [1, 4])
+def test_the_best_of_each_contest_are_played(keep: int) -> None:
+    """Left out is only what takes longer than them by its calls or its transfers alone."""
+    left_out = 0
+    for program, values, grid in spaces_of_a_product():
+        every = together(program, values, grid)
+        contest = np.arange(every.cycles.shape[1]) % 2
+        env = {**values, **grid.tiles, **grid.copies}
+        some = estimate(prepare(program), SW26010, env, contest=contest, keep=keep)
+        played = np.isfinite(some.cycles)
+        np.testing.assert_array_equal(some.cycles[played], every.cycles[played])
+        bounds = np.maximum(every.compute_cycles, every.dma_cycles)
+        assert (bounds <= every.cycles * (1 + 1e-9)).all()
+        for number in (0, 1):
+            own = every.cycles[:, contest == number]
+            worst = np.sort(own, axis=None)[keep - 1]
+            others = ~played[:, contest == number]
+            assert (bounds[:, contest == number][others] > worst * (1 - 1e-8)).all()
+            left_out += int(others.sum())
+    assert left_out > 100
+
+
 ONE_TRANSFER = """\
 def fetch(rows, x_copies):
     y: tensor("f64", "output", rows=rows, cols=64)

@@ -22,7 +22,7 @@ from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.nest import records_of, tables_of
 from tilewright.cost.pipeline import play
-from tilewright.cost.pipeline_types import Flags, Floats
+from tilewright.cost.pipeline_types import Flags, Floats, Ints
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import first_core
 from tilewright.cost.timing import transfer_latencies
@@ -53,12 +53,17 @@ def estimate(
     machine: Machine,
     values: Mapping[str, Value],
     wanted: Flags | None = None,
+    *,
+    contest: Ints | None = None,
+    keep: int = 0,
 ) -> Estimate:
     """Price `program` with its parameters bound to `values`.
 
     Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
     (tiles,). Candidates that are not `wanted` (copies, tiles) are left at infinity. A program that
-    is priced often is `prepare`d once.
+    is priced often is `prepare`d once. Where only the `keep` best matter (0: all) of each
+    `contest`, a number for each tile, those are left at infinity, too, that are none of them by
+    their bound: neither calls nor transfers overlap with their like.
     """
     chains, prices = lowering_of(machine).chains, prices_of(machine)
     prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
@@ -66,13 +71,16 @@ def estimate(
     if prepared.division is not None:
         env |= prepared.division.values(env, machine.thread_count)
     doubles = _doubles(prepared.program, env)
-    tables = tables_of(prepared, env, machine, prices, doubles)
+    tables = tables_of(prepared, env, machine, prices, contest, doubles)
     shape = (len(doubles), tables.iterations.shape[1])
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
     latency = float(max(transfer_latencies(prepared.program, machine), default=0))
     nest = records_of(prepared, tables, prices, latency)
-    play(nest, tables, wanted, cycles, compute, busy)
+    contests = int(tables.contest.max(initial=0)) + 1
+    all_matter = prices.waits or keep >= cycles.size
+    best = np.full((contests, 0 if all_matter else keep), np.inf)
+    play(nest, tables, wanted, best, cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))

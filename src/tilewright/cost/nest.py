@@ -26,6 +26,7 @@ from tilewright.cost.pipeline_types import (
     Count,
     Flags,
     Floats,
+    Ints,
     Item,
     Level,
     Records,
@@ -45,9 +46,16 @@ Env = dict[str, Any]
 
 
 def tables_of(
-    prepared: Prepared, env: Env, machine: Machine, prices: Prices, doubles: Flags
+    prepared: Prepared,
+    env: Env,
+    machine: Machine,
+    prices: Prices,
+    contest: Ints | None,
+    doubles: Flags,
 ) -> Tables:
-    """What differs from tile to tile, for `env` with arrays of tiles; `doubles` as in `Tables`."""
+    """What differs from tile to tile, for `env` with arrays of tiles; `contest` (None: one of all)
+    and `doubles` as in `Tables`.
+    """
     width = _width(env)
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
     values = moments.code(env)
@@ -59,7 +67,8 @@ def tables_of(
         service[rows], issue[rows] = _costs(item, prepared.program, numbers, machine, prices)
     iterations = _stacked([values[place] for place in moments.counts], width)
     alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
-    return Tables(iterations, service, issue, alike, doubles)
+    contest = np.zeros(width, np.int64) if contest is None else contest
+    return Tables(iterations, service, issue, alike, contest, doubles)
 
 
 def records_of(prepared: Prepared, tables: Tables, prices: Prices, latency: float) -> Records:

@@ -40,6 +40,8 @@ from tilewright.cost.pipeline_types import (
 
 _PLAYED = 2
 _BACKLOG = 1e15
+_ROUNDING = 1.0 - 1e-9
+"""What sums in another order may differ by."""
 
 
 @piece
@@ -245,12 +247,38 @@ def _play_candidate(s: State) -> None:
     s.clock.now = max(s.clock.now, s.clock.free)
 
 
+@piece
+def _may_win(s: State, best: Floats, contest: int) -> bool:
+    """Whether calls and transfers alone leave a candidate among the best of its contest."""
+    keep = best.shape[1]
+    bound = max(s.clock.compute, s.clock.transfers)
+    return keep == 0 or bound * _ROUNDING <= best[contest, keep - 1]
+
+
+@piece
+def _enter(s: State, best: Floats, contest: int) -> None:
+    """Put a candidate in its place among the best of its contest."""
+    place = best.shape[1]
+    while place > 0 and s.clock.now < best[contest, place - 1]:
+        if place < best.shape[1]:
+            best[contest, place] = best[contest, place - 1]
+        best[contest, place - 1] = s.clock.now
+        place -= 1
+
+
 @entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
 def play(
-    records: Records, tables: Tables, wanted: Flags, cycles: Floats, compute: Floats, busy: Floats
+    records: Records,
+    tables: Tables,
+    wanted: Flags,
+    best: Floats,
+    cycles: Floats,
+    compute: Floats,
+    busy: Floats,
 ) -> None:
     """Fill `cycles[c, j]`, and the cycles of all calls and of all transfers, for the wanted copies
-    c and tiles j.
+    c and tiles j. `best[n]`, infinite at first, becomes the fewest cycles in contest n: whoever is
+    none of them by its calls or transfers alone is not played. Of none there is no contest.
     """
     s = State(
         records.clock[0],
@@ -275,7 +303,9 @@ def play(
             if wanted[c, j]:
                 for b in range(s.clock.buffers):
                     at(s.buffers, b).double = tables.doubles[c, b]
-                _play_candidate(s)
                 totals(s)
-                cycles[c, j] = s.clock.now
-                compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers
+                if _may_win(s, best, tables.contest[j]):
+                    _play_candidate(s)
+                    _enter(s, best, tables.contest[j])
+                    cycles[c, j] = s.clock.now
+                    compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers

@@ -152,13 +152,15 @@ class Records(NamedTuple):
 
 class Tables(NamedTuple):
     """What differs from tile to tile: iterations of the loops, costs of the items, where the kinds
-    of a loop are uniform; and which buffers are double in each combination of copies.
+    of a loop are uniform, the number of its contest; and which buffers are double in each
+    combination of copies.
     """
 
     iterations: Floats
     service: Floats
     issue: Floats
     uniform: Flags
+    contest: Ints
     doubles: Flags
 
 

@@ -29,6 +29,9 @@ class Prices:
     costs: Costs = elementwise_costs(LoopForm())
     """The cost of a call of each kind of primitive that there is code for."""
 
+    waits: bool = False
+    """Whether `elapsed_cycles` are more than those of calls and transfers."""
+
     def transfer_kind(self, direction: Direction) -> int:
         """How the pipeline plays a transfer (`cost.pipeline_types`)."""
         return GET if direction == "get" else PUT
@@ -66,7 +69,7 @@ class Prices:
 
 PRICES: Capability[Prices] = Capability(
     "prices",
-    ("costs", "transfer_kind", "service_cycles", "elapsed_cycles", "has_room"),
+    ("costs", "waits", "transfer_kind", "service_cycles", "elapsed_cycles", "has_room"),
     "prices of its own",
 )
 _ENGINES = Prices()

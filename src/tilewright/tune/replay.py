@@ -51,7 +51,7 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
     if not options:
         raise refused[0]
     options.sort(key=lambda option: option.candidate.cycles)
-    return Choice(op, tuple(options), Counts(len(options), len(options), len(options)))
+    return Choice(op, tuple(options), Counts(*[len(options)] * 4))
 
 
 def _candidate(said: _Text, part: Partition, seed: Seed, machine: Machine) -> Candidate:

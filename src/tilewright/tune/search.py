@@ -40,18 +40,21 @@ Floats = npt.NDArray[np.float64]
 class Counts:
     """Candidates of a space: `considered` are all whose tiles fit with one copy of each buffer,
     `fitting` those that fit with their own copies, and `priced` those of them that no candidate
-    with more copies, which is never slower, makes superfluous.
+    with more copies, which is never slower, makes superfluous. Of these the overlap of calls and
+    transfers was `played` where either alone did not take longer than the best.
     """
 
     considered: int = 0
     fitting: int = 0
     priced: int = 0
+    played: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             self.considered + other.considered,
             self.fitting + other.fitting,
             self.priced + other.priced,
+            self.played + other.played,
         )
 
 
@@ -69,13 +72,14 @@ class Ranking:
 @dataclass(frozen=True, eq=False)
 class _Priced:
     """`NestChoice`'s three kinds of cycles for one structure's grid and one operator: (3, copies,
-    tiles), infinite where a candidate is not priced; `fitting` of them fit.
+    tiles), infinite where a candidate is not played; `fitting` of them fit, `wanted` are priced.
     """
 
     structure: Structure
     grid: FactorGrid
     kinds: Floats
     fitting: int
+    wanted: int
 
     @property
     def cycles(self) -> Floats:
@@ -86,14 +90,16 @@ class _Priced:
     @property
     def counts(self) -> Counts:
         """How many candidates there are."""
-        return Counts(self.cycles.size, self.fitting, int(np.isfinite(self.cycles).sum()))
+        played = int(np.isfinite(self.cycles).sum())
+        return Counts(self.cycles.size, self.fitting, self.wanted, played)
 
     def top(self, count: int) -> list[NestChoice]:
+        """The best, of equal ones the first."""
         kinds = self.kinds.reshape(3, -1)
         flat = kinds[0]
-        count = min(count, flat.size)
-        order = np.argpartition(flat, count - 1)[:count]
-        picked = [int(i) for i in order[np.argsort(flat[order], kind="stable")]]
+        last = np.partition(flat, count - 1)[count - 1] if count < flat.size else np.inf
+        close = np.flatnonzero(flat <= last)
+        picked = close[np.argsort(flat[close], kind="stable")][:count].tolist()
         width = self.cycles.shape[1]
         return [
             NestChoice(
@@ -149,7 +155,7 @@ def choice_of(
     (told,) = _told_apart([shared], machine)
     for structure in structures_on(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
-            (priced,) = _price(_sharing(structure, told), [(op, blocks)], machine, seed)
+            (priced,) = _price(_sharing(structure, told), [(op, blocks)], machine, seed, keep=0)
             every = priced.top(priced.cycles.size) if priced.cycles.size else []
             for choice in every:
                 if choice.factors == dict(schedule.factors):
@@ -173,7 +179,7 @@ def _rank_seed(
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     priced = [
         [
-            _price(_sharing(s, shared), cases, machine, seed)
+            _price(_sharing(s, shared), cases, machine, seed, keep)
             for s in structures_on(machine, seed, space, ops[0].dtype)
         ]
         for space in seed.spaces
@@ -224,8 +230,11 @@ def _price(
     cases: Sequence[tuple[Op, Mapping[str, int]]],
     machine: Machine,
     seed: Seed,
+    keep: int,
 ) -> list[_Priced]:
-    """Price the grids of all operators and sizes of blocks in one walk."""
+    """Price the grids of all operators and sizes of blocks in one walk; of each the `keep` best are
+    wanted (0: all).
+    """
     blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
     values = [{**parameters(op), **sizes} for op, sizes in cases]
     grids = factor_grids(structure, values, blocks)
@@ -235,7 +244,9 @@ def _price(
     bounds = np.cumsum([0, *(grid.tile_count for grid in grids)])
     ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
     shape = (grids[0].copy_count, int(ends[-1]))
-    kinds, room = _cycles(structure, env | copies, machine, shape, seed)
+    contest = np.repeat(np.arange(len(cases)), np.diff(ends))
+    keep = 0 if structure.space.ahead else keep
+    kinds, room, wanted = _cycles(structure, env | copies, machine, shape, seed, contest, keep)
     if structure.space.ahead:
         kinds = np.where(np.isfinite(kinds), 0.0, kinds)
     parts = [slice(*pair) for pair in pairwise(ends.tolist())]
@@ -245,6 +256,7 @@ def _price(
             FactorGrid({name: env[name][part] for name in grids[0].tiles}, copies),
             kinds[:, :, part],
             int(room[:, part].sum()),
+            int(wanted[:, part].sum()),
         )
         for part in parts
     ]
@@ -256,27 +268,26 @@ def _cycles(
     machine: Machine,
     shape: tuple[int, int],
     seed: Seed,
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """(the kinds of cycles, which candidates fit); what the seed makes ahead of all calls is packed
-    as constants are.
+    contest: npt.NDArray[np.int64],
+    keep: int,
+) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """(the kinds of cycles, which candidates fit, which of them are priced); what the seed makes
+    ahead of all calls is packed as constants are.
     """
     if shape[1] == 0:
-        return np.empty((3, *shape)), np.empty(shape, np.bool_)
+        return np.empty((3, *shape)), np.empty(shape, np.bool_), np.empty(shape, np.bool_)
     room = prices_of(machine).has_room(structure.staged, machine, {**env, **mesh_values(machine)})
     fits = np.broadcast_to(room, shape)
     columns = [v for v in env.values() if v.ndim == 2]
     copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
     made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
     divided = seed.together if machine.thread_count > 1 else None
-    found = estimate(
-        _prepared(structure, lowering_of(machine).chains, divided, made),
-        machine,
-        env,
-        _undominated(copies, fits),
-    )
+    wanted = _undominated(copies, fits)
+    prepared = _prepared(structure, lowering_of(machine).chains, divided, made)
+    found = estimate(prepared, machine, env, wanted, contest=contest, keep=keep)
     engine = found.dma_cycles + min(transfer_latencies(structure.staged, machine), default=0)
     kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
-    return np.stack(kinds), fits
+    return np.stack(kinds), fits, wanted
 
 
 @cache

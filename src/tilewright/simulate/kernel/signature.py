@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.classes import classes_of
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Binary, Const, Expr, Var, binary, evaluate, free_vars
 
@@ -117,7 +118,7 @@ class Signatures:
 
     def _classify(self, tables: list[_Table], iterations: int) -> Numbers:
         columns = [_column(t.values) for t in tables if len(t.values) > 1]
-        code, first = _classes(columns, iterations)
+        code, first = classes_of(columns, iterations)
         rows = [tuple(t.row(i) for t in tables) for i in first]
         known = self._known
         return np.array([known.setdefault(row, len(known)) for row in rows], np.int64)[code]
@@ -188,29 +189,6 @@ def _column(table: Numbers) -> Numbers:
         return table[:, 0]
     inverse: Numbers = np.unique(table, axis=0, return_inverse=True)[1]
     return inverse.reshape(-1)
-
-
-def _classes(columns: list[Numbers], rows: int) -> tuple[Numbers, list[int]]:
-    """The class of each row by all columns, and the first row of each class."""
-    code, span = np.zeros(rows, np.int64), 1
-    for column in columns:
-        low, width = int(column.min()), int(column.max()) - int(column.min()) + 1
-        if width == 1:
-            continue
-        if span * width >= 1 << 62:
-            code, span = _dense(code)
-            column, width = _dense(column)
-            low = 0
-        code, span = code * width + (column - low), span * width
-    if span == 1:
-        return code, [0]
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    return inverse, first.tolist()
-
-
-def _dense(column: Numbers) -> tuple[Numbers, int]:
-    values, inverse = np.unique(column, return_inverse=True)
-    return inverse, len(values)
 
 
 class Periods:

@@ -25,6 +25,7 @@ class HostPrices(Prices):
     """Prices of cores with caches, which make copies themselves."""
 
     costs = COSTS
+    waits = True
 
     def transfer_kind(self, direction: Direction) -> int:
         """The core is busy with a copy."""

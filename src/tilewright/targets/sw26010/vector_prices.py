@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product as combinations
 from math import prod
 
 import numpy as np
 
+from tilewright.common.classes import classes_of
 from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, Costs, Dims, PricedCall
 from tilewright.cost.timing import RepackedAxis, repacked_axes
@@ -41,7 +42,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
             return otherwise(machine, call)
         timing = timings_of(table).routines[routine.name]
         if routine.work is None:
-            return np.ceil(_repacked(timing, call.dims))
+            return np.ceil(_each_once(call.dims, lambda dims: _repacked(timing, dims)))
         return _calls(call) * np.ceil(_nest(timing, routine.work, call))
 
     return cost
@@ -78,18 +79,36 @@ def _calls(call: PricedCall[Primitive]) -> Value:
     return np.maximum(call.dims["operands"] - 1, 1)
 
 
+def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
+    """Prices of candidates of which many are alike: those of one of each kind, for all of them."""
+    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
+    if prod(shape) <= 1:
+        return price(dims)
+    columns = [np.broadcast_to(value, shape).ravel() for value in dims.values()]
+    code, first = classes_of(columns, prod(shape))
+    one_each = {name: column[first] for name, column in zip(dims, columns, strict=True)}
+    return np.broadcast_to(price(one_each), len(first))[code].reshape(shape)
+
+
 def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
     """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
     that is cut, or a whole one where there is any.
     """
     axes, slowest = repacked_axes(dims), 0
-    for kept in combinations(*((axis.most, axis.least, axis.whole) for axis in axes)):
+    for kept in combinations(*(_tiles(axis, dims) for axis in axes)):
         cycles = _repacked_core(timing, dims, dict(zip(axes, kept, strict=True)))
         for axis, name in zip(axes, kept, strict=True):
             if name == axis.whole:
                 cycles = cycles * np.greater(dims[axis.some_whole], 1)
         slowest = np.maximum(slowest, cycles)
     return slowest
+
+
+def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
+    """The tiles that cores may have, without one that is the same in all candidates."""
+    if np.array_equal(dims[axis.most], dims[axis.least]):
+        return axis.most, axis.whole
+    return axis.most, axis.least, axis.whole
 
 
 def _repacked_core(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxis, str]) -> Value:
