@@ -248,7 +248,7 @@ def _play_candidate(s: State) -> None:
 
 
 @piece
-def _may_win(s: State, best: Floats, contest: int) -> bool:
+def _may_win(s: State, best: Floats, contest: int) -> Any:
     """Whether calls and transfers alone leave a candidate among the best of its contest."""
     keep = best.shape[1]
     bound = max(s.clock.compute, s.clock.transfers)
