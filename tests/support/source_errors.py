@@ -51,5 +51,6 @@ SOURCES: dict[ErrorCode, str | bytes] = {
     ),
     DlaError.MACRO_KIND: "C-Macro fetch a\n  vload \\a, $1, #0\nmend",
     DlaError.RECURSION: "Block again a\n  @again \\a\nmend\n.code\n@again $1",
+    DlaError.HOST: ".host\n@launch\n@launch",
     DlaError.FUSION: ".code\n@fuse\n@endfuse",
 }

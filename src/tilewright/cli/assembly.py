@@ -14,6 +14,7 @@ from tilewright.asm import (
     dependency_rule,
     disassemble,
     expansion_trace,
+    link,
     listing,
     object_summary,
     read_object,
@@ -63,6 +64,9 @@ def asm_command(
     show_listing: Annotated[
         bool, typer.Option("--listing", help="Print addresses, bytes and lines.")
     ] = False,
+    executable: Annotated[
+        bool, typer.Option("--executable", help="Link it: write an image with addresses.")
+    ] = False,
     expand: Annotated[
         bool, typer.Option("--expand", help="Print what macros, blocks and files became.")
     ] = False,
@@ -79,7 +83,10 @@ def asm_command(
     machine = machine_of_file(file) or DEFAULT_MACHINE
     chosen = table or load_machine(machine).core.instruction_table
     assert chosen is not None
-    assembled = assemble_file(file, find_table(chosen))
+    known = find_table(chosen)
+    assembled = assemble_file(file, known)
+    if executable:
+        assembled = link([assembled], known)
     target = out or file.with_suffix(".o")
     write_object(assembled, target)
     if dependencies is not None:

@@ -26,6 +26,7 @@ from tilewright.simulate.window.launch import MAX_CYCLES, window_executor
 from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.dla.declarations import Data, declared_in
+from tilewright.targets.cambricon.dla.host import host_program
 from tilewright.targets.cambricon.operations import fixed
 from tilewright.targets.cambricon.sections import Units
 
@@ -64,6 +65,11 @@ class Device:
         elements = self._elements(name, array)
         first = self._address(name)
         self._main[first : first + data.layout.size] = data.layout.arranged(elements)
+
+    def initialise(self, name: str, element: int) -> None:
+        """Set declared data to one element. Errors: ShapeError."""
+        data, first = self._declared(name), self._address(name)
+        self._main[first : first + data.layout.size] = element
 
     def launch(self, *, values: bool = True, max_cycles: int = MAX_CYCLES) -> WindowRun:
         """Run the program until its last instruction is done. Errors: SimulationError."""
@@ -166,17 +172,37 @@ class _Runtime:
     def run(
         self, image: Object, machine: Machine, inputs: Mapping[str, Array], *, values: bool
     ) -> HostedRun:
-        """Upload, launch, and download all that the program may write."""
-        device = self.debug(image, machine, inputs)
+        """What the host's program in the image says; without one, upload what is given, launch,
+        and download all that the program may write.
+        """
+        steps = host_program(image, tuple(inputs))
+        device = self._prepared(image, machine, inputs, values=values)
         run = device.launch(values=values)
-        written = [name for name, data in device.data.items() if not data.read_only]
-        return HostedRun({name: device.download(name) for name in written if values}, run)
+        fetched = [step.name for step in steps if step.action == "download"]
+        return HostedRun({name: device.download(name) for name in fetched if values}, run)
 
     def debug(self, image: Object, machine: Machine, inputs: Mapping[str, Array]) -> Device:
-        """A device with the program and its inputs."""
-        device = Device(image, machine)
-        for name, array in inputs.items():
-            device.upload(name, array)
+        """A device with the program and its inputs, before the launch."""
+        return self._prepared(image, machine, inputs, values=True)
+
+    def _prepared(
+        self, image: Object, machine: Machine, inputs: Mapping[str, Array], *, values: bool
+    ) -> Device:
+        """A device on which the host has done what comes before the launch."""
+        device, uploaded = Device(image, machine), set()
+        for step in host_program(image, tuple(inputs)):
+            if step.action == "initialise":
+                device.initialise(step.name, step.value)
+            elif step.action == "upload" and step.name in inputs:
+                device.upload(step.name, inputs[step.name])
+                uploaded.add(step.name)
+            elif step.action == "upload" and values:
+                raise ShapeError(
+                    f"the host's program uploads '{step.name}', and no array is given for it",
+                    fix="give it with --input, or count cycles alone with --timing",
+                )
+        for name in inputs.keys() - uploaded:
+            raise ShapeError(f"the host's program does not upload '{name}'", fix="leave it out")
         return device
 
 

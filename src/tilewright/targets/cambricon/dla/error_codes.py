@@ -20,3 +20,4 @@ class DlaError(ErrorCode):
     MACRO_KIND = "D401", "a macro of one kind contains a statement of the other"
     RECURSION = "D402", "a macro calls itself"
     FUSION = "D501", "blocks cannot be fused as they stand"
+    HOST = "D601", "the host program does something that it cannot"

@@ -29,6 +29,8 @@ from tilewright.targets.cambricon.dla.declarations import (
 )
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.dla.fusion import stage_of
+from tilewright.targets.cambricon.dla.host import SECTION as HOST
+from tilewright.targets.cambricon.dla.host import HostStep, check_host, host_step
 from tilewright.targets.cambricon.dla.macros import (
     DEFINITION,
     END,
@@ -40,7 +42,7 @@ from tilewright.targets.cambricon.dla.maps import PlacedBuffer, placed, stored
 from tilewright.targets.cambricon.dla.pieces import COMMENT, Piece, pieces_of
 
 NEEDED = re.compile(
-    r"@\s*[A-Za-z]|^\s*(?:C\s*-\s*|IO\s*-\s*)Macro\b|^\s*(?:Block|mend)\b", re.M | re.I
+    r"@\s*[A-Za-z]|^\s*\.host\b|^\s*(?:C\s*-\s*|IO\s*-\s*)Macro\b|^\s*(?:Block|mend)\b", re.M | re.I
 )
 DEFINED = re.compile(
     r"\s*(?:@\s*(?:neuron|synapse|parameter)|C\s*-\s*Macro|IO\s*-\s*Macro|Block)\s+(?P<name>[A-Za-z_]\w*)",
@@ -48,6 +50,7 @@ DEFINED = re.compile(
 )
 """Lines that declare data or define a macro."""
 _AT = re.compile(r"\s*(?P<label>[A-Za-z_.][\w.]*\s*:)?\s*@\s*(?P<name>[A-Za-z_][\w]*)(?P<rest>.*)$")
+_HOST_SECTION = re.compile(r"\s*\.host\s*(?:;.*|//.*)?$", re.IGNORECASE)
 _DATA_SECTIONS = (".static_ro", ".static_rw")
 
 
@@ -72,6 +75,7 @@ class DlaFrontEnd:
     _placed: list[str] = field(default_factory=list)
     _serial: int = 0
     _buffers: list[PlacedBuffer] = field(default_factory=list)
+    _host: list[HostStep] = field(default_factory=list)
     _fusion: _Fusion | None = None
 
     def begin(self, *, declaring: bool) -> None:
@@ -80,6 +84,7 @@ class DlaFrontEnd:
         self.macros.clear()
         self._placed.clear()
         self._buffers.clear()
+        self._host.clear()
         self._serial, self._fusion = 0, None
 
     def expand(self, line: SourceLine, context: Expansion) -> Iterable[SourceLine] | None:
@@ -92,6 +97,8 @@ class DlaFrontEnd:
         if match:
             self._define(line, match, context)
             return ()
+        if _HOST_SECTION.match(line.text):
+            return _children(line, "the host's program", [f'.section {HOST}, ""'])
         if END.match(line.text):
             raise Fault(
                 SourceError.UNBALANCED,
@@ -116,7 +123,12 @@ class DlaFrontEnd:
                 fix="write @endfuse behind its blocks",
             )
         data = [self.data[name] for name in self._placed]
-        return (*stored_records(SECTION, data), *stored(self._buffers))
+        check_host(self._host)
+        return (
+            *stored_records(SECTION, data),
+            *stored(self._buffers),
+            *stored_records(HOST, self._host),
+        )
 
     # ---------------------------------------------------------------- lines with @
 
@@ -136,6 +148,8 @@ class DlaFrontEnd:
         if self.declaring:
             self.uses.update(piece.text for piece in pieces)
             return ()
+        if context.section == HOST:
+            return self._on_host(word, pieces, span, context)
         if self._fusion is not None:
             self._fusion.calls.append((line, word, pieces, span))
             return ()
@@ -191,6 +205,17 @@ class DlaFrontEnd:
             )
         moved = piece.column + len(piece.text) - len(text)
         return Argument(context.number_of(text, moved), piece.span)
+
+    def _on_host(
+        self, word: str, pieces: Sequence[Piece], span: Span, context: Expansion
+    ) -> Iterable[SourceLine]:
+        """A statement of the host's program."""
+        found = [self._argument(piece, context).value for piece in pieces]
+        try:
+            self._host.append(host_step(word, found, self._host))
+        except Fault as fault:
+            raise fault.again(span=span) from None
+        return ()
 
     # ---------------------------------------------------------------- declarations
 

@@ -21,6 +21,8 @@ from tilewright.targets.cambricon.dla.declarations import (
     records,
     stored_records,
 )
+from tilewright.targets.cambricon.dla.host import SECTION as HOST
+from tilewright.targets.cambricon.dla.host import HostStep
 
 SECTION = ".buffers"
 _SHOWN_SEGMENTS = 8
@@ -52,7 +54,7 @@ def stored(buffers: Sequence[PlacedBuffer]) -> tuple[str, ...]:
 
 
 def maps(source: Object) -> tuple[str, ...]:
-    """Rows for segments of data, and for the scratchpads of each block. Errors: AssemblyError."""
+    """Rows for segments of data, scratchpads of each block, and the host. Errors: AssemblyError."""
     data = declared_in(source).values()
     found = records(source, SECTION, PlacedBuffer)
     rows: list[str] = []
@@ -60,6 +62,9 @@ def maps(source: Object) -> tuple[str, ...]:
         rows += ["", "segments, in elements", *_segments(source, data)]
     if found:
         rows += ["", "scratchpads, in elements", *_scratchpads(found)]
+    steps = records(source, HOST, HostStep)
+    if steps:
+        rows += ["", "host program", *(f"  {step.text()}" for step in steps)]
     return tuple(rows)
 
 
