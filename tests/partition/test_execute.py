@@ -10,6 +10,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import BatchNorm, add, conv2d, relu
 from tilewright.partition.execute import SUMS, Execution
 from tilewright.partition.layers import layers_of
+from tilewright.partition.objective import Weights
 from tilewright.partition.plan import best_plan, fixed_plan, given_plan
 from tilewright.partition.strategies import find_strategy
 
@@ -58,6 +59,25 @@ def test_lenet5(cores):
     plan = best_plan(layers_of(whole), cores)
     found = Execution(whole, plan, feeds).run()["prob"]
     np.testing.assert_allclose(found, whole.evaluate(feeds)["prob"], rtol=1e-12)
+
+
+def test_a_pyramid_computes_the_same_without_exchanges():
+    net = NetworkBuilder("pyramid", "f64")
+    x = net.input("x", (1, 3, 12, 12))
+    for number, (channels, stride) in enumerate(((4, 1), (4, 2), (5, 1))):
+        op = conv2d(batch=1, in_channels=net.shape(x)[1], out_channels=channels, kernel=3,
+                    height=net.shape(x)[2], width=net.shape(x)[3], stride=stride,
+                    padding=1)  # fmt: skip
+        name = f"conv{number}"
+        x = net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+        x = net.apply(relu(op.out_shape), x, name=f"{name}_relu")
+    whole = net.build((x,))
+    layers = layers_of(whole)
+    plan = best_plan(layers, 4, Weights(1, 0, 1), most_work=2.5, recompute=True)
+    strategies = [planned.division.strategy for planned in plan.layers]
+    assert strategies == ["recomputed", "recomputed", "products"]
+    assert (plan.cost, len(plan.layers[2].division.shares)) == (0, 4)
+    Case(whole, plan, numbers(whole, 1)).check()
 
 
 def divided_sums(layers, cores):

@@ -8,15 +8,9 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Softmax, add, max_pool2d, relu
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs, reductions
+from tilewright.partition.objective import Volume, Weights
 from tilewright.partition.placement import best_placed_plan, placed
-from tilewright.partition.plan import (
-    Volume,
-    Weights,
-    best_plan,
-    fixed_plan,
-    reference_work,
-    space,
-)
+from tilewright.partition.plan import best_plan, fixed_plan, reference_work, space
 
 CORES = 56
 VGG = layers_of(network("vgg16", 1))
@@ -98,6 +92,21 @@ def test_with_weights_it_moves_a_tenth():
     assert best.proven
     assert best.cost == best.volume.activations + best.volume.weights + best.volume.sums
     assert best.cost <= 0.21 * (papers.activations + papers.weights)
+
+
+def test_halos_are_computed_again_where_that_moves_less_and_the_limit_allows_it():
+    """The first layers of VGG-16 become a pyramid: nothing moves between them."""
+    exchange = best_plan(IMAGES[:3], 14, ACTIVATIONS, most_work=1.5)
+    pyramid = best_plan(IMAGES[:3], 14, ACTIVATIONS, most_work=1.5, recompute=True)
+    assert pyramid.cost < exchange.cost
+    recomputed = [one for one in pyramid.layers if one.division.strategy == "recomputed"]
+    assert recomputed
+    for planned in recomputed:
+        assert planned.division.grid.overlaps
+        assert planned.work <= 1.5 * reference_work(planned.layer, 14) + 1e-9
+    after = pyramid.layers[pyramid.layers.index(recomputed[0]) + 1]
+    assert after.volume.activations == 0
+    assert counted(pyramid) == pyramid.volume
 
 
 def test_without_a_limit_one_core_does_everything():

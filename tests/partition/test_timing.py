@@ -13,7 +13,8 @@ from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs
-from tilewright.partition.plan import TIME, Weights, best_plan, fixed_plan, given_plan
+from tilewright.partition.objective import TIME, Weights
+from tilewright.partition.plan import best_plan, fixed_plan, given_plan
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.timing import layer_times, route
 

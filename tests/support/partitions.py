@@ -106,10 +106,21 @@ def random_grid(random: np.random.Generator, layer: Layer, cores: int) -> Grid:
     for extent in layer.shape:
         cuts.append(_cut(random, extent, left))
         left //= len(cuts[-1])
+    if random.random() < 0.3:
+        pairs = zip(cuts, layer.shape, strict=True)
+        return Grid(tuple(_overlapping(random, found, extent) for found, extent in pairs))
     terms = tuple(_cut(random, extent, left) for extent in layer.op.terms[:1])
     others = tuple(((0, extent),) for extent in layer.op.terms[1:])
     parts = (*terms, *others) if terms and len(terms[0]) > 1 else ()
     return Grid(tuple(cuts), parts)
+
+
+def _overlapping(
+    random: np.random.Generator, cuts: tuple[tuple[int, int], ...], extent: int
+) -> tuple[tuple[int, int], ...]:
+    """The intervals, some of them longer than up to where the next one begins."""
+    ends = [int(random.integers(b, min(b + 2, extent) + 1)) for _, b in cuts]
+    return tuple((a, max(ends[: i + 1])) for i, (a, _) in enumerate(cuts))
 
 
 def _cut(random: np.random.Generator, extent: int, parts: int) -> tuple[tuple[int, int], ...]:

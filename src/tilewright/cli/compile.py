@@ -66,6 +66,14 @@ class CompileOptions:
             "with a cycle counted as this many values."
         ),
     ] = None
+    most_work: Annotated[
+        float | None,
+        typer.Option(
+            min=1.0,
+            help="How much of a layer a core may compute, over what it has by the BWDSP paper's "
+            "strategy (default 1); with more, halos may be computed again in place of moves.",
+        ),
+    ] = None
     onnx_out: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +86,11 @@ class CompileOptions:
 
     def require_undivided(self) -> None:
         """Raise UsageProblem for what only networks divided over cores take."""
-        for option, value in (("objective", self.objective), ("onnx-out", self.onnx_out)):
+        for option, value in (
+            ("objective", self.objective),
+            ("most-work", self.most_work),
+            ("onnx-out", self.onnx_out),
+        ):
             if value is not None:
                 raise UsageProblem(
                     f"--{option} is for networks on machines whose cores divide them"
@@ -156,9 +168,7 @@ def _divide(
 ) -> None:
     from tilewright.cli.divide import divide_network  # heavy: numba
 
-    objective = options.objective or "traffic"
-    divide_network(network, machine, operator, search, output, options.out, objective,
-                   options.onnx_out)  # fmt: skip
+    divide_network(network, machine, operator, search, output, options)
 
 
 def _schedule(workload: str, options: CompileOptions) -> str | None:

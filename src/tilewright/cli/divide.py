@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -22,8 +23,11 @@ from tilewright.machine import Machine
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork, DividedResult
-from tilewright.partition.plan import TIME, TRAFFIC, Weights
+from tilewright.partition.objective import TIME, TRAFFIC, Weights
 from tilewright.report.division import division_table, division_totals, layer_picture
+
+if TYPE_CHECKING:
+    from tilewright.cli.compile import CompileOptions
 
 
 class Written(Struct, frozen=True):
@@ -39,16 +43,16 @@ def divide_network(
     operator: OperatorOptions,
     search: SearchOptions,
     output: OutputOptions,
-    out: Path | None,
-    objective: str,
-    onnx_out: Path | None,
+    options: CompileOptions,
 ) -> None:
     """Plan, print, and write what was asked for."""
-    weights = _weights(objective)
+    weights, out, onnx_out = _weights(options.objective), options.out, options.onnx_out
     if out is not None:
         require_replaceable(out)
     network = read_network(name, operator, known_dtype=machine.core.types[0])
-    divided = DIVIDES.required(machine).divide(network, machine, search.partition, weights)
+    divided = DIVIDES.required(machine).divide(
+        network, machine, search.partition, weights, options.most_work or 1.0
+    )
     result = divided.result()
     output.value(result)
     output.show(division_table(result), *division_totals(result))
@@ -62,13 +66,13 @@ def divide_network(
         output.show(f"written to {onnx_out}")
 
 
-def _weights(objective: str) -> Weights:
+def _weights(objective: str | None) -> Weights:
     """`traffic`, `time`, or both with so many values for a cycle."""
-    known = {"traffic": TRAFFIC, "time": TIME}
+    known = {None: TRAFFIC, "traffic": TRAFFIC, "time": TIME}
     if objective in known:
         return known[objective]
     try:
-        cycles = float(objective)
+        cycles = float(objective or "")
     except ValueError:
         cycles = math.nan
     if not 0 < cycles < math.inf:

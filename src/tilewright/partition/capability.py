@@ -12,16 +12,23 @@ from tilewright.machine import Capability, Machine
 
 if TYPE_CHECKING:
     from tilewright.partition.divided import DividedNetwork
-    from tilewright.partition.plan import Weights
+    from tilewright.partition.objective import Weights
 
 
 class DividesNetworks(Protocol):
     """A family whose machines divide the layers of networks over their cores."""
 
     def divide(
-        self, network: Network, machine: Machine, strategy: str | None, weights: Weights
+        self,
+        network: Network,
+        machine: Machine,
+        strategy: str | None,
+        weights: Weights,
+        most_work: float,
     ) -> DividedNetwork:
-        """The plan that costs least as `weights` count, or every layer by one `strategy`.
+        """The plan that costs least as `weights` count, or every layer by one `strategy`. No core
+        computes more of a layer than `most_work` times what it has by the BWDSP paper's; above 1
+        halos may be computed again.
 
         Raises PartitionError where a tile does not fit or a strategy does not apply.
         """

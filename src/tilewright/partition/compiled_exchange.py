@@ -28,7 +28,7 @@ def multicast_values(kept: Integers, need: Integers) -> Integers:
     for one in range(grids):
         for other in range(len(need)):
             for owner in range(cores):
-                count = _messages(kept[one], need[other], owner, boxes, table)
+                count = _messages(kept[one], kept[one], need[other], owner, boxes, table)
                 for number in range(count):
                     if table[number, 2] == number:
                         found[one, other] += table[number, 1]
@@ -37,13 +37,13 @@ def multicast_values(kept: Integers, need: Integers) -> Integers:
 
 @entry_point()
 def busiest_links(
-    kept: Integers, need: Integers, columns: int, multicast: bool
+    owned: Integers, kept: Integers, need: Integers, columns: int, multicast: bool
 ) -> tuple[Integers, Integers]:
     """For each pair of grids, the values over the busiest link or port of the exchange, and the
     links of its longest way. Messages go along rows of `columns` cores first; where the fabric has
     `multicast`, what an owner sends to several alike passes each link once.
     """
-    grids, cores, rank, _ = kept.shape
+    grids, cores, rank, _ = owned.shape
     busiest = np.zeros((grids, len(need)), np.int64)
     farthest = np.zeros((grids, len(need)), np.int64)
     loads, passed = np.zeros(LINKS * cores, np.int64), np.zeros(LINKS * cores, np.int64)
@@ -55,7 +55,7 @@ def busiest_links(
         for other in range(len(need)):
             loads[:] = 0
             for owner in range(cores):
-                count = _messages(kept[one], need[other], owner, boxes, table)
+                count = _messages(owned[one], kept[one], need[other], owner, boxes, table)
                 for lead in range(count):
                     if multicast and table[lead, 2] != lead:
                         continue
@@ -79,24 +79,28 @@ def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integer
 
 
 @piece
-def _messages(kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers) -> int:
-    """What `owner` sends: `boxes`, and for each of them target, values, and the first message of
-    the same box; how many there are.
+def _messages(
+    owned: Integers, kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers
+) -> int:
+    """What `owner` sends: `boxes`, and for each of them target, values that the target does not
+    keep itself, and the first message of the same box; how many there are.
     """
     count = 0
     for core in range(len(need)):
-        size = 0 if core == owner else 1
-        for d in range(kept.shape[1]):
+        size, present = (0, 0) if core == owner else (1, 1)
+        for d in range(owned.shape[1]):
             if size == 0:
                 break
-            boxes[count, d, 0] = max(kept[owner, d, 0], need[core, d, 0])
-            boxes[count, d, 1] = min(kept[owner, d, 1], need[core, d, 1])
-            size *= max(boxes[count, d, 1] - boxes[count, d, 0], 0)
-        if size == 0:
+            first = max(owned[owner, d, 0], need[core, d, 0])
+            last = min(owned[owner, d, 1], need[core, d, 1])
+            boxes[count, d, 0], boxes[count, d, 1] = first, last
+            size *= max(last - first, 0)
+            present *= max(min(last, kept[core, d, 1]) - max(first, kept[core, d, 0]), 0)
+        if size == present:
             continue
-        table[count, 0], table[count, 1], table[count, 2] = core, size, count
+        table[count, 0], table[count, 1], table[count, 2] = core, size - present, count
         for before in range(count):
-            if table[before, 1] == size and _equal(boxes[before], boxes[count]):
+            if table[before, 1] == table[count, 1] and _equal(boxes[before], boxes[count]):
                 table[count, 2] = before
                 break
         count += 1

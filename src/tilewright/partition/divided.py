@@ -17,7 +17,8 @@ from tilewright.ops.op import Array
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.execute import execute
-from tilewright.partition.plan import Plan, Planned, Weights
+from tilewright.partition.objective import Weights
+from tilewright.partition.plan import Plan, Planned
 from tilewright.partition.timing import LayerTime, layer_times
 
 

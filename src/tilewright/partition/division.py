@@ -7,6 +7,7 @@ for each cell. Shares may differ in size, and cores may have none.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from tilewright.ops.box import Box, Interval
 from tilewright.partition.layers import Layer
 
 Cut = tuple[Interval, ...]
-"""Disjoint intervals that cover one extent."""
+"""Intervals that cover one extent, in order."""
 Regions = NDArray[np.int64]
 """Boxes as an array: the last two dimensions are the box's dimensions, and first and last."""
 
@@ -27,7 +28,8 @@ Regions = NDArray[np.int64]
 class Grid:
     """How each dimension of a result is cut, and of its sums, where those are divided.
 
-    Cells are numbered along the last dimension first, the terms' behind the result's.
+    Intervals of the result may overlap: cores then compute the same elements. Cells are numbered
+    along the last dimension first, the terms' behind the result's.
     """
 
     result: tuple[Cut, ...]
@@ -48,13 +50,18 @@ class Grid:
         """Shares: one for each region of the result and each part of its sums."""
         return math.prod(self.counts) * self.parts
 
+    @cached_property
+    def overlaps(self) -> bool:
+        """Whether some cells compute the same."""
+        return any(a[1] > b[0] for cuts in self.result for a, b in itertools.pairwise(cuts))
+
     def describe(self) -> str:
         """Intervals along each dimension.
 
         >>> Grid((cut(1, 1), cut(64, 64), cut(224, 4), cut(224, 224))).describe()
         '1x1x56x1'
         """
-        text = "x".join(map(str, self.counts))
+        text = "x".join(map(str, self.counts)) + (" overlapping" if self.overlaps else "")
         return f"{text} sums {'x'.join(str(len(c)) for c in self.terms)}" if self.terms else text
 
 
@@ -63,11 +70,13 @@ class Share:
     """What one core does in a layer.
 
     It adds up the `terms` (all without them) of the region `summed` of the first step's result; of
-    the layer's result it finishes and keeps the region `kept`.
+    the layer's result it finishes and keeps the region `kept`. Where such regions overlap, others
+    get from it what is `owned`.
     """
 
     kept: Box
     summed: Box
+    owned: Box
     terms: Box | None = None
 
 
@@ -93,11 +102,13 @@ class Division:
 @dataclass(frozen=True)
 class Cells:
     """The regions of every cell of one grid: of the layer's result (`region`), which several cells
-    have in common where sums are divided, the part of it that the cell keeps, and its terms.
+    have in common where sums are divided, the part of it that the cell keeps, the part of that
+    which no other cell owns, and its terms.
     """
 
     region: Regions
     kept: Regions
+    owned: Regions
     terms: Regions
 
 
@@ -108,6 +119,12 @@ def cut(extent: int, tile: int) -> Cut:
     ((0, 8), (8, 16), (16, 24), (24, 28))
     """
     return tuple((a, min(a + tile, extent)) for a in range(0, extent, tile))
+
+
+def _disjoint(cuts: Cut) -> Cut:
+    """Each interval up to where the next one begins."""
+    ends = (*(start for start, _ in cuts[1:]), cuts[-1][1])
+    return tuple((start, end) for (start, _), end in zip(cuts, ends, strict=True))
 
 
 def cells(layer: Layer, grid: Grid) -> Cells:
@@ -126,16 +143,22 @@ def cells(layer: Layer, grid: Grid) -> Cells:
     none = np.zeros((grid.cells, 0, 2), np.int64)
     terms = np.stack(sides[rank:], axis=1) if sides[rank:] else none
     kept = region if grid.parts == 1 else _scattered(region, grid.parts)
-    return Cells(region, kept, terms)
+    owned = kept
+    if grid.overlaps:
+        own = [np.array(_disjoint(c), np.int64)[n] for c, n in zip(cuts, numbers, strict=True)]
+        owned = np.stack(own[:rank], axis=1)
+    return Cells(region, kept, owned, terms)
 
 
 def divide(layer: Layer, grid: Grid, strategy: str) -> Division:
     """The division of `layer` along `grid`."""
     found = cells(layer, grid)
     shares = []
-    for region, kept, terms in zip(found.region, found.kept, found.terms, strict=True):
+    every = zip(found.region, found.kept, found.owned, found.terms, strict=True)
+    for region, kept, owned, terms in every:
         summed = layer.regions(box_of(region))[0]
-        shares.append(Share(box_of(kept), summed, box_of(terms) if grid.parts > 1 else None))
+        given = box_of(terms) if grid.parts > 1 else None
+        shares.append(Share(box_of(kept), summed, box_of(owned), given))
     return Division(strategy, grid, tuple(shares))
 
 

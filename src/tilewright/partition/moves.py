@@ -8,8 +8,8 @@ message and receives at most one: with blocking sends, no core waits for one tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tilewright.ops.box import Box
 from tilewright.partition.division import Division, Share
@@ -22,11 +22,13 @@ Owned = tuple[int, Box]
 @dataclass(frozen=True)
 class Held:
     """Who has a tensor: each element has one owner. Where it is `partial`, every owner has terms of
-    its own of the sums in its region, and regions overlap.
+    its own of the sums in its region, and regions overlap. `kept` are regions that cores have
+    beyond what they own.
     """
 
     owners: tuple[Owned, ...]
     partial: bool = False
+    kept: Mapping[int, Box] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,10 @@ class Move:
 def held(division: Division, cores: Sequence[int] | None = None) -> Held:
     """Who has a layer's result; share j is on `cores[j]`, on core j unless they are given."""
     placed = _placed(division, cores)
-    owners = ((core, share.kept) for core, share in placed if share.kept.size)
-    return Held(tuple(owners))
+    some = [(core, share) for core, share in placed if share.kept.size]
+    more = {core: share.kept for core, share in some if share.kept != share.owned}
+    owners = ((core, share.owned) for core, share in some if share.owned.size)
+    return Held(tuple(owners), kept=more)
 
 
 def held_sums(division: Division, cores: Sequence[int] | None = None) -> Held:
@@ -77,11 +81,17 @@ def moves(source: Held, wanted: Iterable[Owned]) -> tuple[Move, ...]:
         for owner, region in source.owners:
             common = region & box
             if common.size and owner != core:
-                targets[owner, common].append(core)
+                for left in _lacking(common, source.kept.get(core)):
+                    targets[owner, left].append(core)
     return tuple(
         Move(owner, tuple(dict.fromkeys(cores)), box, source.partial)
         for (owner, box), cores in targets.items()
     )
+
+
+def _lacking(box: Box, kept: Box | None) -> Iterator[Box]:
+    """What of a region a core has not computed itself."""
+    yield from (box,) if kept is None else box.without(kept)
 
 
 def reductions(

@@ -21,6 +21,8 @@ from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.division import Division, Grid, Regions, divide
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
+from tilewright.partition.objective import TRAFFIC, Volume, Weights
+from tilewright.partition.recomputed import Named, with_recomputed
 from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import (
@@ -39,56 +41,6 @@ REFERENCE = "output_tiles"
 _ROUNDING = 1e-9
 _TOLERANCE = 0.01
 """How much more than its bound a plan may cost in which cycles count, as a part of its cost."""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What counts: each value that moves, by its kind, and each cycle of a plan that goes step by
-    step. Cycles count nothing unless a machine is given.
-    """
-
-    activations: float = 1.0
-    weights: float = 1.0
-    sums: float = 1.0
-    cycles: float = 0.0
-
-    def describe(self) -> str:
-        """`traffic`, `time`, or both.
-
-        >>> Weights(cycles=40.0).describe()
-        'traffic and 40 for each cycle'
-        """
-        if not (self.activations or self.weights or self.sums):
-            return "time"
-        return f"traffic and {self.cycles:g} for each cycle" if self.cycles else "traffic"
-
-
-TRAFFIC = Weights()
-TIME = Weights(0.0, 0.0, 0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class Volume:
-    """Values that move in a layer, each counted once for each core that gets it, or once in all
-    where the fabric multicasts.
-
-    `activations` are what cores take from others of what other layers made, `inputs` what they take
-    of the network's own, `weights` what they load of those, `sums` the partial sums exchanged.
-    """
-
-    activations: int = 0
-    inputs: int = 0
-    weights: int = 0
-    sums: int = 0
-
-    def __add__(self, other: Volume) -> Volume:
-        """Both together."""
-        return Volume(
-            self.activations + other.activations,
-            self.inputs + other.inputs,
-            self.weights + other.weights,
-            self.sums + other.sums,
-        )
 
 
 @dataclass(frozen=True)
@@ -139,8 +91,6 @@ class Plan:
         return sum((planned.volume for planned in self.layers), Volume())
 
 
-Named = tuple[str, Grid]
-"""A grid, and the strategy that gave it."""
 Exchange = tuple[int, int, int]
 """Numbers of the layer that makes a tensor, of the one that reads it, and of its operand."""
 
@@ -187,14 +137,17 @@ def best_plan(
     most_work: float | None = 1.0,
     strategies: Sequence[str] = ("products", REFERENCE),
     model: CoreModel | None = None,
+    recompute: bool = False,
 ) -> Plan:
     """The cheapest division of all layers over at most `cores` cores.
 
     `most_work` is what the busiest core may have to do, as a multiple of what it has under the
     BWDSP paper's strategy; None for any. With the `model` of a machine shares fit its buffers, and
-    cycles may count. Raises PartitionError where no division is that even, or none fits.
+    cycles may count. With `recompute` cores may compute the halos of the next layer themselves.
+    Raises PartitionError where no division is that even, or none fits.
     """
-    found = space(layers, cores, weights, most_work=most_work, strategies=strategies, model=model)
+    found = space(layers, cores, weights, most_work=most_work, strategies=strategies, model=model,
+                  recompute=recompute)  # fmt: skip
     return found.best()
 
 
@@ -206,6 +159,7 @@ def space(
     most_work: float | None = 1.0,
     strategies: Sequence[str] = ("products", REFERENCE),
     model: CoreModel | None = None,
+    recompute: bool = False,
 ) -> Space:
     """What `best_plan` chooses from."""
     made: dict[object, list[Named]] = {}
@@ -213,6 +167,8 @@ def space(
         if layer.shape_key not in made:
             made[layer.shape_key] = grids(layer, cores, strategies, most_work)
     choices = [made[layer.shape_key] for layer in layers]
+    if recompute and not (model and model.multicasts):
+        choices = with_recomputed(layers, choices, cores)
     return Space(layers, choices, cores, weights, most_work, model)
 
 
@@ -360,9 +316,9 @@ class Space:
 
     def _cycles(self, exchange: Exchange, first: int, second: int) -> float:
         assert self.model is not None, "cycles count on a machine only"
-        kept = self.tables[exchange[0]].kept[first : first + 1]
+        table, one = self.tables[exchange[0]], slice(first, first + 1)
         need = self.needs[exchange][second : second + 1]
-        return float(exchange_cycles(kept, need, self.model)[0, 0])
+        return float(exchange_cycles(table.owned[one], table.kept[one], need, self.model)[0, 0])
 
     def chosen(self, choice: Choice, bound: float) -> Plan:
         """The plan of one grid for each layer."""

@@ -41,6 +41,7 @@ class Options:
 
     grids: tuple[Grid, ...]
     kept: Regions
+    owned: Regions
     needs: tuple[tuple[str, Regions], ...]
     weights: Integers
     sums: Integers
@@ -72,6 +73,7 @@ def options(
     return Options(
         tuple(grids),
         every.spread(every.kept),
+        every.spread(every.owned),
         tuple(needs),
         sum((every.loads(boxes, multicast) for boxes in (*others, *streamed)), every.none),
         every.total(sums),
@@ -91,6 +93,7 @@ class _Every:
     partial: NDArray[np.bool_]
     region: Regions
     kept: Regions
+    owned: Regions
     terms: Regions
 
     @classmethod
@@ -108,6 +111,7 @@ class _Every:
             several[of_grid],
             np.concatenate([own.region for own in found]),
             np.concatenate([own.kept for own in found]),
+            np.concatenate([own.owned for own in found]),
             np.concatenate([own.terms for own in found]),
         )
 
@@ -166,7 +170,8 @@ def _sums_cycles(
         have, finish = every.spread(summed), every.spread(own)
         for grid in np.unique(every.place[0][every.partial]):
             one = slice(grid, grid + 1)
-            found[one] = exchange_cycles(have[one], finish[one], model)[0]
+            nothing = np.zeros_like(finish[one])
+            found[one] = exchange_cycles(have[one], nothing, finish[one], model)[0]
     return found
 
 
@@ -175,6 +180,7 @@ def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
     return Options(
         tuple(table.grids[i] for i in numbers),
         table.kept[numbers],
+        table.owned[numbers],
         tuple((name, boxes[numbers]) for name, boxes in table.needs),
         table.weights[numbers],
         table.sums[numbers],
@@ -200,9 +206,13 @@ def moved(kept: Regions, need: Regions, multicast: bool = False) -> Integers:
     return found
 
 
-def exchange_cycles(kept: Regions, need: Regions, model: CoreModel) -> NDArray[np.float64]:
-    """What the exchange takes for each pair of grids."""
-    found = busiest_links(kept, need, model.fabric.columns, model.multicasts)
+def exchange_cycles(
+    owned: Regions, kept: Regions, need: Regions, model: CoreModel
+) -> NDArray[np.float64]:
+    """What the exchange takes for each pair of grids: cores get from owners what they need and do
+    not have themselves.
+    """
+    found = busiest_links(owned, kept, need, model.fabric.columns, model.multicasts)
     return model.exchange_cycles(*found)
 
 

@@ -10,7 +10,8 @@ from tilewright.ops import Conv2d, Pool2d
 from tilewright.ops.box import Box
 from tilewright.ops.window import seen
 from tilewright.partition.layers import Layer, layers_of
-from tilewright.partition.plan import Plan, Weights, best_plan, fixed_plan
+from tilewright.partition.objective import Weights
+from tilewright.partition.plan import Plan, best_plan, fixed_plan
 
 CORES = 56
 NETWORK = "vgg16"

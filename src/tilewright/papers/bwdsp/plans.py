@@ -18,8 +18,9 @@ from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, images
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.partition.layers import Layer, layers_of
+from tilewright.partition.objective import Weights
 from tilewright.partition.placement import best_placed_plan
-from tilewright.partition.plan import Weights, fixed_plan, space
+from tilewright.partition.plan import fixed_plan, space
 
 TITLE = "values that the best plans of networks move on 56 cores"
 _ACTIVATIONS = "activations"

@@ -8,14 +8,20 @@ from tilewright.machine import Machine
 from tilewright.partition.core_model import core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import layers_of
-from tilewright.partition.plan import Weights, best_plan, fixed_plan
+from tilewright.partition.objective import Weights
+from tilewright.partition.plan import best_plan, fixed_plan
 
 
 class Division:
     """All cores of the grid; activations stay in their buffers, weights stream from main memory."""
 
     def divide(
-        self, network: Network, machine: Machine, strategy: str | None, weights: Weights
+        self,
+        network: Network,
+        machine: Machine,
+        strategy: str | None,
+        weights: Weights,
+        most_work: float,
     ) -> DividedNetwork:
         """The plan that costs least as `weights` count, or every layer by one `strategy`."""
         elements = {tensor.dtype for tensor in network.inputs}
@@ -28,7 +34,14 @@ class Division:
         (element,) = elements
         layers, model = layers_of(network), core_model(machine, element)
         if strategy is None:
-            plan = best_plan(layers, machine.cores, weights, model=model)
+            plan = best_plan(
+                layers,
+                machine.cores,
+                weights,
+                most_work=most_work,
+                model=model,
+                recompute=most_work > 1,
+            )
         else:
             plan = fixed_plan(layers, machine.cores, strategy, model, weights)
         return DividedNetwork(network, machine, element, plan, model, weights)

@@ -1,0 +1,55 @@
+"""What a plan shall have least of, and what of it moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What counts: each value that moves, by its kind, and each cycle of a plan that goes step by
+    step. Cycles count nothing unless a machine is given.
+    """
+
+    activations: float = 1.0
+    weights: float = 1.0
+    sums: float = 1.0
+    cycles: float = 0.0
+
+    def describe(self) -> str:
+        """`traffic`, `time`, or both.
+
+        >>> Weights(cycles=40.0).describe()
+        'traffic and 40 for each cycle'
+        """
+        if not (self.activations or self.weights or self.sums):
+            return "time"
+        return f"traffic and {self.cycles:g} for each cycle" if self.cycles else "traffic"
+
+
+TRAFFIC = Weights()
+TIME = Weights(0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Values that move in a layer, each counted once for each core that gets it, or once in all
+    where the fabric multicasts.
+
+    `activations` are what cores take from others of what other layers made, `inputs` what they take
+    of the network's own, `weights` what they load of those, `sums` the partial sums exchanged.
+    """
+
+    activations: int = 0
+    inputs: int = 0
+    weights: int = 0
+    sums: int = 0
+
+    def __add__(self, other: Volume) -> Volume:
+        """Both together."""
+        return Volume(
+            self.activations + other.activations,
+            self.inputs + other.inputs,
+            self.weights + other.weights,
+            self.sums + other.sums,
+        )
