@@ -169,8 +169,8 @@ def _alike(
 ) -> Iterator[tuple[tuple[int, ...], Cores]]:
     """The distinct values of `numbers`, each with the cores that have them."""
     values = [evaluate(e, env) for e in numbers]
-    if not any(isinstance(v, np.ndarray) for v in values):
-        yield tuple(int(v) for v in values), EVERY_CORE
+    if not any(isinstance(v, np.ndarray) and np.any(v != v.flat[0]) for v in values):
+        yield tuple(_scalar(v) for v in values), EVERY_CORE
         return
     table = np.stack([np.broadcast_to(v, mesh).reshape(-1) for v in values], axis=-1)
     rows = sorted(set(map(tuple, table.tolist())))
@@ -228,20 +228,29 @@ def _region(
     all do.
     """
     rank, count = len(shape), prod(mesh) if isinstance(cores, slice) else int(cores.sum())
-    index: Any = np.zeros((count, *([1] * rank)), np.int64)
+    index: Any = 0
     inside: Any = None
     for d, r in enumerate(ranges):
-        start = np.broadcast_to(np.asarray(evaluate(r.start, env)), mesh).reshape(-1)[cores]
-        place = start[:, None] + _scalar(evaluate(r.step, env)) * np.arange(extents[d])
-        place = place.reshape(count, *(extents[d] if i == d else 1 for i in range(rank)))
+        place = _places(evaluate(r.start, env), mesh, cores, rank)
+        if extents[d] != 1:
+            steps = _scalar(evaluate(r.step, env)) * np.arange(extents[d])
+            place = place + steps.reshape(-1, *[1] * (rank - d - 1))
         index = index * shape[d] + place
         stop = shape[d] if r.stop is None else _scalar(evaluate(r.stop, env))
         within = (place >= 0) & (place < stop)
-        if not within.all():
+        if not np.all(within):
             inside = within if inside is None else inside & within
+    whole = (count, *extents)
     if inside is not None:
-        inside = np.broadcast_to(inside, index.shape).reshape(count, -1)
-    return index.reshape(count, -1), inside
+        inside = np.broadcast_to(inside, whole).reshape(count, -1)
+    return np.broadcast_to(index, whole).reshape(count, -1), inside
+
+
+def _places(start: Any, mesh: tuple[int, int], cores: Cores, rank: int) -> Any:
+    """Where a range starts on each of `cores`, as (cores, 1, ...): one number if on all alike."""
+    if not isinstance(start, np.ndarray):
+        return int(start)
+    return np.broadcast_to(start, mesh).reshape(-1)[cores].reshape(-1, *[1] * rank)
 
 
 def _call(call: Call, env: Env, state: _State) -> None:
