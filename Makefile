@@ -36,11 +36,11 @@ check: $(VENV)/installed-dev ## lint, format, types, layers, size budgets
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/architecture
 
-fuzz: $(VENV)/installed-dev ## ROUNDS=20 rounds of five times more examples, other ones in each
+fuzz: $(VENV)/installed-dev ## ROUNDS=20 rounds of eight times more examples, other ones in each
 	set -e; for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; \
 	  $(BIN)/pytest -q -n 2 -m hypothesis --hypothesis-profile=fuzz; done
 
-fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 155 kernels and 15 networks under sanitizers
+fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 152 kernels and 16 networks under sanitizers
 	set -e; for round in $$(seq $(ROUNDS)); do echo "== round $$round of $(ROUNDS)"; \
 	  $(BIN)/pytest -q -n 2 --hypothesis-profile=fuzz $(SANITIZED); done
 

@@ -77,7 +77,7 @@ def test_no_stage_leaves_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(memory, "place", spaced)
 
-    @examples(3)
+    @examples(2)
     @given(compiled_networks(NATIVE_HOSTS))
     def check(pair: tuple[Network, NetworkCode]) -> None:
         network, code = pair

@@ -56,7 +56,7 @@ def band(share: str, algorithm: str) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@examples(40)
+@examples(20)
 @given(st.data())
 def test_any_candidate(algorithm: str, data: st.DataObject) -> None:
     low, high = band("any", algorithm)
@@ -176,7 +176,7 @@ def test_scratchpad_bytes_counts_every_copy() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["gemm", "implicit"])
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_a_second_copy_never_costs_time(algorithm: str, data: st.DataObject) -> None:
     """Of a candidate's buffers one is doubled: no estimate grows by more than a hundredth."""

@@ -54,13 +54,13 @@ candidates each reached 2.0 with F(2x2, 3x3), 19 with F(4x4, 3x3) and 4.0 with t
 """
 
 CASES = {
-    "computed": 150,
-    "computed on the whole mesh": 20,
-    "divided": 10,
-    "simulated": 40,
-    "verified": 40,
-    "printed": 40,
-    "generated": 2 * BATCH,
+    "computed": 85,
+    "computed on the whole mesh": 10,
+    "divided": 5,
+    "simulated": 25,
+    "verified": 25,
+    "printed": 25,
+    "generated": BATCH,
     "generated in single precision": BATCH,
 }
 """Random cases of each algorithm on which a property is tried in every run."""

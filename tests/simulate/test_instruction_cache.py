@@ -35,13 +35,13 @@ def _run(program: Program, *, cold: bool = False, order: UnitOrder = "in_order")
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_program_that_fits_waits_for_nothing(assemble: Assemble, order: UnitOrder) -> None:
-    run = _run(assemble("\n".join(INDEPENDENT), _with_cache(2)), order=order)
+    run = _run(assemble("\n".join(INDEPENDENT), _with_cache(4)), order=order)
     assert (run.cycles, run.instruction_cache_misses, run.stalls) == (8, 0, {})
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_cold_cache_fetches_each_line_once(assemble: Assemble, order: UnitOrder) -> None:
-    run = _run(assemble("\n".join(INDEPENDENT), _with_cache(2)), cold=True, order=order)
+    run = _run(assemble("\n".join(INDEPENDENT), _with_cache(4)), cold=True, order=order)
     assert run.instruction_cache_misses == 2
     assert run.issue_cycles == 8
     assert run.stalls["instruction_cache"] == run.cycles - 8
@@ -56,14 +56,14 @@ def _loop(instructions: int, trips: int) -> str:
     return "\n".join([*opening, "loop:", *body, "subl $20, 1, $20", "bne $20, loop"])
 
 
-@pytest.mark.parametrize(("lines", "misses"), [(5, 5), (4, 5), (3, 11), (2, 17)])
+@pytest.mark.parametrize(("lines", "misses"), [(3, 4), (4, 5), (5, 12), (6, 19), (8, 33)])
 def test_a_loop_that_does_not_fit_misses_in_every_iteration(
     assemble: Assemble, lines: int, misses: int
 ) -> None:
-    # One line before the loop and four of it: with three places two lines of the loop share one.
-    run = _run(assemble(_loop(16, 4), _with_cache(lines)), cold=True)
+    # One line before the loop, four places: of a loop of five lines two share one.
+    run = _run(assemble(_loop(4 * lines, 4), _with_cache(4)), cold=True)
     assert run.instruction_cache_misses == misses
-    assert run.integer_registers[1, 0] == 3 + 4 * 14
+    assert run.integer_registers[1, 0] == 3 + 4 * (4 * lines - 2)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 STATED = 100
 """Examples of a property that states no number; the profiles of Hypothesis scale from it."""
 
-ROUND = 5
+ROUND = 8
 """How many times more a round of `make fuzz` draws, other ones in each round."""
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tilewright.machine import load_machine
-from tilewright.papers.lab import Lab
+from tilewright.papers.lab import Lab, ResultRecords
+from tilewright.papers.model import WORTH_EXPLAINING
 from tilewright.papers.swdnn import figure7, figure9
 from tilewright.papers.swdnn.fixed_plans import fixed_plan, layer
 from tilewright.papers.swdnn.sweep import MACHINES, PEAK_GFLOPS, Layer, sweep_figure, sweep_result
@@ -12,8 +13,19 @@ LAYERS = [Layer(64, 64), Layer(128, 128, 5)]
 
 
 @pytest.fixture(scope="module")
-def result():
-    return sweep_result(Lab(), "figure7", "some layers", LAYERS, "two of them")
+def results(tmp_path_factory):
+    """What both figures make of the same layers."""
+    with ResultRecords(tmp_path_factory.mktemp("sweeps") / "records") as records:
+        lab = Lab(records=records)
+        return {
+            figure: sweep_result(lab, figure, "some layers", LAYERS, "two of them")
+            for figure in ("figure7", "figure9")
+        }
+
+
+@pytest.fixture
+def result(results):
+    return results["figure7"]
 
 
 def test_the_scripts_with_their_ends_included_give_21_and_81_and_30_configurations():
@@ -36,6 +48,13 @@ def test_the_claims_of_the_text_are_compared_with_medians(result):
     assert len(claims) == 2 * len(MACHINES) + 2
     assert [row.ours for row in claims[-2:]] == [None, None]
     assert claims[0].published == 1600
+
+
+@pytest.mark.parametrize("figure", ["figure7", "figure9"])
+def test_what_is_far_off_has_a_reason(results, figure):
+    rows = results[figure].rows
+    far = [row for row in rows if row.deviation and abs(row.deviation) > WORTH_EXPLAINING]
+    assert [row.note != "" for row in far] == [True] * len(far) != []
 
 
 def test_tuning_does_not_lose_against_the_fixed_plans(result):

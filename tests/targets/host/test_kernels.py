@@ -22,7 +22,7 @@ from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import rank
 
-BATCH = 12
+BATCH = 6
 """Candidates that are compiled together."""
 
 pytestmark = pytest.mark.hypothesis  # the properties are inside, where the algorithm is known

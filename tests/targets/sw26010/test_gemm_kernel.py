@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import msgspec
 import pytest
@@ -160,10 +161,10 @@ def test_the_last_iteration_does_not_count_on_a_pointer_step_of_the_next(precisi
 
 
 def test_the_code_fits_the_instruction_cache():
-    for variant in (*VARIANTS, *SINGLE_VARIANTS):
-        for k in (7, 11, 48, 51):
-            kernel = gemm_kernel(variant, oriented(variant, 32, 4, k))
-            assert kernel.code_bytes <= 16 * 1024, (variant.name, k)
+    # Double precision is longest at k = 48, single precision at 51.
+    for variant, k in (*product(VARIANTS, (11, 48)), *product(SINGLE_VARIANTS, (51,))):
+        kernel = gemm_kernel(variant, oriented(variant, 32, 4, k))
+        assert kernel.code_bytes <= 16 * 1024, (variant.name, k)
 
 
 @pytest.mark.parametrize("variant", [VARIANTS[1], SINGLE_VARIANTS[4]], ids=lambda v: v.name)
