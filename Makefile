@@ -75,7 +75,7 @@ reproduce-quick: $(VENV)/installed-dev ## the same on a small subset of the case
 replay: $(VENV)/installed ## BASE=REV compare picks, prices, cycles, code and JSON with an older revision
 	$(BIN)/python tools/replay.py $(BASE)
 
-check-prices: $(VENV)/installed-dev ## prices of the primitives against their emitted code (an hour)
+check-prices: $(VENV)/installed-dev ## prices of the primitives against their emitted code (a quarter of an hour)
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/elementwise_routines.py
 	PYTHONPATH=tests $(BIN)/python benchmarks/gemm_primitive.py
 

@@ -11,6 +11,7 @@ routine as it is emitted, stack frame included. All cycles are simulated.
 
 import sys
 from itertools import product
+from multiprocessing import get_context
 
 from msgspec.structs import replace
 
@@ -25,7 +26,7 @@ from tilewright.cost.calls import PricedCall
 from tilewright.cost.prices import call_costs
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
+from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
 from tilewright.targets.sw26010.gemm_shape import SINGLE_VARIANTS, VARIANTS, GemmShape
 
 TRAINING = (*product((16, 48), (4, 16, 32), (2, 5, 16, 24)), *product((32,), (8, 24), (3, 8, 20)))
@@ -45,13 +46,13 @@ def sampled(variant, grid):
 
 
 def report(variant):
-    """Runs one variant and prints its lines."""
+    """Runs one variant; returns its lines."""
     training, exact_training = sampled(variant, TRAINING)
     held_out, exact_held_out = sampled(variant, HELD_OUT)
     count = len(training) + len(held_out)
     best = max(s.shape.multiply_adds / s.cycles for s in training + held_out)
     exact = exact_training and exact_held_out
-    print(f"{variant.name}: {count} shapes, exact: {exact}, best {best:.4f} of peak")
+    lines = [f"{variant.name}: {count} shapes, exact: {exact}, best {best:.4f} of peak"]
     for form in ("equation 2", "blocks"):
         model = fit_gemm_model(form, variant, training)
         error = model_error(model, held_out)
@@ -59,17 +60,16 @@ def report(variant):
             f"{value:.4g} [{name}]"
             for value, name in zip(model.coefficients, term_names(form, variant), strict=True)
         )
-        print(
-            f"  {form:12} mean {error.mean:.2%} worst {error.worst:.2%}  T = {fitted}", flush=True
-        )
+        lines.append(f"  {form:12} mean {error.mean:.2%} worst {error.worst:.2%}  T = {fitted}")
     for name in MACHINES:
         mean, worst = price_error(variant, load_machine(name))
-        print(f"  {name} mean {mean:.2%} worst {worst:.2%}", flush=True)
+        lines.append(f"  {name} mean {mean:.2%} worst {worst:.2%}")
+    return "\n".join(lines)
 
 
 def price_error(variant, machine):
     """Errors of the machine's prices over the held-out grid, against the emitted routines."""
-    exact = exact_gemm_cost()
+    exact = exact_gemm_cost(GEMM_CYCLES)
     product = MatrixProduct(variant.vectorised)
     operand = variant.a_layout if variant.vectorised == "m" else variant.b_layout
     if operand != ("column" if variant.vectorised == "m" else "row"):
@@ -84,10 +84,12 @@ def price_error(variant, machine):
 
 
 def main():
-    """All variants of both precisions, or the named ones."""
-    for variant in (*VARIANTS, *SINGLE_VARIANTS):
-        if len(sys.argv) < 2 or variant.name in sys.argv[1:]:
-            report(variant)
+    """All variants of both precisions, or the named ones, each in a process."""
+    every = (*VARIANTS, *SINGLE_VARIANTS)
+    chosen = [v for v in every if len(sys.argv) < 2 or v.name in sys.argv[1:]]
+    with get_context("spawn").Pool() as processes:
+        for lines in processes.imap(report, chosen):
+            print(lines, flush=True)
 
 
 if __name__ == "__main__":
