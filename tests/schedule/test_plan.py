@@ -139,11 +139,13 @@ SKEW_REFUSALS = {
     "put them in the order out_col, in_col, group",
     "pad(out_col)": "no part of out_col is inside the primitive; split and fuse out_col",
     "pad(image)": "image is spread, and padded for that",
+    "whole(image)": "image is split; leave one of them",
+    "whole(out_channel)": "out_channel is not spread; spread it",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("step", "message"), SKEW_REFUSALS.items(), ids=SKEW_REFUSALS)
-def test_refusals_of_skewed_and_padded_axes(step: str, message: str) -> None:
+def test_refusals_of_skewed_padded_and_whole_axes(step: str, message: str) -> None:
     others = ["split(out_col, cols)", "split(image, images)", "spread(image, columns)"]
     if "out_row, in_col" in step:
         others.append("split(out_row, rows)")

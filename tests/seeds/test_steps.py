@@ -98,7 +98,10 @@ def test_a_damaged_text_is_refused_or_read_as_a_schedule(
     assert parse_schedule(str(read)) == read
 
 
-KNOWN = "the steps are factors, fuse, layout, pad, reorder, skew, split, spread, stage, vectorize"
+KNOWN = (
+    "the steps are factors, fuse, layout, pad, reorder, skew, split, spread, stage, vectorize, "
+    "whole"
+)
 
 
 @pytest.mark.parametrize(

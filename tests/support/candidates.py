@@ -52,7 +52,7 @@ ALGORITHMS = (
     "swdnn_batch",
 )
 HOST_ALGORITHMS = (*ALGORITHMS, "winograd6", "direct", "pointwise")
-BATCHES = {"swdnn_image": (32, 64), "swdnn_batch": (128,)}
+BATCHES = {"winograd2_fours": (32, 64), "swdnn_image": (32, 64), "swdnn_batch": (128,)}
 """Of the algorithms that do not take any."""
 
 

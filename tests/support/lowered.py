@@ -18,15 +18,19 @@ Mesh = tuple[int, int]
 
 
 def alone(program: Program, values: Mapping[str, int]) -> Program:
-    """The program under values of its parameters, its tensors in no other one's memory."""
-    written = {
+    """The program under values of its parameters, its tensors in no other one's memory; the result
+    is what is written last.
+    """
+    written = [
         s.operands[0].tensor
         for s in walk(program.body)
         if isinstance(s, Call) and isinstance(s.operands[0], Tile)
-    }
+    ]
 
     def own(t: Tensor) -> Tensor:
-        return replace(t, kind="output" if t.name in written else "input", storage="")
+        if t.name in written[:-1] and t.name != written[-1]:
+            return replace(t, kind="scratch", storage="")
+        return replace(t, kind="output" if t.name == written[-1] else "input", storage="")
 
     tensors = tuple(own(t) for t in program.tensors)
     return instantiate(replace(program, tensors=tensors), values)

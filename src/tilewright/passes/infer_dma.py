@@ -11,6 +11,10 @@ before:  for i: for k: gemm(c[i], a[i, k], b[k])
 after:   for i: fill(c_tile)
                 for k: get(a -> a_tile); get(b -> b_tile); gemm(c_tile, a_tile, b_tile)
                 put(c_tile -> c)
+
+A call before the main one may make an operand of another tensor, one behind it another tensor of
+the result. Such an operand, and such sums, are in buffers alone; the call stands outside the loops
+over their parts.
 """
 
 from __future__ import annotations
@@ -51,6 +55,20 @@ from tilewright.ir.nodes import (
     Wait,
 )
 from tilewright.ir.primitives import Fill, MatrixProduct
+from tilewright.passes.innermost import (
+    chain_of,
+    depth_of,
+    guarded,
+    main_call,
+    operands_of,
+    preparing,
+    range_symbols,
+    symbols_of,
+    tiles_of,
+    unguarded,
+    wholes,
+    written,
+)
 from tilewright.seeds.steps import IN_PLACE
 
 SLOT_ELEMENTS = 8
@@ -93,13 +111,14 @@ class InferDma:
     def apply(self, program: Program) -> Program:
         """Staged-stage program: each transfer is followed by its wait, calls work on views."""
         stages = self.stages
-        loops, body = _chain(program.body)
-        guard, inner = _unguarded(body)
-        main = _main_call(inner)
-        sums, made = _written(inner, main)
+        loops, body = chain_of(program.body)
+        guard, inner = unguarded(body)
+        main = main_call(inner)
+        sums, made = written(inner, main)
         if made != sums and stages.get(made) != IN_PLACE:
             stages = {**stages, **({sums: stages[made]} if made in stages else {})}
-        staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in _tiles(inner, main)]
+        stages = {**stages, **wholes(inner, main, loops)}
+        staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in tiles_of(inner, main)]
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
         kind = dtype(program.tensor(sums).dtype)
         views = {s.tile.tensor: s.view for s in staged}
@@ -116,67 +135,17 @@ class InferDma:
             if depth:
                 body = (replace(loops[depth - 1], body=body),)
         copied = [s for s in staged if isinstance(s.view, View)]
-        moved = [s for s in copied if s is not output or output is result]
+        kept = {operands_of(c)[0].tensor for c in preparing(inner, main)} | ({sums} - {made})
+        moved = [s for s in copied if s.tile.tensor not in kept]
         buffers = tuple(_buffer(s, program, loops, once=s not in moved) for s in copied)
         buffers = (*buffers, packing) if packing else buffers
         parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
-        tensors = tuple(t for t in program.tensors if t.name != sums or sums == made)
+        tensors = tuple(t for t in program.tensors if t.name not in kept)
         return Program(program.name, tuple(sorted(parameters)), tensors, buffers, body)
 
 
-def _chain(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
-    loops: list[For] = []
-    while len(body) == 1 and isinstance(body[0], For):
-        loops.append(body[0])
-        body = body[0].body
-    return loops, body
-
-
-def _unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
-    """What stands innermost, and the condition of a skewed loop that it stands under as a whole."""
-    match body:
-        case (If(condition, then, ()),):
-            return condition, then
-        case _:
-            return None, body
-
-
-def _main_call(inner: tuple[Stmt, ...]) -> Call:
-    return next(s for s in inner if isinstance(s, Call))
-
-
-def _guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
-    """The calls that stand under a condition before or after the main call."""
-    place = inner.index(_main_call(inner))
-    part = inner[place + 1 :] if after else inner[:place]
-    return [
-        s for branch in part if isinstance(branch, If) for s in branch.then if isinstance(s, Call)
-    ]
-
-
-def _written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
-    """The tensors of the main call's sums and of the result: one, unless what follows the call
-    makes another type of its sums.
-    """
-    calls = (main, *_guarded(inner, after=True))
-    first, last = (c.operands[0] for c in (calls[0], calls[-1]))
-    assert isinstance(first, Tile)
-    assert isinstance(last, Tile)
-    return first.tensor, last.tensor
-
-
-def _tiles(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
-    """One tile per tensor: the main call's operands, then what the epilogue has beside them."""
-    own = [o for o in main.operands if isinstance(o, Tile)]
-    known = {o.tensor for o in own}
-    after = (o for c in _guarded(inner, after=True) for o in c.operands)
-    return [*own, *(o for o in after if isinstance(o, Tile) and o.tensor not in known)]
-
-
 def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: bool) -> _Staged:
-    names = [f.var for f in loops]
-    used = frozenset().union(*(_range_symbols(r) for r in tile.ranges))
-    depth = max((i + 1 for i, name in enumerate(names) if name in used), default=0)
+    names, depth = [f.var for f in loops], depth_of(tile, loops)
     if stages.get(tile.tensor) == IN_PLACE:
         return _Staged(tile, depth, tile.ranges, tile, written)
     if tile.tensor in stages:
@@ -201,13 +170,9 @@ def _buffer_name(tensor: str) -> str:
     return f"{tensor}_tile"
 
 
-def _range_symbols(r: Range) -> frozenset[str]:
-    return free_vars(r.start) | free_vars(r.extent)
-
-
 def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
     """What the loops `inside` touch together, and the place of one iteration within it."""
-    moving = [f for f in inside if f.var in _range_symbols(r)]
+    moving = [f for f in inside if f.var in range_symbols(r)]
     if not moving:
         return r, Range(Const(0), r.extent)
     if any(f.var in free_vars(r.extent) for f in moving):
@@ -241,13 +206,31 @@ def _at_depth(
     """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
     before: list[Stmt] = []
     after: list[Stmt] = []
+    prepared = _prepared(inner, staged)
     for s in staged:
-        if s.depth == depth and not s.written and s.tile.tensor not in _addends(inner):
+        name = s.tile.tensor
+        if s.depth == depth and not s.written and name not in {*_addends(inner), *prepared}:
             before += _moved(s, "get")
+    before += [prepared[s.tile.tensor] for s in staged if _is_here(s, depth, prepared)]
     if output.depth == depth:
         before = [*_initialised(output, loops, inner, kind), *before]
         after = [*_finished(staged, inner), *_moved(result, "put")]
     return (*before, *body, *after)
+
+
+def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged]) -> dict[str, Call]:
+    """The operands of the main call that other calls make, with those calls on whole buffers."""
+    by_tensor = {s.tile.tensor: s for s in staged}
+    found: dict[str, Call] = {}
+    for call in preparing(inner, main_call(inner)):
+        tiles = operands_of(call)
+        operands = tuple(_whole(by_tensor[o.tensor], o.roles) for o in tiles)
+        found[tiles[0].tensor] = replace(call, operands=operands)
+    return found
+
+
+def _is_here(s: _Staged, depth: int, prepared: Mapping[str, Call]) -> bool:
+    return s.depth == depth and s.tile.tensor in prepared
 
 
 def _moved(s: _Staged, direction: str) -> list[Stmt]:
@@ -270,14 +253,14 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
 def _initialised(
     output: _Staged, loops: list[For], inner: tuple[Stmt, ...], kind: DType
 ) -> list[Stmt]:
-    if not _main_call(inner).primitive.accumulates:
+    if not main_call(inner).primitive.accumulates:
         return []
-    zero = Call(Fill(_main_call(inner).primitive.start(kind)), (_whole(output),))
-    used = frozenset().union(*(_range_symbols(r) for r in output.tile.ranges))
+    zero = Call(Fill(main_call(inner).primitive.start(kind)), (_whole(output),))
+    used = symbols_of(output.tile)
     outer = [f.var for f in loops[: output.depth] if f.var in _reduced(inner, loops) - used]
     if not outer:
         return [zero]
-    if _guarded(inner, after=True):
+    if guarded(inner, after=True):
         raise ScheduleError("an epilogue needs every reduction loop inside the result's transfer")
     first = all_of(binary("==", Var(v), 0) for v in outer)
     return [If(first, (zero,), tuple(_moved(output, "get")))]
@@ -285,13 +268,13 @@ def _initialised(
 
 def _reduced(inner: tuple[Stmt, ...], loops: list[For]) -> frozenset[str]:
     """The loops whose first iteration starts the result: all where nothing is said of it."""
-    before = inner[: inner.index(_main_call(inner))]
+    before = inner[: inner.index(main_call(inner))]
     conditions = [free_vars(stmt.condition) for stmt in before if isinstance(stmt, If)]
     return frozenset().union(*conditions) if conditions else frozenset(f.var for f in loops)
 
 
 def _addends(inner: tuple[Stmt, ...]) -> set[str]:
-    calls = _guarded(inner, after=True)
+    calls = guarded(inner, after=True)
     return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, Tile)}
 
 
@@ -299,7 +282,7 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
     """The epilogue on the finished result: fetch the addend where there is one, then combine."""
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
-    for call in _guarded(inner, after=True):
+    for call in guarded(inner, after=True):
         tiles = [o for o in call.operands if isinstance(o, Tile)]
         parts = [by_tensor[o.tensor] for o in tiles]
         for part in parts[1:]:

@@ -72,7 +72,7 @@ class SplitAxis:
 
     `beside`: indices of axes that are not split in the same dimension of the primitive, at each of
     its own. A `padded` axis is rounded up in every core, an `uneven` one may have a shorter last
-    tile.
+    tile, a `whole` one is a single tile and has no factor.
     """
 
     name: str
@@ -83,6 +83,7 @@ class SplitAxis:
     beside: int = 1
     padded: bool = False
     uneven: bool = False
+    whole: bool = False
 
     @property
     def rounded(self) -> bool:
@@ -102,14 +103,16 @@ def split_axes(p: Plan, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
             _beside(p, p.roles.get(name, ""), parameters),
             name in p.pads,
             name in p.skews,
+            name in p.wholes,
         )
-        for name, factor in p.splits.items()
+        for name, factor in (*p.splits.items(), *((name, "") for name in sorted(p.wholes)))
     )
 
 
 def _beside(p: Plan, letter: str, parameters: Mapping[str, int]) -> int:
     """Indices that the primitive takes whole in its dimension `letter`."""
-    axes = (a for a in p.nest.axes if a.name not in p.splits and p.roles.get(a.name) == letter)
+    cut = {*p.splits, *p.wholes}
+    axes = (a for a in p.nest.axes if a.name not in cut and p.roles.get(a.name) == letter)
     return prod(int(evaluate(a.extent, parameters)) for a in axes)
 
 
@@ -183,7 +186,7 @@ def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
     buffers = [b for b in structure.staged.buffers if not isinstance(b.copies, Const)]
     held = moved_tensors(structure.staged)
-    packs = len(buffers) < len(structure.staged.buffers)
+    packs = len(buffers) + len(p.nest.kept) < len(structure.staged.buffers)
     return _copies(tuple(held[b.name] for b in buffers), doubled), packs
 
 
@@ -231,7 +234,8 @@ def _tiles(
     axes: tuple[SplitAxis, ...], vector: str, limits: Limits, blocks: Blocks, packs: bool
 ) -> Columns:
     rounded = [a for a in axes if a.rounded and not blocks.partial]
-    names = [a.factor for a in axes] + [f"{a.name}_granule" for a in rounded]
+    cut = [a for a in axes if not a.whole]
+    names = [a.factor for a in cut] + [f"{a.name}_granule" for a in rounded]
     rows: list[tuple[int, ...]] = []
     whole = [a for a in axes if not a.rounded and not a.uneven]
     for sizes in product(*(divisors(a.extent, limits.most) for a in whole)):
@@ -241,10 +245,10 @@ def _tiles(
             (fixed[a.name],)
             if a.name in fixed
             else balanced_tiles(a.extent, granules.get(a.name, 1), limits)
-            for a in axes
+            for a in cut
         ]
         if blocks.partial:
-            choices = [within(a.extent, tiles) for a, tiles in zip(axes, choices, strict=True)]
+            choices = [within(a.extent, tiles) for a, tiles in zip(cut, choices, strict=True)]
         own = [granules[a.name] for a in rounded]
         rows += [(*tiles, *own) for tiles in product(*choices)]
     table = np.array(rows, np.int64).reshape(len(rows), -1)

@@ -9,7 +9,7 @@ other parameters where that suffices, zero padding for what is left (swATOP 4.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from string import ascii_letters
 
@@ -46,7 +46,7 @@ from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
 from tilewright.ir.visit import used_symbols
 from tilewright.ops.numerics import Numerics
 from tilewright.schedule.plan import STRICT, Plan, Rules, plan
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, Use
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use
 from tilewright.seeds.steps import Skew, Step, print_step
 
 _FACTORS = 2
@@ -129,14 +129,39 @@ def _innermost(p: Plan, numerics: Numerics) -> tuple[Stmt, ...]:
         return (call,)
     output = operands[0]
     reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
-    first = all_of(binary("==", a.var, 0) for a in reductions)
     start = Fill(primitive.start(numerics.sums))
-    body: tuple[Stmt, ...] = (If(first, (Call(start, (output,)),)), call)
-    if nest.epilogue or requantises:
-        last = all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in reductions)
+    body: tuple[Stmt, ...] = (If(_at_first(reductions), (Call(start, (output,)),)), call)
+    if nest.before:
+        made = next(i for i, use in enumerate(nest.uses) if use.tensor == nest.before.output.tensor)
+        parts = _parts(p, nest.uses[made], nest.before.output)
+        body = (If(_at_first(parts), (_transform(p, nest.before, made),)), *body)
+    if nest.after:
+        parts = _parts(p, nest.output, nest.after.source)
+        body = (*body, If(_at_last(p, [*reductions, *parts]), (_transform(p, nest.after, 0),)))
+    elif nest.epilogue or requantises:
         after = _requantised(p, output, numerics) if requantises else _epilogue(p, output)
-        body = (*body, If(last, (after,)))
+        body = (*body, If(_at_last(p, reductions), (after,)))
     return body
+
+
+def _at_first(axes: Sequence[Axis]) -> Expr:
+    return all_of(binary("==", a.var, 0) for a in axes)
+
+
+def _at_last(p: Plan, axes: Sequence[Axis]) -> Expr:
+    return all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in axes)
+
+
+def _parts(p: Plan, use: Use, whole: Use) -> list[Axis]:
+    """The loops over parts of what a transform makes or takes `whole`."""
+    return [p.nest.axis(a) for a in p.order if a in use.axes() - whole.axes()]
+
+
+def _transform(p: Plan, transform: Transform, operand: int) -> Call:
+    """The call of a transform, whose tiles are cut as those of that operand are."""
+    roles = dict(transform.roles)
+    uses = (transform.output, transform.source)
+    return Call(transform.primitive, tuple(tile(p, use, operand, roles) for use in uses))
 
 
 def _check_transfers(p: Plan, s: Skew, operands: tuple[Tile, ...]) -> None:
@@ -189,6 +214,8 @@ def _tile(p: Plan, axis: Axis) -> Expr:
 def _padded(p: Plan, axis: Axis) -> Expr:
     """The extent of the current tile, rounded up to what the primitive takes."""
     size = _tile(p, axis)
+    if axis.name in p.wholes:
+        return round_up(size, granule(axis.name))
     if axis.name in p.skews:
         return minimum(size, axis.extent - axis.var * size)
     if axis.name not in p.spreads and axis.name not in p.pads:
@@ -219,15 +246,17 @@ def _local(p: Plan, operand: int, axis: Axis) -> tuple[Expr, Expr]:
             return start, extent
 
 
-def tile(p: Plan, use: Use, operand: int) -> Tile:
-    """The region of the use's tensor that one core touches in one call, in storage order."""
+def tile(p: Plan, use: Use, operand: int, roles: Mapping[str, str] | None = None) -> Tile:
+    """The region of the use's tensor that one core touches in one call, in storage order; `roles`
+    take the place of those of the nest's own primitive.
+    """
     indices = _ordered(p, use)
     ranges = [_range(p, operand, index) for index in indices]
     if use.exact:
         pairs = zip(ranges, indices, strict=True)
         ranges = [replace(r, stop=_stop(p, index)) for r, index in pairs]
-    roles = "".join(_letter(p, index) for index in indices)
-    return Tile(use.tensor.name, tuple(ranges), roles)
+    letters = "".join(_letter(p, index, roles or p.roles) for index in indices)
+    return Tile(use.tensor.name, tuple(ranges), letters)
 
 
 def _stop(p: Plan, index: Expr) -> Expr | None:
@@ -269,8 +298,8 @@ def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
     return total((substitute(e, dict.fromkeys(names, 0)), *terms))
 
 
-def _letter(p: Plan, index: Expr) -> str:
+def _letter(p: Plan, index: Expr, roles: Mapping[str, str]) -> str:
     """The role of a dimension: that of its inner axis, else of its only axis with a role."""
-    axes = [a for a in p.nest.axes if a.name in free_vars(index) and a.name in p.roles]
+    axes = [a for a in p.nest.axes if a.name in free_vars(index) and a.name in roles]
     axes.sort(key=lambda a: not a.inner)
-    return p.roles[axes[0].name] if axes else "."
+    return roles[axes[0].name] if axes else "."

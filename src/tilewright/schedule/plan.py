@@ -29,6 +29,7 @@ from tilewright.seeds.steps import (
     Stage,
     Step,
     Vectorize,
+    Whole,
     print_step,
 )
 
@@ -75,6 +76,7 @@ class Plan:
     stages: Mapping[str, str] = field(default_factory=dict)
     pads: frozenset[str] = frozenset()
     skews: Mapping[str, Skew] = field(default_factory=dict)
+    wholes: frozenset[str] = frozenset()
     rules: Rules = STRICT
 
     def direction(self, operand: int, axis: str) -> Direction:
@@ -120,6 +122,7 @@ def _collected(nest: Nest, steps: tuple[Step, ...]) -> Plan:
         stages={s.tensor: s.at for s in steps if isinstance(s, Stage)},
         pads=frozenset(s.axis for s in steps if isinstance(s, Pad)),
         skews={s.axis: s for s in steps if isinstance(s, Skew)},
+        wholes=frozenset(s.axis for s in steps if isinstance(s, Whole)),
     )
     orders = (s.loops for s in steps if isinstance(s, Reorder))
     return replace(unordered, order=next(orders, unordered.loops()))
@@ -130,7 +133,7 @@ def _require_once(steps: tuple[Step, ...]) -> None:
     seen: dict[tuple[type[Step], str], Step] = {}
     for step in steps:
         match step:
-            case Split(name) | Fuse(name) | Spread(name) | Pad(name) | Skew(name):
+            case Split(name) | Fuse(name) | Spread(name) | Pad(name) | Skew(name) | Whole(name):
                 subject = name
             case Layout(name) | Stage(name):
                 subject = name
@@ -175,6 +178,8 @@ def _check(step: Step, p: Plan) -> None:
             _check_pad(step, axis, p)
         case Skew():
             _check_skew(step, p)
+        case Whole(axis):
+            _check_whole(step, axis, p)
         case _:
             assert_never(step)
 
@@ -203,7 +208,7 @@ def _check_layout(step: Step, tensor: str, dims: tuple[str, ...], p: Plan) -> No
 
 def _check_spread(step: Step, axis: str, over: str, p: Plan) -> None:
     _axis(step, axis, p)
-    if axis not in p.splits:
+    if axis not in p.splits and axis not in p.wholes:
         raise _refusal(step, f"{axis} is not split", f"add split({axis}, {axis}_tile)")
     if isinstance(p.nest.primitive, MatrixProduct):
         expected = _GEMM_OVER.get(p.roles.get(axis, ""))
@@ -225,6 +230,14 @@ def _check_pad(step: Step, axis: str, p: Plan) -> None:
         raise _refusal(step, f"no part of {axis} is inside the primitive", f"split and fuse {axis}")
     if axis in p.spreads:
         raise _refusal(step, f"{axis} is spread, and padded for that")
+
+
+def _check_whole(step: Step, axis: str, p: Plan) -> None:
+    _axis(step, axis, p)
+    if axis in p.splits:
+        raise _refusal(step, f"{axis} is split", "leave one of them")
+    if axis not in p.spreads:
+        raise _refusal(step, f"{axis} is not spread", "spread it")
 
 
 def _check_skew(step: Skew, p: Plan) -> None:

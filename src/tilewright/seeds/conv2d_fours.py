@@ -35,6 +35,8 @@ LANES = 4
 IMAGE_BLOCK = 32
 """A vector of images on each of the 8 cores that share them."""
 
+IMAGES_ORDER = ("group", "channels", "rows", "image_blocks", "cols", "images")
+"""Storage order of images and results."""
 WEIGHTS_ORDER = ("group", "kernel_rows", "kernel_cols", "out_channels", "in_channels")
 
 
@@ -52,8 +54,7 @@ def images_in_fours(name: str, window: Window, places: tuple[str | None, ...], m
     """The seed `name`; the images are transferred outside one of the loops in `places`, and each
     split axis has the `most` largest tiles.
     """
-    x = _in_fours("x", "input", IN_CHANNELS, IN_ROWS, IN_COLS)
-    y = _in_fours("y", "output", OUT_CHANNELS, OUT_ROWS, OUT_COLS)
+    x, y = pixels_in_fours()
     w = weights(window[0])
     block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
     conv = direct_nest("image_size_aware", window, x, w, y, image_blocks=block, images=lane)
@@ -75,9 +76,14 @@ def images_in_fours(name: str, window: Window, places: tuple[str | None, ...], m
         .prefetch(w, x)
         .limit(largest=1024, most=most)
     )
-    order = ("group", "channels", "rows", "image_blocks", "cols", "images")
-    layouts = (layout(x, order), layout(y, order), layout(w, WEIGHTS_ORDER))
+    layouts = (layout(x, IMAGES_ORDER), layout(y, IMAGES_ORDER), layout(w, WEIGHTS_ORDER))
     return Seed(name, (x, w, y), (space,), layouts, ("x", "w"), "y")
+
+
+def pixels_in_fours() -> tuple[TensorSpec, TensorSpec]:
+    """Images and results."""
+    x = _in_fours("x", "input", IN_CHANNELS, IN_ROWS, IN_COLS)
+    return x, _in_fours("y", "output", OUT_CHANNELS, OUT_ROWS, OUT_COLS)
 
 
 def _in_fours(name: str, kind: TensorKind, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:

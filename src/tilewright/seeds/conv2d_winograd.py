@@ -70,14 +70,7 @@ def _winograd(size: int) -> Seed:
     points = (size + 2) ** 2
     rows, cols = ceil_div(OUT_ROWS, size), ceil_div(OUT_COLS, size)
     x, w, y = images(), weights((3, 3)), results()
-    u = tensor(
-        "u",
-        "scratch",
-        group=GROUPS,
-        points=points,
-        out_channels=OUT_CHANNELS,
-        in_channels=IN_CHANNELS,
-    )
+    u = transformed_kernels(points)
     v = _tiles("v", points, IN_CHANNELS, rows, cols)
     products = _tiles("products", points, OUT_CHANNELS, rows, cols)
     v_matrix = _matrix("v_matrix", "v", points, IN_CHANNELS, rows * cols * BATCH)
@@ -85,7 +78,7 @@ def _winograd(size: int) -> Seed:
         "product_matrix", "products", points, OUT_CHANNELS, rows * cols * BATCH
     )
     spaces = (
-        _filter_transform(w, u, size),
+        filter_transform(w, u, size),
         _tile_transform("input", size, x, v, forward=True),
         _point_products(u, v_matrix, product_matrix, points),
         _tile_transform("output", size, y, products, forward=False),
@@ -99,6 +92,18 @@ def _winograd(size: int) -> Seed:
         ("x", "w"),
         "y",
         roundings=lambda values: winograd_roundings(TEXTBOOK_POINTS[size], values),
+    )
+
+
+def transformed_kernels(points: int) -> TensorSpec:
+    """U, a matrix for each point."""
+    return tensor(
+        "u",
+        "scratch",
+        group=GROUPS,
+        points=points,
+        out_channels=OUT_CHANNELS,
+        in_channels=IN_CHANNELS,
     )
 
 
@@ -127,7 +132,8 @@ def _matrix(name: str, storage: str, points: int, channels: Expr, tiles: Expr) -
     )
 
 
-def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
+def filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
+    """The transform of all kernels, which are few."""
     group, point = axis("group", GROUPS), axis("point", (size + 2) ** 2, inner=True)
     out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
     row, col = axis("row", 3, inner=True), axis("col", 3, inner=True)

@@ -125,8 +125,9 @@ class Nest:
 
     `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm).
     Axes without a role are loops. `output` is written (accumulated for gemm) from `inputs`, and
-    made anew in every one of its `turns`, loops that it does not depend on. Raises ScheduleError
-    where these are not what the primitive takes.
+    made anew in every one of its `turns`, loops that it does not depend on. What a transform makes
+    `before` it and the result that one takes `after` it stay in the scratchpad. Raises
+    ScheduleError where these are not what the primitive takes.
     """
 
     name: str
@@ -137,6 +138,8 @@ class Nest:
     inputs: tuple[Use, ...]
     epilogue: Epilogue | None = None
     turns: tuple[str, ...] = ()
+    before: Transform | None = None
+    after: Transform | None = None
 
     def __post_init__(self) -> None:
         check_name("nest", self.name)
@@ -164,9 +167,17 @@ class Nest:
 
     @property
     def every_use(self) -> tuple[Use, ...]:
-        """`uses`, and what the epilogue reads beside them."""
+        """`uses`, what the epilogue reads beside them, and what transforms read and write."""
         others = self.epilogue.operands if self.epilogue else ()
+        others += (self.before.source,) if self.before else ()
+        others += (self.after.output,) if self.after else ()
         return (*self.uses, *(use for use in others if use != self.output))
+
+    @property
+    def kept(self) -> tuple[TensorSpec, ...]:
+        """The tensors that only the scratchpad holds, tile by tile."""
+        made = (self.before.output.tensor,) if self.before else ()
+        return (*made, self.after.source.tensor) if self.after else made
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ScheduleError lists the known ones."""
@@ -192,6 +203,18 @@ class Epilogue:
     operands: tuple[Use, ...] = ()
 
 
+@dataclass(frozen=True)
+class Transform:
+    """A primitive that makes a tile of one tensor of a tile of another, in the scratchpad; `roles`
+    maps axes to the letters of its dimensions.
+    """
+
+    primitive: Primitive
+    roles: tuple[tuple[str, str], ...]
+    output: Use
+    source: Use
+
+
 def nest(
     name: str,
     primitive: str,
@@ -201,6 +224,8 @@ def nest(
     *inputs: Use,
     epilogue: Epilogue | None = None,
     turns: tuple[str, ...] = (),
+    before: Transform | None = None,
+    after: Transform | None = None,
     **attributes: Attribute,
 ) -> Nest:
     """Build a nest around the primitive of that name with these attributes; `roles` maps each
@@ -212,4 +237,4 @@ def nest(
         made = make_primitive(primitive, attributes)
     except ProgramError as error:
         raise ScheduleError(f"nest {name!r}: {error.message}", fix=error.fix) from error
-    return Nest(name, made, axes, letters, output, inputs, epilogue, turns)
+    return Nest(name, made, axes, letters, output, inputs, epilogue, turns, before, after)

@@ -38,6 +38,7 @@ from tilewright.seeds.steps import (
     Stage,
     Step,
     Vectorize,
+    Whole,
     print_step,
 )
 
@@ -83,6 +84,10 @@ class Space:
     def split(self, *axes: Axis) -> Space:
         """Split each axis by a factor variable of its own; all valid factors are tried."""
         return self.choose(tuple(Split(a.name, tile_factor(a.name)) for a in axes))
+
+    def whole(self, *axes: Axis) -> Space:
+        """Take each axis whole, rounded up to what the primitive takes."""
+        return self.choose(tuple(Whole(a.name) for a in axes))
 
     def fuse(self, axis: Axis, into: str) -> Space:
         """Merge the inner part of `axis` into a dimension of the primitive."""
@@ -186,7 +191,8 @@ class Seed:
     roundings: Roundings | None = None
 
     def __post_init__(self) -> None:
-        dims = {t.name: tuple(d for d, _ in t.dims) for t in self.tensors}
+        every = (*self.tensors, *(t for space in self.spaces for t in space.nest.kept))
+        dims = {t.name: tuple(d for d, _ in t.dims) for t in every}
         used = [use.tensor.name for space in self.spaces for use in space.nest.every_use]
         layouts = [x for choice in self.layouts for chosen in choice for x in chosen]
         named = (*used, *self.operands, self.result, *(x.tensor for x in layouts))

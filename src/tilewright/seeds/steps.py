@@ -100,10 +100,18 @@ class Skew:
     over: str
 
 
-Step: TypeAlias = Split | Fuse | Reorder | Layout | Vectorize | Spread | Stage | Pad | Skew
+@dataclass(frozen=True)
+class Whole:
+    """Take an axis of the primitive whole, rounded up to what it takes: no loop runs over it."""
 
-_STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage | Pad | Skew]] = {
+    axis: str
+
+
+Step: TypeAlias = Split | Fuse | Reorder | Layout | Vectorize | Spread | Stage | Pad | Skew | Whole
+
+_STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage | Pad | Skew | Whole]] = {
     "split": Split,
+    "whole": Whole,
     "fuse": Fuse,
     "vectorize": Vectorize,
     "spread": Spread,
