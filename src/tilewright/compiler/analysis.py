@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.compiler.account import Account
+from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.machine import Machine
 from tilewright.machine.build import changed
@@ -187,7 +188,10 @@ def _parts(candidate: Candidate) -> tuple[float, float]:
 def changes_that_help(
     piece: Op, algorithm: str, program: Program, machine: Machine
 ) -> tuple[Change, ...]:
-    """Simulate the program on faster memories, and a retuned one with twice the scratchpad."""
+    """Simulate the program on faster memories, or as its family's prices say, and a retuned one
+    with twice the scratchpad.
+    """
+    own = prices_of(machine).changes(machine)
     engines = {f"engines.{name}": e for name, e in machine.transfer_engines.items()}
     ways = {f"{e}.{name}": way for e, of in engines.items() for name, way in of.directions.items()}
     same_schedule: list[dict[str, Any]] = [
@@ -197,7 +201,7 @@ def changes_that_help(
     ]
     found = [
         Change(_settings(s), simulate(program, changed(machine, s)).cycles, retuned=False)
-        for s in same_schedule
+        for s in (own or same_schedule)
     ]
     larger = {
         f"memory.{name}.capacity_bytes": 2 * machine.space(name).capacity_bytes

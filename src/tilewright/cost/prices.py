@@ -20,6 +20,7 @@ from tilewright.cost.pipeline_types import GET, PUT
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction, Program
 from tilewright.machine import Capability, Machine
+from tilewright.machine.model import Leaf
 from tilewright.passes.lowering import lowering_of
 
 
@@ -58,6 +59,10 @@ class Prices:
     ) -> Value:
         """The cycles of a nest, of which `cycles` are those of its calls and transfers."""
         return cycles
+
+    def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
+        """Settings of the machine that are worth simulating a kernel with; none: faster engines."""
+        return ()
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
         """Whether the buffers fit each memory."""

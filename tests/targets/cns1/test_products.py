@@ -4,6 +4,7 @@ import pytest
 
 from tilewright import compile
 from tilewright.common.errors import ScheduleError, ShapeError
+from tilewright.cost.prices import prices_of
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
@@ -39,7 +40,7 @@ def test_a_product_copies_its_factors_and_takes_weights_and_sums_where_they_lie(
         (1, 512, 256, "i8,i16:i32"),
         (2, 512, 256, "i8,i16:i32"),
         (5, 192, 400, "i8,i16:i32"),  # pairs of rows, and one that is left
-        (2, 64, 8, "i16:i32"),  # two factors in a word
+        (1, 64, 8, "i16:i32"),  # two factors in a word
         (2, 64, 2408, "i8,i16:i32"),  # factors in three parts, the last one shorter
         (3, 2112, 64, "i8,i16:i32"),  # columns in three parts
         (1, 64, 4, "i8,i16:i32"),  # fewer rows than the pipeline has stages
@@ -68,6 +69,31 @@ def test_transposed_weights_are_read_along_the_terms(m, n, k):
     assert kernel.check() == "exact"
     priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
     assert abs(priced - text) < max(150, 0.02 * text)
+
+
+def test_multiplication_and_addition_may_be_apart():
+    apart = load_machine("cns1-128", {"core.vectors.multiply_accumulate": 0})
+    kernel = compile(gemm(m=1, n=128, k=256, dtype="i8,i16:i32"), apart)
+    (text,) = kernel.artifact.files.values()
+    assert "+= $v1 *" not in text
+    assert kernel.check() == "exact"
+
+
+def test_factors_need_scalar_registers():
+    without = load_machine("cns1-128", {"core.vectors.scalar_registers": 0})
+    with pytest.raises(ScheduleError) as caught:
+        compile(gemm(m=1, n=128, k=256, dtype="i8,i16:i32"), without)
+    assert str(caught.value) == (
+        "machine 'cns1-128' has no scalar registers in its vector unit, where the code of a "
+        "product keeps its factors; --set core.vectors.scalar_registers=32"
+    )
+
+
+def test_what_would_help_is_asked_of_the_memory_and_the_multiplier():
+    faster, hits, apart = prices_of(MACHINE).changes(MACHINE)
+    assert faster["memory.rdram.read_hit_ns"] == 24
+    assert hits["memory.rdram.read_clean_miss_ns"] == 48
+    assert apart == {"core.vectors.multiply_accumulate": 0}
 
 
 def test_extents_that_stripes_do_not_divide_are_refused_with_the_multiple():

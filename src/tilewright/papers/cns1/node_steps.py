@@ -26,8 +26,8 @@ _WHY = {
     "recall": "the same bound, the multiplier",
     "forward": "misses overlap with the work that the pipeline has ahead",
     "error": "our loop takes 48 cycles a pass, the report's 53",
-    "backpropagation": "24 cycles around each four rows are not overlapped with the next",
-    "update": "96 cycles a pass for 98, and 41 around each four rows, which the report hides",
+    "backpropagation": "8 cycles more around each four rows: the pipeline fills and drains",
+    "update": "96 cycles a pass for 98, and 29 around each four rows, which the report hides",
 }
 
 

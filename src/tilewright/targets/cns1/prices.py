@@ -6,6 +6,7 @@ and each line of the RDRAM that it opens: small products on the simulated node s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +21,7 @@ from tilewright.cost.timing import TransferShape
 from tilewright.ir.nodes import Direction
 from tilewright.ir.primitives import Fill, MatrixProduct
 from tilewright.machine import Machine
+from tilewright.machine.model import Leaf
 from tilewright.targets.cns1.emit.calls import (
     GROUP,
     SUM_BYTES,
@@ -31,7 +33,7 @@ from tilewright.targets.cns1.emit.calls import (
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.bodies import ROWS
 from tilewright.targets.cns1.node import assembled, node_table, run_node
-from tilewright.targets.cns1.sections import Rdram
+from tilewright.targets.cns1.sections import Rdram, Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 
@@ -58,8 +60,12 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """
     if "along_terms" in call.dims:
         return call.dims["m"] * _groups(machine, call)
-    pairs, single = call.dims["m"] // 2, call.dims["m"] % 2
-    return pairs * _round(machine, call, 2) + single * _round(machine, call, 1)
+    parts = ((2, call.dims["m"] // 2), (1, call.dims["m"] % 2))
+    cycles: Value = 0
+    for patterns, rounds in parts:
+        if np.any(rounds):
+            cycles = cycles + rounds * _round(machine, call, patterns)
+    return cycles
 
 
 def _round(machine: Machine, call: PricedCall[MatrixProduct], patterns: int) -> Value:
@@ -207,6 +213,22 @@ class Cns1Prices(Prices):
     ) -> Value:
         """Cycles of the copy's text."""
         return copy_cycles(machine, shape)
+
+    def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
+        """The report's questions about a node (sections 5.1.3, 7.1.2 and 8.2): a memory twice as
+        fast, misses as fast as hits, multiplication and addition apart.
+        """
+        rdram = machine.section(Rdram)
+        times = {name: getattr(rdram, name) for name in rdram.__struct_fields__}
+        access = {n: t for n, t in times.items() if n.startswith(("read_", "write_", "byte_"))}
+        key = Rdram.key
+        faster = {f"{key}.{name}": time / 2 for name, time in access.items()}
+        hits = {
+            f"{key}.{way}_{miss}_ns": times[f"{way}_hit_ns"]
+            for way in ("read", "write")
+            for miss in ("clean_miss", "dirty_miss")
+        }
+        return faster, hits, {f"{Vectors.key}.multiply_accumulate": 0}
 
 
 PRICES = Cns1Prices()

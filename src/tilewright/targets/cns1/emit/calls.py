@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilewright.common.errors import ProgramError
+from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.machine import Machine
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.bodies import (
@@ -19,13 +19,17 @@ from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
     forward_body,
 )
+from tilewright.targets.cns1.kernels.code import SUMS, reduction
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
+from tilewright.targets.cns1.sections import Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
 
 VECTOR = 32
 WEIGHT_BYTES, SUM_BYTES = 2, 4
 _PATTERNS = 2
 """Rows of the first factor that go through the weights together."""
+_LENGTHS = ("$3", "$18", "$19", "$24", "$2")
+"""Hold the lanes that are left when sums are reduced, the last of them one."""
 GROUP = 4
 """Vectors that are copied together."""
 
@@ -97,7 +101,8 @@ def _rounds(
 
 def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
     """64 columns after the other: sums into registers, the loop over k, sums back."""
-    stripe, body = writer.label("stripe"), forward_body(patterns, factor_bytes=product.factor_bytes)
+    stripe, accumulate = writer.label("stripe"), _accumulates(machine)
+    body = forward_body(patterns, accumulate=accumulate, factor_bytes=product.factor_bytes)
     writer.place(stripe)
     writer.add("$14 = $15", "$20 = $15 + 64", "$13 = $7")
     if patterns > 1:
@@ -116,30 +121,42 @@ def _sums(writer: Writer, patterns: int, access: str) -> None:
 
 def _groups(writer: Writer, machine: Machine, product: Product) -> None:
     """Row after row of A with four rows of weights at a time; the first lanes start from C."""
-    sums = [f"$v{17 + row}" for row in range(ROWS)]
-    again, group, reduce = (writer.label(name) for name in ("round", "group", "reduce"))
+    sums = [f"$v{s}" for s in SUMS]
+    again, group = writer.label("round"), writer.label("group")
     writer.constant("$27", 2 * STRIPE - (ROWS - 1) * product.weight_row_bytes)
     writer.constant("$26", ROWS * product.weight_row_bytes)
     writer.constant("$29", product.m)
-    writer.add("$1 = 4", "$2 = 1", f"$8 = {VECTOR * product.factor_bytes}")
+    writer.add(*(f"{register} = {16 >> i}" for i, register in enumerate(_LENGTHS)))
+    writer.add("$1 = 4", f"$8 = {VECTOR * product.factor_bytes}")
     writer.place(again)
     writer.sum("$17", "$16", SUM_BYTES * product.n, "$11")
     writer.sum("$10", "$7", product.factor_bytes * product.k, "$11")
     writer.place(group)
     writer.add("$14 = $15", "$20 = $15 + 64", "$13 = $7", *(f"{v} = $v0" for v in sums))
     writer.add("$12 = $16", "vlr = $2", *(f"{v} = m[$12+=$1].w" for v in sums), "vlr = $28")
-    _loop(writer, machine, backward_body(factor_bytes=product.factor_bytes), product.k // STRIPE)
-    halves = [f"$v{21 + row}" for row in range(ROWS)]
-    writer.add("$24 = 16")
-    writer.place(reduce)
-    writer.add("vlr = $24", *(f"{h} = {v}[$24]" for h, v in zip(halves, sums, strict=True)))
-    writer.add("$24 = $24 >> 1", *(f"{v} = {v} + {h}" for h, v in zip(halves, sums, strict=True)))
-    writer.add(f"if ($24 > $0) {reduce}", "nop", *(f"m[$16+=$1].w = {v}" for v in sums))
+    body = backward_body(accumulate=_accumulates(machine), factor_bytes=product.factor_bytes)
+    _loop(writer, machine, body, product.k // STRIPE)
+    writer.add(*reduction(_LENGTHS), *(f"m[$16+=$1].w = {v}" for v in sums))
     writer.add("vlr = $28", f"if ($16 != $17) {group}", "$15 = $15 + $26")
     writer.sum("$7", "$7", product.factor_row_bytes, "$11")
     writer.sum("$15", "$15", -product.n * product.weight_row_bytes, "$11")
     writer.sum("$16", "$16", product.sum_row_bytes - SUM_BYTES * product.n, "$11")
     writer.add("$29 = $29 - 1", f"if ($29 != $0) {again}", "nop")
+
+
+def _accumulates(machine: Machine) -> bool:
+    """Whether one instruction multiplies and adds.
+
+    Raises ScheduleError for a vector unit without scalar registers, which the code needs.
+    """
+    vectors = machine.section(Vectors)
+    if not vectors.scalar_registers:
+        raise ScheduleError(
+            f"machine {machine.name!r} has no scalar registers in its vector unit, where the code "
+            "of a product keeps its factors",
+            fix="--set core.vectors.scalar_registers=32",
+        )
+    return vectors.multiply_accumulate > 0
 
 
 def _loop(writer: Writer, machine: Machine, body: Body, trips: int) -> None:

@@ -59,7 +59,7 @@ def _added(total: int, weight: str, factor: str, product: int) -> list[str]:
     return [f"$v{product} = {weight} * {factor}", f"$v{total} = $v{total} + $v{product}"]
 
 
-def backward_body(*, factor_bytes: int = 2) -> Body:
+def backward_body(*, accumulate: bool = True, factor_bytes: int = 2) -> Body:
     """Four rows times a vector such as the errors: sums of 32 lanes, which are reduced later."""
     kind = "b" if factor_bytes == 1 else "h"
     lines = [f"$v1 = d[$13+=$8].{kind}", f"$v2 = d[$13+=$8].{kind}"]
@@ -67,9 +67,12 @@ def backward_body(*, factor_bytes: int = 2) -> Body:
         step = "$27" if r == ROWS - 1 else "$9"
         low, high = f"$v{3 + 2 * r}", f"$v{4 + 2 * r}"
         lines += [f"{low} = m[$14+={step}].h", f"{high} = m[$20+={step}].h"]
-        lines += [f"$v{17 + r} += {low} * $v1", f"$v{17 + r} += {high} * $v2"]
+        for half, weight in enumerate((low, high)):
+            product = 0 if accumulate else 21 + 2 * r + half
+            lines += _added(17 + r, weight, f"$v{1 + half}", product)
     lines.append("if ($13 != $10) loop")
-    return Body("backward", _loop(lines), (("$14", LOW), ("$20", HIGH)))
+    name = "backward" + "_apart" * (not accumulate) + "_bytes" * (factor_bytes == 1)
+    return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
 
 
 def update_body() -> Body:

@@ -6,7 +6,7 @@ docstring says what the registers hold on entry. The loop's branch is followed b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import (
@@ -19,6 +19,8 @@ from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import Rdram
 
 _RETURN = ("goto $31", "nop")
+SUMS = range(17, 21)
+"""The vectors that `backward_body` adds up in."""
 
 
 def forward_code(machine: Machine, patterns: int, trips: int, table_elements: int) -> str:
@@ -60,23 +62,20 @@ def backward_code(machine: Machine, trips: int) -> str:
     `$4` weights, `$9` bytes of a row, `$7` errors of the outputs and `$25` their bytes, `$5` and
     `$6` hidden vector and its end, `$18` errors of the hidden layer, `$19` 128 bytes of the cache.
     """
-    sums, halves = range(17, 21), range(21, 25)
+    lengths = ("$2", "$3", "$11", "$12", "$15")
     return _text(
         [
             *("$28 = 32", "vlr = $28", "$8 = 64", "$30 = 4", "$1 = 1", "$vs9 = $1"),
+            *(f"{register} = {16 >> i}" for i, register in enumerate(lengths)),
             *_steps(),
             "$10 = $7 + $25",
             *("group: $22 = $19", "$21 = $19 + 128"),
             *("rows: $14 = $4", "$20 = $4 + 64", "$13 = $7"),
-            *(f"$v{i} = $v0" for i in sums),
+            *(f"$v{s} = $v0" for s in SUMS),
             *pipelined_lines(backward_body(), machine, trips),
-            *("$4 = $4 + $26", "$24 = 16"),
-            "reduce: vlr = $24",
-            *(f"$v{h} = $v{s}[$24]" for h, s in zip(halves, sums, strict=True)),
-            "$24 = $24 >> 1",
-            *(f"$v{s} = $v{s} + $v{h}" for h, s in zip(halves, sums, strict=True)),
-            *("if ($24 > $0) reduce", "nop"),
-            *(f"d[$22+=$30].w = $v{s}" for s in sums),
+            "$4 = $4 + $26",
+            *reduction(lengths),
+            *(f"d[$22+=$30].w = $v{s}" for s in SUMS),
             *("if ($22 != $21) rows", "vlr = $28"),
             *("$v25 = d[$19].w", "$v26 = d[$5+=$28].b"),
             *("$v25 = $v25 * $v26", "$v26 = $v26 - $vs9", "$v25 = $v25 * $v26"),
@@ -86,29 +85,68 @@ def backward_code(machine: Machine, trips: int) -> str:
     )
 
 
+def reduction(lengths: Sequence[str]) -> Iterator[str]:
+    """Each of the `SUMS` of 32 lanes to one in its first lane: `lengths` hold 16, 8, 4, 2, 1. The
+    last of them stays the vector length.
+    """
+    for length in lengths:
+        yield f"vlr = {length}"
+        yield from (f"$v{4 + s} = $v{s}[{length}]" for s in SUMS)
+        yield from (f"$v{s} = $v{s} + $v{4 + s}" for s in SUMS)
+
+
 def update_code(machine: Machine, trips: int) -> str:
     """A matrix plus the outer product of an error and a data vector, four rows at a time.
 
     `$4` weights, `$9` bytes of a row, `$7` and `$12` data vector and its end, `$17` errors and
     `$25` their bytes.
     """
-    factors = []
+    needs = {
+        "$13": ["$13 = $17"],
+        "$vs1": ["$11 = d[$7].w", "$7 = $7 + 4"],
+        "$16": ["$16 = $4", "$21 = $4 + 64"],
+    }
     for row in range(4):
-        shift = 24 - 8 * row
-        factors += [f"$2 = $11 << {shift}", "$2 = $2 >> 24", f"$vs{1 + row} = $2"]
+        factor = f"$vs{1 + row}"
+        shifted = (
+            [f"$2 = $11 << {24 - 8 * row}", "$2 = $2 >> 24"] if row < 3 else ["$2 = $11 >> 24"]
+        )
+        made = [*shifted, f"{factor} = $2"]
+        needs[factor] = [*needs.get(factor, ()), *made]
+    loop = _first_pass_apart(pipelined_lines(update_body(), machine, trips))
     return _text(
         [
             *("$28 = 32", "vlr = $28", "$8 = 64"),
             *_steps(),
             "$10 = $17 + $25",
-            *("rows: $11 = d[$7].w", "$7 = $7 + 4"),
-            *factors,
-            *("$14 = $4", "$16 = $4", "$20 = $4 + 64", "$21 = $20", "$13 = $17"),
-            *pipelined_lines(update_body(), machine, trips),
+            *("rows: $14 = $4", "$20 = $4 + 64"),
+            *_where_needed(loop, needs),
             *("if ($7 != $12) rows", "$4 = $4 + $26"),
             *_RETURN,
         ]
     )
+
+
+def _where_needed(loop: list[str], needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The loop with instructions just before the first line that has the text that needs them, or
+    before its label: what is made while the first loads are under way costs nothing.
+    """
+    open_needs = dict(needs)
+    for line in loop:
+        for text in [text for text in open_needs if text in line or line.startswith("loop")]:
+            yield from open_needs.pop(text)
+        yield line
+
+
+def _first_pass_apart(loop: list[str]) -> list[str]:
+    """A loop without a prologue with its first pass in front of it, so that other instructions can
+    stand inside that pass.
+    """
+    label = "loop: "
+    if not loop[0].startswith(label):
+        return loop
+    once = (line.removeprefix(label) for line in loop)
+    return [*(line for line in once if line != "nop" and not line.startswith("if ")), *loop]
 
 
 def _steps() -> tuple[str, ...]:

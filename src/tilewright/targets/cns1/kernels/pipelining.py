@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from msgspec import Struct, structs
+
 from tilewright.asm import assemble
+from tilewright.common.cache import Cache
+from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.isa import Instruction, Register, load_table
 from tilewright.isa.dependence import AliasRules, Operation, build_dependences
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
@@ -23,7 +27,7 @@ from tilewright.targets.cns1.kernels.bodies import Body
 from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 
-EFFORT = Effort(deterministic_units=30.0)
+EFFORT = Effort(deterministic_units=14.0)
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,49 @@ def port_cycles(machine: Machine) -> PortCycles:
     return PortCycles(read.hit, write.hit)
 
 
+class Times(Struct, frozen=True):
+    """What the solver found: the numbers of a `ModuloSchedule`."""
+
+    interval_cycles: int
+    times: tuple[int, ...]
+    order: tuple[int, ...]
+    refuted_intervals: tuple[int, ...]
+    undecided_intervals: tuple[int, ...]
+    span_cycles: int
+    span_bound_cycles: int
+    pipelined: bool
+
+
+SCHEDULES = Cache("schedules")
+"""The schedules of this user."""
+
+
 @cache
 def scheduled(body: Body, ports: PortCycles) -> ModuloSchedule:
-    """The schedule of a loop; equal loops on equal memories are scheduled once."""
+    """The schedule of a loop; equal loops on equal memories are scheduled once, and what the solver
+    found is kept for other processes.
+    """
     table = load_table(TABLE)
     objects = {table.register_numbers[name]: what for name, what in body.objects}
     operations = _with_ports(_instructions(body), body, ports)
     aliases = AliasRules(objects)
-    return modulo_schedule(operations, table.issue, aliases=aliases, effort=EFFORT)
+
+    def solve() -> Times:
+        found = modulo_schedule(operations, table.issue, aliases=aliases, effort=EFFORT)
+        return Times(**{name: getattr(found, name) for name in Times.__struct_fields__})
+
+    asked = digest(repr(operations), repr(table.issue), repr(objects), repr(EFFORT), _solver())
+    times = SCHEDULES.value(asked[:32], Times, solve)
+    graph = build_dependences(operations, rules=table.issue, aliases=aliases)
+    bounds = interval_bounds(graph, table.issue)
+    return ModuloSchedule(graph, table.issue, bounds=bounds, **structs.asdict(times))
+
+
+@cache
+def _solver() -> str:
+    """A digest of the sources of the scheduler, which another version may change."""
+    folder = PACKAGE / "isa"
+    return digest_of_files(folder, names_below(folder))
 
 
 @cache
