@@ -20,8 +20,10 @@ def run_json(*arguments):
     return json.loads(run(*arguments, "--json").stdout)
 
 
-def test_simulate_a_network_says_where_the_time_goes():
-    found = run_json("simulate", "lenet5", "-m", "sw26010", "--batch", 4, "--unfused")
+def test_explain_a_network_says_where_the_time_goes():
+    explanation = run_json("explain", "lenet5", "-m", "sw26010", "--batch", 4)
+    found = explanation["run"]
+    assert [s["cycles"] for s in explanation["stages"]] == [s["cycles"] for s in found["stages"]]
     assert (found["network"], found["groups"]) == ("lenet5", 4)
     assert sum(stage["cycles"] for stage in found["stages"]) == found["cycles"]
     assert sum(found["work"].values()) == sum(found["causes"].values()) == found["cycles"]
@@ -30,7 +32,7 @@ def test_simulate_a_network_says_where_the_time_goes():
 
 
 def test_the_table_of_a_simulated_network():
-    text = run("simulate", "lenet5", "-m", "sw26010_cg").stdout
+    text = run("simulate", "lenet5", "-m", "sw26010_cg", "--unfused").stdout
     assert text.startswith("lenet5 on sw26010_cg, f64, 15 stages\n")
     assert re.search(r"c1_tanh +bias tanh +elementwise", text)
     assert re.search(
@@ -38,6 +40,7 @@ def test_the_table_of_a_simulated_network():
         r"[\d.]+ % of it is no product\nby work: product [\d.]+ %, elementwise [\d.]+ %",
         text,
     )
+    assert re.search(r"a stage for every operator takes \d+ cycles: fusing saves [\d.]+ %\n", text)
 
 
 def test_run_computes_with_every_group_and_compares(tmp_path):
@@ -78,3 +81,12 @@ def test_compile_whole_writes_one_host_file_for_all_stages(tmp_path):
 )
 def test_what_is_no_network_or_no_simulated_machine(words, message):
     assert run("simulate", *words, code=None).stderr == message
+
+
+def test_check_refuses_what_does_not_live_in_main_memory_together():
+    small = ("--set", "memory.main.capacity_bytes=400000")
+    found = run("check", "lenet5", "-m", "sw26010_cg", *small, code=3).stdout
+    assert (
+        "refused  lenet5: live tensors fit main memory: lenet5 needs 548,960 bytes of main memory, "
+        "a group of sw26010_cg has 400,000; at the same time live"
+    ) in found

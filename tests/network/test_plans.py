@@ -14,10 +14,13 @@ from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import FewerImages
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
-from tilewright.network.build import build_plan, require_lowered
+from tilewright.network.build import build_plan
+from tilewright.network.explain import explained
 from tilewright.network.interpret import interpret_plan
+from tilewright.network.requirements import require_lowered
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Binary, gemm, relu
+from tilewright.report.network_explain import network_explanation_text
 
 
 @settings(max_examples=4, phases=[Phase.reuse, Phase.generate])
@@ -48,6 +51,22 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     run = simulate_plan(plan)
     assert sum(run.by_cause().values()) == sum(run.by_work().values()) == run.cycles
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
+
+
+def test_an_explanation_names_every_change_of_layout_and_sums():
+    runs = [simulate_plan(lenet_plan(fuse=fuse)) for fuse in (True, False)]
+    found = explained(*runs, rewrites=("identities",))
+    assert [sum(stage.causes.values()) for stage in found.stages] == [
+        r.cycles for r in runs[0].runs
+    ]
+    assert [(c.stage, c.tensor, c.before, c.after) for c in found.layouts] == [
+        ("s4_layout", "s4", "c h w", "h c w")
+    ]
+    assert sum(c.cycles for c in found.layouts) == runs[0].by_work()["layout"]
+    assert max(found.lower_bound_compute_cycles, found.lower_bound_transfer_cycles) < runs[0].cycles
+    text = network_explanation_text(found)
+    assert "\n1 stages change layouts, " in text
+    assert text.endswith("the graph was rewritten by identities")
 
 
 def test_values_that_live_together_do_not_overlap():
@@ -117,9 +136,8 @@ def test_a_network_beyond_main_memory_names_its_largest_tensors():
     with pytest.raises(CapacityError) as error:
         build_plan(net.build((z,)), small)
     assert str(error.value) == (
-        "the plan of big needs 1,048,576 bytes of main memory, a group of sw26010_cg has "
-        "1,000,000; the largest tensors are 'x' 524,288 bytes, 'z' 524,288 bytes; "
-        "a smaller --batch, or --dtype f32"
+        "big needs 1,048,576 bytes of main memory, a group of sw26010_cg has 1,000,000; at the "
+        "same time live 'x' 524,288 bytes, 'z' 524,288 bytes; a smaller --batch, or --dtype f32"
     )
 
 

@@ -14,13 +14,16 @@ from tilewright.cli.options import AlgorithmName, MachineOptions, OperatorOption
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, read_workload
-from tilewright.codegen.artifact import EMITS
+from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, read_text
 from tilewright.common.errors import CheckFailed, TilewrightError
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
+from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
+from tilewright.network.plans import NETWORKS
+from tilewright.network.requirements import require_lowered, require_room
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.findings import CheckReport, Finding
@@ -71,7 +74,10 @@ def check_command(
     elif path.is_file() and path.suffix != ".onnx":
         findings = tuple(_program(read_program(read_text(path), subject), subject, target))
     else:
-        findings = _workload(read_workload(subject, operator), target, algorithm)
+        workload = read_workload(subject, operator)
+        findings = _workload(workload, target, algorithm)
+        if workload.network and algorithm is None and NETWORKS.of(target) and not LOADS.of(target):
+            findings += _whole(workload.network, target)
     _finish(CheckReport(target.name, findings, _refused(findings)), output)
 
 
@@ -99,6 +105,21 @@ def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tu
         for finding in (*_operator(name, own, machine), *_notes(name, op, own, machine))
     )
     return tuple(dict.fromkeys(found))
+
+
+def _whole(network: Network, machine: Machine) -> tuple[Finding, ...]:
+    """What is found about all nodes together, before any search."""
+    rules = (
+        ("a stage for every operator", partial(require_lowered, network, machine)),
+        ("live tensors fit main memory", partial(require_room, network, machine)),
+    )
+    problems = [(rule, _problem(act)) for rule, act in rules]
+    return tuple(
+        Finding(network.name, rule, "ok")
+        if problem is None
+        else Finding(network.name, rule, "refused", problem.message, problem.fix)
+        for rule, problem in problems
+    )
 
 
 def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:

@@ -12,7 +12,9 @@ from msgspec import structs
 from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
-from tilewright.cli.workload import Workload, read_workload
+from tilewright.cli.simulate_network import explain_network
+from tilewright.cli.workload import Workload, is_operator, read_workload
+from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import every_call
@@ -22,6 +24,7 @@ from tilewright.compiler.kernel import Kernel
 from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
+from tilewright.network.plans import NETWORKS
 from tilewright.ops.numerics import sums_called
 from tilewright.report.explain import explain_text
 from tilewright.report.roofline import roofline_text
@@ -44,7 +47,7 @@ def explain_command(
     search: SearchOptions,
     output: OutputOptions,
     layer: Annotated[
-        str | None, typer.Option(help="Which layer of a network; the slowest one if not given.")
+        str | None, typer.Option(help="One layer of a network instead of the whole.")
     ] = None,
     changes: Annotated[
         bool, typer.Option(help="Simulate changed machines to see what would help.")
@@ -56,9 +59,14 @@ def explain_command(
         ),
     ] = False,
 ) -> None:
-    """Explain the time of an operator, or of one layer of a network."""
-    if not Path(subject).exists():
-        kernel = _tuned(read_workload(subject, operator), machine.load(), layer, search, output)
+    """Explain the time of an operator, of a whole network, or of one layer of it."""
+    if not Path(subject).exists() or (subject.endswith(".onnx") and Path(subject).is_file()):
+        target = machine.load()
+        planned = NETWORKS.of(target) is not None and LOADS.of(target) is None
+        if planned and layer is None and not is_operator(subject) and not levels:
+            explain_network(subject, target, operator, output)
+            return
+        kernel = _tuned(read_workload(subject, operator), target, layer, search, output)
         found = kernel.explanation(what_if=changes)
         found = structs.replace(found, routines=kernel.routines)
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)

@@ -1,4 +1,4 @@
-"""`tilewright simulate` of a whole network: every stage on one clock."""
+"""`tilewright simulate` and `tilewright explain` of a whole network: every stage on one clock."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS
 from tilewright.common.errors import SimulationError
+from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import list_networks
 from tilewright.machine import Machine
-from tilewright.network.build import build_plan
-from tilewright.network.simulate import described, simulate_plan
+from tilewright.network.build import build_plan, rank_network
+from tilewright.network.explain import explained
+from tilewright.network.simulate import PlanRun, described, simulate_plan
 from tilewright.report.network import plan_table, plan_totals
+from tilewright.report.network_explain import network_explanation_text
 
 
 @dataclass(frozen=True)
@@ -52,21 +55,45 @@ def simulate_network(
     name: str, machine: Machine, options: NetworkOptions, output: OutputOptions
 ) -> None:
     """Plan a network, simulate its stages, and say where the time goes."""
+    given = OperatorOptions(batch=options.batch, dtype=options.dtype)
+    network = simplified(read_network(name, given))
+    run, unfused, seconds = simulated(network, machine, output, unfused=options.unfused)
+    found = described(run, plan_seconds=seconds, unfused=unfused)
+    output.value(found)
+    output.show(plan_table(found), plan_totals(found))
+
+
+def explain_network(
+    name: str, machine: Machine, options: OperatorOptions, output: OutputOptions
+) -> None:
+    """Plan a network fused and unfused, and say why it takes the time that it takes."""
+    rewrites: list[str] = []
+    network = simplified(read_network(name, options), lambda name, *_: rewrites.append(name))
+    run, unfused, seconds = simulated(network, machine, output, unfused=True)
+    assert unfused is not None
+    found = explained(run, unfused, plan_seconds=seconds, rewrites=tuple(rewrites))
+    output.value(found)
+    output.show(plan_table(found.run), "", network_explanation_text(found))
+
+
+def simulated(
+    network: Network, machine: Machine, output: OutputOptions, *, unfused: bool
+) -> tuple[PlanRun, PlanRun | None, float]:
+    """(the run of the plan, that of the plan with a stage for every operator, seconds of planning).
+
+    Raises SimulationError where the machine is measured and not simulated.
+    """
     if LOADS.of(machine) is not None:
         raise SimulationError(
             f"machine {machine.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",
         )
-    given = OperatorOptions(batch=options.batch, dtype=options.dtype)
-    network = simplified(read_network(name, given))
     started = time.perf_counter()
     with progress_bar(output) as progress:
-        plan = build_plan(network, machine, progress=progress)
+        ranked = rank_network(network, machine, progress=progress)
+        plan = build_plan(network, machine, ranked=ranked, progress=progress)
         seconds = time.perf_counter() - started
-        run = simulate_plan(plan, progress=progress)
-        other = None
-        if options.unfused:
-            other = simulate_plan(build_plan(network, machine, fuse=False, progress=progress))
-    found = described(run, plan_seconds=seconds, unfused=other)
-    output.value(found)
-    output.show(plan_table(found), plan_totals(found))
+        run, other = simulate_plan(plan, progress=progress), None
+        if unfused:
+            other = simulate_plan(build_plan(network, machine, fuse=False, ranked=ranked))
+    return run, other, seconds

@@ -27,19 +27,24 @@ _TYPES = ("dtype", "sum_dtype", "result_dtype")
 
 @dataclass(frozen=True)
 class Workload:
-    """Named operators; `is_operator` where it is a single one given by its options."""
+    """Named operators: those of a `network`, or a single one given by its options."""
 
     name: str
     layers: tuple[tuple[str, Op], ...]
-    is_operator: bool
+    network: Network | None = None
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is a single one."""
+        return self.network is None
 
 
 def read_workload(name: str, options: OperatorOptions) -> Workload:
     """Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one."""
     if is_operator(name):
-        return Workload(name, ((name, _operator(name, options)),), is_operator=True)
+        return Workload(name, ((name, _operator(name, options)),))
     network = read_network(name, options)
-    return Workload(network.name, tuple(network.layers()), is_operator=False)
+    return Workload(network.name, tuple(network.layers()), network)
 
 
 def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:

@@ -7,21 +7,18 @@ next product reads. Operators without a lowering are refused before anything is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CapacityError, GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
-from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fusion import Fusion
-from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.access import access_of
-from tilewright.network.arena import place
-from tilewright.network.epilogues import fused
+from tilewright.network.arena import Life, place
+from tilewright.network.epilogues import Request, epilogue_of, ranked_epilogues
 from tilewright.network.expressed import Expressed, Read, expressed
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
@@ -29,6 +26,12 @@ from tilewright.network.forms import Forms
 from tilewright.network.memory import Draft, Located, Memory, in_order, unbordered
 from tilewright.network.plan import Plan, Stage, Work, lives_of
 from tilewright.network.products import Ranked, ranked_products, ranked_stages
+from tilewright.network.requirements import (
+    own_part,
+    refuse_crowded,
+    require_lowered,
+    require_room,
+)
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.windows import local_response, pool, softmax
 from tilewright.ops import (
@@ -44,9 +47,6 @@ from tilewright.ops.mapping import Mapping
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
 
-_MOVING = (Concat, Reshape, SpaceToDepth)
-_GATHERING = (LocalResponseNorm, Pool2d, Softmax)
-
 
 def build_plan(
     network: Network,
@@ -54,48 +54,36 @@ def build_plan(
     search: Search = BY_THE_MODEL,
     *,
     fuse: bool = True,
+    ranked: Ranked | None = None,
     progress: Progress = silent,
 ) -> Plan:
-    """The plan of one group's part of the network, every stage with its schedule.
+    """The plan of one group's part of the network, every stage with its schedule; `ranked` are its
+    products where they are known.
 
     Raises GraphError for operators without a lowering and for mixed element types, before any
     search, CapacityError where values exceed main memory or no schedule fits.
     """
-    require_lowered(network, machine)
-    groups = machine.groups.count
-    batch = batch_of(network) or 0
-    count = -(-batch // groups) if batch > 1 else batch
-    part = FewerImages(count).apply(network)
-    used = 1 if part is network else -(-batch // count)
-    ranked = ranked_products(part, machine, search, shared=used > 1, progress=progress)
+    ranked = ranked or rank_network(network, machine, search, progress=progress)
+    part, used = own_part(network, machine)
     builder = _Builder(part, ranked, machine, fuse=fuse)
-    for node in (Fusion().apply(part) if fuse else part).nodes:
-        builder.add(members(node))
+    for nodes in builder.fused:
+        builder.add(nodes)
     builder.finish()
     return _scheduled(builder, machine, used)
 
 
-def require_lowered(network: Network, machine: Machine) -> None:
-    """Raise GraphError for what no stage computes."""
-    kinds = sorted({t.dtype for t in network.tensors.values()})
-    if len(kinds) > 1 or not dtype(kinds[0]).is_float:
-        raise GraphError(
-            f"a network of one floating-point element type can be planned, found "
-            f"{', '.join(kinds)}",
-        )
-    missing = {node.op.kind: node.name for node in reversed(network.nodes) if not _is_lowered(node)}
-    if missing:
-        named = ", ".join(f"{kind} ({name})" for kind, name in sorted(missing.items()))
-        raise GraphError(
-            f"no stage on {machine.name} computes {named}",
-            fix="stages compute products, elementwise operators, pooling, softmax, local response, "
-            "concat, reshape and space_to_depth",
-        )
-
-
-def _is_lowered(node: Node) -> bool:
-    known = isinstance(node.op, (*_MOVING, *_GATHERING)) or node.op.kind in CONTRACTIONS
-    return known or elementwise(node.op) is not None
+def rank_network(
+    network: Network,
+    machine: Machine,
+    search: Search = BY_THE_MODEL,
+    *,
+    progress: Progress = silent,
+) -> Ranked:
+    """The ranked candidates of the products of one group's part. Raises as `build_plan` does."""
+    require_lowered(network, machine)
+    require_room(network, machine)
+    part, used = own_part(network, machine)
+    return ranked_products(part, machine, search, shared=used > 1, progress=progress)
 
 
 class _Builder:
@@ -113,7 +101,10 @@ class _Builder:
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
         self._forms = Forms()
+        self._shapes = {t.name: t.shape for t in network.tensors.values()}
         self._wanted = self._wishes()
+        self.fused = [members(n) for n in (Fusion().apply(network) if fuse else network).nodes]
+        self._epilogues = self._ranked_epilogues()
 
     def add(self, nodes: tuple[Node, ...]) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
@@ -151,9 +142,8 @@ class _Builder:
 
     def finish(self) -> None:
         """The network's outputs as C arrays in values of their own."""
-        shapes = {t.name: t.shape for t in self.network.tensors.values()}
         for name in self.network.outputs:
-            form = row_major(shapes[name])
+            form = row_major(self._shapes[name])
             located = self.memory.in_form(name, form)
             own = self.memory.values[located.value]
             if own.role == "scratch":
@@ -172,32 +162,47 @@ class _Builder:
 
     def _fused(self, nodes: tuple[Node, ...]) -> bool:
         """Append the nodes as one product with an epilogue, where that pays."""
-        node, output, found = nodes[0], nodes[-1].output, expressed(nodes)
-        shapes = {t.name: t.shape for t in self.network.tensors.values()}
-        best, wanted = self.ranked.best(node.op), self._wanted.get(output)
-        made = fused(best, found, shapes, wanted, self.machine, self._forms)
-        if made is None:
+        node, output, wanted = nodes[0], nodes[-1].output, self._wanted.get(nodes[-1].output)
+        request = self._request(nodes)
+        if request is None:
             return False
-        operands = self._product_operands(node, made.candidate)
-        for i, (read, whole) in enumerate(zip(found.reads[1:], made.whole, strict=True)):
-            name = read.tensors[0]
-            place = self._tensor(name, made.form) if whole else self._read(read)
+        for candidate in self._epilogues.get(request, ()):
+            form = self._forms.of(candidate, constants=False)[candidate.seed.result]
+            if wanted in (None, form):
+                break
+        else:
+            return False
+        operands = self._product_operands(node, candidate)
+        whole = request[1].whole
+        for i, (read, as_result) in enumerate(zip(expressed(nodes).reads[1:], whole, strict=True)):
+            place = self._tensor(read.tensors[0], form) if as_result else self._read(read)
             operands.append((operand_name(i), place.value))
-        y = self.memory.value(output, made.form)
+        y = self.memory.value(output, form)
         self.memory.append(
             Draft(
                 node.name,
                 f"{node.op.describe()} {' '.join(n.op.kind for n in nodes[1:])}",
                 "product",
                 node.op,
-                (*operands, (made.candidate.seed.result, y.value)),
+                (*operands, (candidate.seed.result, y.value)),
                 tuple(n.name for n in nodes),
                 sum(n.op.flops for n in nodes),
-                made.candidate,
+                candidate,
             )
         )
         self.memory.held[output] = [y]
         return True
+
+    def _request(self, nodes: Sequence[Node]) -> Request | None:
+        """A product and what follows it, None where that cannot be its epilogue."""
+        if len(nodes) < 2 or nodes[0].op.kind not in CONTRACTIONS:
+            return None
+        epilogue = epilogue_of(nodes, self._shapes)
+        return None if epilogue is None else (nodes[0].op, epilogue)
+
+    def _ranked_epilogues(self) -> dict[Request, tuple[Candidate, ...]]:
+        requests = [r for nodes in self.fused if (r := self._request(nodes))]
+        return ranked_epilogues(requests, self.ranked, self.machine)
 
     def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
         """The values of a product's own operands, in the forms that the candidate takes."""
@@ -331,7 +336,7 @@ class _Builder:
             elif isinstance(node.op, Reshape):
                 wishes.setdefault(node.inputs[0], row_major(node.op.shape))
         for name in self.network.outputs:
-            wishes.setdefault(name, row_major(self.network.tensors[name].shape))
+            wishes.setdefault(name, row_major(self._shapes[name]))
         return wishes
 
 
@@ -366,18 +371,14 @@ def _stage(draft: Draft, candidate: Candidate) -> Stage:
 
 
 def _require_room(name: str, memory: Memory, machine: Machine) -> None:
-    """Everything that lives at once has to fit the memory of a group."""
-    room = machine.main.capacity_bytes
+    """Everything that lives at once has to fit the memory of a group, the arena's gaps too."""
     uses = [[value for _, value in draft.arguments] for draft in memory.drafts]
-    _, arena = place(lives_of(memory.values, uses))
-    lasting = [v for v in memory.values if v.role != "scratch"]
-    needed = arena + sum(v.size_bytes for v in lasting)
-    if needed <= room:
-        return
-    largest = sorted(memory.values, key=lambda v: -v.size_bytes)[:5]
-    shown = ", ".join(f"{quoted(v.name)} {v.size_bytes:,} bytes" for v in largest)
-    raise CapacityError(
-        f"the plan of {name} needs {needed:,} bytes of main memory, a group of "
-        f"{machine.name} has {room:,}; the largest tensors are {shown}",
-        fix="a smaller --batch, or --dtype f32",
-    )
+    scratch = lives_of(memory.values, uses)
+    lasting = {
+        number: Life(value.size_bytes, 0, len(uses))
+        for number, value in enumerate(memory.values)
+        if value.role != "scratch"
+    }
+    lives = [(memory.values[number].name, life) for number, life in (lasting | scratch).items()]
+    needed = place(scratch)[1] + sum(life.size_bytes for life in lasting.values())
+    refuse_crowded(name, lives, machine, needed)

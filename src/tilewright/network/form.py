@@ -100,6 +100,29 @@ class Form(Struct, frozen=True):
         return np.where(inside, number, -1)
 
 
+def form_text(form: Form) -> str:
+    """The dimensions of memory, slowest first, in short.
+
+    >>> form_text(row_major((8, 3, 5, 5))), form_text(row_major((8, 3)))
+    ('n c h w', 'rows columns')
+    >>> blocked = (StoredDim(1, 16, 2), StoredDim(3, 1, 7), StoredDim(1, 1, 16))
+    >>> form_text(Form((8, 32, 5, 5), blocked, (0, 0, 0, 1)))
+    'c/16 w+2 c16'
+    """
+    letters = {4: "nchw", 2: ("rows", "columns")}.get(len(form.shape), "abcdefgh")
+    words = []
+    for d in form.dims:
+        word, own = letters[d.axis], form.along(d.axis)
+        if d.step > 1:
+            word += f"/{d.step}"
+        elif len(own) > 1:
+            word += str(d.extent)
+        elif d.extent > form.shape[d.axis]:
+            word += f"+{d.extent - form.shape[d.axis]}"
+        words.append(word)
+    return " ".join(words) or "scalar"
+
+
 def row_major(shape: Sequence[int]) -> Form:
     """The form of a C array.
 

@@ -30,9 +30,10 @@ def one_group(machine: Machine) -> Machine:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The candidates of each operator, best first."""
+    """The candidates of each operator, best first; `shared`: groups read the same weights."""
 
     candidates: Mapping[Op, tuple[Candidate, ...]]
+    shared: bool = False
 
     def best(self, op: Op) -> Candidate:
         """The fastest one."""
@@ -60,7 +61,7 @@ def ranked_products(
         else []
     )
     pairs = [(op, seed) for op, own in zip(ops, found, strict=True) for _, seed in own]
-    constants = [_constants(seed) if shared else frozenset[str]() for _, seed in pairs]
+    constants = [constants_of(seed) if shared else frozenset[str]() for _, seed in pairs]
     rankings = rank(
         pairs,
         single,
@@ -74,7 +75,7 @@ def ranked_products(
     short = [op for op, own in candidates.items() if not own]
     if short:  # refused in words of the search
         choose(short, single, names=[names[op] for op in short], strict=False)
-    return Ranked({op: _sorted(own) for op, own in candidates.items()})
+    return Ranked({op: _sorted(own) for op, own in candidates.items()}, shared)
 
 
 def ranked_stages(ops: Sequence[Op], machine: Machine) -> dict[Op, Candidate]:
@@ -87,7 +88,8 @@ def ranked_stages(ops: Sequence[Op], machine: Machine) -> dict[Op, Candidate]:
     return {choice.op: choice.best.candidate for choice in choices}
 
 
-def _constants(seed: Seed) -> frozenset[str]:
+def constants_of(seed: Seed) -> frozenset[str]:
+    """The names of the tensors that are weights."""
     return frozenset(t.name for t in seed.tensors if t.kind == "constant")
 
 

@@ -1,0 +1,94 @@
+"""Why a network takes its time: stages by cause, changes of layout, what fusion saves.
+
+In: the simulated run of its plan and that of the plan with a stage for every operator. Out: a
+`NetworkExplanation`, the `--json` form; `report.network` prints it.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from msgspec import Struct
+
+from tilewright.network.form import form_text
+from tilewright.network.plan import Plan, Stage
+from tilewright.network.results import NetworkRun
+from tilewright.network.simulate import PlanRun, described
+from tilewright.simulate.kernel.level import KernelRun
+
+
+class StageTime(Struct, frozen=True):
+    """The cycles of one stage by cause, which sum to its own; `nodes` are what it computes."""
+
+    stage: str
+    nodes: tuple[str, ...]
+    cycles: int
+    causes: dict[str, int]
+
+
+class LayoutChange(Struct, frozen=True):
+    """A stage that moves a tensor: from one order of memory into another, or around its elements.
+
+    `before` is empty where a stage fills places that hold no element.
+    """
+
+    stage: str
+    tensor: str
+    before: str
+    after: str
+    cycles: int
+
+
+class NetworkExplanation(Struct, frozen=True):
+    """The run of a network, why it takes its time, and the least that it could take: no plan of
+    these operators computes faster than the peak, or reads and writes what is given, known and
+    asked for faster than the engine. `rewrites` are those that changed the graph, in order.
+    """
+
+    run: NetworkRun
+    stages: tuple[StageTime, ...]
+    layouts: tuple[LayoutChange, ...]
+    lower_bound_compute_cycles: int
+    lower_bound_transfer_cycles: int
+    rewrites: tuple[str, ...] = ()
+
+
+def explained(
+    run: PlanRun, unfused: PlanRun, *, plan_seconds: float = 0.0, rewrites: tuple[str, ...] = ()
+) -> NetworkExplanation:
+    """The explanation of a simulated plan."""
+    plan = run.plan
+    pairs = list(zip(plan.stages, run.runs, strict=True))
+    compute, transfer = _lower_bounds(run)
+    return NetworkExplanation(
+        described(run, plan_seconds=plan_seconds, unfused=unfused),
+        tuple(StageTime(s.name, s.nodes, r.cycles, r.by_kind()) for s, r in pairs),
+        tuple(_change(plan, s, r) for s, r in pairs if s.work == "layout"),
+        compute,
+        transfer,
+        rewrites,
+    )
+
+
+def _change(plan: Plan, stage: Stage, run: KernelRun) -> LayoutChange:
+    written = plan.values[stage.writes]
+    before = form_text(plan.values[stage.reads[0]].form) if stage.reads else ""
+    return LayoutChange(stage.name, written.name, before, form_text(written.form), run.cycles)
+
+
+def _lower_bounds(run: PlanRun) -> tuple[int, int]:
+    """Cycles of a group for the operations of its products at the peak, and to move what is given,
+    known and asked for once.
+    """
+    plan, machine = run.plan, run.plan.machine
+    products = [(s, r) for s, r in zip(plan.stages, run.runs, strict=True) if s.work == "product"]
+    per_cycle = machine.cores * machine.core.peak_flops_per_cycle(plan.dtype)
+    flops = sum(min(stage.op.flops, run.useful_flops) for stage, run in products)
+    ways = ((machine.dma.get, ("input", "constant")), (machine.dma.put, ("output",)))
+    seconds = sum(
+        value.size_bytes / way.peak_bytes_per_second
+        for way, roles in ways
+        for value in plan.values
+        if value.role in roles
+    )
+    return ceil(flops / per_cycle), ceil(seconds * machine.clock_hz)

@@ -1,0 +1,113 @@
+"""What a network needs of a machine, known before anything is searched for.
+
+In: a network, or the values of its plan. Out: nothing, or an error that names operators without a
+stage, or the tensors that live at the same time and do not fit main memory together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, GraphError
+from tilewright.graph.fused import members
+from tilewright.graph.graph import Network, Node
+from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.machine import Machine
+from tilewright.network.arena import Life
+from tilewright.network.expressions import elementwise
+from tilewright.ops import (
+    CONTRACTIONS,
+    Concat,
+    LocalResponseNorm,
+    Pool2d,
+    Reshape,
+    Softmax,
+    SpaceToDepth,
+)
+
+_MOVING = (Concat, Reshape, SpaceToDepth)
+_GATHERING = (LocalResponseNorm, Pool2d, Softmax)
+_SHOWN = 5
+
+
+def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
+    """(the network on the images of one group, how many groups have images)."""
+    batch, groups = batch_of(network) or 0, machine.groups.count
+    count = -(-batch // groups) if batch > 1 else batch
+    part = FewerImages(count).apply(network)
+    return part, 1 if part is network else -(-batch // count)
+
+
+def require_lowered(network: Network, machine: Machine) -> None:
+    """Raise GraphError for what no stage computes."""
+    kinds = sorted({t.dtype for t in network.tensors.values()})
+    if len(kinds) > 1 or not dtype(kinds[0]).is_float:
+        raise GraphError(
+            f"a network of one floating-point element type can be planned, found "
+            f"{', '.join(kinds)}",
+        )
+    missing = {node.op.kind: node.name for node in reversed(network.nodes) if not _is_lowered(node)}
+    if missing:
+        named = ", ".join(f"{kind} ({name})" for kind, name in sorted(missing.items()))
+        raise GraphError(
+            f"no stage on {machine.name} computes {named}",
+            fix="stages compute products, elementwise operators, pooling, softmax, local response, "
+            "concat, reshape and space_to_depth",
+        )
+
+
+def _is_lowered(node: Node) -> bool:
+    known = isinstance(node.op, (*_MOVING, *_GATHERING)) or node.op.kind in CONTRACTIONS
+    return known or elementwise(node.op) is not None
+
+
+def require_room(network: Network, machine: Machine) -> None:
+    """Raise CapacityError where tensors that live at the same time exceed the main memory of a
+    group, however they are laid out and with all that can be fused fused.
+    """
+    part, _ = own_part(network, machine)
+    fused, tensors = Fusion().apply(part), part.tensors
+    memory = {t: t for t in tensors}
+    lives: dict[str, Life] = {}
+    lasting = {t.name for t in (*part.inputs, *part.weights)} | set(part.outputs)
+    for number, node in enumerate(fused.nodes):
+        if isinstance(members(node)[-1].op, Reshape):
+            memory[node.output] = memory[node.inputs[0]]
+        for name in {memory[t] for t in (*node.inputs, node.output)}:
+            size = prod(tensors[name].shape) * dtype(tensors[name].dtype).size_bytes
+            first = lives[name].first if name in lives else number
+            last = len(fused.nodes) if name in lasting else number
+            lives[name] = Life(size, 0 if name in lasting else first, last)
+    refuse_crowded(network.name, tuple(lives.items()), machine)
+
+
+def refuse_crowded(
+    name: str, lives: Sequence[tuple[str, Life]], machine: Machine, needed: int = 0
+) -> None:
+    """Raise CapacityError where what lives at the same time, or the `needed` bytes of its places,
+    exceeds main memory; it names the largest values that live where it is fullest.
+    """
+    together: dict[int, list[tuple[str, Life]]] = {}
+    for value, life in lives:
+        for number in range(life.first, life.last + 1):
+            together.setdefault(number, []).append((value, life))
+    fullest = max(together.values(), key=_bytes_of, default=[])
+    most, room = max(_bytes_of(fullest), needed), machine.main.capacity_bytes
+    if most <= room:
+        return
+    largest = sorted(fullest, key=lambda pair: -pair[1].size_bytes)
+    shown = ", ".join(f"{quoted(v)} {life.size_bytes:,} bytes" for v, life in largest[:_SHOWN])
+    more = f" and {len(largest) - _SHOWN} smaller ones" if len(largest) > _SHOWN else ""
+    raise CapacityError(
+        f"{name} needs {most:,} bytes of main memory, a group of {machine.name} has {room:,}; "
+        f"at the same time live {shown}{more}",
+        fix="a smaller --batch, or --dtype f32",
+    )
+
+
+def _bytes_of(lives: Sequence[tuple[str, Life]]) -> int:
+    return sum(life.size_bytes for _, life in lives)

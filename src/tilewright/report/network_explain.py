@@ -1,0 +1,70 @@
+"""Where the time of a simulated network goes: the stages that take it, their causes, layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.network.explain import LayoutChange, NetworkExplanation
+from tilewright.report.explain import columns
+from tilewright.report.network import plan_totals
+
+_SLOWEST = 10
+_CAUSES = 3
+_LAYOUTS = 20
+
+
+def network_explanation_text(e: NetworkExplanation) -> str:
+    """Lines below the table of stages."""
+    return "\n".join((*_stages(e), "", *_layouts(e), "", *_whole(e)))
+
+
+def _stages(e: NetworkExplanation) -> Iterator[str]:
+    """The slowest stages with what takes most of each."""
+    total = max(1, e.run.cycles or 0)
+    slowest = sorted(e.stages, key=lambda stage: -stage.cycles)[:_SLOWEST]
+    yield f"the {len(slowest)} slowest of {len(e.stages)} stages, and what takes their time:"
+    width = max(len(stage.stage) for stage in slowest)
+    for stage in slowest:
+        causes = list(stage.causes.items())[:_CAUSES]
+        shares = ", ".join(f"{k} {100 * c / max(1, stage.cycles):.0f} %" for k, c in causes)
+        yield f"  {stage.stage:{width}}  {100 * stage.cycles / total:4.1f} %: {shares}"
+
+
+def _layouts(e: NetworkExplanation) -> Iterator[str]:
+    """Every change of layout with its price, the dearest first."""
+    total = max(1, e.run.cycles or 0)
+    cycles = sum(change.cycles for change in e.layouts)
+    if not e.layouts:
+        yield "no stage changes a layout"
+        return
+    yield (
+        f"{len(e.layouts)} stages change layouts, {cycles} cycles, {100 * cycles / total:.1f} % of "
+        "the time:"
+    )
+    dearest = sorted(e.layouts, key=lambda change: -change.cycles)
+    yield from columns([_row(change) for change in dearest[:_LAYOUTS]])
+    if len(dearest) > _LAYOUTS:
+        rest = sum(change.cycles for change in dearest[_LAYOUTS:])
+        yield f"  and {len(dearest) - _LAYOUTS} more, {rest} cycles"
+
+
+def _row(change: LayoutChange) -> tuple[str, ...]:
+    if not change.before:
+        how = f"around ({change.after})"
+    elif change.before == change.after:
+        how = f"copied ({change.after})"
+    else:
+        how = f"({change.before}) -> ({change.after})"
+    return f"  {change.stage}", change.tensor, how, f"{change.cycles} cycles"
+
+
+def _whole(e: NetworkExplanation) -> Iterator[str]:
+    yield plan_totals(e.run)
+    bound = max(e.lower_bound_compute_cycles, e.lower_bound_transfer_cycles, 1)
+    yield (
+        f"lower bounds: {e.lower_bound_compute_cycles} cycles to compute the products at the peak, "
+        f"{e.lower_bound_transfer_cycles} to move inputs, weights and outputs once; the plan takes "
+        f"{(e.run.cycles or 0) / bound:.2f} times the larger"
+    )
+    if e.rewrites:
+        yield f"the graph was rewritten by {', '.join(dict.fromkeys(e.rewrites))}"
