@@ -23,6 +23,7 @@ from tilewright.network.expressed import Expressed, Read, expressed
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
 from tilewright.network.forms import Forms
+from tilewright.network.layouts import Chain, Layouts, WholeNetwork, nearest
 from tilewright.network.memory import Draft, Located, Memory, in_order, unbordered
 from tilewright.network.plan import Plan, Stage, Work, lives_of
 from tilewright.network.products import Ranked, ranked_products, ranked_stages
@@ -44,6 +45,7 @@ from tilewright.ops import (
     SpaceToDepth,
 )
 from tilewright.ops.mapping import Mapping
+from tilewright.ops.op import Op, Shape
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
 
@@ -65,11 +67,21 @@ def build_plan(
     """
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     part, used = own_part(network, machine)
-    builder = _Builder(part, ranked, machine, fuse=fuse)
-    for nodes in builder.fused:
-        builder.add(nodes)
-    builder.finish()
-    return _scheduled(builder, machine, used)
+    chains, forms = chains_of(Fusion().apply(part) if fuse else part), Forms()
+    requests = [chain.request for chain in chains if chain.request is not None]
+    epilogues = ranked_epilogues(requests, ranked, machine)
+    found = [nearest(part, chains, ranked, epilogues, forms)]
+    if fuse:
+        whole = WholeNetwork(part, chains, ranked, epilogues, forms, machine)
+        found.append(whole.cheapest())
+    else:
+        found = [replace(layouts, forms={}) for layouts in found]
+    drafted = [_drafted(part, chains, layouts, forms) for layouts in found]
+    ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
+    schedules = ranked_stages(ops, machine)
+    best = min(drafted, key=lambda builder: builder.cycles(schedules))
+    _require_room(network.name, best.memory, machine)
+    return _plan(best, schedules, machine, used, ranked.least_cycles(part))
 
 
 def rank_network(
@@ -87,11 +99,11 @@ def rank_network(
 
 
 class _Builder:
-    """Appends the drafts of one fused node after the other."""
+    """Appends the drafts of one fused node after the other, as `layouts` say."""
 
-    def __init__(self, network: Network, ranked: Ranked, machine: Machine, *, fuse: bool) -> None:
+    def __init__(self, network: Network, layouts: Layouts, forms: Forms) -> None:
         (kind,) = {t.dtype for t in network.tensors.values()}
-        self.network, self.ranked, self.machine, self.fuse = network, ranked, machine, fuse
+        self.network, self.layouts, self.forms = network, layouts, forms
         self.weights = {t.name: t for t in network.weights}
         self.memory = Memory(kind)
         self.inputs = []
@@ -100,17 +112,18 @@ class _Builder:
             self.memory.held[t.name] = [located]
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
-        self._forms = Forms()
-        self._shapes = {t.name: t.shape for t in network.tensors.values()}
-        self._wanted = self._wishes()
-        self.fused = [members(n) for n in (Fusion().apply(network) if fuse else network).nodes]
-        self._epilogues = self._ranked_epilogues()
 
-    def add(self, nodes: tuple[Node, ...]) -> None:
+    def cycles(self, schedules: dict[Op, Candidate]) -> float:
+        """The cycles of all stages by the model."""
+        drafts = self.memory.drafts
+        return sum((d.candidate or schedules[d.op]).cycles for d in drafts)
+
+    def add(self, chain: Chain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
-        first, behind = nodes[0], nodes[1:]
+        nodes, first, behind = chain.nodes, chain.first, chain.nodes[1:]
         if first.op.kind in CONTRACTIONS:
-            if behind and self._fused(nodes):
+            if first.name in self.layouts.fused:
+                self._fused(chain)
                 return
             made = self._product(first)
         elif elementwise(first.op) is not None:
@@ -143,7 +156,7 @@ class _Builder:
     def finish(self) -> None:
         """The network's outputs as C arrays in values of their own."""
         for name in self.network.outputs:
-            form = row_major(self._shapes[name])
+            form = row_major(self.network.tensors[name].shape)
             located = self.memory.in_form(name, form)
             own = self.memory.values[located.value]
             if own.role == "scratch":
@@ -160,20 +173,14 @@ class _Builder:
             return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
         return self.memory.in_form(name, form)
 
-    def _fused(self, nodes: tuple[Node, ...]) -> bool:
-        """Append the nodes as one product with an epilogue, where that pays."""
-        node, output, wanted = nodes[0], nodes[-1].output, self._wanted.get(nodes[-1].output)
-        request = self._request(nodes)
-        if request is None:
-            return False
-        for candidate in self._epilogues.get(request, ()):
-            form = self._forms.of(candidate, constants=False)[candidate.seed.result]
-            if wanted in (None, form):
-                break
-        else:
-            return False
+    def _fused(self, chain: Chain) -> None:
+        """Append the nodes as one product with an epilogue."""
+        nodes, node, output = chain.nodes, chain.first, chain.output
+        candidate = self.layouts.products[node.name]
+        form = self.forms.of(candidate, constants=False)[candidate.seed.result]
         operands = self._product_operands(node, candidate)
-        whole = request[1].whole
+        assert chain.request is not None
+        whole = chain.request[1].whole
         for i, (read, as_result) in enumerate(zip(expressed(nodes).reads[1:], whole, strict=True)):
             place = self._tensor(read.tensors[0], form) if as_result else self._read(read)
             operands.append((operand_name(i), place.value))
@@ -191,30 +198,18 @@ class _Builder:
             )
         )
         self.memory.held[output] = [y]
-        return True
-
-    def _request(self, nodes: Sequence[Node]) -> Request | None:
-        """A product and what follows it, None where that cannot be its epilogue."""
-        if len(nodes) < 2 or nodes[0].op.kind not in CONTRACTIONS:
-            return None
-        epilogue = epilogue_of(nodes, self._shapes)
-        return None if epilogue is None else (nodes[0].op, epilogue)
-
-    def _ranked_epilogues(self) -> dict[Request, tuple[Candidate, ...]]:
-        requests = [r for nodes in self.fused if (r := self._request(nodes))]
-        return ranked_epilogues(requests, self.ranked, self.machine)
 
     def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
         """The values of a product's own operands, in the forms that the candidate takes."""
-        forms = self._forms.of(candidate)
+        forms = self.forms.of(candidate)
         return [
             (tensor, self._tensor(name, forms[tensor]).value)
             for tensor, name in zip(candidate.seed.operands, node.inputs, strict=True)
         ]
 
     def _product(self, node: Node) -> Located:
-        candidate = self.ranked.best(node.op)
-        seed, forms = candidate.seed, self._forms.of(candidate)
+        candidate = self.layouts.products[node.name]
+        seed, forms = candidate.seed, self.forms.of(candidate)
         operands = self._product_operands(node, candidate)
         y = self.memory.value(node.output, forms[seed.result])
         self.memory.append(
@@ -239,7 +234,7 @@ class _Builder:
         operands = self._operands(found, made)
         shape = last.op.out_shape
         full = [o for o in operands if o.form.shape == shape]
-        form = self._wanted.get(last.output) if self.fuse else None
+        form = self.layouts.forms.get(last.output)
         own = unbordered(full[0].form) if full else row_major(shape)
         y = self.memory.value(last.output, form or own)
         work: Work = "layout" if found.scalar == Element(0) else "elementwise"
@@ -323,37 +318,45 @@ class _Builder:
         self.memory.mapped(node.name, "layout", mapping, y, (x,), nodes=(node.name,))
         return y
 
-    def _wishes(self) -> dict[str, Form]:
-        """The form in which the first product that reads a tensor takes it, or it is given out."""
-        wishes: dict[str, Form] = {}
-        for node in self.network.nodes:
-            if node.op.kind in CONTRACTIONS:
-                candidate = self.ranked.best(node.op)
-                forms = self._forms.of(candidate, constants=False)
-                for tensor, name in zip(candidate.seed.operands, node.inputs, strict=True):
-                    if name not in self.weights and tensor in forms:
-                        wishes.setdefault(name, forms[tensor])
-            elif isinstance(node.op, Reshape):
-                wishes.setdefault(node.inputs[0], row_major(node.op.shape))
-        for name in self.network.outputs:
-            wishes.setdefault(name, row_major(self._shapes[name]))
-        return wishes
+
+def chains_of(network: Network) -> list[Chain]:
+    """The nodes that are computed in one go, in order."""
+    shapes = {t.name: t.shape for t in network.tensors.values()}
+    whole = [members(node) for node in network.nodes]
+    shapes |= {node.output: node.op.out_shape for nodes in whole for node in nodes}
+    return [Chain(nodes, _request(nodes, shapes)) for nodes in whole]
 
 
-def _scheduled(builder: _Builder, machine: Machine, groups: int) -> Plan:
-    """Choose the schedules of what is no product; CapacityError where values exceed main memory."""
-    memory, network = builder.memory, builder.network
-    _require_room(network.name, memory, machine)
-    found = ranked_stages([d.op for d in memory.drafts if d.candidate is None], machine)
+def _request(nodes: Sequence[Node], shapes: dict[str, Shape]) -> Request | None:
+    """A product and what follows it, None where that cannot be its epilogue."""
+    if len(nodes) < 2 or nodes[0].op.kind not in CONTRACTIONS:
+        return None
+    epilogue = epilogue_of(nodes, shapes)
+    return None if epilogue is None else (nodes[0].op, epilogue)
+
+
+def _drafted(network: Network, chains: Sequence[Chain], layouts: Layouts, forms: Forms) -> _Builder:
+    builder = _Builder(network, layouts, forms)
+    for chain in chains:
+        builder.add(chain)
+    builder.finish()
+    return builder
+
+
+def _plan(
+    builder: _Builder, schedules: dict[Op, Candidate], machine: Machine, groups: int, least: float
+) -> Plan:
+    memory = builder.memory
     return Plan(
-        network.name,
+        builder.network.name,
         machine,
         memory.dtype,
         groups,
         tuple(memory.values),
-        tuple(_stage(d, d.candidate or found[d.op]) for d in memory.drafts),
+        tuple(_stage(d, d.candidate or schedules[d.op]) for d in memory.drafts),
         tuple(builder.inputs),
         tuple(builder.outputs),
+        least,
     )
 
 

@@ -40,9 +40,12 @@ class LayoutChange(Struct, frozen=True):
 
 
 class NetworkExplanation(Struct, frozen=True):
-    """The run of a network, why it takes its time, and the least that it could take: no plan of
-    these operators computes faster than the peak, or reads and writes what is given, known and
-    asked for faster than the engine. `rewrites` are those that changed the graph, in order.
+    """The run of a network, why it takes its time, and the least that it could take.
+
+    No plan of these operators computes faster than the peak, or moves what is given, known and
+    asked for faster than the engine. By the model the plan takes `estimate_cycles`; its products
+    alone at least `lower_bound_product_cycles`, each in the layouts that suit it best. `rewrites`
+    are those that changed the graph, in order.
     """
 
     run: NetworkRun
@@ -50,6 +53,8 @@ class NetworkExplanation(Struct, frozen=True):
     layouts: tuple[LayoutChange, ...]
     lower_bound_compute_cycles: int
     lower_bound_transfer_cycles: int
+    estimate_cycles: int
+    lower_bound_product_cycles: int
     rewrites: tuple[str, ...] = ()
 
 
@@ -66,6 +71,8 @@ def explained(
         tuple(_change(plan, s, r) for s, r in pairs if s.work == "layout"),
         compute,
         transfer,
+        round(plan.estimate_cycles),
+        round(plan.lower_bound_cycles),
         rewrites,
     )
 

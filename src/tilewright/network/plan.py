@@ -97,7 +97,9 @@ def lives_of(values: Sequence[Value], uses: Sequence[Sequence[int]]) -> dict[int
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All stages in order on all values, of one of `groups` groups."""
+    """All stages in order on all values, of one of `groups` groups. `lower_bound_cycles` are those
+    of the products by the model, each by its fastest candidate and without a change of layout.
+    """
 
     name: str
     machine: Machine
@@ -107,7 +109,7 @@ class Plan:
     stages: tuple[Stage, ...]
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int, Form], ...]
-    lower_bound_cycles: float = field(default=0.0)
+    lower_bound_cycles: float = 0.0
 
     @property
     def lives(self) -> dict[int, Life]:
@@ -118,6 +120,11 @@ class Plan:
     def arena(self) -> tuple[dict[int, int], int]:
         """(byte offset of each scratch value, bytes of the arena)."""
         return place(self.lives)
+
+    @property
+    def estimate_cycles(self) -> float:
+        """Cycles of a group by the model."""
+        return sum(stage.candidate.cycles for stage in self.stages)
 
     @property
     def constant_bytes(self) -> int:

@@ -39,6 +39,10 @@ class Ranked:
         """The fastest one."""
         return self.candidates[op][0]
 
+    def least_cycles(self, network: Network) -> float:
+        """Cycles of all products, each by its fastest candidate whatever the layouts."""
+        return sum(self.best(op).cycles for _, op in network.layers())
+
 
 def ranked_products(
     network: Network, machine: Machine, search: Search, *, shared: bool, progress: Progress

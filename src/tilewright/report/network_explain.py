@@ -66,5 +66,9 @@ def _whole(e: NetworkExplanation) -> Iterator[str]:
         f"{e.lower_bound_transfer_cycles} to move inputs, weights and outputs once; the plan takes "
         f"{(e.run.cycles or 0) / bound:.2f} times the larger"
     )
+    yield (
+        f"layouts: the plan takes {e.estimate_cycles} cycles by the model, of which the products "
+        f"take at least {e.lower_bound_product_cycles}, each in the layouts that suit it best"
+    )
     if e.rewrites:
         yield f"the graph was rewritten by {', '.join(dict.fromkeys(e.rewrites))}"

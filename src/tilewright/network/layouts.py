@@ -1,0 +1,293 @@
+"""In which form each tensor is held, and by which candidate each product is computed.
+
+In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
+`network.build` makes a plan. `nearest` takes the fastest candidate of every product; `WholeNetwork`
+chooses so that products, passes and copies between forms together are cheapest (dynamic programming
+on chains and joining branches, CP-SAT on the rest). A pass or copy is priced at the engine's best,
+so that what is chosen is judged by the plans that come out (`network.build`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.graph.graph import Network, Node
+from tilewright.machine import Machine
+from tilewright.network.epilogues import Request
+from tilewright.network.expressions import elementwise
+from tilewright.network.form import Form, row_major, same_memory
+from tilewright.network.forms import Forms
+from tilewright.network.memory import in_order
+from tilewright.network.products import Ranked
+from tilewright.ops import CONTRACTIONS, Reshape
+from tilewright.ops.op import Shape
+from tilewright.partition.solve import cheapest
+from tilewright.tune.candidate import Candidate
+
+_AGAINST_THE_GRAIN = 3.0
+"""A copy takes so many times longer where another dimension runs along memory afterwards."""
+_OTHER_ORDER = 10.0
+"""What gathers elements keeps the order that it finds: not to be chosen otherwise."""
+_MOST_WAYS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Layouts:
+    """The candidate of each product by the name of its node; `fused` are those that compute what
+    follows them, too. `forms` are those in which results of passes are written.
+    """
+
+    products: Mapping[str, Candidate]
+    fused: frozenset[str] = frozenset()
+    forms: Mapping[str, Form] = field(default_factory=dict)
+
+
+Epilogues = Mapping[Request, Sequence[Candidate]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """One way of a fused node: its cycles, the form of its result, and those that it takes tensors
+    in; `follows` names a tensor whose order of dimensions it keeps.
+    """
+
+    cycles: float
+    form: Form
+    takes: Mapping[str, Form]
+    candidate: Candidate | None = None
+    fused: bool = False
+    follows: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Nodes that are computed in one go, and the epilogue that they may be."""
+
+    nodes: tuple[Node, ...]
+    request: Request | None
+
+    @property
+    def first(self) -> Node:
+        """The node that the others follow."""
+        return self.nodes[0]
+
+    @property
+    def output(self) -> str:
+        """The tensor that comes out."""
+        return self.nodes[-1].output
+
+
+def nearest(
+    network: Network, chains: Sequence[Chain], ranked: Ranked, epilogues: Epilogues, forms: Forms
+) -> Layouts:
+    """The fastest candidate of each product; passes write what the first product behind reads."""
+    weights = {t.name for t in network.weights}
+    products = {n.name: ranked.best(n.op) for n in network.nodes if n.op.kind in CONTRACTIONS}
+    wishes: dict[str, Form] = {}
+    for node in network.nodes:
+        if node.name in products:
+            for name, form in _operands(node, products[node.name], forms).items():
+                if name not in weights:
+                    wishes.setdefault(name, form)
+        elif isinstance(node.op, Reshape):
+            wishes.setdefault(node.inputs[0], row_major(node.op.shape))
+    for name in network.outputs:
+        wishes.setdefault(name, row_major(network.tensors[name].shape))
+    fused = set()
+    for chain in chains:
+        for candidate in epilogues.get(chain.request, ()) if chain.request else ():
+            if wishes.get(chain.output) in (None, _result(candidate, forms)):
+                products[chain.first.name] = candidate
+                fused.add(chain.first.name)
+                break
+    return Layouts(products, frozenset(fused), wishes)
+
+
+def _operands(node: Node, candidate: Candidate, forms: Forms) -> dict[str, Form]:
+    """The forms in which a candidate takes what is no constant, by the names of the tensors."""
+    found = forms.of(candidate, constants=False)
+    pairs = zip(candidate.seed.operands, node.inputs, strict=True)
+    return {name: found[tensor] for tensor, name in pairs if tensor in found}
+
+
+def _result(candidate: Candidate, forms: Forms) -> Form:
+    return forms.of(candidate, constants=False)[candidate.seed.result]
+
+
+class WholeNetwork:
+    """The ways of all fused nodes, and what copies between them cost."""
+
+    def __init__(
+        self,
+        network: Network,
+        chains: Sequence[Chain],
+        ranked: Ranked,
+        epilogues: Epilogues,
+        forms: Forms,
+        machine: Machine,
+    ) -> None:
+        self.network, self.chains, self.ranked = network, chains, ranked
+        self.epilogues, self.forms, self._machine = epilogues, forms, machine
+        self._weights = {t.name for t in network.weights}
+        tensors = network.tensors
+        self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
+        self._bytes = dtype(network.inputs[0].dtype).size_bytes
+        self._held = {t.name: [row_major(t.shape)] for t in network.inputs}
+        self._wanted = self._all_wanted()
+
+    def cheapest(self) -> Layouts:
+        """The ways that together are cheapest by their own prices and those of copies."""
+        ways = [self._ways(chain) for chain in self.chains]
+        made = {chain.output: i for i, chain in enumerate(self.chains)}
+        own = [self._own(chain, w) for chain, w in zip(self.chains, ways, strict=True)]
+        edges: dict[tuple[int, int], np.ndarray] = {}
+        for j, behind in enumerate(ways):
+            for name in dict.fromkeys(n for way in behind for n in (*way.takes, way.follows) if n):
+                between = self._between(name, self._forms_of(name, made, ways), behind)
+                if name not in made:
+                    own[j] = own[j] + between[0]
+                else:
+                    edge = (made[name], j)
+                    edges[edge] = edges[edge] + between if edge in edges else between
+        options = cheapest(own, edges).options
+        taken = [w[o] for w, o in zip(ways, options, strict=True)]
+        return self._layouts(taken)
+
+    def _layouts(self, taken: Sequence[_Way]) -> Layouts:
+        products, fused, forms = {}, set(), {}
+        for chain, way in zip(self.chains, taken, strict=True):
+            if way.candidate is not None:
+                products[chain.first.name] = way.candidate
+            if way.fused:
+                fused.add(chain.first.name)
+            forms[chain.output] = way.form
+        return Layouts(products, frozenset(fused), forms)
+
+    def _forms_of(
+        self, name: str, made: Mapping[str, int], ways: Sequence[Sequence[_Way]]
+    ) -> list[Form]:
+        return [way.form for way in ways[made[name]]] if name in made else self._held[name]
+
+    def _own(self, chain: Chain, ways: Sequence[_Way]) -> np.ndarray:
+        """The ways' own cycles; an output of the network has to be given as a C array."""
+        cycles = np.array([way.cycles for way in ways])
+        if chain.output in self.network.outputs:
+            wanted = row_major(self._shapes[chain.output])
+            cycles += [self._copy(way.form, wanted) for way in ways]
+        return cycles
+
+    def _between(self, name: str, held: Sequence[Form], behind: Sequence[_Way]) -> np.ndarray:
+        return np.array([[self._edge(name, form, way) for way in behind] for form in held])
+
+    def _edge(self, name: str, held: Form, way: _Way) -> float:
+        if name == way.follows:
+            alike = _order(held) == _order(way.takes[name])
+            return 0.0 if alike else _OTHER_ORDER * self._pass(held)
+        return self._copy(held, way.takes[name]) if name in way.takes else 0.0
+
+    def _ways(self, chain: Chain) -> list[_Way]:
+        """All ways of one fused node, and the forms that its result may have from now on."""
+        op, node = chain.first.op, chain.first
+        if op.kind in CONTRACTIONS:
+            found = self._product_ways(chain)
+        elif elementwise(op) is not None:
+            found = [
+                _Way(self._pass(form), form, {})
+                for form in self._out_forms(chain, self._natural(node))
+            ]
+        elif isinstance(op, Reshape) and len(chain.nodes) == 1:
+            found = [_Way(0.0, row_major(op.out_shape), {node.inputs[0]: row_major(op.shape)})]
+        else:
+            found = self._gathering_ways(chain)
+        self._held[chain.output] = list(dict.fromkeys(way.form for way in found))
+        return found
+
+    def _natural(self, node: Node) -> list[Form]:
+        """The forms that the whole operands of an elementwise node may have."""
+        shape = node.op.out_shape
+        whole = [x for x in node.inputs if x in self._held and self._shapes[x] == shape]
+        return [form for name in whole for form in self._held[name]] or [row_major(shape)]
+
+    def _gathering_ways(self, chain: Chain) -> list[_Way]:
+        """In the order of the tensor that is read, or behind a pass in any."""
+        name = next((x for x in chain.first.inputs if x in self._held), "")
+        found = []
+        for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
+            own = in_order(chain.first.op.out_shape, _order(held))
+            forms = [own] if len(chain.nodes) == 1 else self._out_forms(chain, [own])
+            takes = {name: held} if name else {}
+            found += [
+                _Way(self._pass(f) * (len(chain.nodes) > 1), f, takes, follows=name) for f in forms
+            ]
+        return found
+
+    def _product_ways(self, chain: Chain) -> list[_Way]:
+        node, found = chain.first, dict[tuple[object, ...], _Way]()
+        ready = self.epilogues.get(chain.request, ()) if chain.request else ()
+        plain = [(c, False) for c in self.ranked.candidates[node.op]]
+        for candidate, fused in [*((c, True) for c in ready), *plain]:
+            takes = {
+                name: form
+                for name, form in _operands(node, candidate, self.forms).items()
+                if name not in self._weights
+            }
+            natural, cycles = _result(candidate, self.forms), candidate.cycles
+            if fused:
+                takes |= dict.fromkeys(self._beside(chain), natural)
+            done = fused or len(chain.nodes) == 1
+            for form in [natural] if done else self._out_forms(chain, [natural]):
+                price = cycles if done else cycles + self._pass(form) * _grain(natural, form)
+                way = _Way(price, form, takes, candidate, fused)
+                key = (form, *sorted(takes.items(), key=lambda item: item[0]))
+                if key not in found or price < found[key].cycles:
+                    found[key] = way
+        return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]
+
+    def _beside(self, chain: Chain) -> list[str]:
+        """What an epilogue reads in the form of the result."""
+        read = [x for n in chain.nodes[1:] for x in n.inputs if x in self._held]
+        shape = chain.first.op.out_shape
+        return [name for name in dict.fromkeys(read) if self._shapes[name] == shape]
+
+    def _out_forms(self, chain: Chain, natural: Sequence[Form]) -> list[Form]:
+        """Forms that a pass may write: one that the operands have, or that somebody wants."""
+        return list(dict.fromkeys([*natural, *self._wanted.get(chain.output, ())]))[:_MOST_WAYS]
+
+    def _all_wanted(self) -> dict[str, list[Form]]:
+        found: dict[str, list[Form]] = {}
+        for chain in self.chains:
+            node = chain.first
+            for candidate in self.ranked.candidates.get(node.op, ()):
+                for name, form in _operands(node, candidate, self.forms).items():
+                    found.setdefault(name, []).append(form)
+            if isinstance(node.op, Reshape):
+                found.setdefault(node.inputs[0], []).append(row_major(node.op.shape))
+        for name in self.network.outputs:
+            found.setdefault(name, []).append(row_major(self._shapes[name]))
+        return {name: list(dict.fromkeys(forms)) for name, forms in found.items()}
+
+    def _copy(self, held: Form, wanted: Form) -> float:
+        """Cycles of a copy from one form into another, none where they are the same memory."""
+        return 0.0 if same_memory(held, wanted) else self._pass(wanted) * _grain(held, wanted)
+
+    def _pass(self, form: Form) -> float:
+        """Cycles to read a tensor and write it in a form, at the engine's best."""
+        engine, machine = self._machine.dma, self._machine
+        read = prod(form.shape) * self._bytes / engine.get.peak_bytes_per_second
+        written = form.elements * self._bytes / engine.put.peak_bytes_per_second
+        return (read + written) * machine.clock_hz + 2 * engine.latency_cycles
+
+
+def _order(form: Form) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(d.axis for d in form.dims))
+
+
+def _grain(a: Form, b: Form) -> float:
+    """How many times longer a copy takes: by which dimensions run along memory."""
+    same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
+    return 1.0 if same else _AGAINST_THE_GRAIN
