@@ -55,7 +55,7 @@ def main(count: int, number: int) -> int:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(networks())
+    @given(networks(moving=True))
     def each(net: Network) -> None:
         nonlocal tried, failed
         tried += 1

@@ -14,7 +14,18 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.search import Search
-from tilewright.ops import Bias, Binary, Concat, Unary, conv2d
+from tilewright.ops import (
+    Bias,
+    Binary,
+    Concat,
+    Pad,
+    Resize,
+    Slice,
+    Transpose,
+    Unary,
+    conv2d,
+    relu,
+)
 from tilewright.ops.op import Shape
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.run import NetworkCode
@@ -98,3 +109,24 @@ def test_tensors_are_joined_in_the_form_that_the_next_kernel_reads() -> None:
     code = generated(net.build((layer("c", joined, whole),)), load_machine("host_avx2"), DIRECT)
     names = [s.name for s in code.stages if not s.name.startswith(("x_", "output"))]
     assert names == ["a", "b", "joined_0", "joined_1", "c"]
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+def test_moves_are_copies_between_views() -> None:
+    net, shape = NetworkBuilder("moves", "f32"), (2, 3, 4, 6)
+    x, w = net.input("x", shape), net.weight("w", shape)
+    y = net.apply(Transpose(shape, (0, 2, 3, 1), "f32"), x, name="t")
+    y = net.apply(Pad((2, 4, 6, 3), (0, 1, 0, 2), (0, 0, 2, 1), 0.0, "f32"), y, name="p")
+    one = (1, 1, 1, 1)
+    y = net.apply(Slice((2, 5, 8, 6), (0, 1, 0, 1), (2, 3, 8, 4), one, "f32"), y, name="s")
+    y = net.apply(Resize((2, 3, 8, 4), (1, 2, 1, 3), "f32"), y, name="r")
+    z = net.apply(Transpose(shape, (3, 1, 0, 2), "f32"), w, name="wt")
+    network = net.build((y, net.apply(relu((6, 3, 2, 4), dtype="f32"), z, name="wr")))
+    rng = np.random.default_rng(0)
+    inputs, weights = ({n: rng.integers(-4, 5, shape).astype(np.float32)} for n in "xw")
+    loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], DIRECT))
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(1)
+    for name, expected in network.evaluate({**weights, **inputs}).items():
+        np.testing.assert_array_equal(bound.outputs()[name], expected)

@@ -8,8 +8,9 @@ from support.native import NATIVE_HOSTS
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.network.search import Search
-from tilewright.ops import BatchNorm, conv2d
+from tilewright.ops import BatchNorm, Op, Pad, Reduce, Slice, conv2d
 from tilewright.targets.host.network.generate import generated
+from tilewright.targets.host.network.native import compile_network
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 
@@ -40,3 +41,31 @@ def test_a_normalisation_by_statistics_that_are_inputs() -> None:
         "node n: batch_norm 2x4x9x8 cannot be run on this computer, since what it takes are not "
         "weights per channel"
     )
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        (
+            Pad((2, 4), (0, 1), (0, 0), 1.5),
+            "node n: pad 2x4 -> 2x5 with 1.5 cannot be run on this computer, which pads with "
+            "zeros; another --machine",
+        ),
+        (
+            Slice((2, 4), (0, 0), (2, 2), (1, 2)),
+            "node n: slice 2x4 -> 2x2 cannot be run on this computer, which takes slices of "
+            "elements that follow each other; another --machine",
+        ),
+        (
+            Reduce("sum", (2, 4), (1,)),
+            "node n: reduce_sum 2x4 along 1 cannot be run on this computer, which reduces the "
+            "pixels of images by pooling; another --machine",
+        ),
+    ],
+)
+def test_moves_that_no_copy_between_views_computes(op: Op, message: str) -> None:
+    net = NetworkBuilder("net", "f64")
+    y = net.apply(op, net.input("x", (2, 4)), name="n")
+    with pytest.raises(GraphError) as caught:
+        compile_network(net.build((y,)), NATIVE_HOSTS[0])
+    assert str(caught.value) == message

@@ -25,7 +25,7 @@ from tilewright.report.network_explain import network_explanation_text
 
 
 @settings(max_examples=4, phases=[Phase.reuse, Phase.generate])
-@given(networks(("f64",)))
+@given(networks(("f64",), moving=True))
 def test_a_plan_computes_its_network(net):
     plan = build_plan(net, GROUP, quick_search(net))
     weights, inputs = numbers_for(net)
@@ -124,7 +124,8 @@ def test_what_no_stage_computes_is_refused_by_name_before_any_search():
         require_lowered(replace(net, nodes=tuple(odd)), GROUP)
     assert str(error.value) == (
         "no stage on sw26010_cg computes mystery (c1_tanh); stages compute products, elementwise "
-        "operators, pooling, softmax, local response, concat, reshape and space_to_depth"
+        "operators, pooling, reductions, softmax, local response, concat, pad, reshape, resize, "
+        "slice, space_to_depth and transpose"
     )
 
 

@@ -55,6 +55,15 @@ shapes = st.lists(small, min_size=2, max_size=4).map(tuple)
 reshapes = st.sampled_from(
     [((2, 3, 4, 5), (2, 60)), ((2, 60), (2, 3, 4, 5)), ((4, 6), (3, 8)), ((2, 3, 4), (6, 4))]
 )
+
+
+def sliced(shape, step):
+    """Every `step`-th element from the last possible start on."""
+    counts = tuple(-(-n // step) for n in shape)
+    starts = tuple(n - 1 - (count - 1) * step for n, count in zip(shape, counts, strict=True))
+    return ops.Slice(shape, starts, counts, (step,) * len(shape))
+
+
 others = st.one_of(
     pools(),
     shapes.map(ops.relu),
@@ -66,6 +75,11 @@ others = st.one_of(
     shapes.map(lambda shape: ops.LocalResponseNorm(shape, 3)),
     shapes.map(lambda shape: ops.Concat((shape, (shape[0], 3, *shape[2:]), shape))),
     reshapes.map(lambda both: ops.Reshape(*both)),
+    shapes.map(lambda shape: ops.Transpose(shape, (*range(1, len(shape)), 0))),
+    shapes.map(lambda shape: ops.Pad(shape, (0, 1, *[2] * (len(shape) - 2)), (0,) * len(shape), 3)),
+    shapes.map(lambda shape: ops.Resize(shape, (1, 3, *[2] * (len(shape) - 2)))),
+    shapes.map(lambda shape: ops.Reduce("mean", shape, (0, len(shape) - 1))),
+    st.builds(sliced, shapes, st.integers(1, 3)),
     st.builds(ops.SpaceToDepth, small, small, st.just(6), st.just(4), st.just(2)),
 )
 

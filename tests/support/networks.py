@@ -25,8 +25,13 @@ from tilewright.ops import (
     Concat,
     LocalResponseNorm,
     Op,
+    Pad,
+    Reduce,
+    Resize,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
     Unary,
     average_pool2d,
     conv2d,
@@ -47,8 +52,12 @@ TOLERANCE = {"f32": 1e-4, "f64": 1e-11}
 
 
 @st.composite
-def networks(draw: st.DrawFn, dtypes: Sequence[str] = ("f32", "f64")) -> Network:
-    """Convolutions with what stands around them, joined by sums and concatenations, a head."""
+def networks(
+    draw: st.DrawFn, dtypes: Sequence[str] = ("f32", "f64"), *, moving: bool = False
+) -> Network:
+    """Convolutions with what stands around them, joined by sums and concatenations, a head;
+    `moving`: also what moves and reduces, which plans compute and the host does not.
+    """
     net = NetworkBuilder(
         draw(st.sampled_from(["net", "exp", "../x y"])), draw(st.sampled_from(dtypes))
     )
@@ -60,7 +69,8 @@ def networks(draw: st.DrawFn, dtypes: Sequence[str] = ("f32", "f64")) -> Network
     )
     before = [x]
     for number in range(draw(st.integers(1, MOST_LAYERS))):
-        x = draw(layers(net, x, before, f"l{number}"))
+        moved = moving and draw(st.sampled_from([False, False, True]))
+        x = draw((moves if moved else layers)(net, x, before, f"l{number}"))
         before.append(x)
     outputs = (x,)
     if draw(st.booleans()):
@@ -109,6 +119,34 @@ def layers(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name
             if shape[2] % 2 or shape[3] % 2:
                 return x
             return net.apply(SpaceToDepth(*shape, 2, dtype), x, name=name)
+
+
+@st.composite
+def moves(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name: str) -> str:
+    """One more operator that moves or reduces the elements of x."""
+    shape, dtype = net.shape(x), net.dtype
+    _, _, rows, columns = shape
+    match draw(st.sampled_from(["transpose", "pad", "slice", "resize", "reduce"])):
+        case "transpose":
+            order = draw(st.sampled_from([(0, 1, 3, 2), (0, 3, 2, 1), (0, 2, 3, 1)]))
+            return net.apply(Transpose(shape, order, dtype), x, name=name)
+        case "pad":
+            ends = st.tuples(st.just(0), *[st.integers(0, 2)] * 3)
+            value = draw(st.sampled_from([0.0, 1.0]))
+            return net.apply(Pad(shape, draw(ends), draw(ends), value, dtype), x, name=name)
+        case "slice":
+            step = (1, draw(st.integers(1, 2)), 1, draw(st.integers(1, 2)))
+            start = (0, *(draw(st.integers(0, min(2, n - 1))) for n in shape[1:]))
+            numbers = zip(shape, start, step, strict=True)
+            counts = tuple(-(-(n - first) // by) for n, first, by in numbers)
+            return net.apply(Slice(shape, start, counts, step, dtype), x, name=name)
+        case "resize":
+            factors = (1, 1, 2, draw(st.integers(1, 3))) if rows * columns < 65 else (1, 2, 1, 1)
+            return net.apply(Resize(shape, factors, dtype), x, name=name)
+        case _:
+            function = draw(st.sampled_from(["max", "mean", "min", "sum"]))
+            axes = draw(st.sampled_from([(2, 3), (1,), (3,), (2,)]))
+            return net.apply(Reduce(function, shape, axes, dtype), x, name=name)
 
 
 @st.composite

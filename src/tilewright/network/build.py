@@ -16,7 +16,6 @@ from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
-from tilewright.network.access import access_of
 from tilewright.network.arena import Life, place
 from tilewright.network.epilogues import Request, epilogue_of, ranked_epilogues
 from tilewright.network.expressed import Expressed, Read, expressed
@@ -24,7 +23,15 @@ from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
 from tilewright.network.forms import Forms
 from tilewright.network.layouts import Chain, Layouts, WholeNetwork, nearest
-from tilewright.network.memory import Draft, Located, Memory, in_order, unbordered
+from tilewright.network.memory import Draft, Located, Memory, unbordered
+from tilewright.network.moves import (
+    concatenated,
+    padded,
+    resized,
+    sliced,
+    space_to_depth,
+    transposed,
+)
 from tilewright.network.plan import Plan, Stage, Work, lives_of
 from tilewright.network.products import Ranked, ranked_products, ranked_stages
 from tilewright.network.requirements import (
@@ -34,17 +41,21 @@ from tilewright.network.requirements import (
     require_room,
 )
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.windows import local_response, pool, softmax
+from tilewright.network.windows import local_response, pool, reduced, softmax
 from tilewright.ops import (
     CONTRACTIONS,
     Concat,
     LocalResponseNorm,
+    Pad,
     Pool2d,
+    Reduce,
     Reshape,
+    Resize,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
 )
-from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Op, Shape
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
@@ -136,6 +147,9 @@ class _Builder:
             self._elementwise(nodes, made)
 
     def _other(self, node: Node) -> Located:
+        for name in node.inputs:
+            if name in self.weights and name not in self.memory.held:
+                self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
         match node.op:
             case Pool2d() as op:
                 return pool(self.memory, node, op)
@@ -143,10 +157,20 @@ class _Builder:
                 return softmax(self.memory, node, op)
             case LocalResponseNorm() as op:
                 return local_response(self.memory, node, op)
+            case Reduce() as op:
+                return reduced(self.memory, node, op)
             case Concat() as op:
-                return self._concat(node, op)
+                return concatenated(self.memory, node, op)
             case SpaceToDepth() as op:
-                return self._space_to_depth(node, op)
+                return space_to_depth(self.memory, node, op)
+            case Transpose() as op:
+                return transposed(self.memory, node, op)
+            case Pad() as op:
+                return padded(self.memory, node, op)
+            case Slice() as op:
+                return sliced(self.memory, node, op)
+            case Resize() as op:
+                return resized(self.memory, node, op)
             case Reshape() as op:
                 x = self._tensor(node.inputs[0], row_major(op.shape))
                 return Located(x.value, row_major(op.out_shape), tuple(range(len(op.out_shape))))
@@ -266,57 +290,6 @@ class _Builder:
             made = (read.made or "x0", read.tensors)
             return self.memory.constant(made, row_major(shape), read.axes)
         return replace(self.memory.held[read.tensors[0]][0], axes=read.axes)
-
-    def _concat(self, node: Node, op: Concat) -> Located:
-        order = unbordered(self.memory.held[node.inputs[0]][0].form)
-        axes = list(dict.fromkeys(d.axis for d in order.dims))
-        form = in_order(op.out_shape, axes)
-        y, start = self.memory.value(node.output, form), 0
-        for name, shape in zip(node.inputs, op.input_shapes, strict=True):
-            if name in self.weights:
-                x = self._tensor(name, row_major(shape))
-            else:
-                x = self.memory.in_form(name, unbordered(self.memory.held[name][0].form))
-            index = [(((axis, 1),), start if axis == op.axis else 0) for axis in range(len(shape))]
-            result = access_of(form, index, shape)
-            plain = [(((axis, 1),), 0) for axis in range(len(shape))]
-            mapping = Mapping(
-                shape, result, (access_of(x.form, plain, shape),), "x0", self.memory.dtype
-            )
-            self.memory.mapped(node.name, "layout", mapping, y, (x,), nodes=(node.name,))
-            start += shape[op.axis]
-        return y
-
-    def _space_to_depth(self, node: Node, op: SpaceToDepth) -> Located:
-        (name,) = node.inputs
-        x = self.memory.in_form(name, unbordered(self.memory.held[name][0].form))
-        axes = list(dict.fromkeys(d.axis for d in x.form.dims))
-        form = in_order(op.out_shape, axes)
-        y = self.memory.value(node.output, form)
-        batch, _, rows, columns = op.out_shape
-        block, channels = op.block, op.channels
-        extents = (batch, channels, rows, block, columns, block)
-        source = (
-            (((0, 1),), 0),
-            (((1, 1),), 0),
-            (((2, block), (3, 1)), 0),
-            (((4, block), (5, 1)), 0),
-        )
-        target = (
-            (((0, 1),), 0),
-            (((3, block * channels), (5, channels), (1, 1)), 0),
-            (((2, 1),), 0),
-            (((4, 1),), 0),
-        )
-        mapping = Mapping(
-            extents,
-            access_of(form, target, extents),
-            (access_of(x.form, source, extents),),
-            "x0",
-            self.memory.dtype,
-        )
-        self.memory.mapped(node.name, "layout", mapping, y, (x,), nodes=(node.name,))
-        return y
 
 
 def chains_of(network: Network) -> list[Chain]:

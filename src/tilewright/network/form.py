@@ -146,6 +146,19 @@ def canonical(shape: Shape, dims: Sequence[StoredDim], before: Sequence[int]) ->
     return Form(shape, tuple(joined), tuple(before))
 
 
+def permuted(form: Form, order: Sequence[int]) -> Form:
+    """The form of a transposed tensor in the same memory: its axis i is axis `order[i]` here.
+
+    >>> permuted(row_major((2, 5)), (1, 0)).dims
+    (StoredDim(axis=1, step=1, extent=2), StoredDim(axis=0, step=1, extent=5))
+    >>> permuted(permuted(row_major((2, 5)), (1, 0)), (1, 0)) == row_major((2, 5))
+    True
+    """
+    dims = [StoredDim(order.index(d.axis), d.step, d.extent) for d in form.dims]
+    shape = tuple(form.shape[axis] for axis in order)
+    return canonical(shape, dims, tuple(form.before[axis] for axis in order))
+
+
 def same_memory(a: Form, b: Form) -> bool:
     """Whether the bytes of one are the bytes of the other, whatever their shapes are called."""
     if a == b:

@@ -20,11 +20,11 @@ from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
 from tilewright.network.epilogues import Request
 from tilewright.network.expressions import elementwise
-from tilewright.network.form import Form, row_major, same_memory
+from tilewright.network.form import Form, permuted, row_major, same_memory
 from tilewright.network.forms import Forms
 from tilewright.network.memory import in_order
 from tilewright.network.products import Ranked
-from tilewright.ops import CONTRACTIONS, Reshape
+from tilewright.ops import CONTRACTIONS, Op, Reshape, Transpose
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import cheapest
 from tilewright.tune.candidate import Candidate
@@ -218,7 +218,7 @@ class WholeNetwork:
         name = next((x for x in chain.first.inputs if x in self._held), "")
         found = []
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
-            own = in_order(chain.first.op.out_shape, _order(held))
+            own = _kept_order(chain.first.op, held)
             forms = [own] if len(chain.nodes) == 1 else self._out_forms(chain, [own])
             takes = {name: held} if name else {}
             found += [
@@ -281,6 +281,13 @@ class WholeNetwork:
         read = prod(form.shape) * self._bytes / engine.get.peak_bytes_per_second
         written = form.elements * self._bytes / engine.put.peak_bytes_per_second
         return (read + written) * machine.clock_hz + 2 * engine.latency_cycles
+
+
+def _kept_order(op: Op, held: Form) -> Form:
+    """The form of what gathers or moves elements of a tensor that is held in a form."""
+    if isinstance(op, Transpose):
+        return permuted(held, op.order)
+    return in_order(op.out_shape, _order(held))
 
 
 def _order(form: Form) -> tuple[int, ...]:

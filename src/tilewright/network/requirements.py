@@ -23,14 +23,19 @@ from tilewright.ops import (
     CONTRACTIONS,
     Concat,
     LocalResponseNorm,
+    Pad,
     Pool2d,
+    Reduce,
     Reshape,
+    Resize,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
 )
 
-_MOVING = (Concat, Reshape, SpaceToDepth)
-_GATHERING = (LocalResponseNorm, Pool2d, Softmax)
+_MOVING = (Concat, Pad, Reshape, Resize, Slice, SpaceToDepth, Transpose)
+_GATHERING = (LocalResponseNorm, Pool2d, Reduce, Softmax)
 _SHOWN = 5
 
 
@@ -55,8 +60,8 @@ def require_lowered(network: Network, machine: Machine) -> None:
         named = ", ".join(f"{kind} ({name})" for kind, name in sorted(missing.items()))
         raise GraphError(
             f"no stage on {machine.name} computes {named}",
-            fix="stages compute products, elementwise operators, pooling, softmax, local response, "
-            "concat, reshape and space_to_depth",
+            fix="stages compute products, elementwise operators, pooling, reductions, softmax, "
+            "local response, concat, pad, reshape, resize, slice, space_to_depth and transpose",
         )
 
 
@@ -75,7 +80,7 @@ def require_room(network: Network, machine: Machine) -> None:
     lives: dict[str, Life] = {}
     lasting = {t.name for t in (*part.inputs, *part.weights)} | set(part.outputs)
     for number, node in enumerate(fused.nodes):
-        if isinstance(members(node)[-1].op, Reshape):
+        if isinstance(members(node)[-1].op, Reshape | Transpose):
             memory[node.output] = memory[node.inputs[0]]
         for name in {memory[t] for t in (*node.inputs, node.output)}:
             size = prod(tensors[name].shape) * dtype(tensors[name].dtype).size_bytes
@@ -99,7 +104,7 @@ def refuse_crowded(
     most, room = max(_bytes_of(fullest), needed), machine.main.capacity_bytes
     if most <= room:
         return
-    largest = sorted(fullest, key=lambda pair: -pair[1].size_bytes)
+    largest = sorted(fullest, key=lambda pair: (-pair[1].size_bytes, pair[0]))
     shown = ", ".join(f"{quoted(v)} {life.size_bytes:,} bytes" for v, life in largest[:_SHOWN])
     more = f" and {len(largest) - _SHOWN} smaller ones" if len(largest) > _SHOWN else ""
     raise CapacityError(

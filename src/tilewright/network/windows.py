@@ -1,4 +1,4 @@
-"""Operators that gather elements: pooling, softmax and local response as stages.
+"""Operators that gather elements: pooling, reductions, softmax and local response as stages.
 
 In: the operator and what the plan has so far. Out: drafts, appended: reductions over windows or
 rows of tensors as they lie, and the elementwise work around them.
@@ -24,7 +24,7 @@ from tilewright.network.memory import (
     unbordered,
     without_axis,
 )
-from tilewright.ops import LocalResponseNorm, Pool2d, Softmax
+from tilewright.ops import LocalResponseNorm, Pool2d, Reduce, Softmax
 from tilewright.ops.mapping import Reduction
 
 _ROWS, _COLUMNS = 2, 3
@@ -95,6 +95,31 @@ def softmax(memory: Memory, node: Node, op: Softmax) -> Located:
         nodes=(node.name,),
         flops=2 * prod(op.shape),
     )
+    return y
+
+
+def reduced(memory: Memory, node: Node, op: Reduce) -> Located:
+    """The axes as loops that gather."""
+    x = memory.in_form(node.inputs[0], unbordered(memory.held[node.inputs[0]][0].form))
+    y = memory.value(node.output, in_order(op.out_shape, [d.axis for d in x.form.dims]))
+    rank = len(op.shape)
+    others = [axis for axis in range(rank) if axis not in op.axes]
+    ordered = (*others, *op.axes)
+    loops = {axis: i for i, axis in enumerate(ordered)}
+    index: tuple[Index, ...] = tuple((((loops[a], 1),), 0) for a in range(rank))
+    kept_index = tuple(((), 0) if a in op.axes else index[a] for a in range(rank))
+    extents = tuple(op.shape[axis] for axis in ordered)
+    rows = _Loops(extents, len(others), index, kept_index)
+    count = prod(op.shape[axis] for axis in op.axes)
+    match op.function:
+        case "min":
+            _reduce(memory, node, (x, y), rows, "max", expression="-x0", finish="-x0")
+        case "max":
+            _reduce(memory, node, (x, y), rows, "max")
+        case "mean":
+            _reduce(memory, node, (x, y), rows, "sum", finish=f"x0 / {float(count)!r}")
+        case _:
+            _reduce(memory, node, (x, y), rows, "sum")
     return y
 
 

@@ -6,6 +6,7 @@ Each module of the package is imported with it: those that sum products register
 from importlib import import_module
 from pkgutil import iter_modules
 
+from tilewright.ops.arranging import Pad, Resize, Slice, Transpose
 from tilewright.ops.conv2d import Conv2d, conv2d
 from tilewright.ops.elementwise import (
     BINARY_FUNCTIONS,
@@ -20,6 +21,7 @@ from tilewright.ops.gemm import Gemm, gemm
 from tilewright.ops.normalize import BatchNorm, LocalResponseNorm, Softmax
 from tilewright.ops.op import CONTRACTIONS, Op, Shape
 from tilewright.ops.pool import Pool2d, average_pool2d, global_average_pool2d, max_pool2d
+from tilewright.ops.reduce import Reduce
 from tilewright.ops.shaping import Concat, Reshape, SpaceToDepth, flatten
 
 for _module in iter_modules(__path__):
@@ -39,11 +41,16 @@ __all__ = [
     "Gemm",
     "LocalResponseNorm",
     "Op",
+    "Pad",
     "Pool2d",
+    "Reduce",
     "Reshape",
+    "Resize",
     "Shape",
+    "Slice",
     "Softmax",
     "SpaceToDepth",
+    "Transpose",
     "Unary",
     "add",
     "average_pool2d",

@@ -6,8 +6,19 @@ from support.plans import GROUP, lenet_plan, steep_numbers
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.zoo import network
 from tilewright.network.build import build_plan
+from tilewright.network.interpret import interpret_plan
 from tilewright.network.search import Search
-from tilewright.ops import BatchNorm, Binary, conv2d, relu
+from tilewright.ops import (
+    BatchNorm,
+    Binary,
+    Pad,
+    Reduce,
+    Resize,
+    Slice,
+    Transpose,
+    conv2d,
+    relu,
+)
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
 from tilewright.targets.sw26010.emulate import run_emulated
 
@@ -84,3 +95,27 @@ def test_names_of_a_model_never_meet_those_of_the_code():
     found = emulated(plan, inputs, weights)
     for name, expected in whole.evaluate({**inputs, **weights}).items():
         np.testing.assert_array_equal(found[name], expected)
+
+
+def test_moves_and_reductions_are_exact():
+    net = NetworkBuilder("moves", "f64")
+    x, w = net.input("x", (2, 3, 4, 6)), net.weight("w", (2, 3, 4, 6))
+    y = net.apply(Transpose((2, 3, 4, 6), (0, 2, 3, 1)), x, name="t")
+    y = net.apply(Pad((2, 4, 6, 3), (0, 1, 0, 2), (0, 0, 2, 1), 1.5), y, name="p")
+    y = net.apply(Slice((2, 5, 8, 6), (0, 1, 0, 1), (2, 2, 8, 3), (1, 2, 1, 2)), y, name="s")
+    y = net.apply(Resize((2, 2, 8, 3), (1, 2, 1, 3)), y, name="r")
+    reduced = [
+        net.apply(Reduce(function, (2, 4, 8, 9), (1, 3)), y, name=function)
+        for function in ("max", "mean", "min", "sum")
+    ]
+    z = net.apply(Transpose((2, 3, 4, 6), (0, 1, 3, 2)), w, name="wt")
+    whole = net.build((y, *reduced, net.apply(relu((2, 3, 6, 4)), z, name="wr")))
+    plan = build_plan(whole, GROUP)
+    moves = [s.name for s in plan.stages if s.work == "layout" and "border" not in s.name]
+    assert moves == ["t_layout", "s", "r", "r_layout"], "a transpose alone moves nothing"
+    rng = np.random.default_rng(0)
+    inputs, weights = ({n: rng.integers(-4, 5, (2, 3, 4, 6)).astype(float)} for n in "xw")
+    found, run = emulated(plan, inputs, weights), interpret_plan(plan, inputs, weights)
+    for name, expected in whole.evaluate({**inputs, **weights}).items():
+        np.testing.assert_array_equal(found[name], expected)
+        np.testing.assert_array_equal(run[name], expected)

@@ -18,10 +18,10 @@ from tilewright.graph.names import quoted, safe_name
 from tilewright.network.form import (
     Form,
     StoredDim,
-    canonical,
     chain,
     is_row_major,
     like,
+    permuted,
     row_major,
     same_memory,
 )
@@ -32,10 +32,14 @@ from tilewright.ops import (
     Conv2d,
     Gemm,
     LocalResponseNorm,
+    Pad,
     Pool2d,
     Reshape,
+    Resize,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
     Unary,
 )
 from tilewright.ops.normalize import BatchNorm
@@ -47,6 +51,7 @@ from tilewright.targets.host.network.finishing import finish_of, taken_by, words
 from tilewright.targets.host.network.fuse import Elementwise, Group, grouped, source
 from tilewright.targets.host.network.kernels import Kernels, ProductKernel
 from tilewright.targets.host.network.memory import Memory
+from tilewright.targets.host.network.moves import moved
 from tilewright.targets.host.network.plan import (
     Apply,
     Combine,
@@ -126,10 +131,16 @@ class _Builder:
             case Reshape():
                 x = self._in_form(group.first.inputs[0], row_major(op.shape))
                 self.held[group.output] = Operand(x.value, row_major(op.out_shape))
-            case SpaceToDepth():
-                self._space_to_depth(group, op)
             case Concat():
                 self._concat(group, op)
+            case Transpose():
+                x = self._operand(group.first.inputs[0], op.shape)
+                self.held[group.output] = Operand(x.value, permuted(x.form, op.order))
+            case Pad() | Resize() | Slice() | SpaceToDepth():
+                x = self._in_form(group.first.inputs[0], row_major(op.input_shapes[0]))
+                value = self.memory.arena(prod(op.out_shape))
+                self._append(group, group.first.name, op.describe(), moved(op, x.value, value))
+                self.held[group.output] = Operand(value, row_major(op.out_shape))
             case _:
                 raise GraphError(
                     f"node {group.first.name}: {op.describe()} cannot be run on this computer, "
@@ -268,18 +279,6 @@ class _Builder:
         y = Operand(self.memory.arena(form.elements), form)
         self._append(group, group.first.name, op.describe(), Pool(op, x, y))
         self.held[group.output] = y
-
-    def _space_to_depth(self, group: Group, op: SpaceToDepth) -> None:
-        """A copy between views of six dimensions: batch, block row and column, channel, pixel."""
-        x = self._in_form(group.first.inputs[0], row_major(op.input_shapes[0]))
-        block, (_, _, rows, columns) = op.block, op.out_shape
-        shape = (op.batch, block, block, op.channels, rows, columns)
-        order = (0, 3, 4, 1, 5, 2)
-        dims = [StoredDim(axis, 1, shape[axis]) for axis in order]
-        view = Operand(x.value, canonical(shape, dims, (0,) * 6))
-        y = Operand(self.memory.arena(prod(shape)), row_major(shape))
-        self._append(group, group.first.name, op.describe(), Map(y, (view,)))
-        self.held[group.output] = Operand(y.value, row_major(op.out_shape))
 
     def _concat(self, group: Group, op: Concat) -> None:
         """Each tensor into its part of the result; the first pass zeroes what is around all."""

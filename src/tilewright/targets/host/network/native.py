@@ -32,6 +32,7 @@ from tilewright.network.stored import write_native
 from tilewright.seeds.space import users_own
 from tilewright.targets.host.network import measuring
 from tilewright.targets.host.network.apart import generated_apart
+from tilewright.targets.host.network.moves import require_moves
 from tilewright.targets.host.network.run import (
     BoundNetwork,
     LoadedNetwork,
@@ -168,6 +169,7 @@ def compile_network(
                 "computer compute floats",
                 fix="compile its operators one by one",
             )
+    require_moves(network)
     code = _code(network, machine, search, progress)
     return HostNetwork(code, machine, load_network(code, progress), dict(network.values))
 
