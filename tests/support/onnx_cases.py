@@ -54,7 +54,7 @@ def every_case() -> list[Case]:
     """All of them; their names differ."""
     found = [
         *unary(), *edges(), *binary(), *variadic(), *clips(), *windows(), *convolutions(),
-        *products(), *normalisations(), *shapes(), *folded(), *borders(),
+        *products(), *normalisations(), *shapes(), *folded(), *moved(), *borders(),
     ]  # fmt: skip
     assert len({item.name for item in found}) == len(found)
     return found
@@ -256,6 +256,27 @@ def shapes() -> Iterator[Case]:
         weights = {"r": np.float32(0.7)} | ({} if training is None else {"t": np.array(training)})
         yield case(f"Dropout_{training}", [node("Dropout", inputs, "y")], {"x": (2, 3)}, weights)
     yield case("Dropout_old", [node("Dropout", "x", "y", ratio=0.9)], {"x": (2, 3)}, opset=10)
+
+
+def moved() -> Iterator[Case]:
+    """Elements of tensors at other places; this computer takes them from one another."""
+    for perm in ([1, 0, 2], [2, 0, 1], None):
+        attributes = {} if perm is None else {"perm": perm}
+        yield case(
+            f"Transposed_{perm}", [node("Transpose", "x", "y", **attributes)], {"x": (2, 3, 4)}
+        )
+    cuts = [((1, -3), (99, -1), (0, -1)), ((-2,), (3,), (1,))]
+    for number, cut in enumerate(cuts):
+        weights = dict(zip("bea", (ints(*item) for item in cut), strict=True))
+        yield case(f"Sliced_{number}", [node("Slice", "xbea", "y")], {"x": (3, 3, 4)}, weights)
+    yield case(
+        "Sliced_old", [node("Slice", "x", "y", starts=[1], ends=[3])], {"x": (3, 2)}, opset=9
+    )
+    weights = {"p": ints(0, 1, 2, 0, 3, 1), "v": np.float32(0)}
+    yield case("Padded", [node("Pad", "xpv", "y")], {"x": (2, 3, 4)}, weights)
+    weights = {"p": ints(1, 2), "a": ints(-1)}
+    yield case("Padded_axes", [node("Pad", ["x", "p", "", "a"], ["y"])], {"x": (2, 3)}, weights)
+    yield case("Padded_old", [node("Pad", "x", "y", pads=[0, 1, 1, 0])], {"x": (2, 3)}, opset=9)
 
 
 def folded() -> Iterator[Case]:

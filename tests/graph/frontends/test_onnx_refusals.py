@@ -10,6 +10,11 @@ LISTED = "; docs/reference/onnx.md lists what is read"
 CONV = node("Conv", "xw", "y", name="c")
 
 
+def cut(*numbers):
+    """Start, end, axis and step of a slice."""
+    return {name: ints(number) for name, number in zip("beap", numbers, strict=True)}
+
+
 @pytest.mark.parametrize(
     ("proto", "message"),
     [
@@ -114,9 +119,24 @@ CONV = node("Conv", "xw", "y", name="c")
             "node 'm' (ReduceMean): only the mean over axes 2 and 3 is supported",
         ),
         (
-            model([node("Transpose", "x", "y", name="t")], IMAGE),
-            "node 't' (Transpose): is supported only where its operands are constants, as in the "
-            "computation of a shape" + LISTED,
+            model([node("Transpose", "x", "y", name="t", perm=[0, 1, 1, 2])], IMAGE),
+            "node 't' (Transpose): perm = (0, 1, 1, 2) does not order 4 dimensions",
+        ),
+        (
+            model([node("Slice", "xbeap", "y", name="s")], IMAGE, cut(5, 0, 1, -1)),
+            "node 's' (Slice): steps of -1 are not supported, only positive ones",
+        ),
+        (
+            model([node("Slice", "xbeap", "y", name="s")], IMAGE, cut(5, 2, 1, 1)),
+            "node 's' (Slice): takes no element along axis 1",
+        ),
+        (
+            model([node("Pad", "xp", "y", name="p")], IMAGE, {"p": ints(0, 0, 1)}),
+            "node 'p' (Pad): 3 pads do not fit 4 dimensions",
+        ),
+        (
+            model([node("Pad", "xp", "y", name="p")], IMAGE, {"p": ints(*[0] * 7, -1)}),
+            "node 'p' (Pad): pads of -1 are not supported; use Slice",
         ),
         (
             model([node("Add", "xw", "y", name="a")], IMAGE, {"w": ints(1)}),

@@ -25,10 +25,13 @@ from tilewright.ops import (
     Conv2d,
     Gemm,
     LocalResponseNorm,
+    Pad,
     Pool2d,
     Reshape,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
     Unary,
 )
 from tilewright.ops.op import Array, Shape
@@ -194,10 +197,26 @@ class _Exporter:
                 return self.made("Reshape", *inputs, self.constant("shape", np.array(op.out_shape)))
             case Concat():
                 return self.made("Concat", *inputs, axis=op.axis)
+            case Transpose():
+                return self.made("Transpose", *inputs, perm=op.order)
+            case Pad():
+                pads = self.constant("pads", np.array([*op.before, *op.after]))
+                value = self.constant("value", np.array(op.value, dtype(op.dtype).numpy))
+                return self.made("Pad", *inputs, pads, value)
+            case Slice():
+                return self._slice(op)
             case SpaceToDepth():
                 return self.made("SpaceToDepth", *inputs, blocksize=op.block)
             case _:
                 raise GraphError(f"node {self._node.name}: {op.describe()} has no form in ONNX")
+
+    def _slice(self, op: Slice) -> onnx.NodeProto:
+        numbers = zip(op.start, op.counts, op.step, strict=True)
+        ends = [start + (count - 1) * step + 1 for start, count, step in numbers]
+        axes = range(len(ends))
+        lists = {"starts": op.start, "ends": ends, "axes": axes, "steps": op.step}
+        given = [self.constant(name, np.array(x)) for name, x in lists.items()]
+        return self.made("Slice", *self._node.inputs, *given)
 
     def _elementwise(self, op: Unary | Binary | Bias | BatchNorm) -> onnx.NodeProto:
         inputs, element = self._node.inputs, dtype(op.dtype).numpy

@@ -5,15 +5,13 @@ from __future__ import annotations
 from tilewright.graph.frontends.onnx_declare import Operator
 from tilewright.graph.frontends.onnx_elementwise import ELEMENTWISE
 from tilewright.graph.frontends.onnx_integers import INTEGERS
+from tilewright.graph.frontends.onnx_moves import MOVES
 from tilewright.graph.frontends.onnx_products import PRODUCTS
 from tilewright.graph.frontends.onnx_shaping import SHAPING
 from tilewright.graph.frontends.onnx_windows import WINDOWS
 
-_READ = (*ELEMENTWISE, *INTEGERS, *PRODUCTS, *SHAPING, *WINDOWS)
+_READ = (*ELEMENTWISE, *INTEGERS, *MOVES, *PRODUCTS, *SHAPING, *WINDOWS)
 
 OPERATORS: dict[str, Operator] = {
-    operator.kind: operator
-    for operator in sorted(
-        (*ELEMENTWISE, *INTEGERS, *PRODUCTS, *SHAPING, *WINDOWS), key=lambda o: o.kind
-    )
+    operator.kind: operator for operator in sorted(_READ, key=lambda o: o.kind)
 }

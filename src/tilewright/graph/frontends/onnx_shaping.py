@@ -151,22 +151,6 @@ SHAPING = (
         fold=fold.shape,
     ),
     Operator(
-        "Slice",
-        (1, 10, 11, 13),
-        (
-            _ANY,
-            *_constants("starts", "ends", since=10),
-            *_constants("axes", "steps", since=10, optional=True),
-        ),
-        (
-            Attribute("starts", "integers", required=True, until=9),
-            Attribute("ends", "integers", required=True, until=9),
-            Attribute("axes", "integers", until=9),
-        ),
-        fold=fold.slices,
-        limits="constants only",
-    ),
-    Operator(
         "SpaceToDepth",
         (1, 13, 28),
         (X,),
@@ -184,14 +168,6 @@ SHAPING = (
         (Attribute("axes", "integers", until=12),),
         _squeeze,
         fold.squeeze,
-    ),
-    Operator(
-        "Transpose",
-        (1, *_TYPES),
-        (_ANY,),
-        (Attribute("perm", "integers"),),
-        fold=fold.transpose,
-        limits="constants only",
     ),
     Operator(
         "Unsqueeze",
