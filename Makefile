@@ -94,7 +94,7 @@ fuzz-files: $(VENV)/installed-dev ## COUNT=10000 mutated machine descriptions, a
 fuzz-cns1: $(VENV)/installed-dev ## COUNT=10000 random kernels of a Torrent against their reference; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cns1.py --count $(COUNT) --seed $(SEED)
 
-fuzz-dla: $(VENV)/installed-dev ## COUNT=10000 mutated programs of DLA-AL; SEED=0
+fuzz-dla: $(VENV)/installed-dev ## COUNT=10000 mutated programs of DLA-AL, as many instructions through text and back; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_dla.py --count $(COUNT) --seed $(SEED)
 
 fuzz-partition: $(VENV)/installed-dev ## COUNT=10000 random layers divided over cores, executed; SEED=0

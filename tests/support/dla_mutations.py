@@ -56,7 +56,36 @@ smove $2, #size
 @neuron b, 1, 1, 1, 2
 @parameter stride, 1
 """
-SOURCES = [_MACROS, *(path.read_text() for path in sorted(_EXAMPLES.glob("*.dla")))]
+_TRAINING = """\
+.code
+@bn_fp n, x, g, g, m, v, #1
+@conv_bp dx, dw, db, dy, n, w, #1, #1, #1, #1
+@lrn_fp l, n, #3, #40, #192, #512
+@avgpool_bp dx, dp, #2, #2, #2, #2
+@vmm z, f, w1
+.host
+@initialise x, #3
+@launch
+@download dw
+.static_rw
+@neuron x, 1, 4, 4, 3, 1, 2, 4, 3
+@neuron n, 1, 4, 4, 3, 1, 2, 4, 3
+@neuron l, 1, 4, 4, 3, 1, 2, 4, 3
+@neuron dx, 1, 4, 4, 3, 1, 2, 4, 3
+@neuron dp, 1, 2, 2, 3, 1, 1, 2, 3
+@neuron dy, 1, 4, 4, 2
+@neuron db, 1, 1, 1, 2
+@neuron f, 1, 1, 1, 6, 1, 1, 1, 3
+@neuron z, 1, 1, 1, 5, 1, 1, 1, 2
+@synapse dw, 2, 3, 3, 3
+.static_ro
+@synapse w, 2, 3, 3, 3
+@synapse w1, 6, 1, 1, 5, 3, 1, 1, 2
+@neuron g, 1, 1, 1, 3
+@neuron m, 1, 1, 1, 3
+@neuron v, 1, 1, 1, 3
+"""
+SOURCES = [_MACROS, _TRAINING, *(path.read_text() for path in sorted(_EXAMPLES.glob("*.dla")))]
 _WORDS = ["@fuse", "@endfuse", "mend", ".code", ".static_ro", ".endif", "Block f a", "@f", "@f 1",
           "C-Macro m", "@m", "x", "-1", "99999999999", "0", "(", ")", ",", "#", "$64", "\\a", ":",
           "@neuron", "1 +", "1 / 0", ".rept 3", ".endr", '"', ".include", "\x00", "é"]  # fmt: skip
