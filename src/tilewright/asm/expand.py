@@ -45,6 +45,7 @@ from tilewright.isa import InstructionTable
 _HEAD = re.compile(r"\s*((?:(?:[A-Za-z_.][\w.]*|[0-9]+)[ \t]*:\s*)*)([A-Za-z_.][\w.]*)?", re.ASCII)
 _BLOCKS = {".macro": ".endm", ".rept": ".endr", ".irp": ".endr"}
 EXPANSION_WORDS = (*_BLOCKS, ".endm", ".endr", *OPENING, *CONTINUING, ".include", ".exitm")
+_STEERING = frozenset(EXPANSION_WORDS)
 
 
 @dataclass(slots=True)
@@ -144,6 +145,8 @@ class Expander:
         word = (head[2] or "") if head else ""
         if head is None or not word:
             return self.parser.parse(line.text) if self._conditions.active else EMPTY_LINE
+        if word not in _STEERING and word not in self._macros:
+            return self.parser.parse(line.text) if self._conditions.active else EMPTY_LINE
         span, rest = Span(head.start(2) + 1, len(word)), line.text[head.end(2) :]
         if word in OPENING or word in CONTINUING:
             outer = self._frames[-1].conditions
@@ -155,10 +158,8 @@ class Expander:
             self._block(line, word, rest, span)
         elif word in self._macros:
             self._call(line, self._macros[word], rest, span)
-        elif word in (".endm", ".endr", ".exitm", ".include"):
-            self._other(line, word, span)
         else:
-            return self.parser.parse(line.text)
+            self._other(line, word, span)
         return (
             self.parser.parse(line.text[: head.end(1)])
             if head[1] and self._conditions.active

@@ -7,7 +7,9 @@ expressions of operands wait for the second pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import structs
 
 from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
@@ -76,7 +78,9 @@ class FirstPass:
         )
         try:
             # a missing name may well come later, so that looking for similar ones would be in vain
-            value: Value | None = evaluate(expression, replace(self.scope(), suggests=False))
+            value: Value | None = evaluate(
+                expression, structs.replace(self.scope(), suggests=False)
+            )
         except NotYetKnown:
             value = None
         except Fault:

@@ -6,6 +6,7 @@ relocates them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, Span
@@ -34,15 +35,13 @@ from tilewright.isa import (
     Register,
     make_instruction,
 )
+from tilewright.isa.table import OperandSpec
 
 _FIX_OF_RANGE = {
     "register_or_immediate": "put the number into a register",
     "memory": "add a part of it to the base register",
     "target": "branch to a nearer place that goes on from there",
 }
-
-
-_WITHOUT_MARKS = (ParsedRegister, ParsedMemory)
 
 
 def bind_instruction(
@@ -134,28 +133,36 @@ def _fix_of_kind(table: InstructionTable) -> dict[str, str]:
 
 def _check_marks(parsed: ParsedLine, table: InstructionTable) -> None:
     """Immediates, and they alone, carry the dialect's mark. Raises Fault."""
-    kinds = [type(operand) for operand in parsed.operands]
-    if all(kind in _WITHOUT_MARKS for kind in kinds):
+    wrong = _wrongly_marked(table, parsed.word, tuple([type(part) for part in parsed.operands]))
+    if wrong is None:
         return
-    mark, spec = table.dialect.immediate, spec_of(parsed, table)
+    place, operand_spec = wrong
+    mark, written = table.dialect.immediate, parsed.operands[place]
+    if isinstance(written, ParsedImmediate):
+        message, fix = f"a branch target has no {mark}", f"remove {mark}"
+    else:
+        message = f"{parsed.word}: operand {operand_spec.role} is an immediate without {mark}"
+        fix = f"write {mark} before it"
+    raise Fault(SourceError.MARK, message, span_of(written), fix=fix)
+
+
+@lru_cache(maxsize=4096)
+def _wrongly_marked(
+    table: InstructionTable, word: str, kinds: tuple[type[ParsedOperand], ...]
+) -> tuple[int, OperandSpec] | None:
+    """The first operand of those kinds whose mark is missing or too much, as it is written."""
+    alias = table.alias_by_mnemonic.get((word, len(kinds)))
+    spec = table.by_mnemonic.get(alias.instruction if alias else word)
     for index, operand_spec in enumerate(table.operands_of(spec) if spec else ()):
-        written = _written(parsed, table, index)
-        if isinstance(written, ParsedImmediate):
+        place = alias.operands[index] if alias else index
+        if not isinstance(place, int) or place >= len(kinds):
+            continue
+        if issubclass(kinds[place], ParsedImmediate):
             if operand_spec.kind == "target":
-                raise Fault(
-                    SourceError.MARK,
-                    f"a branch target has no {mark}",
-                    written.span,
-                    fix=f"remove {mark}",
-                )
-        elif isinstance(written, Expression) and "immediate" in operand_spec.kind:
-            span = span_of(written)
-            raise Fault(
-                SourceError.MARK,
-                f"{parsed.word}: operand {operand_spec.role} is an immediate without {mark}",
-                span,
-                fix=f"write {mark} before it",
-            )
+                return place, operand_spec
+        elif issubclass(kinds[place], Expression) and "immediate" in operand_spec.kind:
+            return place, operand_spec
+    return None
 
 
 def _written(parsed: ParsedLine, table: InstructionTable, index: int) -> ParsedOperand | None:

@@ -56,7 +56,12 @@ def line_scanner(syntax: Syntax) -> Callable[[str], ParsedLine | None]:
             found = patterns.operand.match(text, place)
             if found is None:
                 return None
-            operands.append(_operand(found))
+            register = found["register"]
+            if register:
+                first, behind = found.span("register")
+                operands.append(ParsedRegister(register, Span(first + 1, behind - first)))
+            else:
+                operands.append(_operand(found))
             place = found.end()
             if found["comma"] is None:
                 return ParsedLine(labels, word, span, tuple(operands))
@@ -73,7 +78,7 @@ def _patterns(syntax: Syntax) -> _Patterns:
         rf"{f'(?:{immediate})?' if syntax.dialect.immediate else '(?P<mark>(?!))?'}"
         rf"(?P<sign>-)?{_BLANK}(?P<number>{_NUMBER})"
     )
-    kinds = rf"{memory}|(?P<register>{register})|{number}|(?P<name>{_NAME})"
+    kinds = rf"(?P<register>{register})|{memory}|{number}|(?P<name>{_NAME})"
     return _Patterns(
         head=re.compile(
             rf"{_BLANK}(?:(?P<label>{_LABEL}){_BLANK}:{_BLANK})?"
@@ -107,8 +112,7 @@ def _head(head: Match) -> tuple[tuple[ParsedLabel, ...], str, Span]:
 
 
 def _operand(found: Match) -> ParsedOperand:
-    if found["register"]:
-        return ParsedRegister(found["register"], _span(found, "register"))
+    """An operand that is no register, the most frequent one."""
     if found["base"]:
         offset = _number(found, "offset_sign", "offset") if found["offset"] else None
         return ParsedMemory(offset, ParsedRegister(found["base"], _span(found, "base")))

@@ -11,11 +11,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import (
     Binary,
-    Context,
     Expression,
     Half,
     LocalReference,
@@ -216,8 +217,7 @@ def _names_of(expression: Expression) -> Iterable[str]:
     return names
 
 
-@dataclass(frozen=True, slots=True)
-class Scope(Context):
+class Scope(Struct, frozen=True):
     """The symbols as one line sees them; `suggests`: look for similar names if one is missing."""
 
     table: SymbolTable
