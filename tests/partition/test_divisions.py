@@ -7,12 +7,16 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.machine import load_machine
+from tilewright.ops import gemm
 from tilewright.ops.box import Box
 from tilewright.partition.division import divide
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
 from tilewright.partition.strategies import find_strategy, strategies
 from tilewright.partition.volumes import moved, options
+from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 
 NETWORKS = {name: layers_of(network(name, 2)) for name in ("lenet5", "alexnet")}
 LAYERS = [layer for layers in NETWORKS.values() for layer in layers]
@@ -32,8 +36,8 @@ def divisions(draw, layer, cores):
 
 def test_strategies_are_found_in_their_folder():
     assert sorted(strategies()) == [
-        "batch", "columns", "input_rows", "output_channels", "output_tiles", "products", "rows",
-        "terms", "tiles", "whole",
+        "batch", "blocks", "columns", "input_rows", "output_channels", "output_tiles", "products",
+        "rows", "terms", "tiles", "whole",
     ]  # fmt: skip
     with pytest.raises(PartitionError, match=r"^there is no strategy 'row'; known strategies: "):
         find_strategy("row")
@@ -111,6 +115,23 @@ def test_halos_go_to_neighbours_and_what_is_alike_goes_to_several():
     )
     everything = [(core, Box.of((0, 2))) for core in range(3)]
     assert moves(have, everything) == (Move(0, (1, 2), Box.of((0, 2))),)
+
+
+@pytest.mark.parametrize(("machine", "parts"), [("cns1-128", (16, 8)), ("cns1-1024", (64, 16))])
+def test_blocks_are_those_of_the_cns1(machine, parts):
+    """n_ph outputs and n_pi inputs of a hidden layer on each node, as the report divides them."""
+    net = NetworkBuilder("hidden", "f64")
+    op = gemm(1, 8192, 4096, transpose_b=True)
+    x = net.apply(op, net.input("x", (1, 4096)), net.weight("w", (8192, 4096)), name="hidden")
+    (layer,) = layers_of(net.build((x,)))
+    nodes = load_machine(machine)
+    local = on_each_node(nodes, Layers(4096, 8192, 1024))
+    found = {(g.counts[1], g.parts): g for g in find_strategy("blocks").grids(layer, nodes.cores)}
+    division = divide(layer, found[parts], "blocks")
+    assert len(division.shares) == nodes.cores
+    assert {share.summed.shape for share in division.shares} == {(1, local.hidden)}
+    assert {share.terms.shape for share in division.shares} == {(local.inputs,)}
+    assert options(layer, [found[parts]], nodes.cores).weights[0] == 8192 * 4096
 
 
 def test_sums_go_to_who_finishes_them():

@@ -63,7 +63,17 @@ def run(lab: Lab) -> Result:
         for objective in (_ACTIVATIONS, _EVERYTHING)
         for limit in limits
     ]
-    others = ("alexnet",) if lab.quick else ("alexnet", "mobilenet1", "resnet50", "yolov2")
+    others = (
+        ("alexnet",)
+        if lab.quick
+        else (
+            "alexnet",
+            "mobilenet1",
+            "mobilenet2",
+            "resnet50",
+            "yolov2",
+        )
+    )
     cases += [Case(name, _EVERYTHING, 1.0, True) for name in others]
     cases += [] if lab.quick else [Case("vgg16", _PLACED, 1.0, False)]
     rows: list[Row] = []
