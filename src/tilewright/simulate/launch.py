@@ -271,9 +271,10 @@ def _set_memory(
     if len(images) != len(records):
         raise SimulationError(f"{len(images)} local memory images given for {len(records)} cores")
     for c, image in enumerate(images):
-        raw = image if isinstance(image, bytes) else np.ascontiguousarray(image).tobytes()
+        given = np.frombuffer(image, np.uint8) if isinstance(image, bytes) else np.asarray(image)
+        raw = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
         if len(raw) > size:
             raise SimulationError(
                 f"the image of core {c} has {len(raw)} bytes, its local memory {size}"
             )
-        records["memory"][c].view(np.uint8)[: len(raw)] = np.frombuffer(raw, np.uint8)
+        records["memory"][c].view(np.uint8)[: len(raw)] = raw

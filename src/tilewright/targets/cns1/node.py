@@ -54,8 +54,8 @@ def node_table(machine: Machine) -> InstructionTable:
         miss_cycles=caches.instruction_miss_cycles,
     )
     memories = (
-        LocalMemory("main", machine.main.capacity_bytes),
         LocalMemory("cache", machine.space("cache").capacity_bytes),
+        LocalMemory("main", machine.main.capacity_bytes),
     )
     return msgspec.structs.replace(
         table,
@@ -101,7 +101,7 @@ def run_node(
     from the start, unless it is `cold`. Errors: those of `simulate_mesh`.
     """
     table = program.table
-    image = np.zeros(table.local_memory_bytes, np.uint8)
+    image = np.zeros(table.memory_origins["main"] + len(main), np.uint8)
     for name, given in (("main", main), ("cache", cache)):
         if given is None:
             continue
