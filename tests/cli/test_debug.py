@@ -97,3 +97,47 @@ def test_commands_that_are_typed() -> None:
 )
 def test_what_is_refused(command: str, message: list[str]) -> None:
     assert session(command) == message
+
+
+CORE = """\
+        ldi $1, 2($31)
+        ldi $3, x($31)
+loop:   ldw $2, 0($3)
+        addl $2, 3, $2
+        stw $2, 0($3)
+        subl $1, 1, $1
+        bne $1, loop
+        halt
+        .data
+x:      .word 7
+"""
+
+
+def test_a_core_alone_goes_by_the_cycles_in_which_something_issues() -> None:
+    Path("k.s").write_text(CORE)
+    commands = "break loop; run; run; registers; watch local 0 1; run; back 2; run; run; print x"
+    result = CliRunner().invoke(app, ["debug", "k.s", "--commands", commands])
+    assert result.exit_code == 0, result.output
+    again = [
+        "7 instructions, cycle 8",
+        " >     2  loop: ldw $2, 0($3)  line 3",
+        "       3  addl $2, 3, $2  line 4",
+        "       4  stw $2, 0($3)  line 5",
+    ]
+    shown = result.output.splitlines()[4:]
+    assert shown[:6] == ["breakpoint at instruction 2", "breakpoint", "2 instructions, cycle 1",
+                         *again[1:]]  # fmt: skip
+    assert shown[6:12] == ["breakpoint", *again, "$1 = 1, $2 = 10, $26 = 65568"]
+    assert shown[12:14] == [
+        "watching 1 elements of local",
+        "1 watched elements of local changed, the first at 0: 5e-323 to 6.4e-323",
+    ]
+    assert shown[-3:] == ["  end", "error: the program declares no data",
+                          "  fix: memory shows elements"]  # fmt: skip
+
+
+def test_data_of_a_host_means_nothing_to_a_core_alone() -> None:
+    Path("k.s").write_text(CORE)
+    result = CliRunner().invoke(app, ["debug", "k.s", "--input", "x.npz"])
+    assert result.exit_code == 2
+    assert result.stderr == "error: --input means nothing on sw26010: its cores run alone\n"

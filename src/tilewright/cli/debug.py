@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
+from tilewright.asm import Object
 from tilewright.asm.front_end import machine_of_file
 from tilewright.asm.suggest import did_you_mean
 from tilewright.cli.launch import instruction_table, linked_image, read_arrays
 from tilewright.cli.options import overrides
-from tilewright.cli.output import OutputOptions
+from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import SimulationError, TilewrightError
-from tilewright.machine import load_machine
-from tilewright.simulate.window.hosted import RUNTIMES, Debugged
+from tilewright.machine import Machine, load_machine
+from tilewright.simulate.core_stepper import CoreStepper
+from tilewright.simulate.image import load_image
+from tilewright.simulate.stepping import Stepping
+from tilewright.simulate.window.hosted import RUNTIMES
 from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.stepper import Stepper
 
+Segment = Callable[[str, tuple[int, ...]], NDArray[Any]]
+"""A segment of declared data as it is now."""
+
+_SHOWN = 3
+"""Instructions that are shown at a place."""
+
 _HELP = """\
-step [N]            issue N instructions
-back [N]            go back N instructions
+step [N]            issue N instructions (on a core alone, those of N cycles)
+back [N]            go back as many
 run                 go on to a breakpoint, a watched write or the end
 break PLACE         stop before an instruction: a label, or its number
 watch MEMORY A N    stop when one of N elements from address A changes
@@ -57,8 +68,7 @@ def debug_command(
     described = load_machine(name, overrides(set))
     image = linked_image(source, instruction_table(described))
     arrays = {} if inputs is None else read_arrays(inputs)
-    debugged = RUNTIMES.required(described).debug(image, described, arrays)
-    session = _Session(debugged, Stepper(debugged.executor), output)
+    session = _Session(*_stepped(image, described, arrays), output)
     session.where()
     for command in _commands(commands):
         word, *arguments = command.split() or [""]
@@ -68,6 +78,20 @@ def debug_command(
             session.obey(word, arguments)
         except TilewrightError as error:
             output.show(error.render())
+
+
+def _stepped(
+    image: Object, machine: Machine, arrays: Mapping[str, NDArray[Any]]
+) -> tuple[Stepping, Segment | None]:
+    """The program as its host prepares it, or on a core alone. Errors: UsageProblem."""
+    runtime = RUNTIMES.of(machine)
+    if runtime is None:
+        if arrays:
+            raise UsageProblem(f"--input means nothing on {machine.name}: its cores run alone")
+        return CoreStepper(load_image(image, instruction_table(machine))), None
+    debugged = runtime.debug(image, machine, arrays)
+    stepper = Stepper(debugged.executor, debugged.register_names)
+    return stepper, lambda name, index: debugged.segment(name, index, stepper.executor)
 
 
 def _commands(given: str | None) -> Iterator[str]:
@@ -86,10 +110,10 @@ def _commands(given: str | None) -> Iterator[str]:
 
 @dataclass
 class _Session:
-    """One session: the program, where it is, and what shows it."""
+    """One session: where the program is, what shows a segment of its data, and where to show it."""
 
-    debugged: Debugged
-    stepper: Stepper
+    stepper: Stepping
+    segment: Segment | None
     output: OutputOptions
 
     def obey(self, word: str, arguments: list[str]) -> None:
@@ -114,17 +138,16 @@ class _Session:
 
     def where(self) -> None:
         """The cycle and the next instructions."""
-        executor = self.stepper.executor
-        self.output.show(f"{self.stepper.executed} instructions, cycle {executor.time}")
-        if self.stepper.next is None:
+        self.output.show(f"{self.stepper.executed} instructions, cycle {self.stepper.time}")
+        upcoming = self.stepper.upcoming(_SHOWN)
+        if not upcoming:
             self.output.show("  end")
-            return
-        for step in executor.steps[executor.number : executor.number + 3]:
-            labels = "".join(f"{label}: " for label in step.instruction.labels)
-            mark = ">" if step.number == executor.number else " "
-            line = f"line {step.instruction.line}" if step.instruction.line else ""
-            text = step.instruction.text()
-            self.output.show(f" {mark} {step.number:>5}  {labels}{text}  {line}".rstrip())
+        for place, (number, instruction) in enumerate(upcoming):
+            labels = "".join(f"{label}: " for label in instruction.labels)
+            mark = " " if place else ">"
+            line = f"line {instruction.line}" if instruction.line else ""
+            text = instruction.text()
+            self.output.show(f" {mark} {number:>5}  {labels}{text}  {line}".rstrip())
 
     def _move(self, move: Callable[[int], None], arguments: list[str]) -> None:
         move(_number(arguments[0]) if arguments else 1)
@@ -138,11 +161,7 @@ class _Session:
         if len(arguments) != 1:
             raise SimulationError("break takes a label or a number")
         (place,) = arguments
-        labels = {
-            label: step.number
-            for step in self.stepper.executor.steps
-            for label in step.instruction.labels
-        }
+        labels = self.stepper.labels
         if not place.isdecimal() and place not in labels:
             fix = did_you_mean(place, labels) or f"labels: {', '.join(labels) or 'none'}"
             raise SimulationError(f"no label '{place}'", fix=fix)
@@ -160,7 +179,7 @@ class _Session:
         if len(arguments) != 3:
             raise SimulationError("a memory, an address and a number of elements are needed")
         memory, address, count = arguments[0], _number(arguments[1]), _number(arguments[2])
-        sizes = self.stepper.executor.memories.sizes
+        sizes = self.stepper.sizes
         if memory not in sizes:
             raise SimulationError(f"no memory '{memory}'", fix=f"memories: {', '.join(sizes)}")
         if address + count > sizes[memory]:
@@ -171,22 +190,19 @@ class _Session:
         return Range(memory, address, count)
 
     def _memory(self, arguments: list[str]) -> None:
-        found = self._range(arguments)
-        array = self.stepper.executor.memories.arrays[found.memory]
-        self.output.show(str(array[found.address : found.address + found.count]))
+        self.output.show(str(self.stepper.elements(self._range(arguments))))
 
     def _registers(self) -> None:
-        table_names = self.debugged.register_names
-        values = zip(table_names, self.stepper.executor.registers, strict=True)
-        shown = [f"{name} = {value}" for name, value in values if value]
+        shown = [f"{name} = {value}" for name, value in self.stepper.registers().items()]
         self.output.show(", ".join(shown) or "all registers are zero")
 
     def _print(self, arguments: list[str]) -> None:
         if not arguments:
             raise SimulationError("print takes the name of declared data")
         index = tuple(map(_number, arguments[1:]))
-        found = self.debugged.segment(arguments[0], index, self.stepper.executor)
-        self.output.show(np.array2string(found, threshold=64))
+        if self.segment is None:
+            raise SimulationError("the program declares no data", fix="memory shows elements")
+        self.output.show(np.array2string(self.segment(arguments[0], index), threshold=64))
 
 
 def _number(text: str) -> int:

@@ -93,3 +93,22 @@ def simulate_mesh(
     each = [core.program for core in cores]
     raise_if_stopped(state, each, bases)
     return collect(state, each, bases)
+
+
+def core_after(
+    program: Program,
+    cycles: int,
+    *,
+    entry: str | int = 0,
+    local_memory: ArrayLike | None = None,
+    ideal_communication: bool = False,
+) -> CoreRun:
+    """One core alone as it is once everything of the first `cycles` cycles has issued, whether the
+    program has ended or not. Arguments and errors as in `simulate_core`.
+    """
+    mesh = Mesh(1, 1, ideal_communication=ideal_communication)
+    cores = [Core(program, program.entry(entry), {}, False)]
+    images = None if local_memory is None else [local_memory]
+    state, bases = launch(cores, mesh, images, cycles - 1, 0)
+    run_in_order(state)
+    return collect(state, [program], bases).cores[0]

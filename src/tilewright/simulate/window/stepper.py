@@ -6,15 +6,16 @@ repeatable, so that a step back is a run anew up to the instruction before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from tilewright.simulate.window.decode import Step
+from tilewright.isa import Instruction
+from tilewright.simulate.stepping import changed
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import Range
-from tilewright.simulate.window.run import Event
 
 
 @dataclass
@@ -22,6 +23,7 @@ class Stepper:
     """A run that stops where it is told. `executed` instructions have issued so far."""
 
     make: Callable[[], Executor]
+    register_names: Sequence[str]
     breakpoints: set[int] = field(default_factory=set)
     ranges: list[Range] = field(default_factory=list)
     executed: int = 0
@@ -30,16 +32,38 @@ class Stepper:
         self.executor = self.make()
 
     @property
-    def next(self) -> Step | None:
-        """The instruction that issues next, None at the end."""
-        executor = self.executor
-        return None if executor.is_done else executor.steps[executor.number]
+    def time(self) -> int:
+        """The cycle."""
+        return self.executor.time
 
     @property
-    def last_event(self) -> Event | None:
-        """The long operation that issued last, if it was the last instruction."""
-        events = self.executor.events
-        return events[-1] if events else None
+    def labels(self) -> Mapping[str, int]:
+        """Instructions by label."""
+        steps = self.executor.steps
+        return {label: step.number for step in steps for label in step.instruction.labels}
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Elements of each memory."""
+        return self.executor.memories.sizes
+
+    def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
+        """The next instructions of the program with their numbers; none at the end."""
+        executor = self.executor
+        if executor.is_done:
+            return ()
+        steps = executor.steps[executor.number : executor.number + count]
+        return [(step.number, step.instruction) for step in steps]
+
+    def registers(self) -> Mapping[str, int]:
+        """The registers that are not zero."""
+        values = zip(self.register_names, self.executor.registers, strict=True)
+        return {name: value for name, value in values if value}
+
+    def elements(self, place: Range) -> NDArray[Any]:
+        """Elements of a memory."""
+        array = self.executor.memories.arrays[place.memory]
+        return array[place.address : place.address + place.count]
 
     def forward(self, count: int = 1) -> None:
         """Issue so many instructions. Errors: SimulationError."""
@@ -60,22 +84,13 @@ class Stepper:
         Errors: SimulationError.
         """
         while True:
-            before = [self._elements(watched) for watched in self.ranges]
+            before = [self.elements(watched).copy() for watched in self.ranges]
             if not self.executor.step():
                 return "the program has ended"
             self.executed += 1
             for watched, old in zip(self.ranges, before, strict=True):
-                new = self._elements(watched)
-                changed = np.flatnonzero(old != new)
-                if len(changed):
-                    first = int(changed[0])
-                    return (
-                        f"{len(changed)} watched elements of {watched.memory} changed, the first "
-                        f"at {watched.address + first}: {old[first]} to {new[first]}"
-                    )
+                text = changed(watched, old, self.elements(watched))
+                if text:
+                    return text
             if self.executor.number in self.breakpoints:
                 return "breakpoint"
-
-    def _elements(self, watched: Range) -> np.ndarray:
-        array = self.executor.memories.arrays[watched.memory]
-        return array[watched.address : watched.address + watched.count].copy()

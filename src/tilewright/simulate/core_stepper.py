@@ -1,0 +1,114 @@
+"""A core of the instruction-level simulator one step at a time: all that issues in one cycle.
+
+In: a program. Out: the core as it is before a step. The whole run is made once, which tells when
+what issues; a state is a run anew up to its cycle, as runs are repeatable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tilewright.isa import Instruction
+from tilewright.simulate.image import LoadedImage
+from tilewright.simulate.instruction_level import core_after, simulate_core
+from tilewright.simulate.runs import CoreRun, Issue
+from tilewright.simulate.stepping import changed
+from tilewright.simulate.window.memories import Range
+
+_ELEMENT_BYTES = 8
+
+
+@dataclass
+class CoreStepper:
+    """A run of one core alone (`simulate.stepping.Stepping`); `position` steps are done. Elements
+    of memory are doubles. Errors, here and later: SimulationError where the program faults.
+    """
+
+    image: LoadedImage
+    breakpoints: set[int] = field(default_factory=set)
+    ranges: list[Range] = field(default_factory=list)
+    position: int = 0
+
+    def __post_init__(self) -> None:
+        whole = simulate_core(self.image.program, local_memory=self.image.local_memory)
+        self._whole = whole
+        self._steps = [list(each) for _, each in groupby(whole.issues, lambda issue: issue.cycle)]
+
+    @cached_property
+    def labels(self) -> Mapping[str, int]:
+        """Instructions by label."""
+        return self.image.program.labels
+
+    @property
+    def executed(self) -> int:
+        """Instructions that have issued."""
+        return sum(map(len, self._steps[: self.position]))
+
+    @property
+    def time(self) -> int:
+        """The cycle of the next step."""
+        return self._next[0].cycle if self._next else self._whole.cycles
+
+    @property
+    def _next(self) -> list[Issue]:
+        return self._steps[self.position] if self.position < len(self._steps) else []
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Doubles of each local memory."""
+        memories = self.image.program.table.memories
+        return {memory.name: memory.capacity_bytes // _ELEMENT_BYTES for memory in memories}
+
+    def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
+        """What issues next, and in the steps behind."""
+        behind = [issue for step in self._steps[self.position :][:count] for issue in step]
+        program = self.image.program.instructions
+        return [(issue.instruction, program[issue.instruction]) for issue in behind[:count]]
+
+    def registers(self) -> Mapping[str, Any]:
+        """The registers that are not zero: as integers where only the first lane is in use."""
+        run, found = self._run(), {}
+        for number, name in enumerate(run.program.table.register_names):
+            integers = run.integer_registers[number]
+            if integers.any():
+                is_integer = not integers[1:].any() and abs(int(integers[0])) < 1 << 48
+                found[name] = int(integers[0]) if is_integer else run.registers[number].tolist()
+        return found
+
+    def elements(self, place: Range) -> NDArray[Any]:
+        """Doubles of a memory."""
+        doubles = self._run().memory(place.memory).view("<f8")
+        return doubles[place.address : place.address + place.count]
+
+    def forward(self, count: int = 1) -> None:
+        """Go so many steps."""
+        self.position = min(self.position + count, len(self._steps))
+
+    def back(self, count: int = 1) -> None:
+        """Go back so many steps."""
+        self.position = max(self.position - count, 0)
+
+    def go(self) -> str:
+        """Run on to a breakpoint, to a write of watched elements, or to the end; says which."""
+        while self._next:
+            before = [self.elements(watched).copy() for watched in self.ranges]
+            self.forward()
+            for watched, old in zip(self.ranges, before, strict=True):
+                text = changed(watched, old, self.elements(watched))
+                if text:
+                    return text
+            if any(issue.instruction in self.breakpoints for issue in self._next):
+                return "breakpoint"
+        return "the program has ended"
+
+    def _run(self) -> CoreRun:
+        """The core before the next step."""
+        if not self._next:
+            return self._whole
+        return core_after(self.image.program, self.time, local_memory=self.image.local_memory)
