@@ -7,8 +7,10 @@ import pytest
 
 from tilewright.machine import load_machine
 from tilewright.papers.cns1.listings import REPAIRS, listing
+from tilewright.targets.cns1.kernels import reference, run
 from tilewright.targets.cns1.node import assembled, node_table, run_node
 from tilewright.targets.cns1.timing.forward import Conditions, product_cycles, sigmoid_cycles
+from tilewright.targets.cns1.timing.training import update_cycles
 
 MACHINE = load_machine("cns1-128")
 NODE = node_table(MACHINE)
@@ -74,7 +76,31 @@ def test_errors_are_scaled_differences():
     assert (given == 5 * (results.astype(int) - outputs)).all()
 
 
-@pytest.mark.parametrize("name", ["recall", "errors"])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 64), (64, 192), (1024, 512)])
+def test_the_update_adds_the_outer_product_in_the_time_of_the_formula(rows, columns):
+    """Eight cycles more for each four rows, and some before the first and behind the last; fewer
+    than ours, which do not begin four rows between the last instructions of those before.
+    """
+    random = np.random.default_rng(rows)
+    weights = random.integers(-30000, 30000, (rows, columns)).astype("<i2")
+    error = random.integers(-3000, 3000, columns).astype("<i2")
+    data = random.integers(-128, 128, rows).astype(np.int8)
+    cache = np.zeros(4096, np.uint8)
+    cache[:rows], cache[rows : rows + 2 * columns] = as_bytes(data), as_bytes(error)
+    cache[STACK : STACK + 4] = as_bytes(np.array([rows], "<i4"))
+    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0, "$29": STACK}
+    found = run_node(
+        assembled(listing("update"), NODE), main=as_bytes(weights), cache=cache, registers=registers
+    )
+    given = found.memory("main")[: weights.nbytes].view("<i2").reshape(rows, columns)
+    assert (given == reference.update(weights, error, data)).all()
+    closed, around = update_cycles(MACHINE, rows, columns), 60
+    assert found.cycles == pytest.approx(closed, rel=0.03, abs=around)
+    ours = run.update(MACHINE, weights, error, data).cycles
+    assert columns < 512 or 0 < ours / found.cycles - 1 < 0.015
+
+
+@pytest.mark.parametrize("name", ["recall", "errors", "update"])
 def test_every_repair_is_named(name):
     text = listing(name)
     used = {

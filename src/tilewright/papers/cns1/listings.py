@@ -14,7 +14,7 @@ REPAIRS = {
     3: "four packed inputs are loaded as a word: .b is printed for .w",
     4: "$v5 and $v7 sum columns 0 to 31, $v6 and $v8 columns 32 to 63, as their comments say: the"
     " printed loop adds both halves of a row into one of them, and the next row into the other",
-    5: "print: = for ==, a label without its colon",
+    5: "print: = for ==, a label without its colon, a second semicolon",
     6: "the copies of $v5 and $v7 stand behind the last sum into them, which repair 4 moves",
     7: "results have one byte: .w is printed for .b, and 128 for the stride of 32",
     8: "the scale that is loaded and never used sets the shift of addap0",
@@ -23,10 +23,16 @@ REPAIRS = {
     11: "the listing ends in the middle of the loop: the rest is that of Table 6.1",
     12: "print: v1r for vlr",
     13: "a scalar register multiplies a vector: the rule of A.1 asks for one of the vector unit",
+    14: "the column pointer is an offset: its end is the bytes of a row, not the address that is"
+    " printed",
+    15: "the fourth byte is shifted out of the word, not out of the third byte",
+    16: "every four rows begin with the first errors again: the printed pointer stays where the"
+    " rows before ended",
+    17: "the delay slot of the return is not printed",
 }
 
 
 def listing(name: str) -> str:
-    """The repaired text: "recall" or "errors"."""
+    """The repaired text: "recall", "errors" or "update"."""
     file = resources.files("tilewright.papers.cns1") / "listings" / f"{name}.s"
     return file.read_text(encoding="utf-8")
