@@ -1,5 +1,7 @@
 """Pieces of operators: together they are the whole, and one program serves them all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -92,6 +94,18 @@ def test_a_vgg_layer_over_four_groups():
         "batch": ["conv2d 32x256x28x28 -> 512, 3x3 s1 p1"] * 4,
         "out_channels": ["conv2d 128x256x28x28 -> 128, 3x3 s1 p1"] * 4,
     }
+
+
+def test_where_there_are_too_few_images_rows_and_channels_are_divided_together():
+    op = conv2d(batch=1, in_channels=512, out_channels=512, height=7, width=7, kernel=3, padding=1)
+    assert shapes(op, 4)["rows_out_channels"] == [
+        "conv2d 1x512x5x7 -> 256, 3x3 s1 p1,1,0,1",
+        "conv2d 1x512x5x7 -> 256, 3x3 s1 p1,1,0,1",
+        "conv2d 1x512x5x7 -> 256, 3x3 s1 p0,1,1,1",
+        "conv2d 1x512x5x7 -> 256, 3x3 s1 p0,1,1,1",
+    ]
+    assert "rows_out_channels" not in shapes(replace(op, batch=4), 4)
+    assert "rows_out_channels" not in shapes(op, 3)
 
 
 def test_what_does_not_divide_overlaps():

@@ -7,6 +7,7 @@ channels of a group, the kernel's rows and its columns.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,9 @@ def part(op: Conv2d, result: Box, terms: Box | None) -> Conv2d:
 
 
 def divide_conv2d(op: Conv2d, groups: int) -> Divided:
-    """Equal pieces over rows (swDNN III-D), images, output channels or channel groups."""
+    """Equal pieces over rows (swDNN III-D), images, output channels or channel groups; over rows
+    and output channels at once where there are fewer images than groups.
+    """
     found: Divided = [("batch", pieces_along(op, 0, groups))]
     whole = Box.whole(op.out_shape)
     rows = [whole.along(2, part) for part in intervals(op.out_height, groups)]
@@ -71,11 +74,28 @@ def divide_conv2d(op: Conv2d, groups: int) -> Divided:
         found.insert(0, ("rows", tuple(piece(op, strip) for strip in rows)))
     if op.groups == 1:
         found.append(("out_channels", pieces_along(op, 1, groups)))
+        found += _rows_and_channels(op, groups) if op.batch < groups else []
     else:
         outputs = op.out_channels // op.groups
         cut = [(a * outputs, b * outputs) for a, b in intervals(op.groups, groups)]
         found.append(("channel_groups", tuple(piece(op, whole.along(1, part)) for part in cut)))
     return found
+
+
+def _rows_and_channels(op: Conv2d, groups: int) -> Divided:
+    """A grid of both, as nearly square as there is one: each group reads some rows and has some of
+    the weights.
+    """
+    parts = max(n for n in range(1, math.isqrt(groups) + 1) if groups % n == 0)
+    whole = Box.whole(op.out_shape)
+    strips = [whole.along(2, part) for part in intervals(op.out_height, parts)]
+    channels = intervals(op.out_channels, groups // parts)
+    if len(strips) == 1 or len(channels) == 1:
+        return []
+    if any(op.computable(strip) != strip for strip in strips):
+        return []
+    cells = [strip.along(1, part) for strip in strips for part in channels]
+    return [("rows_out_channels", tuple(piece(op, cell) for cell in cells))]
 
 
 def _terms(op: Conv2d, terms: Box | None) -> Box:
