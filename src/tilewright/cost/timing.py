@@ -353,10 +353,14 @@ def _repacked_axis(d: int, new: Expr, old: Expr) -> dict[str, Expr]:
 
 
 def _to_end(extent: Expr, whole: Expr) -> Expr | None:
-    """How far the end of the tensor is, from an extent `max(0, min(whole, it))`."""
+    """How far the end of the tensor is, from an extent `max(0, min(whole, it))`, or `max(0, it)`
+    where it is known to be no further than a whole tile.
+    """
     match extent:
-        case Binary("max", Const(0), inner):
+        case Binary("max", Const(0), Binary("min") as inner):
             return _to_end(inner, whole)
+        case Binary("max", Const(0), inner):
+            return inner
         case Binary("min", a, b) if whole in (a, b):
             return b if a == whole else a
         case _:
