@@ -7,6 +7,7 @@ stage, or the tensors that live at the same time and do not fit main memory toge
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 from tilewright.common.dtypes import dtype
@@ -96,14 +97,17 @@ def refuse_crowded(
     """Raise CapacityError where what lives at the same time, or the `needed` bytes of its places,
     exceeds main memory; it names the largest values that live where it is fullest.
     """
-    together: dict[int, list[tuple[str, Life]]] = {}
-    for value, life in lives:
-        for number in range(life.first, life.last + 1):
-            together.setdefault(number, []).append((value, life))
-    fullest = max(together.values(), key=_bytes_of, default=[])
-    most, room = max(_bytes_of(fullest), needed), machine.main.capacity_bytes
+    change: dict[int, int] = {}
+    for _, life in lives:
+        change[life.first] = change.get(life.first, 0) + life.size_bytes
+        change[life.last + 1] = change.get(life.last + 1, 0) - life.size_bytes
+    stages = sorted(change)
+    totals = list(accumulate(change[stage] for stage in stages))
+    most, room = max([*totals, needed]), machine.main.capacity_bytes
     if most <= room:
         return
+    at = stages[totals.index(max(totals))]
+    fullest = [(value, life) for value, life in lives if life.first <= at <= life.last]
     largest = sorted(fullest, key=lambda pair: (-pair[1].size_bytes, pair[0]))
     shown = ", ".join(f"{quoted(v)} {life.size_bytes:,} bytes" for v, life in largest[:_SHOWN])
     more = f" and {len(largest) - _SHOWN} smaller ones" if len(largest) > _SHOWN else ""
@@ -112,7 +116,3 @@ def refuse_crowded(
         f"at the same time live {shown}{more}",
         fix="a smaller --batch, or --dtype f32",
     )
-
-
-def _bytes_of(lives: Sequence[tuple[str, Life]]) -> int:
-    return sum(life.size_bytes for _, life in lives)
