@@ -53,7 +53,8 @@ Epilogues = Mapping[Request, Sequence[Candidate]]
 @dataclass(frozen=True, eq=False)
 class _Way:
     """One way of a fused node: its cycles, the form of its result, and those that it takes tensors
-    in; `follows` names a tensor whose order of dimensions it keeps.
+    in; `follows` names a tensor whose order of dimensions it keeps, `reads` are those that a pass
+    reads however they lie.
     """
 
     cycles: float
@@ -62,6 +63,12 @@ class _Way:
     candidate: Candidate | None = None
     fused: bool = False
     follows: str = ""
+    reads: tuple[str, ...] = ()
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Every tensor whose form makes a difference."""
+        return (*self.takes, *self.reads, *([self.follows] if self.follows else []))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +154,7 @@ class WholeNetwork:
         own = [self._own(chain, w) for chain, w in zip(self.chains, ways, strict=True)]
         edges: dict[tuple[int, int], np.ndarray] = {}
         for j, behind in enumerate(ways):
-            for name in dict.fromkeys(n for way in behind for n in (*way.takes, way.follows) if n):
+            for name in dict.fromkeys(name for way in behind for name in way.operands):
                 between = self._between(name, self._forms_of(name, made, ways), behind)
                 if name not in made:
                     own[j] = own[j] + between[0]
@@ -188,7 +195,10 @@ class WholeNetwork:
         if name == way.follows:
             alike = _order(held) == _order(way.takes[name])
             return 0.0 if alike else _OTHER_ORDER * self._pass(held)
-        return self._copy(held, way.takes[name]) if name in way.takes else 0.0
+        if name in way.takes:
+            return self._copy(held, way.takes[name])
+        against = _grain(held, way.form) - 1 if name in way.reads else 0.0
+        return against * self._pass(held) / 2
 
     def _ways(self, chain: Chain) -> list[_Way]:
         """All ways of one fused node, and the forms that its result may have from now on."""
@@ -196,8 +206,9 @@ class WholeNetwork:
         if op.kind in CONTRACTIONS:
             found = self._product_ways(chain)
         elif elementwise(op) is not None:
+            read = self._read_whole(chain.nodes)
             found = [
-                _Way(self._pass(form), form, {})
+                _Way(self._pass(form), form, {}, reads=read)
                 for form in self._out_forms(chain, self._natural(node))
             ]
         elif isinstance(op, Reshape) and len(chain.nodes) == 1:
@@ -228,6 +239,7 @@ class WholeNetwork:
 
     def _product_ways(self, chain: Chain) -> list[_Way]:
         node, found = chain.first, dict[tuple[object, ...], _Way]()
+        beside = self._read_whole(chain.nodes[1:]) if chain.nodes[1:] else ()
         ready = self.epilogues.get(chain.request, ()) if chain.request else ()
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
@@ -238,21 +250,23 @@ class WholeNetwork:
             }
             natural, cycles = _result(candidate, self.forms), candidate.cycles
             if fused:
-                takes |= dict.fromkeys(self._beside(chain), natural)
+                takes |= dict.fromkeys(beside, natural)
             done = fused or len(chain.nodes) == 1
             for form in [natural] if done else self._out_forms(chain, [natural]):
-                price = cycles if done else cycles + self._pass(form) * _grain(natural, form)
-                way = _Way(price, form, takes, candidate, fused)
+                price = cycles
+                if not done:  # the result and each tensor beside are read
+                    price += self._pass(form) * (_grain(natural, form) + len(beside) / 2)
+                way = _Way(price, form, takes, candidate, fused, reads=() if done else beside)
                 key = (form, *sorted(takes.items(), key=lambda item: item[0]))
                 if key not in found or price < found[key].cycles:
                     found[key] = way
         return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]
 
-    def _beside(self, chain: Chain) -> list[str]:
-        """What an epilogue reads in the form of the result."""
-        read = [x for n in chain.nodes[1:] for x in n.inputs if x in self._held]
-        shape = chain.first.op.out_shape
-        return [name for name in dict.fromkeys(read) if self._shapes[name] == shape]
+    def _read_whole(self, nodes: Sequence[Node]) -> tuple[str, ...]:
+        """The activations that elementwise nodes read in the shape of their result."""
+        read = [name for node in nodes for name in node.inputs if name in self._held]
+        shape = nodes[-1].op.out_shape
+        return tuple(name for name in dict.fromkeys(read) if self._shapes[name] == shape)
 
     def _out_forms(self, chain: Chain, natural: Sequence[Form]) -> list[Form]:
         """Forms that a pass may write: one that the operands have, or that somebody wants."""
