@@ -100,7 +100,27 @@ def test_the_update_adds_the_outer_product_in_the_time_of_the_formula(rows, colu
     assert columns < 512 or 0 < ours / found.cycles - 1 < 0.015
 
 
-@pytest.mark.parametrize("name", ["recall", "errors", "update"])
+@pytest.mark.parametrize(("rows", "columns"), [(32, 64), (64, 192), (1024, 512)])
+def test_backpropagation_reduces_and_scales_and_ours_is_faster(rows, columns):
+    random = np.random.default_rng(rows)
+    weights = random.integers(-30000, 30000, (rows, columns)).astype("<i2")
+    error = random.integers(-3000, 3000, columns).astype("<i2")
+    hidden = random.integers(-128, 128, rows).astype(np.int8)
+    cache, main = np.zeros(4096, np.uint8), np.zeros(weights.nbytes + 2 * rows, np.uint8)
+    cache[:rows], cache[rows : rows + 2 * columns] = as_bytes(hidden), as_bytes(error)
+    cache[STACK : STACK + 8] = as_bytes(np.array([rows, weights.nbytes], "<i4"))
+    main[: weights.nbytes] = as_bytes(weights)
+    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0, "$29": STACK}
+    found = run_node(
+        assembled(listing("backward"), NODE), main=main, cache=cache, registers=registers
+    )
+    given = found.memory("main")[weights.nbytes : weights.nbytes + 2 * rows].view("<i2")
+    assert (given == reference.backward(weights, error, hidden)).all()
+    ours = run.backward(MACHINE, weights, error, hidden).cycles
+    assert columns < 512 or 0.95 < ours / found.cycles < 0.97
+
+
+@pytest.mark.parametrize("name", ["recall", "errors", "backward", "update"])
 def test_every_repair_is_named(name):
     text = listing(name)
     used = {

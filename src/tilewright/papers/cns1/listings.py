@@ -29,10 +29,12 @@ REPAIRS = {
     16: "every four rows begin with the first errors again: the printed pointer stays where the"
     " rows before ended",
     17: "the delay slot of the return is not printed",
+    18: "the end of the intermediate results is computed before their place is known",
+    19: "the hidden vector is read 32 elements on in each round: its pointer is never moved",
 }
 
 
 def listing(name: str) -> str:
-    """The repaired text: "recall", "errors" or "update"."""
+    """The repaired text: "recall", "errors", "backward" or "update"."""
     file = resources.files("tilewright.papers.cns1") / "listings" / f"{name}.s"
     return file.read_text(encoding="utf-8")
