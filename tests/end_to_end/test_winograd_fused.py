@@ -11,7 +11,7 @@ from support.candidates import SMALL_MESHES, WHOLE_MESHES, cases
 from support.running import emulated, estimate_ratio, simulated
 from tilewright.compiler.checking import random_operands
 
-FUSED = ("winograd2_fused", "winograd4_fused", "winograd2_fours")
+FUSED = ("winograd2_fused", "winograd2_fours")
 every_algorithm = pytest.mark.parametrize("algorithm", FUSED)
 
 

@@ -49,12 +49,6 @@ def winograd2_fused(op: Conv2d) -> Seed | None:
     return _fused(2) if applies(op) and _has_few_channels(op) else None
 
 
-@seed("conv2d", name="winograd4_fused", staged=True)
-def winograd4_fused(op: Conv2d) -> Seed | None:
-    """F(4x4, 3x3), for few channels."""
-    return _fused(4) if applies(op) and _has_few_channels(op) else None
-
-
 @seed("conv2d", name="winograd2_fours", staged=True)
 def winograd2_fours(op: Conv2d) -> Seed | None:
     """F(2x2, 3x3) on images in vectors of four, for batches of whole blocks of 32 images."""
