@@ -55,6 +55,14 @@ def test_costs_of_pairs_may_be_found_out_when_they_are_chosen(shape, seed, toler
     assert found.proven == (found.cost == found.bound) or tolerance
 
 
+def test_after_so_many_rounds_the_best_choice_so_far_is_taken():
+    nodes = [np.zeros(3), np.zeros(3)]
+    exact = np.array([[9.0, 8.0, 7.0], [6.0, 5.0, 4.0], [3.0, 2.0, 1.0]])
+    edges = {(0, 1): np.zeros((3, 3))}
+    found = refined(nodes, edges, lambda _, i, j: float(exact[i, j]), rounds=2)
+    assert (found.options, found.cost, found.bound, found.proven) == ((1, 0), 6.0, 0.0, False)
+
+
 def test_many_options_of_many_neighbours_are_not_proven():
     nodes = [np.arange(60.0), *[np.arange(3.0)] * 3]
     edges = {

@@ -41,6 +41,8 @@ REFERENCE = "output_tiles"
 _ROUNDING = 1e-9
 _TOLERANCE = 0.01
 """How much more than its bound a plan may cost in which cycles count, as a part of its cost."""
+_ROUNDS = 32
+"""How often exchanges are found out for another choice."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +286,7 @@ class Space:
         bound = independent_bound(nodes, edges)
         if not self.least_cycles:
             return self.chosen(cheapest(nodes, edges), bound)
-        return self.chosen(refined(nodes, edges, self._exact, _TOLERANCE), bound)
+        return self.chosen(refined(nodes, edges, self._exact, _TOLERANCE, _ROUNDS), bound)
 
     def alone(self, number: int) -> Cycles:
         """What each grid of a layer costs by itself."""

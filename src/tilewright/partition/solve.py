@@ -59,16 +59,20 @@ def refined(
     edges: Mapping[tuple[int, int], Costs],
     exact: Callable[[tuple[int, int], int, int], float],
     tolerance: float = 0.0,
+    rounds: int | None = None,
 ) -> Choice:
     """The cheapest choice where what pairs cost is found out one by one: `edges` are what none
     costs less than. Pairs that are chosen take their `exact` cost, until all that are chosen have:
     then no other choice costs less. With a `tolerance` it may stop earlier, at a choice that costs
-    at most so much more, as a part of its cost, than the bound of all choices.
+    at most so much more, as a part of its cost, than the bound of all choices; after so many
+    `rounds` it stops at the best choice that it met.
     """
     edges = {edge: matrix.copy() for edge, matrix in edges.items()}
     known: set[tuple[tuple[int, int], int, int]] = set()
     best: Choice | None = None
+    done = 0
     while True:
+        done += 1
         choice = cheapest(nodes, edges)
         picked = {((i, j), choice.options[i], choice.options[j]) for i, j in edges}
         if picked <= known:
@@ -79,7 +83,7 @@ def refined(
         cost = _cost(nodes, edges, choice.options)
         if best is None or cost < best.cost:
             best = Choice(choice.options, cost, choice.bound, False)
-        if best.cost - choice.bound <= tolerance * best.cost:
+        if best.cost - choice.bound <= tolerance * best.cost or done == rounds:
             proven = choice.proven and best.cost <= choice.bound
             return replace(best, bound=choice.bound, proven=proven)
 
