@@ -26,8 +26,8 @@ from tilewright.targets.host.cost.stores import is_far
 from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
 from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
 from tilewright.targets.host.emit_threads import private_tensors
-from tilewright.targets.host.finish import PLAIN, Finish, with_finish
 from tilewright.targets.host.instruction_sets import WRAPPING
+from tilewright.targets.host.kernel_epilogue import PLAIN, KernelEpilogue, with_epilogue
 from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.products import (
     Products,
@@ -48,13 +48,15 @@ class HostCode:
 
     name: str = "host"
 
-    def emit(self, program: Program, machine: Machine, finish: Finish = PLAIN) -> Artifact:
-        """Generate the sources of an explicit program without parameters; what `finish` takes are
+    def emit(
+        self, program: Program, machine: Machine, epilogue: KernelEpilogue = PLAIN
+    ) -> Artifact:
+        """Generate the sources of an explicit program without parameters; what `epilogue` takes are
         further inputs.
 
         Raises ProgramError for a program of another stage, a mesh of several cores, vectors that no
         instruction set of the host has, a product of operands that cannot be walked, or sums that
-        cannot be finished so (`can_finish`).
+        cannot take the epilogue (`can_fuse`).
         """
         if program.parameters:
             unbound = ", ".join(program.parameters)
@@ -74,10 +76,10 @@ class HostCode:
                 fix="--set groups.count=1 --threads N",
             )
         ahead, program = split_ahead(_as_stored(instantiate(program, _ONE_CORE)))
-        program = with_finish(program, finish)
-        products = plan_products(program, machine, finish)
+        program = with_epilogue(program, epilogue)
+        products = plan_products(program, machine, epilogue)
         program = _with_packed_buffers(program, products, machine)
-        return _artifact(self.name, program, products, machine, ahead, finish)
+        return _artifact(self.name, program, products, machine, ahead, epilogue)
 
     def load(self, artifact: Artifact, machine: Machine) -> LoadedKernel:
         """Compile and load a kernel.
@@ -120,7 +122,7 @@ def _artifact(
     products: Products,
     machine: Machine,
     ahead: Ahead | None,
-    finish: Finish,
+    epilogue: KernelEpilogue,
 ) -> Artifact:
     naming = name_program(_with_constants(program, ahead), _SUFFIXES)
     tensors = tuple(
@@ -133,7 +135,7 @@ def _artifact(
     isa = instruction_set_of(machine)
     far = frozenset(t.name for t in program.tensors if is_far(t, machine, {}))
     text = KernelText(
-        program, naming, products, tensors, buffers, workspace, isa, ahead, finish, far
+        program, naming, products, tensors, buffers, workspace, isa, ahead, epilogue, far
     )
     kinds = {*(t.dtype for t in program.tensors), *(b.dtype for b in program.buffers)}
     wraps = () if all(dtype(kind).is_float for kind in kinds) else WRAPPING

@@ -64,8 +64,8 @@ from tilewright.targets.host.emit_threads import (
     thread_functions,
 )
 from tilewright.targets.host.emit_transform import emit_transform_call, transform_of
-from tilewright.targets.host.finish import PLAIN, Finish
 from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.kernel_epilogue import PLAIN, KernelEpilogue
 from tilewright.targets.host.microkernel import Microkernel
 from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.packing import emit_copy, emit_pack, emit_stream
@@ -92,7 +92,7 @@ class KernelText:
     workspace: Workspace
     isa: InstructionSet
     ahead: Ahead | None = None
-    finish: Finish = PLAIN
+    epilogue: KernelEpilogue = PLAIN
     far: frozenset[str] = frozenset()
     """Tensors that the last cache cannot keep."""
     index: str | None = None
@@ -139,7 +139,7 @@ class KernelText:
 
     def transform_of(self, call: Call) -> Transform | None:
         """The transform that a call is, if its operands lie so."""
-        return transform_of(call, self.program, self.isa, self.finish, self.far)
+        return transform_of(call, self.program, self.isa, self.epilogue, self.far)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int]]]:
         """The distinct micro-kernels, their names and the heights that their calls need."""
@@ -390,7 +390,7 @@ def _divided_loop(
 def _call(call: Call, text: KernelText, context: CallContext) -> None:
     transform = text.transform_of(call)
     if transform is not None:
-        emit_transform_call(call, transform, context, text.finish)
+        emit_transform_call(call, transform, context, text.epilogue)
         return
     views = tuple(as_view(operand, text.program) for operand in call.operands)
     check_element_types(call.primitive, views, context)

@@ -17,8 +17,8 @@ from tilewright.common.expr import Const, Expr, product
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.primitives import WinogradInput, WinogradOutput
-from tilewright.targets.host.finish import NO_BORDER, PLAIN, Finish, arguments_of
 from tilewright.targets.host.instruction_sets import InstructionSet
+from tilewright.targets.host.kernel_epilogue import NO_BORDER, PLAIN, KernelEpilogue, arguments_of
 from tilewright.targets.host.transform_text import Direction, Transform
 
 _PIXELS, _POINTS = "rcqp", "xtqp"
@@ -28,7 +28,7 @@ def transform_of(
     call: Call,
     program: Program,
     isa: InstructionSet,
-    finish: Finish = PLAIN,
+    epilogue: KernelEpilogue = PLAIN,
     far: Collection[str] = (),
 ) -> Transform | None:
     """The function that a call takes, None where there is none for its operands; results in tensors
@@ -51,7 +51,7 @@ def transform_of(
     kind = dtype(program.tensor(tiles[0].tensor).dtype)
     which = call.primitive.finite_points
     name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
-    steps = finish.steps if direction == "output" else ()
+    steps = epilogue.steps if direction == "output" else ()
     streams = direction == "output" and isa.streams and pixels.tensor in far
     return Transform(name, direction, which, kind, isa.lanes(kind), steps, streams)
 
@@ -64,13 +64,13 @@ def _runs_along_channels(tile: Tile) -> bool:
 
 
 def emit_transform_call(
-    call: Call, one: Transform, context: CallContext, finish: Finish = PLAIN
+    call: Call, one: Transform, context: CallContext, epilogue: KernelEpilogue = PLAIN
 ) -> None:
     """Write the call."""
     first, second = (as_view(o, context.program) for o in call.operands)
     pixels, points = (first, second) if one.direction == "output" else (second, first)
     extents = [_extent(points, role) for role in "tqp"]
-    border = finish.border if one.direction == "output" else NO_BORDER
+    border = epilogue.border if one.direction == "output" else NO_BORDER
     left = [_left(pixels, "r", border.bottom), _left(pixels, "c", border.right)]
     arguments = [context.c(e) for e in (*extents, *left)]
     for view, roles in ((pixels, "rcq"), (points, "xtq")):

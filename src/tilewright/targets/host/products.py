@@ -23,15 +23,15 @@ from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.emit_threads import OPENMP_FLAG
 from tilewright.targets.host.epilogue import Along, Bias
-from tilewright.targets.host.finish import (
+from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
+from tilewright.targets.host.kernel_epilogue import (
     PLAIN,
-    Finish,
+    KernelEpilogue,
     arguments_of,
     form_inside,
     is_last,
     result_of,
 )
-from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
 from tilewright.targets.host.links import Links, Side, linked, packed_elements
 from tilewright.targets.host.microkernel import Microkernel, Prefetch, Start, row_counts
 from tilewright.targets.host.sections import Caches
@@ -101,7 +101,7 @@ def compiler_flags(machine: Machine) -> tuple[str, ...]:
     return (*instruction_set_of(machine).compiler_flags, *openmp)
 
 
-def plan_products(program: Program, machine: Machine, finish: Finish = PLAIN) -> Products:
+def plan_products(program: Program, machine: Machine, epilogue: KernelEpilogue = PLAIN) -> Products:
     """Choose micro-kernels and packed forms; ProgramError for operands that none can take."""
     found = list(scoped(program.body, Scope()))
     chains = {id(chain.call): chain for chain in chains_of(program)}
@@ -112,7 +112,7 @@ def plan_products(program: Program, machine: Machine, finish: Finish = PLAIN) ->
     products = []
     for call, scope in calls:
         one = _product(chains[id(call)], scope, program, others, machine)
-        one = _finished(one, chains[id(call)], program, finish)
+        one = _with_epilogue(one, chains[id(call)], program, epilogue)
         products.append((call, one))
         for side in (one.a, one.b):
             if side.panels:
@@ -186,19 +186,21 @@ def _run(c: Side) -> int:
     return int(evaluate(c.form.runs.length, {})) if c.form.runs else 0
 
 
-def _finished(one: Product, chain: Chain, program: Program, finish: Finish) -> Product:
-    """The product with the steps of `finish` at the end of its sums, if they are the result's."""
+def _with_epilogue(
+    one: Product, chain: Chain, program: Program, epilogue: KernelEpilogue
+) -> Product:
+    """The product with the epilogue on its sums, if they are the result's."""
     c = chain.call.operands[0]
-    if finish == PLAIN or not isinstance(c, Tile):
+    if epilogue == PLAIN or not isinstance(c, Tile):
         return one
     if program.tensor(c.tensor).memory != result_of(program).name:
         return one
-    side = replace(one.c, form=form_inside(c, one.c.form, program, finish.border))
+    side = replace(one.c, form=form_inside(c, one.c.form, program, epilogue.border))
     one = replace(one, c=side, kernel=replace(one.kernel, c_run=_run(side)))
-    if not finish.steps:
+    if not epilogue.steps:
         return one
     along: Along = "n" if c.roles[-1] == "n" else "m"
-    steps = tuple(Bias(along) if isinstance(s, Bias) else s for s in finish.steps)
+    steps = tuple(Bias(along) if isinstance(s, Bias) else s for s in epilogue.steps)
     return replace(
         one,
         kernel=replace(one.kernel, epilogue=steps),

@@ -45,9 +45,9 @@ from tilewright.ops import (
 from tilewright.ops.normalize import BatchNorm
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit_header import pack_name, stored_elements
-from tilewright.targets.host.finish import PLAIN, Finish
+from tilewright.targets.host.kernel_epilogue import PLAIN, KernelEpilogue
 from tilewright.targets.host.network.constants import Channels, KernelWeights, Plain
-from tilewright.targets.host.network.finishing import finish_of, taken_by, words_of
+from tilewright.targets.host.network.epilogues import epilogue_of, taken_by, words_of
 from tilewright.targets.host.network.fuse import Elementwise, Group, grouped, source
 from tilewright.targets.host.network.kernels import Kernels, ProductKernel
 from tilewright.targets.host.network.memory import Memory
@@ -163,10 +163,10 @@ class _Builder:
         op, natural = group.first.op, self.kernels.result_form(group.first.op)
         scaled = group.first.inputs[1] in self.weights
         form = self._target(group.output, natural, group.shape)
-        finish = self._finish(group, form, scaled=scaled)
-        kernel = self.kernels.of(op, group.first.name, finish or PLAIN)
-        values = self._arguments(group, kernel, finish or PLAIN)
-        own = natural if finish is None else form
+        epilogue = self._epilogue(group, form, scaled=scaled)
+        kernel = self.kernels.of(op, group.first.name, epilogue or PLAIN)
+        values = self._arguments(group, kernel, epilogue or PLAIN)
+        own = natural if epilogue is None else form
         y = Operand(self.memory.arena(own.elements), own)
         values[kernel.result] = y.value
         public = [t.name for t in kernel.artifact.tensors if t.kind != "scratch"]
@@ -174,7 +174,7 @@ class _Builder:
         workspace = self.memory.arena(-(-kernel.artifact.scratchpad_bytes // size))
         arguments = (*(values[name] for name in public), workspace)
         call = KernelCall(kernel.artifact.name, arguments, None if own == natural else y)
-        words = words_of(group, finish) if finish else []
+        words = words_of(group, epilogue) if epilogue else []
         self.stages.append(
             Stage(
                 self._name(group.first.name),
@@ -185,22 +185,24 @@ class _Builder:
                 kernel.estimate_seconds,
             )
         )
-        if finish is None:
+        if epilogue is None:
             self._elementwise(group, y, scaled=scaled)
         else:
             self.held[group.output] = y
 
-    def _finish(self, group: Group, form: Form, *, scaled: bool) -> Finish | None:
+    def _epilogue(self, group: Group, form: Form, *, scaled: bool) -> KernelEpilogue | None:
         """All that follows a product, if its kernel can do it."""
         op = group.first.op
-        finish = finish_of(group, self.kernels.result_form(op), form, scaled=scaled)
-        if finish is None or not self.kernels.finishes(op, finish):
+        epilogue = epilogue_of(group, self.kernels.result_form(op), form, scaled=scaled)
+        if epilogue is None or not self.kernels.fuses(op, epilogue):
             return None
-        added = [t for t in taken_by(group, finish).values() if isinstance(t, str)]
+        added = [t for t in taken_by(group, epilogue).values() if isinstance(t, str)]
         alike = all(name in self.held and self.held[name].form == form for name in added)
-        return finish if alike else None
+        return epilogue if alike else None
 
-    def _arguments(self, group: Group, kernel: ProductKernel, finish: Finish) -> dict[str, int]:
+    def _arguments(
+        self, group: Group, kernel: ProductKernel, epilogue: KernelEpilogue
+    ) -> dict[str, int]:
         """The values of what a kernel reads, by the names of its tensors."""
         op = group.first.op
         given = dict(zip(kernel.operands, group.first.inputs, strict=True))
@@ -216,7 +218,7 @@ class _Builder:
             pack = pack_name(kernel.artifact.name, info) if info.is_packed else ""
             recipe = KernelWeights(tensor, form, pack, axis, affine)
             values[name] = self.memory.constant(recipe, stored_elements(info))
-        for name, taken in taken_by(group, finish).items():
+        for name, taken in taken_by(group, epilogue).items():
             if isinstance(taken, Channels):
                 values[name] = self.memory.constant(taken, taken.size)
             else:

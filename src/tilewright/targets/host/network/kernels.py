@@ -17,7 +17,7 @@ from tilewright.network.form import Form
 from tilewright.network.forms import Forms
 from tilewright.ops import Op
 from tilewright.targets.host.code import CODE
-from tilewright.targets.host.finish import PLAIN, Finish, can_finish, pays
+from tilewright.targets.host.kernel_epilogue import PLAIN, KernelEpilogue, can_fuse, fusing_pays
 from tilewright.tune.candidate import Candidate
 
 
@@ -49,7 +49,7 @@ class Kernels:
         self._forms = {op: forms.of(candidate) for op, candidate in candidates.items()}
         self._taken = {network, f"{network}_run", f"{network}_profile"}
         self._programs: dict[Op, Program] = {}
-        self._found: dict[tuple[Op, Finish], ProductKernel] = {}
+        self._found: dict[tuple[Op, KernelEpilogue], ProductKernel] = {}
 
     @property
     def artifacts(self) -> list[Artifact]:
@@ -64,19 +64,19 @@ class Kernels:
         """The form of an operator's plain result."""
         return self._forms[op][self._candidates[op].seed.result]
 
-    def finishes(self, op: Op, finish: Finish) -> bool:
-        """Whether the operator's kernel can finish its sums so, and gains by it."""
+    def fuses(self, op: Op, epilogue: KernelEpilogue) -> bool:
+        """Whether the operator's kernel can take the epilogue, and gains by it."""
         program = self._program(op)
-        return can_finish(program, finish) and pays(program, finish)
+        return can_fuse(program, epilogue) and fusing_pays(program, epilogue)
 
-    def of(self, op: Op, layer: str, finish: Finish = PLAIN) -> ProductKernel:
-        """The kernel of an operator that finishes its sums so."""
-        if (op, finish) not in self._found:
+    def of(self, op: Op, layer: str, epilogue: KernelEpilogue = PLAIN) -> ProductKernel:
+        """The kernel of an operator with the epilogue."""
+        if (op, epilogue) not in self._found:
             candidate = self._candidates[op]
             name = safe_name(f"{self._network}_{layer}", self._taken)
             self._taken.add(name)
-            self._found[op, finish] = ProductKernel(
-                CODE.emit(replace(self._program(op), name=name), self._machine, finish),
+            self._found[op, epilogue] = ProductKernel(
+                CODE.emit(replace(self._program(op), name=name), self._machine, epilogue),
                 candidate.seed.name,
                 candidate.cycles / self._machine.clock_hz,
                 candidate.seed.operands,
@@ -84,7 +84,7 @@ class Kernels:
                 self._forms[op],
             )
             self._progress(len(self._found))
-        return self._found[op, finish]
+        return self._found[op, epilogue]
 
     def _program(self, op: Op) -> Program:
         if op not in self._programs:

@@ -17,7 +17,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.machine import Machine
 from tilewright.network.form import Form, like, row_major, same_memory
 from tilewright.ops import Op
-from tilewright.targets.host.network.finishing import finish_of
+from tilewright.targets.host.network.epilogues import epilogue_of
 from tilewright.targets.host.network.fuse import Group
 from tilewright.tune.candidate import Candidate
 
@@ -105,7 +105,7 @@ class Layouts:
             times = 0
         else:
             scaled = group.first.inputs[1] in self._weights
-            times *= finish_of(group, natural, form, scaled=scaled) is None
+            times *= epilogue_of(group, natural, form, scaled=scaled) is None
         return times * self._copy(form)
 
     def _wanted(self, chosen: Mapping[Op, Way]) -> dict[str, Sequence[Form]]:

@@ -1,6 +1,6 @@
 """The epilogue of a product's kernel in a group: all operators that follow it, or none.
 
-In: a group, the form that its kernel writes and the one that is wanted. Out: the `Finish`, None
+In: a group, the form that its kernel writes and the one that is wanted. Out: the epilogue, None
 where a pass of its own is needed: for other functions than biases, sums and rectifiers, or another
 form than the kernel's with a border.
 """
@@ -10,15 +10,17 @@ from __future__ import annotations
 from tilewright.network.form import Form, StoredDim
 from tilewright.ops import Binary, Unary
 from tilewright.targets.host.epilogue import Bias, Relu, Residual, parameter
-from tilewright.targets.host.finish import NO_BORDER, Border, Finish
+from tilewright.targets.host.kernel_epilogue import NO_BORDER, Border, KernelEpilogue
 from tilewright.targets.host.network.constants import Channels
 from tilewright.targets.host.network.fuse import Elementwise, Group
 
 _ROWS, _COLUMNS = 2, 3
 
 
-def finish_of(group: Group, natural: Form, wanted: Form, *, scaled: bool) -> Finish | None:
-    """The finish that makes a group's result of its product; `scaled`: factors are in weights."""
+def epilogue_of(
+    group: Group, natural: Form, wanted: Form, *, scaled: bool
+) -> KernelEpilogue | None:
+    """The epilogue that makes a group's result of its product; `scaled`: factors are in weights."""
     border = border_between(natural, wanted)
     if border is None or (not scaled and any(a.kind == "batch_norm" for a in group.affine)):
         return None
@@ -26,14 +28,14 @@ def finish_of(group: Group, natural: Form, wanted: Form, *, scaled: bool) -> Fin
     known = [step for step in steps if step is not None]
     if len(known) < len(steps):
         return None
-    return Finish((*([Bias()] if group.affine else []), *known), border)
+    return KernelEpilogue((*([Bias()] if group.affine else []), *known), border)
 
 
-def taken_by(group: Group, finish: Finish) -> dict[str, Channels | str]:
+def taken_by(group: Group, epilogue: KernelEpilogue) -> dict[str, Channels | str]:
     """What the steps take, by the names of the kernel's tensors: a constant, or a tensor."""
     added = (step.other for step in group.steps if isinstance(step.op, Binary))
     found: dict[str, Channels | str] = {}
-    for index, step in enumerate(finish.steps):
+    for index, step in enumerate(epilogue.steps):
         match step:
             case Bias():
                 affine = Channels("addend", tuple(group.affine), group.shape[1])
@@ -45,10 +47,10 @@ def taken_by(group: Group, finish: Finish) -> dict[str, Channels | str]:
     return found
 
 
-def words_of(group: Group, finish: Finish) -> list[str]:
+def words_of(group: Group, epilogue: KernelEpilogue) -> list[str]:
     """The epilogue in words, for tables."""
     words = [*(["bias"] if group.affine else []), *(step.op.kind for step in group.steps)]
-    return words + (["border"] if finish.border != NO_BORDER else [])
+    return words + (["border"] if epilogue.border != NO_BORDER else [])
 
 
 def _step(step: Elementwise, form: Form) -> Residual | Relu | None:

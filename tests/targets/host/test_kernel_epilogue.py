@@ -1,4 +1,4 @@
-"""What a kernel does to finished sums is what a pass over its result would have done."""
+"""What an epilogue does to complete sums is what a pass over the result would have done."""
 
 from __future__ import annotations
 
@@ -21,47 +21,53 @@ from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.epilogue import Bias, Relu, Residual
-from tilewright.targets.host.finish import PLAIN, Border, Finish, can_finish, pays
+from tilewright.targets.host.kernel_epilogue import (
+    PLAIN,
+    Border,
+    KernelEpilogue,
+    can_fuse,
+    fusing_pays,
+)
 from tilewright.targets.host.run import LoadedKernel
 
 ALGORITHMS = ("direct", "pointwise", "winograd4")
-FINISHES = (
-    Finish((Bias(), Residual(), Relu()), Border(1, 1, 1, 1)),
-    Finish((Relu(0.25), Bias()), Border(0, 2, 1, 0)),
-    Finish((Residual(), Relu(0.25), Residual())),
+EPILOGUES = (
+    KernelEpilogue((Bias(), Residual(), Relu()), Border(1, 1, 1, 1)),
+    KernelEpilogue((Relu(0.25), Bias()), Border(0, 2, 1, 0)),
+    KernelEpilogue((Residual(), Relu(0.25), Residual())),
 )
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A case with a finish that its kernel can do."""
+class Fused:
+    """A case with an epilogue that its kernel takes."""
 
     case: Case
-    finish: Finish
+    epilogue: KernelEpilogue
 
 
 @st.composite
-def finished(draw: st.DrawFn, algorithm: str, finish: Finish) -> Finished:
-    """A case with the finish, or as much of it as its kernel can do."""
+def fused(draw: st.DrawFn, algorithm: str, epilogue: KernelEpilogue) -> Fused:
+    """A case with the epilogue, or as much of it as its kernel takes."""
     case = draw(cases(algorithm, NATIVE_HOSTS))
     program = case.candidate.program(case.machine)
-    if not can_finish(program, finish):
-        finish = replace(finish, border=Border())
-    return Finished(case, finish if can_finish(program, finish) else PLAIN)
+    if not can_fuse(program, epilogue):
+        epilogue = replace(epilogue, border=Border())
+    return Fused(case, epilogue if can_fuse(program, epilogue) else PLAIN)
 
 
-def by_passes(y: Array, finish: Finish, given: dict[str, Array]) -> Array:
+def by_passes(y: Array, epilogue: KernelEpilogue, given: dict[str, Array]) -> Array:
     """The steps on a plain result in storage order, rows and columns its third and fourth to last
     dimensions.
     """
-    for index, step in enumerate(finish.steps):
+    for index, step in enumerate(epilogue.steps):
         match step:
             case Bias():
                 bias = given[f"bias{index}"]
                 grouped = y.ndim == 5
                 y = y + (bias.reshape(y.shape[0], 1, 1, 1, -1) if grouped else bias)
             case Residual():
-                y = y + inside(given[f"residual{index}"], finish.border)
+                y = y + inside(given[f"residual{index}"], epilogue.border)
             case Relu(slope):
                 y = np.maximum(y, (slope * y).astype(y.dtype))
     return y
@@ -87,16 +93,16 @@ def numbers(artifact: Artifact) -> dict[str, Array]:
 
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_finished_sums_are_those_of_a_pass_over_the_plain_result(algorithm: str) -> None:
+def test_fused_epilogues_give_the_results_of_a_pass_over_the_plain_result(algorithm: str) -> None:
     @examples(1)
-    @given(st.tuples(*(finished(algorithm, finish) for finish in FINISHES)))
-    def check(batch: tuple[Finished, ...]) -> None:
+    @given(st.tuples(*(fused(algorithm, epilogue) for epilogue in EPILOGUES)))
+    def check(batch: tuple[Fused, ...]) -> None:
         pairs = []
         for number, one in enumerate(batch):
             program = one.case.candidate.program(one.case.machine)
             pair = [
-                CODE.emit(replace(program, name=f"{word}{number}"), one.case.machine, finish)
-                for word, finish in (("plain", PLAIN), ("finished", one.finish))
+                CODE.emit(replace(program, name=f"{word}{number}"), one.case.machine, epilogue)
+                for word, epilogue in (("plain", PLAIN), ("fused", one.epilogue))
             ]
             pairs.append((one, program, *pair))
         sources = {n: t for _, _, *pair in pairs for a in pair for n, t in a.files.items()}
@@ -114,8 +120,8 @@ def test_finished_sums_are_those_of_a_pass_over_the_plain_result(algorithm: str)
                 bound = LoadedKernel(artifact, library).bind({**inputs, **more})
                 bound.repeat(2)
                 results += bound.outputs().values()
-            expected = by_passes(results[0], one.finish, more)
-            found = inside(results[1], one.finish.border)
+            expected = by_passes(results[0], one.epilogue, more)
+            found = inside(results[1], one.epilogue.border)
             np.testing.assert_array_equal(found, expected, err_msg=repr(one))
             around = results[1].size - found.size
             assert np.isnan(results[1]).sum() == around, "the border is left alone"
@@ -141,22 +147,22 @@ def product():
 """
 
 
-def test_sums_are_finished_by_the_last_part_of_k_alone(golden) -> None:
-    finish = Finish((Bias(), Residual(), Relu(0.25)))
-    artifact = CODE.emit(parse(IN_PLACE), load_machine("host_avx2"), finish)
+def test_the_last_part_of_k_alone_applies_the_epilogue(golden) -> None:
+    epilogue = KernelEpilogue((Bias(), Residual(), Relu(0.25)))
+    artifact = CODE.emit(parse(IN_PLACE), load_machine("host_avx2"), epilogue)
     text = artifact.files["product.c"]
     golden("finished_entry.c", text[text.index("void product(") :])
     assert [t.name for t in artifact.tensors] == ["a", "bias0", "residual1", "b", "c"]
 
 
 def test_a_kernel_may_take_any_number_of_tensors() -> None:
-    machine, finish = load_machine("host_portable"), Finish((Residual(),) * 9)
-    artifact = CODE.emit(parse(IN_PLACE), machine, finish)
+    machine, epilogue = load_machine("host_portable"), KernelEpilogue((Residual(),) * 9)
+    artifact = CODE.emit(parse(IN_PLACE), machine, epilogue)
     given = {t.name: np.ones(t.shape, np.float32) for t in artifact.tensors if t.is_given}
     assert (CODE.run(artifact, machine, given)["c"] == 64 + 9).all()
 
 
-def test_results_that_go_through_a_buffer_are_not_finished() -> None:
+def test_results_that_go_through_a_buffer_take_no_epilogue() -> None:
     through = IN_PLACE.replace(
         'c[at(0, 6), at(0, 32)]("mn")', 'c_tile[0](shape=(6, 32), roles="mn")'
     )
@@ -166,8 +172,8 @@ def test_results_that_go_through_a_buffer_are_not_finished() -> None:
     lines = through.splitlines()
     lines.insert(4, '    c_tile: buffer("f32", 192, offset_bytes=0)')
     lines += ["    put(c_tile[0], c[at(0, 6), at(0, 32)])", "    wait(c_tile[0])"]
-    assert can_finish(parse(IN_PLACE), Finish((Relu(),)))
-    assert not can_finish(parse("\n".join(lines) + "\n"), Finish((Relu(),)))
+    assert can_fuse(parse(IN_PLACE), KernelEpilogue((Relu(),)))
+    assert not can_fuse(parse("\n".join(lines) + "\n"), KernelEpilogue((Relu(),)))
 
 
 WIDE = IN_PLACE.replace("cols=32", "cols=1024").replace("at(0, 32)", "at(0, 1024)")
@@ -175,8 +181,8 @@ WIDE = IN_PLACE.replace("cols=32", "cols=1024").replace("at(0, 32)", "at(0, 1024
 
 def test_a_residual_of_whole_pages_of_channels_does_not_pay() -> None:
     program, wide = parse(IN_PLACE), parse(WIDE)
-    residual = Finish((Residual(), Relu()))
-    assert [pays(p, f) for f in (residual, Finish((Relu(),))) for p in (program, wide)] == [
+    epilogues = KernelEpilogue((Residual(), Relu())), KernelEpilogue((Relu(),))
+    assert [fusing_pays(p, e) for e in epilogues for p in (program, wide)] == [
         True, False, True, True,
     ]  # fmt: skip
 
@@ -200,15 +206,15 @@ def pixels():
 
 
 def test_all_pixels_of_an_image_go_around_a_border_unless_they_are_zeroed_first(golden) -> None:
-    finish = Finish((Residual(),), Border(1, 1, 1, 1))
-    artifact = CODE.emit(parse(PIXELS), load_machine("host_avx2"), finish)
+    epilogue = KernelEpilogue((Residual(),), Border(1, 1, 1, 1))
+    artifact = CODE.emit(parse(PIXELS), load_machine("host_avx2"), epilogue)
     text = artifact.files["pixels.c"]
     golden("bordered_entry.c", text[text.index("void pixels(") :])
     loop = "    for pixel in range(2):\n"
     first = PIXELS.partition(loop)
     fill = '    fill(y_pixels[0, at(0, 12), at(0, 16)](".ab"), value=0.0)\n'
     alone = first[0] + fill + loop + first[2].partition("value=0.0)\n")[2]
-    assert not can_finish(parse(alone), finish)
-    assert can_finish(parse(alone), Finish((Residual(),)))
+    assert not can_fuse(parse(alone), epilogue)
+    assert can_fuse(parse(alone), KernelEpilogue((Residual(),)))
     with pytest.raises(ProgramError, match="nothing can be done to it on the way"):
-        CODE.emit(parse(alone), load_machine("host_avx2"), finish)
+        CODE.emit(parse(alone), load_machine("host_avx2"), epilogue)

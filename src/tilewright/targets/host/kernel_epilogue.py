@@ -1,9 +1,9 @@
 """The epilogue of a whole kernel: what it does to complete sums before they are stored.
 
-In: an explicit program and a `Finish`. Out: the program that takes what the steps need, its result
-inside a border of pixels; for each call that writes the result, where its part of bias and residual
-begins and when its sums are complete. Products act on the sums in their registers, Winograd's
-transform on the pixels that it writes.
+In: an explicit program and a `KernelEpilogue`. Out: the program that takes what the steps need, its
+result inside a border of pixels; for each call that writes the result, where its part of bias and
+residual begins and when its sums are complete. Products act on the sums in their registers,
+Winograd's transform on the pixels that it writes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tilewright.ir.visit import calls_of, rewrite, walk
 from tilewright.targets.host.epilogue import Bias, Residual, Step, parameter
 from tilewright.targets.host.microkernel import SET_BYTES
 
-FINISHED = (MatrixProduct, WinogradOutput)
-"""Primitives that write finished sums."""
+WRITE_SUMS = (MatrixProduct, WinogradOutput)
+"""Primitives that write complete sums."""
 
 
 class Border(NamedTuple):
@@ -51,7 +51,7 @@ NO_BORDER = Border()
 
 
 @dataclass(frozen=True)
-class Finish:
+class KernelEpilogue:
     """Biases along the channels of the result, residuals in its own form and activations, in the
     order of `steps`; the result lies inside a `border`.
     """
@@ -60,28 +60,28 @@ class Finish:
     border: Border = NO_BORDER
 
 
-PLAIN = Finish()
+PLAIN = KernelEpilogue()
 """Sums as they are."""
 
 
-def with_finish(program: Program, finish: Finish) -> Program:
+def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
     """The program with a tensor for each step that takes one, its result inside the border.
 
-    Raises ProgramError where the finished sums do not stand in registers.
+    Raises ProgramError where the complete sums do not stand in registers.
     """
-    if finish == PLAIN:
+    if epilogue == PLAIN:
         return program
-    if not can_finish(program, finish):
+    if not can_fuse(program, epilogue):
         raise ProgramError(
             f"program {program.name!r} does not write its result by products or transforms in "
             "place, so nothing can be done to it on the way"
         )
-    program = _bordered(program, finish.border)
+    program = _bordered(program, epilogue.border)
     y = result_of(program)
     taken = {Bias: (y.dims[-1:], (_channels(y),)), Residual: (y.dims, y.shape)}
     more = [
         Tensor(parameter(i, step), y.dtype, "input", *taken[type(step)])
-        for i, step in enumerate(finish.steps)
+        for i, step in enumerate(epilogue.steps)
         if type(step) in taken
     ]
     return replace(program, tensors=(*program.tensors, *more))
@@ -92,12 +92,12 @@ def result_of(program: Program) -> Tensor:
     return next(t for t in program.tensors if t.kind == "output" and not t.storage)
 
 
-def can_finish(program: Program, finish: Finish) -> bool:
-    """Whether whatever writes the result has its finished sums in registers, each once, with
+def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
+    """Whether whatever writes the result has its complete sums in registers, each once, with
     channels side by side, and can go around the border.
     """
     y = result_of(program)
-    if finish.border != NO_BORDER and not {"rows", "cols", "channels"} <= set(y.dims):
+    if epilogue.border != NO_BORDER and not {"rows", "cols", "channels"} <= set(y.dims):
         return False
     for stmt in walk(program.body):
         match stmt:
@@ -108,20 +108,20 @@ def can_finish(program: Program, finish: Finish) -> bool:
                     return False
                 if _owner(first, program) != y.name or isinstance(primitive, Fill):
                     continue
-                if not isinstance(primitive, FINISHED) or not _by_channels(first, program):
+                if not isinstance(primitive, WRITE_SUMS) or not _by_channels(first, program):
                     return False
-                if finish.border != NO_BORDER and not _around(first, program):
+                if epilogue.border != NO_BORDER and not _around(first, program):
                     return False
             case _:
                 pass
-    if finish.border != NO_BORDER:
+    if epilogue.border != NO_BORDER:
         filled = (_owner(o, program) for o in _fills(program.body) if memory_of(o) != y.name)
-        if y.name in filled or not _walkable(_bordered(program, finish.border)):
+        if y.name in filled or not _walkable(_bordered(program, epilogue.border)):
             return False
     return _written_once(program.body, y.name, program)
 
 
-def pays(program: Program, finish: Finish) -> bool:
+def fusing_pays(program: Program, epilogue: KernelEpilogue) -> bool:
     """Whether fusing is faster than a pass of its own. A residual is not where the channels of a
     pixel are a multiple of a page: read column by column it costs what the pass does, even if its
     lines are prefetched and lie in other sets than the result's, and the pass leaves its result in
@@ -129,7 +129,7 @@ def pays(program: Program, finish: Finish) -> bool:
     """
     y = result_of(program)
     row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
-    return Residual() not in finish.steps or binary("%", row, SET_BYTES) != Const(0)
+    return Residual() not in epilogue.steps or binary("%", row, SET_BYTES) != Const(0)
 
 
 def _walkable(program: Program) -> bool:
@@ -239,13 +239,13 @@ def _owner(operand: Operand, program: Program) -> str:
 
 
 def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
-    """Whether no two statements in a row write the tensor: the first would finish too early."""
+    """Whether no two statements in a row write the tensor: the sums of the first are not complete."""
     writers = [
         stmt
         for stmt in body
         if any(
             isinstance(s, Call)
-            and isinstance(s.primitive, FINISHED)
+            and isinstance(s.primitive, WRITE_SUMS)
             and _owner(s.operands[0], program) == name
             for s in walk((stmt,))
         )
