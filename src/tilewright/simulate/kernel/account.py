@@ -1,7 +1,7 @@
 """Where every cycle and every byte of a simulated kernel is booked: one vector of counters, then a
 report.
 
-In: the plan of a program. Out: `Ledger`, which says which counter is whose, and from final counters
+In: a prepared program. Out: `Ledger`, which says which counter is whose, and from final counters
 the causes (they sum to the run's cycles) and the traffic per tensor.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tilewright.ir.nodes import Direction
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
-from tilewright.simulate.kernel.program import Plan
+from tilewright.simulate.kernel.program import PreparedProgram
 
 STATEMENTS, FLOPS, BARRIER, FIXED = 0, 1, 2, 3
 """Counters of every run: statements executed, useful flops of all cores, cycles in barriers."""
@@ -64,12 +64,12 @@ class Ledger:
     """Which counter is whose: `work_columns` and `move_columns` give the first one of each
     statement."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, prepared: PreparedProgram) -> None:
         self._primitives: dict[type[Primitive], int] = {}
         self._tensors: dict[tuple[str, Direction], int] = {}
         self.columns = FIXED
-        self.work_columns = [self._primitive(type(w.call.primitive)) for w in plan.works]
-        self.move_columns = [self._tensor(m.stmt.tensor, m.stmt.direction) for m in plan.moves]
+        self.work_columns = [self._primitive(type(w.call.primitive)) for w in prepared.works]
+        self.move_columns = [self._tensor(m.stmt.tensor, m.stmt.direction) for m in prepared.moves]
 
     def _primitive(self, kind: type[Primitive]) -> int:
         if kind not in self._primitives:

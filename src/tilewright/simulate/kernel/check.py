@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.common.errors import SimulationError
-from tilewright.simulate.kernel.program import Move, Plan, Work
+from tilewright.simulate.kernel.program import Move, PreparedProgram, Work
 from tilewright.simulate.kernel.state import Pending, Slot
 
 Env = Mapping[str, int]
 
 
-def check_slot(plan: Plan, slot: Slot, text: str, env: Env) -> None:
+def check_slot(prepared: PreparedProgram, slot: Slot, text: str, env: Env) -> None:
     """Raise unless the buffer has this slot."""
     name, number = slot
-    copies = plan.buffers[name].copies
+    copies = prepared.buffers[name].copies
     if not 0 <= number < copies:
         raise SimulationError(
             f"slot {number} of {name} does not exist: it has {copies}", where=_where(text, env)
         )
 
 
-def check_size(plan: Plan, slot: Slot, elements: int, text: str, env: Env) -> None:
+def check_size(prepared: PreparedProgram, slot: Slot, elements: int, text: str, env: Env) -> None:
     """Raise unless a tile fits its slot."""
-    room = plan.buffers[slot[0]].elements
+    room = prepared.buffers[slot[0]].elements
     if elements > room:
         raise SimulationError(
             f"a tile of {elements} elements does not fit {_shown(slot)} of {room}",
@@ -36,7 +36,7 @@ def check_size(plan: Plan, slot: Slot, elements: int, text: str, env: Env) -> No
 
 
 def check_move(
-    plan: Plan, move: Move, slot: Slot, pending: Mapping[Slot, Pending], env: Env
+    prepared: PreparedProgram, move: Move, slot: Slot, pending: Mapping[Slot, Pending], env: Env
 ) -> None:
     """Raise where a transfer starts on a slot that another one still needs.
 
@@ -44,32 +44,36 @@ def check_move(
     """
     if slot not in pending:
         return
-    other = plan.moves[pending[slot].move].stmt.direction
+    other = prepared.moves[pending[slot].move].stmt.direction
     if move.stmt.direction == "get":
-        _refuse(plan, slot, pending, "a get writes", _where(move.text, env))
+        _refuse(prepared, slot, pending, "a get writes", _where(move.text, env))
     if other == "get":
-        _refuse(plan, slot, pending, "a put reads", _where(move.text, env))
+        _refuse(prepared, slot, pending, "a put reads", _where(move.text, env))
 
 
 def check_work(
-    plan: Plan, work: Work, slots: list[Slot], pending: Mapping[Slot, Pending], env: Env
+    prepared: PreparedProgram,
+    work: Work,
+    slots: list[Slot],
+    pending: Mapping[Slot, Pending],
+    env: Env,
 ) -> None:
     """Raise where a call reads what has not arrived, or writes what has not left."""
     for i, slot in enumerate(slots):
         if slot not in pending:
             continue
-        direction = plan.moves[pending[slot].move].stmt.direction
+        direction = prepared.moves[pending[slot].move].stmt.direction
         name, where = work.call.primitive.name, _where(work.text, env)
         if i == 0:
-            _refuse(plan, slot, pending, f"{name} writes", where)
+            _refuse(prepared, slot, pending, f"{name} writes", where)
         if direction == "get":
-            _refuse(plan, slot, pending, f"{name} reads", where)
+            _refuse(prepared, slot, pending, f"{name} reads", where)
 
 
-def check_end(plan: Plan, pending: Mapping[Slot, Pending]) -> None:
+def check_end(prepared: PreparedProgram, pending: Mapping[Slot, Pending]) -> None:
     """Raise where the program ends before a transfer is waited for."""
     for slot, transfer in sorted(pending.items()):
-        move = plan.moves[transfer.move]
+        move = prepared.moves[transfer.move]
         raise SimulationError(
             f"{_transfer(move, slot)} is never waited for",
             where=move.text,
@@ -78,9 +82,9 @@ def check_end(plan: Plan, pending: Mapping[Slot, Pending]) -> None:
 
 
 def _refuse(
-    plan: Plan, slot: Slot, pending: Mapping[Slot, Pending], action: str, where: str
+    prepared: PreparedProgram, slot: Slot, pending: Mapping[Slot, Pending], action: str, where: str
 ) -> None:
-    move = plan.moves[pending[slot].move]
+    move = prepared.moves[pending[slot].move]
     raise SimulationError(
         f"{action} {_shown(slot)} while {_transfer(move, slot)} is outstanding",
         where=where,

@@ -1,6 +1,6 @@
 """What one execution of a transfer or call costs, computed once per set of extents.
 
-In: statements of a plan with the values of their expressions. Out: integer cycles (rounded up once
+In: prepared statements with the values of their expressions. Out: integer cycles (rounded up once
 per statement) and what they are made of. It also keeps what part of each tile is data: a matrix
 product on a tile that reaches beyond its tensor spends cycles on padding.
 """
@@ -96,7 +96,7 @@ def _counters(count: int, amounts: Mapping[int, int]) -> Counters:
 
 
 class KernelCosts:
-    """The costs of a plan's statements on a machine, each computed once."""
+    """The costs of prepared statements on a machine, each computed once."""
 
     def __init__(self, machine: Machine, call_costs: Costs) -> None:
         self._machine = machine

@@ -1,11 +1,11 @@
 """Timing of a kernel, statement by statement, with steady states skipped exactly.
 
-In: a `Plan` and a machine. Out: the final clock and counters. The rules: a transfer costs the core
-`issue_cycles` per request; the engine may start it `latency_cycles` later and serves one transfer
-after the other; a wait blocks until the transfers of the slot are done; a call takes what its cost
-function says. A loop iteration is executed once per (values that its timing depends on, state
-relative to the clock); when a state comes back and the values go on repeating, the remaining
-repetitions are multiplied.
+In: a `PreparedProgram` and a machine. Out: the final clock and counters. The rules: a transfer
+costs the core `issue_cycles` per request; the engine may start it `latency_cycles` later and serves
+one transfer after the other; a wait blocks until the transfers of the slot are done; a call takes
+what its cost function says. A loop iteration is executed once per (values that its timing depends
+on, state relative to the clock); when a state comes back and the values go on repeating, the
+remaining repetitions are multiplied.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tilewright.simulate.kernel.program import (
     Loop,
     Move,
     Pause,
-    Plan,
+    PreparedProgram,
     Work,
 )
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
@@ -57,11 +57,11 @@ Env: TypeAlias = dict[str, int]
 
 
 class Executor:
-    """One run of a plan; `state`, `counts` and `peak_bytes` are its results."""
+    """One run of a prepared program; `state`, `counts` and `peak_bytes` are its results."""
 
     def __init__(
         self,
-        plan: Plan,
+        prepared: PreparedProgram,
         machine: Machine,
         costs: KernelCosts,
         timeline: Timeline,
@@ -69,10 +69,10 @@ class Executor:
         skip: bool,
         barrier_cycles: int,
     ) -> None:
-        self._plan, self._machine, self._costs = plan, machine, costs
+        self._prepared, self._machine, self._costs = prepared, machine, costs
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
         self._rule = engine_rule_of(machine)
-        self.ledger = Ledger(plan)
+        self.ledger = Ledger(prepared)
         self.state = State()
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
@@ -85,8 +85,8 @@ class Executor:
 
     def run(self) -> None:
         """Execute the whole program; raises SimulationError where a slot is misused."""
-        self._body(self._plan.body, {})
-        check_end(self._plan, self.state.pending)
+        self._body(self._prepared.body, {})
+        check_end(self._prepared, self.state.pending)
 
     def _body(self, body: tuple[Action, ...], env: Env) -> None:
         for step in body:
@@ -171,11 +171,11 @@ class Executor:
         self.simulated_statements += 1
 
     def _used_bytes(self) -> int:
-        return sum(self._plan.buffers[buffer].bytes for buffer, _ in self.state.contents)
+        return sum(self._prepared.buffers[buffer].bytes for buffer, _ in self.state.contents)
 
     def _hold(self, slot: Slot, content: int) -> None:
         """Fill a slot; what other buffers kept at its addresses is gone."""
-        contents, sharing = self.state.contents, self._plan.buffers[slot[0]].sharing
+        contents, sharing = self.state.contents, self._prepared.buffers[slot[0]].sharing
         if slot in contents and not sharing:
             contents[slot] = content
             return
@@ -191,9 +191,9 @@ class Executor:
         number, *numbers = move.code(env)
         slot = (stmt.buffer, number)
         cost = self._costs.move(move, tuple(numbers))
-        check_slot(self._plan, slot, move.text, env)
-        check_size(self._plan, slot, cost.elements, move.text, env)
-        check_move(self._plan, move, slot, state.pending, env)
+        check_slot(self._prepared, slot, move.text, env)
+        check_size(self._prepared, slot, cost.elements, move.text, env)
+        check_move(self._prepared, move, slot, state.pending, env)
         content = self._costs.content(move.region, env)
         if stmt.direction == "get":
             self._hold(slot, content)
@@ -228,11 +228,11 @@ class Executor:
     def _pause(self, pause: Pause, env: Env) -> None:
         self._count_statement()
         slot = (pause.buffer, int(evaluate(pause.slot, env)))
-        check_slot(self._plan, slot, pause.text, env)
+        check_slot(self._prepared, slot, pause.text, env)
         pending = self.state.pending.pop(slot, None)
         if pending is None:
             return
-        move = self._plan.moves[pending.move]
+        move = self._prepared.moves[pending.move]
         column = self.ledger.move_columns[pending.move]
         for cause, start, cycles in self.state.advance(pending.queue, pending.ready_cycle):
             self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
@@ -250,9 +250,9 @@ class Executor:
         for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
             if slot[0] == MAIN_MEMORY:
                 continue
-            check_slot(self._plan, slot, work.text, env)
-            check_size(self._plan, slot, elements, work.text, env)
-        check_work(self._plan, work, slots, self.state.pending, env)
+            check_slot(self._prepared, slot, work.text, env)
+            check_size(self._prepared, slot, elements, work.text, env)
+        check_work(self._prepared, work, slots, self.state.pending, env)
         result = self._costs.content(work.result, env) if work.result else WHOLE
         factors = (self.state.contents.get(slot, WHOLE) for slot in slots[1:])
         cost = self._costs.work(work, values, (result, *factors))

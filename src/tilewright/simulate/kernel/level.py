@@ -98,10 +98,10 @@ def simulate(
     slot and statement, CapacityError where the buffers do not fit the scratchpad, ProgramError
     where the numbers cannot be computed.
     """
-    plan = prepare(program, machine)
+    prepared = prepare(program, machine)
     timeline = Timeline(trace_limit)
     executor = Executor(
-        plan,
+        prepared,
         machine,
         KernelCosts(machine, call_costs(machine) if costs is None else costs),
         timeline,
@@ -118,7 +118,7 @@ def simulate(
         causes=executor.ledger.causes(counts),
         tensors=executor.ledger.traffic(counts),
         useful_flops=counts[FLOPS],
-        allocated_bytes=plan.allocated_bytes,
+        allocated_bytes=prepared.allocated_bytes,
         peak_bytes=executor.peak_bytes,
         statements=counts[STATEMENTS],
         simulated_statements=executor.simulated_statements,

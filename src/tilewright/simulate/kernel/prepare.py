@@ -1,7 +1,7 @@
-"""From a program to a plan: number statements, collect what their time depends on.
+"""Prepare a program to be timed: number statements, collect what their time depends on.
 
-In: an instantiated explicit-stage program and a machine. Out: a `Plan`, or an error for a program
-that this machine cannot run at all.
+In: an instantiated explicit-stage program and a machine. Out: a `PreparedProgram`, or an error for
+a program that this machine cannot run at all.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tilewright.simulate.kernel.program import (
     Loop,
     Move,
     Pause,
-    Plan,
+    PreparedProgram,
     Region,
     SlotSize,
     TileAxis,
@@ -57,7 +57,7 @@ from tilewright.simulate.kernel.program import (
 from tilewright.simulate.kernel.signature import Timed
 
 
-def prepare(program: Program, machine: Machine) -> Plan:
+def prepare(program: Program, machine: Machine) -> PreparedProgram:
     """Check that the program can run on the machine and number its statements.
 
     Raises SimulationError for free parameters and operands in main memory, CapacityError where the
@@ -76,7 +76,7 @@ def prepare(program: Program, machine: Machine) -> Plan:
             raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
     buffers = {b.name: builder.slots(b.name) for b in program.buffers}
     allocated = _allocated_bytes(program, machine, buffers)
-    return Plan(body, tuple(builder.moves), tuple(builder.works), buffers, allocated)
+    return PreparedProgram(body, tuple(builder.moves), tuple(builder.works), buffers, allocated)
 
 
 def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:

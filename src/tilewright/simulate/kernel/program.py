@@ -136,7 +136,7 @@ class SlotSize:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreparedProgram:
     """A program ready to be timed; `moves` and `works` are found by their numbers."""
 
     body: tuple[Action, ...]

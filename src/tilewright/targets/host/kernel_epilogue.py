@@ -239,7 +239,7 @@ def _owner(operand: Operand, program: Program) -> str:
 
 
 def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
-    """Whether no two statements in a row write the tensor: the sums of the first are not complete."""
+    """Whether a single statement in a row writes the tensor: earlier sums are not complete."""
     writers = [
         stmt
         for stmt in body
