@@ -89,9 +89,8 @@ def test_a_family_whose_code_cannot_run_here_says_so(kernel, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("mesh", [1, 3])
-def test_the_code_of_another_mesh_is_complete_and_checked(mesh):
-    other = load_machine("sw26010_cg", {"mesh.rows": str(mesh), "mesh.columns": str(mesh)})
+def test_the_code_of_another_mesh_is_complete_and_checked():
+    other = load_machine("sw26010_cg", {"mesh.rows": "3", "mesh.columns": "3"})
     kernel = compile(gemm(60, 40, 20), other)
     assert "gemm_gemm.S" in kernel.artifact.files
     assert kernel.check() == "exact"

@@ -20,7 +20,7 @@ addressed = pytest.mark.parametrize("algorithm", ["direct", "pointwise"])
 
 
 @addressed
-@examples(60)
+@examples(40)
 @given(st.data())
 def test_programs_compute_the_operator(algorithm: str, data: st.DataObject) -> None:
     case = data.draw(cases(algorithm, HOSTS))
@@ -30,7 +30,7 @@ def test_programs_compute_the_operator(algorithm: str, data: st.DataObject) -> N
 
 
 @addressed
-@examples(30)
+@examples(20)
 @given(st.data())
 def test_every_stage_verifies_and_survives_as_text(algorithm: str, data: st.DataObject) -> None:
     case = data.draw(cases(algorithm, HOSTS))

@@ -61,7 +61,7 @@ def test_a_seed_in_any_layout_is_the_operator(algorithm: str) -> None:
 
 
 def check_seeds(algorithm: str, dtypes: Sequence[str]) -> None:
-    @examples(8)
+    @examples(6)
     @given(operators(algorithm, dtypes), st.data())
     def check(op: Op, data: st.DataObject) -> None:
         (seed,) = seeds_for(op, algorithm)

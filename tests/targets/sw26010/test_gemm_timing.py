@@ -10,10 +10,11 @@ import pytest
 from tilewright.machine import list_machines, load_machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.sw26010 import gemm_timing as module
+from tilewright.targets.sw26010.gemm_shape import F32, F64, Precision
 from tilewright.targets.sw26010.gemm_timing import (
     SHIPPED_TABLES,
     TIMINGS,
-    derive_timings,
+    derive_timing,
     question,
     shipped_timings,
     timings_of,
@@ -22,13 +23,18 @@ from tilewright.targets.sw26010.gemm_timing import (
 from tilewright.targets.sw26010.timings import product_timing as timing_of_machine
 
 
-@pytest.mark.parametrize("table", SHIPPED_TABLES)
+@pytest.mark.parametrize(
+    ("table", "precision"), [*zip(SHIPPED_TABLES, (F64, F32), strict=True)], ids=SHIPPED_TABLES
+)
 def test_the_shipped_timings_are_what_the_code_takes_today(
-    table: str, request: pytest.FixtureRequest
+    table: str, precision: Precision, request: pytest.FixtureRequest
 ) -> None:
+    """Each core and each element type once: what changes the code is in the question of all."""
     if request.config.getoption("--update-golden", default=False):
         write_shipped(Path(str(resources.files(module.__package__) / TIMINGS)))
-    assert derive_timings(table, 8) == shipped_timings()[table]
+    shipped = shipped_timings()[table]
+    assert derive_timing(table, 8, precision) == getattr(shipped, precision.name)
+    assert shipped.question == question(table, 8)
 
 
 def test_every_shipped_machine_is_timed_without_a_derivation(

@@ -132,11 +132,13 @@ def write_shipped(path: Path) -> None:
 
 def derive_timings(table: str, mesh: int) -> DerivedTimings:
     """Simulate samples of the primitives on the mesh and fit the form to them."""
-    f64, f32 = (_derived(load_table(table), mesh, precision) for precision in (F64, F32))
+    f64, f32 = (derive_timing(table, mesh, precision) for precision in (F64, F32))
     return DerivedTimings(question(table, mesh), f64, f32)
 
 
-def _derived(table: InstructionTable, mesh: int, precision: Precision) -> DerivedTiming:
+def derive_timing(name: str, mesh: int, precision: Precision) -> DerivedTiming:
+    """The timing of one element type on a mesh x mesh of cores of the instruction table `name`."""
+    table = load_table(name)
     around = _frame_cycles(table)
     plain = {s: around + _cycles(table, precision, mesh, s) for s in BLOCKS_AND_K}
     terms = [[1, v, v * s * mesh, v * s * mesh * k] for v, s, k in plain]
