@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,11 @@ DIRECT_ULPS = 10.0
 INEXACT = ("winograd4", "winograd6")
 """Their points are no integers: what is exact for integers in theory is rounded."""
 
-QUICK = ("-std=gnu11", "-O0", "-fPIC", "-shared", "-o", "library.so")
+QUICK = ("-std=gnu11", "-O0", "-fPIC")
 """Correctness does not need the optimiser, and most of the time is the compiler's."""
+
+INTRINSICS = {"intrinsics.c": "#include <immintrin.h>\n"}
+"""Nearly all that the compiler reads of a small kernel."""
 
 NATIVE_HOSTS = Machines(m for m in HOSTS if instruction_set_of(m) in native_instruction_sets())
 """The machines whose code this processor can execute."""
@@ -67,13 +71,30 @@ def flags_for(machines: Sequence[Machine]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(every))
 
 
+def quick_library(sources: Mapping[str, str], flags: Sequence[str]) -> ctypes.CDLL:
+    """The library of C sources (file name -> text), compiled without the optimiser."""
+    texts = {name: text for name, text in sources.items() if name.endswith((".c", ".h"))}
+    every = (*QUICK, *sorted(set(flags)))
+    library = ("-shared", "-o", "library.so", "-lm")
+    (path,) = compiled("the tests", "host-tests", texts, (*every, *_precompiled(every), *library))
+    return ctypes.CDLL(str(path))
+
+
+@cache
+def _precompiled(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """What makes the compiler take the intrinsics from a precompiled header of the same flags."""
+    if not any(flag.startswith("-mavx") for flag in flags):
+        return ()
+    header = (*flags, "-x", "c-header", "-o", "intrinsics.h.gch")
+    (path,) = compiled("the tests", "host-tests", INTRINSICS, header)
+    return ("-include", str(path.with_suffix("")))
+
+
 def native_results(cases: Sequence[Case], operands: Sequence[tuple[Any, ...]]) -> list[Any]:
     """The operators' results by the code of the cases, compiled into one library."""
     code = emitted(cases)
-    sources = {n: t for _, a in code for n, t in a.files.items() if n.endswith((".c", ".h"))}
-    flags = (*QUICK, *flags_for([c.machine for c in cases]))
-    (path,) = compiled("the tests", "host-tests", sources, flags)
-    library = ctypes.CDLL(str(path))
+    sources = {name: text for _, a in code for name, text in a.files.items()}
+    library = quick_library(sources, flags_for([c.machine for c in cases]))
     results = []
     for case, (program, artifact), given in zip(cases, code, operands, strict=True):
         op, seed = case.candidate.op, case.candidate.seed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,9 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from support.candidates import Machines, candidate
-from support.native import QUICK
+from support.native import quick_library
 from tilewright.codegen.artifact import Array
-from tilewright.codegen.c.compiler import compiled
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import safe_name
@@ -220,10 +218,7 @@ def merged(parts: Sequence[Network]) -> Network:
 
 def quickly_loaded(code: NetworkCode) -> LoadedNetwork:
     """The network's library without the optimiser."""
-    flags = (*QUICK, *code.flags, "-lm")
-    sources = {n: t for n, t in code.files.items() if n.endswith((".c", ".h"))}
-    (path,) = compiled("the tests", "host-tests", sources, flags)
-    return LoadedNetwork(code, ctypes.CDLL(str(path)))
+    return LoadedNetwork(code, quick_library(code.files, code.flags))
 
 
 def numbers_for(network: Network) -> tuple[dict[str, Array], dict[str, Array]]:

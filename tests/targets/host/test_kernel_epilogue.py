@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 
 from support.candidates import Case, cases
 from support.examples import examples
-from support.native import NATIVE_HOSTS, QUICK, flags_for
+from support.native import NATIVE_HOSTS, flags_for, quick_library
 from tilewright.codegen.artifact import Array, Artifact
-from tilewright.codegen.c.compiler import compiled
 from tilewright.common.errors import ProgramError
 from tilewright.compiler.checking import program_inputs, random_operands
 from tilewright.ir.parser import parse
@@ -106,10 +104,7 @@ def test_fused_epilogues_give_the_results_of_a_pass_over_the_plain_result(algori
             ]
             pairs.append((one, program, *pair))
         sources = {n: t for _, _, *pair in pairs for a in pair for n, t in a.files.items()}
-        flags = (*QUICK, *flags_for([one.case.machine for one in batch]))
-        kept = {n: t for n, t in sources.items() if n.endswith((".c", ".h"))}
-        (path,) = compiled("the tests", "host-tests", kept, flags)
-        library = ctypes.CDLL(str(path))
+        library = quick_library(sources, flags_for([one.case.machine for one in batch]))
         for one, program, plain, other in pairs:
             op, seed = one.case.candidate.op, one.case.candidate.seed
             operands = random_operands(op, "integers", 1)
