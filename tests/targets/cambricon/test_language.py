@@ -178,3 +178,13 @@ def test_an_error_in_a_macro_shows_where_it_was_called() -> None:
         "      ^~~\n"
         "  in C-Macro 'f' at p.dla:5"
     )
+
+
+def test_data_and_blocks_of_too_many_segments_are_refused_at_once() -> None:
+    whole, many = "1, 1, 1, 65537", "1, 1, 1, 65537, 1, 1, 1, 1"
+    assert refusal(f".static_rw\n@neuron x, {whole}\n@neuron z, {many}") == [
+        "3:12 z has 65537 segments, the limit is 65536; give larger segments"
+    ]
+    data = "@neuron x, 300, 1, 1, 90, 1, 1, 1, 1\n@neuron y, 300, 1, 1, 3, 1, 1, 1, 1\n"
+    text = f".code\n@fc_fp y, x, w\n.static_rw\n{data}@synapse w, 3, 1, 1, 90, 1, 1, 1, 1"
+    assert refusal(text) == ["2:2 @fc_fp: 81000 tiles, the limit is 65536; give larger segments"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 from typing import TypeVar
 
 import msgspec
@@ -24,6 +25,8 @@ SECTION = ".declarations"
 ELEMENT_BYTES = 2
 ALIGNMENT_BYTES = 64
 _LARGEST = 1 << 29
+MOST_TILES = 1 << 16
+"""Segments of data, and tiles of a block: each is a value while a block is written."""
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 
@@ -87,7 +90,16 @@ def data_of(
                 span,
                 fix=f"write a segment size of at most {extent}",
             )
-    return Data(name, kind, extents, segments, section == ".static_ro")
+    data = Data(name, kind, extents, segments, section == ".static_ro")
+    count = prod(data.layout.counts)
+    if count > MOST_TILES:
+        raise Fault(
+            DlaError.SEGMENT,
+            f"{name} has {count} segments, the limit is {MOST_TILES}",
+            spans[0],
+            fix="give larger segments",
+        )
+    return data
 
 
 def declared_in(image: Object) -> dict[str, Data]:

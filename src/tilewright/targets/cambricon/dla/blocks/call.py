@@ -11,7 +11,7 @@ from math import prod
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
-from tilewright.targets.cambricon.dla.declarations import Data
+from tilewright.targets.cambricon.dla.declarations import MOST_TILES, Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 ONE = 256
@@ -107,6 +107,16 @@ class Call:
         """Refuse an argument. Raises Fault."""
         if not holds:
             raise Fault(error_code, f"{self.name}: {message}", self.arguments[index].span, fix=fix)
+
+    def require_tiles(self, count: int) -> None:
+        """Refuse a block of too many tiles. Raises Fault."""
+        if count > MOST_TILES:
+            raise Fault(
+                DlaError.SEGMENTS,
+                f"{self.name}: {count} tiles, the limit is {MOST_TILES}",
+                self.span,
+                fix="give larger segments",
+            )
 
     def require_shape(
         self, index: int, data: Data, extents: tuple[int, ...], segments: tuple[int, ...]

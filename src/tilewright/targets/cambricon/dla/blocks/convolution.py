@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 from tilewright.targets.cambricon.dla.blocks.call import Block, Call, Tile
 from tilewright.targets.cambricon.dla.blocks.rows import Window, is_padded, row_loads
@@ -70,6 +71,7 @@ class _Place:
 def lower(call: Call) -> None:
     """Write `conv_fp out, in, w[, b], #sy, #sx[, #ph, #pw]`. Raises Fault."""
     layer = checked(call)
+    call.require_tiles(prod(layer.out.layout.counts) * layer.source.layout.counts[3])
     buffers = _allocated(layer)
     steps = [_step(layer, buffers, place) for place in _places(layer)]
     write_steps(call.builder, steps, layer.source.layout.counts[3])

@@ -61,6 +61,8 @@ class _Training:
 def _lower(call: Call) -> None:
     """Write `conv_bp din, dw, db, dout, in, w, #sy, #sx[, #ph, #pw]`. Raises Fault."""
     training = _checked(call)
+    counts = training.layer.weight.layout.counts
+    call.require_tiles(training.layer.source.extents[0] * counts[0] * counts[3])
     for place in training.places:
         _load(training, place)
         _compute(training, place)

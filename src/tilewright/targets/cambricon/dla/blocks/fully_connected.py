@@ -55,6 +55,7 @@ def lower(call: Call) -> None:
     fix = _fitting(layer)
     call.builder.check(fix)
     tiles = layer.weight.layout.counts[0] * layer.weight.layout.counts[3] * layer.batch
+    call.require_tiles(tiles)
     if tiles > UNROLLED_TILES and layer.weight.layout.is_even and layer.batch == 1:
         _looped(layer)
     else:

@@ -77,6 +77,7 @@ def _fully_connected(call: Call) -> None:
     layer = _checked(call)
     count_out, _, _, count_in = layer.weight.layout.counts
     batch = layer.dout.extents[0]
+    call.require_tiles(count_in * count_out * batch)
     places = [(i, o, b) for i in range(count_in) for o in range(count_out) for b in range(batch)]
     steps = [_step(layer, place, number) for number, place in enumerate(places)]
     write_steps(call.builder, steps, 1)
