@@ -57,6 +57,12 @@ def neighbours_of(call: Call, data: Data, rows: int, first: int) -> Neighbours:
     alpha, beta, k = (call.number(first + place, 0, 0) for place in (1, 2, 3))
     channels, part = data.extents[3], data.segments[3]
     call.require(
+        count <= channels,
+        DlaError.EXTENTS,
+        f"the sum of {count} neighbouring channels, there are {channels}",
+        first,
+    )
+    call.require(
         channels % part == 0 and data.segments[2] == data.extents[2],
         DlaError.SEGMENTS,
         f"the {data.places} is not in segments of whole rows and even parts of the channels",
