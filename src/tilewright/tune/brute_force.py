@@ -2,9 +2,9 @@
 
 In: one operator and algorithm. Out: a `Search`: the model's pick, the fastest candidate, what was
 simulated to know it. A candidate is left out only where its calls or its transfers alone take as
-long as the fastest run seen (`NestChoice.bound_cycles`): whatever the estimate is worth, it cannot
-win. Nests of a program run one after the other, so a program's time is the sum of its nests' and
-each nest is searched alone under each joint layout of the tensors it shares.
+long as the fastest run seen (`NestChoice.bound_cycles`, less `BOUND_MARGIN`), whatever the estimate
+is worth. Nests of a program run one after the other, so a program's time is the sum of its nests'
+and each nest is searched alone under each joint layout of the tensors it shares.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import Ranking, rank
 
 Nests = tuple[NestChoice, ...]
+
+
+BOUND_MARGIN = 0.02
+"""By what share of its bound a run may fall below it: at the end of an image the iterations between
+the first and the last may have less to do than the first, for which the bound takes them.
+"""
 
 
 @dataclass
@@ -137,7 +143,7 @@ def _joint_choices(seed: Seed, ranking: Ranking) -> Iterator[list[list[NestChoic
 def _better(best: Nests, nests: list[list[NestChoice]], run: Simulator) -> Nests:
     """The fastest whole under one joint layout where it beats `best`, else `best`."""
     limit = _total(best, run)
-    least = [min(c.bound_cycles for c in choices) for choices in nests]
+    least = [min(_least_cycles(c) for c in choices) for choices in nests]
     if sum(least) >= limit:
         return best
     rooms = [limit - sum(least) + own for own in least]
@@ -149,6 +155,11 @@ def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoi
     """The fastest by simulation of those that could take less than `room` and win."""
     fastest = choices[0]
     for choice in choices:
-        if choice.bound_cycles < min(room, run(fastest)) and run(choice) < run(fastest):
+        if _least_cycles(choice) < min(room, run(fastest)) and run(choice) < run(fastest):
             fastest = choice
     return fastest
+
+
+def _least_cycles(choice: NestChoice) -> float:
+    """What a run of the candidate takes at least."""
+    return (1 - BOUND_MARGIN) * choice.bound_cycles

@@ -24,7 +24,8 @@ class NestChoice:
 
     The cores run one call at a time and the engine serves one transfer at a time, so either sum is
     such a bound (0 where it was not priced). It takes every iteration of a loop but the last for a
-    whole one: the copies of the baseline "padded" run on beyond their source and may fall below.
+    whole one: where each has less to do, at the end of an image, a run may fall a hundredth or two
+    below it; copies of the baseline "padded", which run on beyond their source, may fall further.
     """
 
     structure: Structure
