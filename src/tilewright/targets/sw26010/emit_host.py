@@ -65,7 +65,7 @@ def _entry(
 ) -> None:
     scratch = [info for info in infos if info.kind == "scratch"]
     argument = "&parameters" if infos else "0"
-    writer.line("static __thread int ready; /* a thread for each core group: once for each */")
+    writer.line(READY)
     if infos:
         writer.line(f"struct {naming.parameters} parameters;")
     if scratch:
@@ -80,14 +80,23 @@ def _entry(
         writer.line(f"failed |= posix_memalign(&memory, {size});")
         writer.line(f"parameters.{info.identifier} = ({dtype(info.dtype).c_name} *)memory;")
     with writer.block("if (!failed)") if scratch else writer.flat():
-        with writer.block("if (!ready)"):
-            writer.line("athread_init();")
-            writer.line("ready = 1;")
+        initialize_once(writer)
         writer.line(f"athread_spawn({naming.kernel}, {argument});")
         writer.line("athread_join();")
     for info in scratch:
         writer.line(f"free(parameters.{info.identifier});")
     writer.line("return failed ? 1 : 0;" if scratch else "return 0;")
+
+
+READY = "static __thread int ready; /* a thread for each core group: once for each */"
+"""Declares what `initialize_once` asks."""
+
+
+def initialize_once(writer: CWriter) -> None:
+    """The cores of a group are initialised in the first call on its thread."""
+    with writer.block("if (!ready)"):
+        writer.line("athread_init();")
+        writer.line("ready = 1;")
 
 
 def _pointer(info: TensorInfo) -> str:

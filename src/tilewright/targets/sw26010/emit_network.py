@@ -32,9 +32,11 @@ from tilewright.targets.sw26010.emit_build import (
 )
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.emit_host import (
+    READY,
     emit_header,
     entry_prototype,
     gemm_header,
+    initialize_once,
     tensor_bytes,
 )
 from tilewright.targets.sw26010.emit_slave import emit_slave
@@ -226,13 +228,14 @@ def _host(
     with writer.block(entry_prototype(infos, naming)):
         kind = dtype(plan.dtype).c_name
         arena = next(info for info in infos if info.kind == "scratch")
+        writer.line(READY)
         writer.line("void *memory = 0;")
         writer.line(f"{kind} *arena;")
         size = f"{machine.main.alignment_bytes}, {tensor_bytes(arena)}UL"
         with writer.block(f"if (posix_memalign(&memory, {size}))"):
             writer.line("return 1;")
         writer.line(f"arena = ({kind} *)memory;")
-        writer.line("athread_init();")
+        initialize_once(writer)
         for stage in plan.stages:
             _launch(writer, stage, kernels[id(stage.candidate)], places, (machine, layout))
         writer.line("free(memory);")
