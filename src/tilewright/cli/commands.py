@@ -21,7 +21,7 @@ COMMANDS = {
     "run": "Run an operator or a network on this computer, compare it, and time it.",
     "simulate": "Simulate a core group running a program or network, with a cause for each cycle.",
     "check": "Check that operators fit a machine, or that a program is legal on it.",
-    "explain": "Explain the time of an operator, or of one layer of a network.",
+    "explain": "Explain the time of an operator, of a whole network, or of one layer of it.",
     "report": "Write a report of what `compile -o` wrote: one HTML page, or a table.",
     "calibrate": "Measure this computer and write a machine description with its numbers.",
     "machines": "List the machines, or show one with the source of each number.",
