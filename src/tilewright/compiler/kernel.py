@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -163,8 +164,9 @@ class Kernel:
         driver = DRIVES.of(self.machine)
         if driver is None or self.machine.groups.count == 1:
             return self.artifact
-        return driver.drive(self.artifact, self._group_work())
+        return driver.drive(self.artifact, self._group_work)
 
+    @cached_property
     def _group_work(self) -> GroupWork:
         return group_work(self.option.partition, self.option.candidate)
 
@@ -184,7 +186,7 @@ class Kernel:
         """Where the time goes; with `what_if`, also which changes of the machine would help."""
         found = explanation(self.result, self.choice, self.option, self.machine, self.account)
         if DRIVES.of(self.machine) is not None and self.machine.groups.count > 1:
-            moved = arranged(self._group_work(), self.op, self.machine)
+            moved = arranged(self._group_work, self.op, self.machine)
             found = structs.replace(found, arranged=moved)
         if not what_if or self.simulated is None:
             return found

@@ -20,9 +20,12 @@ from tilewright.ops.box import Box
 from tilewright.partition import Partition
 from tilewright.tune.candidate import Candidate
 
-_MANY = 32
-"""Forms are found on operators with no more images, rows or columns than this: they are alike."""
+_MANY = 8
+"""Forms are found on operators with no more images, channels, rows or columns of matrices: they are
+alike, and this is two blocks of any storage.
+"""
 _FREE_EXTENTS = ("batch", "m", "n", "k")
+_CHANNELS = ("in_channels", "out_channels")
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ def group_work(partition: Partition, candidate: Candidate) -> GroupWork:
 def _forms(candidate: Candidate) -> dict[str, Form]:
     """The forms of a candidate's tensors, found where there are few elements."""
     op = candidate.op
-    few = {f: min(getattr(op, f), _MANY) for f in _FREE_EXTENTS if hasattr(op, f)}
+    free = _FREE_EXTENTS if getattr(op, "groups", 1) > 1 else (*_FREE_EXTENTS, *_CHANNELS)
+    few = {f: min(getattr(op, f), _MANY) for f in free if hasattr(op, f)}
     small: Op = replace(op, **few)  # type: ignore[type-var]  # operators are dataclasses
     found = Forms().of(replace(candidate, op=small))
     shapes = dict(zip(candidate.seed.operands, op.input_shapes, strict=True))
