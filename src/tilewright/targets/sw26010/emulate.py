@@ -172,13 +172,13 @@ class _Data:
             self._tensor(place, t)[...] = _given(t, inputs) if t.is_given else np.nan
 
     def result(self, i: int) -> Outputs | SimulationError:
-        """The outputs of case `i`, or why there are none."""
+        """The outputs of case `i`, or why there are none; arrays in the file, which they keep."""
         artifact, record = self._cases[i][0], self._records[i]
         status = int(self._words[record + _RESULT])
         if status != _ENDED_WELL:
             return self._failure(artifact, record, status)
         placed = zip(self._places[i], _public(artifact), strict=True)
-        return {t.name: np.array(self._tensor(p, t)) for p, t in placed if t.kind == "output"}
+        return {t.name: np.asarray(self._tensor(p, t)) for p, t in placed if t.kind == "output"}
 
     def _failure(self, artifact: Artifact, record: int, status: int) -> SimulationError:
         if status == _TIME_RAN_OUT:
