@@ -19,7 +19,8 @@ def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, list[int]]:
     """
     code, span = np.zeros(rows, np.int64), 1
     for column in columns:
-        low, width = int(column.min()), int(column.max()) - int(column.min()) + 1
+        low = int(column.min())
+        width = int(column.max()) - low + 1
         if width == 1:
             continue
         if span * width >= 1 << 62:

@@ -37,9 +37,8 @@ class EngineRule:
         return transfer_cycles(machine, direction, shape, shared=shared)
 
     def change_cycles(self, machine: Machine, last: Request | None, request: Request) -> int:
-        """Cycles that the queue takes to change over from its last request; None: it had none, or
-        the rule does not remember.
-        """
+        """Cycles that the queue of a rule that remembers takes to change over from its last
+        request; None: it had none."""
         return 0
 
 

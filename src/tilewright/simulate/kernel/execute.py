@@ -202,12 +202,12 @@ class Executor:
         issued = state.now
         state.now += cost.issue_cycles
         queue, latency, request = self._served(move)
-        change = self._rule.change_cycles(self._machine, state.queue(queue).last, request)
-        if change:
-            cost = replace(cost, service_cycles=cost.service_cycles + change)
-        start = state.serve(queue, state.now + latency, cost.service_cycles)
         if self._rule.remembers:
-            state.queue(queue).last = request
+            busy = state.queue(queue)
+            change = self._rule.change_cycles(self._machine, busy.last, request)
+            cost = replace(cost, service_cycles=cost.service_cycles + change)
+            busy.last = request
+        start = state.serve(queue, state.now + latency, cost.service_cycles)
         state.pending[slot] = Pending(start + cost.service_cycles, move.number, queue)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters

@@ -109,7 +109,7 @@ class Signatures:
         found = self._tables.get(key)
         if found is None:
             table = _table(self._timed[place], self._var, iterations, env)
-            content = (table.symbolic, table.values.shape, table.values.tobytes())
+            content = (table.symbolic, table.values.shape, table.content)
             found = self._places.setdefault(content, len(self._distinct))
             if found == len(self._distinct):
                 self._distinct.append(table)
@@ -117,7 +117,7 @@ class Signatures:
         return found
 
     def _classify(self, tables: list[_Table], iterations: int) -> Numbers:
-        columns = [_column(t.values) for t in tables if len(t.values) > 1]
+        columns = [t.column for t in tables if len(t.values) > 1]
         code, first = classes_of(columns, iterations)
         rows = [tuple(t.row(i) for t in tables) for i in first]
         known = self._known
@@ -136,7 +136,23 @@ class _Table:
     symbolic: bool = False
 
     def row(self, iteration: int) -> tuple[bool, bytes]:
-        return self.symbolic, self.values[iteration if len(self.values) > 1 else 0].tobytes()
+        """The values of one iteration as a key."""
+        width = self.values.shape[1] * self.values.itemsize
+        start = iteration * width if len(self.values) > 1 else 0
+        return self.symbolic, self.content[start : start + width]
+
+    @cached_property
+    def content(self) -> bytes:
+        """All values, one iteration after the other."""
+        return self.values.tobytes()
+
+    @cached_property
+    def column(self) -> Numbers:
+        """One number per iteration, equal for equal rows."""
+        if self.values.shape[1] == 1:
+            return self.values[:, 0]
+        inverse: Numbers = np.unique(self.values, axis=0, return_inverse=True)[1]
+        return inverse.reshape(-1)
 
 
 def _table(t: Timed, var: str, iterations: int, env: Env) -> _Table:
@@ -145,6 +161,8 @@ def _table(t: Timed, var: str, iterations: int, env: Env) -> _Table:
     extents = _extents(t, env)
     if extents is None or (extents and count * prod(extents) > TABLE_LIMIT):
         return _variables(symbols, var, count, env)
+    if count == 1 and not extents:
+        return _Table(np.array([[evaluate(t.expr, {**env, var: 0})]], np.int64))
     bound: dict[str, Any] = dict(env)
     for i, ((name, _), extent) in enumerate(zip(t.loops, extents, strict=True)):
         bound[name] = _axis(extent, 1 + i, len(extents))
@@ -181,14 +199,6 @@ def _axis(length: int, position: int, inner: int) -> Numbers:
     shape = [1] * (inner + 1)
     shape[position] = length
     return np.arange(length).reshape(shape)
-
-
-def _column(table: Numbers) -> Numbers:
-    """One number per row, equal for equal rows."""
-    if table.shape[1] == 1:
-        return table[:, 0]
-    inverse: Numbers = np.unique(table, axis=0, return_inverse=True)[1]
-    return inverse.reshape(-1)
 
 
 class Periods:
