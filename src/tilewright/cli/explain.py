@@ -18,7 +18,7 @@ from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import every_call
-from tilewright.compiler.analysis import changes_that_help
+from tilewright.compiler.analysis import changes_that_help, routines_of
 from tilewright.compiler.artifact import read_kernel, read_network, stored_op
 from tilewright.compiler.kernel import Kernel
 from tilewright.cost.roofline import roofline
@@ -68,12 +68,14 @@ def explain_command(
             return
         kernel = _tuned(read_workload(subject, operator), target, layer, search, output)
         found = kernel.explanation(what_if=changes)
-        found = structs.replace(found, routines=kernel.routines)
+        found = structs.replace(found, routines=kernel.routines(simulated=True))
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
         return
     folder = kernel_folder(Path(subject), layer, output)
     stored, program = read_kernel(folder)
-    found = stored.explanation
+    found = structs.replace(
+        stored.explanation, routines=routines_of(program, stored.machine, simulated=True)
+    )
     if changes and found.layer.timed_by == "simulated":
         where = str(folder / KERNEL_FILE)
         piece = stored_op(stored.pieces[0].op, where) if stored.pieces else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -58,14 +59,18 @@ def write_result(workload: Workload, compiled: CompiledNetwork, out: Path | None
     """Write what was asked for; the result names the folders."""
     if out is None:
         return compiled.result()
-    if not workload.is_operator:
+    started = time.perf_counter()
+    if workload.is_operator:
+        (kernel,) = compiled.kernels.values()
+        kernel.write(out)
+        result = compiled.result()
+        layers = tuple(structs.replace(layer, artifact=str(out)) for layer in result.layers)
+        result = structs.replace(result, layers=layers)
+    else:
         compiled.write(out)
-        return compiled.result(out)
-    (kernel,) = compiled.kernels.values()
-    kernel.write(out)
-    result = compiled.result()
-    layers = tuple(structs.replace(layer, artifact=str(out)) for layer in result.layers)
-    return structs.replace(result, layers=layers)
+        result = compiled.result(out)
+    timings = {**result.timings, "write": time.perf_counter() - started}
+    return structs.replace(result, timings=timings)
 
 
 def show_result(

@@ -122,19 +122,23 @@ class Artifact:
 
 @dataclass(frozen=True)
 class RoutineCycles:
-    """A routine of generated code: a call of it, what it is priced at, what its code takes."""
+    """A routine of generated code: a call of it, what it is priced at, what its code takes (None
+    where it was not simulated).
+    """
 
     name: str
     call: str
     priced_cycles: int
-    simulated_cycles: int
+    simulated_cycles: int | None = None
 
 
 class Routines(Protocol):
     """Names the routines behind the primitives of a program."""
 
-    def routines(self, program: Program, machine: Machine) -> tuple[RoutineCycles, ...]:
-        """One for each routine, in the order of the calls."""
+    def routines(
+        self, program: Program, machine: Machine, *, simulated: bool
+    ) -> tuple[RoutineCycles, ...]:
+        """One for each routine, in the order of the calls, with its code `simulated` on request."""
 
 
 class Emits(Protocol):

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.codegen.artifact import ROUTINES, RoutineCycles
 from tilewright.compiler.account import Account
 from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import SCRATCHPAD, Program
@@ -29,6 +30,14 @@ from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 
 _SHOWN_REJECTED = 3
+
+
+def routines_of(
+    program: Program, machine: Machine, *, simulated: bool
+) -> tuple[RoutineCycles, ...]:
+    """The routines of a program's code, where the machine's family names them."""
+    names = ROUTINES.of(machine)
+    return names.routines(program, machine, simulated=simulated) if names else ()
 
 
 def lower_bounds(op: Op, machine: Machine, useful_flops: int) -> tuple[int, int]:

@@ -16,7 +16,6 @@ from msgspec import structs
 
 from tilewright.codegen.artifact import (
     LOADS,
-    ROUTINES,
     RUNS,
     Array,
     Artifact,
@@ -26,7 +25,13 @@ from tilewright.codegen.artifact import (
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.compiler.account import Account, every_call, model_account, simulated_account
-from tilewright.compiler.analysis import arranged, changes_that_help, explanation, layer_result
+from tilewright.compiler.analysis import (
+    arranged,
+    changes_that_help,
+    explanation,
+    layer_result,
+    routines_of,
+)
 from tilewright.compiler.artifact import write_kernel, write_network
 from tilewright.compiler.checking import (
     Data,
@@ -198,11 +203,12 @@ class Kernel:
         """Bandwidth required and available at each level of the memories (swDNN III-D)."""
         return roofline(every_call(self.program), self.machine, self.account.useful_flops)
 
-    @property
-    def routines(self) -> tuple[RoutineCycles, ...]:
-        """The routines of the code, where the machine's family names them."""
-        names = ROUTINES.of(self.machine)
-        return names.routines(self.program, self.machine) if names else ()
+    def routines(self, *, simulated: bool) -> tuple[RoutineCycles, ...]:
+        """The routines of the code, `simulated` on request, where the machine's family names them.
+
+        Simulating them takes seconds, so that a kernel's folder has their prices alone.
+        """
+        return routines_of(self.program, self.machine, simulated=simulated)
 
     def explain(self) -> str:
         """Where the time goes, what bounds it, what would help, what else was tried."""
@@ -216,7 +222,8 @@ class Kernel:
 
     def write_into(self, folder: Path) -> None:
         """Write all files into an existing folder."""
-        found = structs.replace(self.explanation(what_if=False), routines=self.routines)
+        explained = self.explanation(what_if=False)
+        found = structs.replace(explained, routines=self.routines(simulated=False))
         partition = self.option.partition
         write_kernel(folder, self.driven, self.program, partition, self.machine, found)
 

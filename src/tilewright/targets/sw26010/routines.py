@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.codegen.artifact import RoutineCycles
@@ -34,7 +33,9 @@ _ROWS, _ITEMS = 4, 16
 class Sw26010Routines:
     """What `tilewright explain` says of the code that a kernel's time comes from."""
 
-    def routines(self, program: Program, machine: Machine) -> tuple[RoutineCycles, ...]:
+    def routines(
+        self, program: Program, machine: Machine, *, simulated: bool
+    ) -> tuple[RoutineCycles, ...]:
         """Matrix routines by shape; of elementwise ones a call of some rows, by vectors.
 
         None for machines without an instruction table, which no code's cycles are known for.
@@ -43,11 +44,11 @@ class Sw26010Routines:
         if table is None:
             return ()
         whole = instantiate(program, mesh_bindings(machine))
-        found = [_product(i, machine) for i in gemm_instances(whole, machine)]
-        return (*found, *_elementwise(whole, table))
+        found = [_product(i, machine, simulated) for i in gemm_instances(whole, machine)]
+        return (*found, *(_called(r, table, simulated) for r in program_routines(whole)))
 
 
-def _product(instance: GemmInstance, machine: Machine) -> RoutineCycles:
+def _product(instance: GemmInstance, machine: Machine, simulated: bool) -> RoutineCycles:
     shape, variant = instance.shape, instance.variant
     workspace = "workspace" if instance.plan.packs_vector else None
     product = MatrixProduct(variant.vectorised, workspace=workspace)
@@ -55,28 +56,28 @@ def _product(instance: GemmInstance, machine: Machine) -> RoutineCycles:
     call = PricedCall(product, dims, variant.precision.name)
     priced = float(call_costs(machine)[MatrixProduct](machine, call))
     what = f"{shape.m} x {shape.n} x {shape.k} per core"
-    exact = float(exact_gemm_cost(GEMM_CYCLES)(machine, call))
-    return RoutineCycles(instance.symbol, what, round(priced), round(exact))
+    exact = round(float(exact_gemm_cost(GEMM_CYCLES)(machine, call))) if simulated else None
+    return RoutineCycles(instance.symbol, what, round(priced), exact)
 
 
-def _elementwise(program: Program, table: str) -> Iterator[RoutineCycles]:
-    for routine in program_routines(program):
-        yield _called(routine, table)
-
-
-def _called(routine: Routine, table: str) -> RoutineCycles:
-    mode, code = MODES[0], routine_program(routine, table)
+def _called(routine: Routine, table: str, simulated: bool) -> RoutineCycles:
     fitted = timings_of(table).routines[routine.name].vectors
     if routine.work is None:
         terms = rows_terms(True, _ROWS, _ITEMS, _ITEMS // 2)
-        exact = rows_cycles(routine, code, mode, (_ROWS, _ITEMS, _ITEMS // 2))
         what = f"{_ROWS} rows of {_ITEMS // 2} vectors to {_ITEMS}"
     else:
         terms = nest_terms(routine.work.unrolled, _ROWS, _ITEMS)
-        exact = nest_cycles(routine, code, mode, (1, _ROWS, _ITEMS))
         what = f"{_ROWS} rows of {_ITEMS} vectors"
     priced = sum(c * float(term) for c, term in zip(fitted.coefficients, terms, strict=True))
+    exact = _simulated_cycles(routine, table) if simulated else None
     return RoutineCycles(routine.name, what, round(priced), exact)
+
+
+def _simulated_cycles(routine: Routine, table: str) -> int:
+    mode, code = MODES[0], routine_program(routine, table)
+    if routine.work is None:
+        return rows_cycles(routine, code, mode, (_ROWS, _ITEMS, _ITEMS // 2))
+    return nest_cycles(routine, code, mode, (1, _ROWS, _ITEMS))
 
 
 ROUTINES = Sw26010Routines()
