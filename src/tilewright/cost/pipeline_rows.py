@@ -117,14 +117,18 @@ def totals(s: State) -> None:
         level = at(s.levels, d)
         if level.before == level.before_end and level.after == level.after_end:
             continue
-        for place in range(combinations_of(s, d)):
+        place, combinations = 0, combinations_of(s, d)
+        while place < combinations:
             kinds_at(s, place, d)
-            times = 1.0
-            for outer in range(d):
+            outer, times = 0, 1.0
+            while outer < d and times != 0.0:
                 times *= _share(s, outer)
+                outer += 1
             if times != 0.0:
                 _add(s, level.before, level.before_end, times)
                 _add(s, level.after, level.after_end, times)
+            alike = combinations // combinations_of(s, outer)
+            place = (place // alike + 1) * alike
     first_kinds(s)
 
 
