@@ -42,18 +42,21 @@ WEIGHTS_ORDER = ("group", "kernel_rows", "kernel_cols", "out_channels", "in_chan
 
 @seed("conv2d", name="implicit_fours", staged=True)
 def implicit_by_fours(op: Conv2d) -> Seed | None:
-    """For batches of whole blocks of 32 images; input columns are fetched tap by tap."""
-    window = (op.kernel, op.stride, op.dilation)
+    """For batches of whole blocks of 32 images."""
+    return images_in_fours("implicit_fours", op)
+
+
+def images_in_fours(name: str, op: Conv2d) -> Seed | None:
+    """The seed `name`, for batches of whole blocks of 32 images; input columns are fetched tap by
+    tap or for a whole kernel row.
+    """
     if op.batch % IMAGE_BLOCK:
         return None
-    return images_in_fours("implicit_fours", window, (None,), most=6)
+    return _images_in_fours(name, (op.kernel, op.stride, op.dilation))
 
 
 @cache
-def images_in_fours(name: str, window: Window, places: tuple[str | None, ...], most: int) -> Seed:
-    """The seed `name`; the images are transferred outside one of the loops in `places`, and each
-    split axis has the `most` largest tiles.
-    """
+def _images_in_fours(name: str, window: Window) -> Seed:
     x, y = pixels_in_fours()
     w = weights(window[0])
     block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
@@ -72,9 +75,9 @@ def images_in_fours(name: str, window: Window, places: tuple[str | None, ...], m
         .spread(block, "columns")
         .reorder((*blocks, in_channel, kernel_row, kernel_col))
         .vectorize("n")
-        .stage(x, *places)
+        .stage(x, None, "kernel_col")
         .prefetch(w, x)
-        .limit(largest=1024, most=most)
+        .limit(largest=1024, most=10)
     )
     layouts = (layout(x, IMAGES_ORDER), layout(y, IMAGES_ORDER), layout(w, WEIGHTS_ORDER))
     return Seed(name, (x, w, y), (space,), layouts, ("x", "w"), "y")

@@ -32,12 +32,12 @@ IMPLICIT, LIBRARY = "implicit", "library"
 Named = Mapping[str, Conv2d | Gemm]
 
 TUNED = {
-    IMPLICIT: (IMPLICIT, "implicit_fours"),
+    IMPLICIT: (IMPLICIT, "implicit_fours", "implicit_columns"),
     "winograd2": ("winograd2", "winograd4", "winograd2_fused", "winograd2_fours"),
 }
 """Among which algorithms the tuner chooses where the manual version has one: the storage of images,
-the size of Winograd's tiles and what stays in the scratchpad are matters of tuning. The faster one
-by simulation is taken."""
+the order of loops, the size of Winograd's tiles and what stays in the scratchpad are matters of
+tuning. The fastest one by simulation is taken."""
 
 
 @dataclass(frozen=True)
