@@ -134,7 +134,8 @@ def test_what_is_no_program(text: str, message: str) -> None:
         ),
         (
             'x: tensor("f64", "inout", n=3)',
-            'expected the kind "input" or "constant" or "output" or "scratch", found "\'inout\'"',
+            'expected the kind "input" or "constant" or "output" or "updated" or "scratch", '
+            "found \"'inout'\"",
         ),
         ('x: tensor("f64", "input", n=3, n=4)', "dimension 'n' is given twice"),
         ('x: tensor("f64", "input", n=1.5)', "'1.5' is not an integer expression"),

@@ -78,3 +78,11 @@ def test_refused_element_type():
         "unknown element type 'double'; "
         "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8"
     )
+
+
+def test_integers_are_added_modulo_the_bits_of_c():
+    op = gemm(1, 3, 1, beta=1, dtype="i8,i16:i16")
+    assert op.operand_dtypes == ("i8", "i16", "i16")
+    a, b = np.array([[100]], np.int8), np.array([[1, 400, -400]], np.int16)
+    c = np.array([[7, 0, 0]], np.int16)
+    assert op.reference(a, b, c).tolist() == [[107, 40000 - 2**16, 2**16 - 40000]]

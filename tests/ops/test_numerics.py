@@ -95,8 +95,11 @@ def test_refused(text, message):
         (lambda: flatten((2, 3), dtype="i16:i32"),
          "reshape changes no element and takes one type, found i16:i32"),
         (lambda: gemm(2, 2, 2, alpha=2, dtype="i16:i32"),
-         "gemm: products of i16:i32 take alpha 1 and beta 0, found 2 and 0; "
+         "gemm: products of i16:i32 take alpha 1 and beta 0 or 1, found 2 and 0; "
          "scale and add with operators of their own"),
+        (lambda: gemm(2, 2, 2, beta=1, dtype="i16:i32:i16"),
+         "gemm: products of i16:i32:i16 are not added to C; "
+         "with beta 1 give sums and result one type of integers, as i8,i16:i16"),
         (lambda: Bias((2, 3), scale=0.5, dtype="i16"),
          "bias: a bias of i16 takes a whole scale, found 0.5"),
         (lambda: Binary("add", (2,), (2,), "q8.8:i32"),

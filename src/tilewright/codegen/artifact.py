@@ -84,6 +84,11 @@ class TensorInfo:
         """Whether the code reads the tensor and does not make it."""
         return self.kind in ("input", "constant")
 
+    @property
+    def is_result(self) -> bool:
+        """Whether it holds a result of the code."""
+        return self.kind in ("output", "updated")
+
 
 @dataclass(frozen=True)
 class BufferInfo:

@@ -140,11 +140,14 @@ def _step(stmt: Stmt | Chain, program: Program, chains: bool) -> Step:
 
 def _distance(call: Call, program: Program) -> dict[str, Expr]:
     """Of a factor of a product that is read by vectors where it lies in main memory: `distance`,
-    the elements from row to row, and `along_terms`, 1, where its rows are along k.
+    the elements from row to row, and `along_terms`, 1, where its rows are along k. Of a result that
+    is updated where it lies `result_distance`, the elements from row to row.
     """
     if not isinstance(call.primitive, MatrixProduct):
         return {}
-    factor = call.operands[call.primitive.loaded]
+    result, factor = call.operands[0], call.operands[call.primitive.loaded]
+    if isinstance(result, Tile) and program.tensor(result.tensor).kind == "updated":
+        return {"result_distance": program.tensor(result.tensor).shape[-1]}
     if not isinstance(factor, Tile):
         return {}
     along_terms = {"along_terms": Const(1)} if factor.roles.rstrip(".").endswith("k") else {}

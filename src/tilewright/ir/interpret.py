@@ -84,7 +84,7 @@ def interpret(
     if state.pending:
         name, slot = next(iter(state.pending))
         raise ProgramError(f"a transfer on {name}[{slot}] is never waited for")
-    outputs = (t.name for t in program.tensors if t.kind == "output" and not t.storage)
+    outputs = (t.name for t in program.tensors if t.is_result and not t.storage)
     return {name: state.tensors[name].result(name, state.shapes[name]) for name in outputs}
 
 
@@ -104,7 +104,7 @@ def _initial_state(program: Program, inputs: Mapping[str, Array], mesh: tuple[in
 
 
 def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> Memory:
-    if not tensor.is_given:
+    if not tensor.is_given and tensor.kind != "updated":
         return Memory.fresh(prod(shape), tensor.dtype)
     if tensor.name not in inputs:
         raise ProgramError(f"input tensor {tensor.name!r} is missing")
@@ -113,7 +113,8 @@ def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array])
         raise ProgramError(
             f"input tensor {tensor.name!r} has shape {given.shape}, expected {shape}"
         )
-    return Memory.given(np.ascontiguousarray(given, dtype(tensor.dtype).numpy).reshape(-1))
+    values = np.ascontiguousarray(given, dtype(tensor.dtype).numpy).reshape(-1)
+    return Memory.given(values.copy() if tensor.is_result else values)
 
 
 def _run(body: tuple[Stmt, ...], env: Env, state: _State) -> None:

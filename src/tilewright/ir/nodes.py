@@ -20,8 +20,10 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, IntLike, Var, expr
 from tilewright.ir.primitive import Primitive
 
-TensorKind = Literal["input", "constant", "output", "scratch"]
-"""A constant is an input that stays the same from call to call, such as weights."""
+TensorKind = Literal["input", "constant", "output", "updated", "scratch"]
+"""A constant is an input that stays the same from call to call, such as weights; what is updated is
+an input whose memory holds a result afterwards.
+"""
 Direction = Literal["get", "put"]
 
 _ONE = Const(1)
@@ -84,6 +86,11 @@ class Tensor:
     def is_given(self) -> bool:
         """Whether the program reads the tensor and does not make it."""
         return self.kind in ("input", "constant")
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it holds a result of the program."""
+        return self.kind in ("output", "updated")
 
     @property
     def memory(self) -> str:

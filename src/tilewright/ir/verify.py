@@ -173,7 +173,7 @@ def _check_waited(place: Place) -> None:
 def _check_outputs(place: Place) -> None:
     written = {place.tensor(name).memory for name in _written(place)}
     for tensor in place.program.tensors:
-        if tensor.kind == "output" and tensor.memory not in written:
+        if tensor.is_result and tensor.memory not in written:
             way = "a call" if place.stage == "seed" else "a put"
             message = f"output {tensor.name!r} is never written"
             raise place.error(message, f"every output needs {way} that writes it")

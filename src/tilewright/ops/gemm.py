@@ -9,7 +9,7 @@ from typing import ClassVar
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import exact_product
 from tilewright.ops.box import Box
-from tilewright.ops.numerics import partial_types, require_products
+from tilewright.ops.numerics import Numerics, partial_types, require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
@@ -25,12 +25,15 @@ from tilewright.ops.op import (
 )
 from tilewright.ops.piece import Divided, pieces_along
 
+_FACTORS = ("a", "b")
+
 
 @dataclass(frozen=True)
 class Gemm(Divisible):
     """m x n result of an m x k by a k x n matrix; a transposed operand is stored the other way.
 
-    C is an operand only where `beta` is not zero.
+    C is an operand only where `beta` is not zero. Products of integers are added to it modulo the
+    bits of its type.
     """
 
     kind: ClassVar[str] = "gemm"
@@ -48,13 +51,32 @@ class Gemm(Divisible):
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not math.isfinite(value):
                 raise ShapeError(f"gemm: {name} must be finite, found {value}")
-        require_products(self.kind, self.numerics)
-        if not self.numerics.is_float and (self.alpha, self.beta) != (1, 0):
+        if not self.numerics.is_float:
+            self._require_exact()
+
+    def _require_exact(self) -> None:
+        """Sums that start from C wrap as C does: they need not hold each product."""
+        numerics = self.numerics
+        if self.alpha != 1 or self.beta not in (0, 1):
             raise ShapeError(
-                f"gemm: products of {self.dtype} take alpha 1 and beta 0, "
+                f"gemm: products of {self.dtype} take alpha 1 and beta 0 or 1, "
                 f"found {self.alpha:g} and {self.beta:g}",
                 fix="scale and add with operators of their own",
             )
+        if self.beta == 0:
+            require_products(self.kind, numerics)
+        elif numerics.requantises or not all(k.kind == "integer" for k in numerics.operands):
+            raise ShapeError(
+                f"gemm: products of {self.dtype} are not added to C",
+                fix="with beta 1 give sums and result one type of integers, as i8,i16:i16",
+            )
+
+    @property
+    def numerics(self) -> Numerics:
+        """The types of A and B as they are named; C has that of the result."""
+        found = Numerics.parse(self.dtype, len(_FACTORS))
+        added = (found.result,) * (len(self.input_shapes) - len(_FACTORS))
+        return replace(found, operands=(*found.operands, *added))
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -103,7 +125,8 @@ class Gemm(Divisible):
         (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
         m, n = result.shape
         beta = self.beta if k[0] == 0 else 0.0
-        dtype = self.dtype if k == (0, self.k) else partial_types(self.numerics)
+        types = Numerics.parse(self.dtype, len(_FACTORS))
+        dtype = self.dtype if k == (0, self.k) else partial_types(types)
         return replace(self, m=m, n=n, k=k[1] - k[0], beta=beta, dtype=dtype)
 
     def with_magnitudes(self) -> Gemm:
@@ -134,9 +157,10 @@ class Gemm(Divisible):
             product += self.beta * c
         return rounded(self, product)
 
-    def _exact(self, a: Array, b: Array) -> Array:
+    def _exact(self, a: Array, b: Array, *added: Array) -> Array:
         left, right = a.T if self.transpose_a else a, b.T if self.transpose_b else b
-        return self.numerics.write_back(exact_product(left, right))
+        product = exact_product(left, right)
+        return self.numerics.write_back(sum((c.astype(product.dtype) for c in added), product))
 
 
 def gemm(

@@ -120,6 +120,8 @@ class _Declared(Protocol):
     @property
     def dtype(self) -> str: ...
     @property
+    def numerics(self) -> Numerics: ...
+    @property
     def input_shapes(self) -> tuple[Shape, ...]: ...
     @property
     def out_shape(self) -> Shape: ...
@@ -131,17 +133,17 @@ class Typed:
     @property
     def numerics(self: _Declared) -> Numerics:
         """The element types of operands, sums and result."""
-        return _numerics(self)
+        return Numerics.parse(self.dtype, len(self.input_shapes))
 
     @property
     def operand_dtypes(self: _Declared) -> tuple[str, ...]:
         """The name of the element type of each operand."""
-        return tuple(kind.name for kind in _numerics(self).operands)
+        return tuple(kind.name for kind in self.numerics.operands)
 
     @property
     def out_dtype(self: _Declared) -> str:
         """The name of the element type of the result."""
-        return _numerics(self).result.name
+        return self.numerics.result.name
 
     @property
     def terms(self) -> Shape:
@@ -212,10 +214,6 @@ class Shaped(Divisible):
     def part(self: _Own, result: Box, terms: Box | None = None) -> _Own:
         """The operator on a smaller tensor."""
         return replace(self, shape=result.shape)
-
-
-def _numerics(op: _Declared) -> Numerics:
-    return Numerics.parse(op.dtype, len(op.input_shapes))
 
 
 def same_dimensions(count: int) -> Follows:

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 from msgspec import structs
 
-from tilewright.common.dtypes import DType, dtype
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
     Const,
@@ -120,7 +120,7 @@ class InferDma:
         stages = {**stages, **wholes(inner, main, loops)}
         staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in tiles_of(inner, main)]
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
-        kind = dtype(program.tensor(sums).dtype)
+        start = _start(program, sums, main)
         views = {s.tile.tensor: s.view for s in staged}
         packing = None
         if self.workspace and isinstance(main.primitive, MatrixProduct):
@@ -131,7 +131,7 @@ class InferDma:
         if guard is not None:
             body = (If(guard, body),)
         for depth in range(len(loops), -1, -1):
-            body = _at_depth(depth, body, loops, staged, inner, output, result, kind)
+            body = _at_depth(depth, body, loops, staged, inner, output, result, start)
             if depth:
                 body = (replace(loops[depth - 1], body=body),)
         copied = [s for s in staged if isinstance(s.view, View)]
@@ -201,7 +201,7 @@ def _at_depth(
     inner: tuple[Stmt, ...],
     output: _Staged,
     result: _Staged,
-    kind: DType,
+    start: Fill | None,
 ) -> tuple[Stmt, ...]:
     """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
     before: list[Stmt] = []
@@ -213,7 +213,7 @@ def _at_depth(
             before += _moved(s, "get")
     before += [prepared[s.tile.tensor] for s in staged if _is_here(s, depth, prepared)]
     if output.depth == depth:
-        before = [*_initialised(output, loops, inner, kind), *before]
+        before = [*_initialised(output, loops, inner, start), *before]
         after = [*_finished(staged, inner), *_moved(result, "put")]
     return (*before, *body, *after)
 
@@ -250,12 +250,20 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
     return replace(s.view, ranges=ranges, roles=letters)
 
 
+def _start(program: Program, sums: str, main: Call) -> Fill | None:
+    """What the sums start from, None for those that start from what is there."""
+    tensor = program.tensor(sums)
+    return None if tensor.kind == "updated" else Fill(main.primitive.start(dtype(tensor.dtype)))
+
+
 def _initialised(
-    output: _Staged, loops: list[For], inner: tuple[Stmt, ...], kind: DType
+    output: _Staged, loops: list[For], inner: tuple[Stmt, ...], start: Fill | None
 ) -> list[Stmt]:
     if not main_call(inner).primitive.accumulates:
         return []
-    zero = Call(Fill(main_call(inner).primitive.start(kind)), (_whole(output),))
+    if start is None:
+        return _moved(output, "get")
+    zero = Call(start, (_whole(output),))
     used = symbols_of(output.tile)
     outer = [f.var for f in loops[: output.depth] if f.var in _reduced(inner, loops) - used]
     if not outer:

@@ -26,7 +26,8 @@ class Lowering:
     `partial_blocks`: blocks need not be full. The extents of a product have to be `multiples`, by
     letter. `in_place`: primitives take operands where they lie in main memory; `along_terms`: of a
     product also with vectors along k, then n and k change places in `multiples`. `chains`: one call
-    takes a chain of products (`ir.chains`). `overlap`: transfers pass while the core computes, so
+    takes a chain of products (`ir.chains`). A product over `update_terms` or fewer may be added to
+    the integers that C holds, where it lies. `overlap`: transfers pass while the core computes, so
     that a second copy of a buffer is of use. Algorithms may have a largest deviation of `max_error`
     unless users say so.
     """
@@ -38,6 +39,7 @@ class Lowering:
     in_place: bool = False
     along_terms: bool = False
     chains: bool = False
+    update_terms: int = 0
     overlap: bool = True
     max_error: float | None = None
     multiples: Mapping[str, int] = field(default_factory=dict)

@@ -130,7 +130,9 @@ def _innermost(p: Plan, numerics: Numerics) -> tuple[Stmt, ...]:
     output = operands[0]
     reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
     start = Fill(primitive.start(numerics.sums))
-    body: tuple[Stmt, ...] = (If(_at_first(reductions), (Call(start, (output,)),)), call)
+    body: tuple[Stmt, ...] = (call,)
+    if nest.output.tensor.kind != "updated":
+        body = (If(_at_first(reductions), (Call(start, (output,)),)), call)
     if nest.before:
         made = next(i for i, use in enumerate(nest.uses) if use.tensor == nest.before.output.tensor)
         parts = _parts(p, nest.uses[made], nest.before.output)

@@ -32,7 +32,9 @@ FAMILIES["gemm"] = Family(
 
 @seed("gemm", name="gemm")
 def gemm(op: Gemm) -> Seed:
-    """C = alpha A B + beta C, tiles in all three dimensions."""
+    """C = alpha A B + beta C, tiles in all three dimensions; integers are added to C in place."""
+    if op.beta and not op.numerics.is_float:
+        return _update_seed(op.transpose_a, op.transpose_b)
     return gemm_seed("gemm", "input", op.transpose_a, op.transpose_b, op.alpha, op.beta)
 
 
@@ -73,6 +75,19 @@ def gemm_seed(
     )
     tensors = (a, b, c, addend) if beta else (a, b, c)
     return Seed(name, tensors, (space,), fixed, operands, "c")
+
+
+@cache
+def _update_seed(transpose_a: bool, transpose_b: bool) -> Seed:
+    """C += A B where C lies."""
+    plain = gemm_seed("gemm", "input", transpose_a, transpose_b, 1.0, 0.0)
+    *factors, c = plain.tensors
+    c = replace(c, kind="updated")
+    (space,) = plain.spaces
+    updated = replace(space.nest, output=replace(space.nest.output, tensor=c))
+    space = replace(space, nest=updated, addressed=("a", "b"), doubled=("a", "b"))
+    space = space.choose((Stage("c", IN_PLACE),))
+    return replace(plain, tensors=(*factors, c), spaces=(space,), operands=("a", "b", "c"))
 
 
 def gemm_space(

@@ -6,7 +6,7 @@ the passes that suit its transfers.
 
 from __future__ import annotations
 
-from tilewright.common.errors import CapacityError, ShapeError
+from tilewright.common.errors import CapacityError, ScheduleError, ShapeError
 from tilewright.machine import Machine
 from tilewright.ops import Gemm, Op
 from tilewright.passes.lowering import lowering_of
@@ -44,6 +44,8 @@ def require_multiples(op: Op, machine: Machine) -> None:
     multiples = lowering.multiples
     if lowering.along_terms and op.transpose_b:
         multiples = {_ALONG_TERMS.get(letter, letter): of for letter, of in multiples.items()}
+    if op.beta and lowering.update_terms:
+        multiples = {letter: of for letter, of in multiples.items() if letter != "k"}
     for letter, multiple in multiples.items():
         if extents[letter] % multiple:
             padded = -(-extents[letter] // multiple) * multiple
@@ -52,6 +54,25 @@ def require_multiples(op: Op, machine: Machine) -> None:
                 f"{op.describe()} has {extents[letter]}",
                 fix=f"pad with zeros to --{letter} {padded}",
             )
+
+
+def require_updates(op: Op, machine: Machine) -> None:
+    """Raise ScheduleError for a product that is added to integers where no code does it."""
+    if not isinstance(op, Gemm) or op.beta == 0 or op.numerics.is_float:
+        return
+    most = lowering_of(machine).update_terms
+    if most == 0:
+        raise ScheduleError(
+            f"machine {machine.name!r} has no code that adds a product to integers, "
+            f"{op.describe()} of {op.dtype}",
+            fix="take beta 0, and add with an operator of its own",
+        )
+    if op.k > most:
+        raise ScheduleError(
+            f"machine {machine.name!r} adds products over k of up to {most} to integers; "
+            f"{op.describe()} has {op.k}",
+            fix=f"add one after the other with --k {most}",
+        )
 
 
 def structures_on(machine: Machine, seed: Seed, space: Space, dtype: str) -> tuple[Structure, ...]:

@@ -212,7 +212,7 @@ def _outer_layouts(candidate: Candidate) -> frozenset[Layout]:
     """The layouts of operands and result; constants are brought into any beforehand."""
     kinds = {t.name: t.kind for t in candidate.seed.tensors}
     own = frozenset().union(*(n.structure.layouts for n in candidate.nests))
-    return frozenset(x for x in own if kinds.get(x.tensor) in ("input", "output"))
+    return frozenset(x for x in own if kinds.get(x.tensor) in ("input", "output", "updated"))
 
 
 @cache

@@ -18,7 +18,7 @@ from tilewright.ops import Op
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.tune.accuracy import accurate
-from tilewright.tune.legal import require_multiples, require_types, rules_of
+from tilewright.tune.legal import require_multiples, require_types, require_updates, rules_of
 
 for _module in iter_modules(shipped_seeds.__path__):
     import_module(f"{shipped_seeds.__name__}.{_module.name}")
@@ -46,6 +46,7 @@ def ways(
     for op in ops:
         require_types(op, machine)
         require_multiples(op, machine)
+        require_updates(op, machine)
     found: list[list[Way]] = []
     refused: list[ScheduleError] = []
     for op in ops:

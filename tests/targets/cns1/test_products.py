@@ -117,3 +117,74 @@ def test_transposed_weights_take_multiples_the_other_way_round():
 def test_a_product_of_transposed_factors_is_refused():
     with pytest.raises(ScheduleError, match="found cache, cache, cache for the sums"):
         compile(gemm(m=2, n=64, k=64, transpose_a=True, dtype="i8,i16:i32"), MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("m", "n"),
+    [
+        (64, 512),
+        (30, 192),  # two rows are left behind the groups of four
+        (7, 64),  # one pass, three rows are left
+        (4098, 64),  # data in parts
+    ],
+)
+def test_a_weight_update_adds_an_outer_product_where_the_weights_lie(m, n):
+    kernel = compile(gemm(m=m, n=n, k=1, beta=1, dtype="i8,i16:i16"), MACHINE)
+    assert kernel.check() == "exact"
+    priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
+    assert abs(priced - text) < max(30, 0.02 * text)
+
+
+def test_an_update_has_no_start_and_one_tensor_for_what_it_reads_and_writes():
+    kernel = compile(gemm(m=16, n=128, k=1, beta=1, dtype="i8,i16:i16"), MACHINE)
+    assert print_program(kernel.program) == (
+        "def gemm():\n"
+        '    a: tensor("i8", "input", rows=16, depth=1)\n'
+        '    b: tensor("i16", "input", depth=1, cols=128)\n'
+        '    c: tensor("i16", "updated", rows=16, cols=128)\n'
+        '    a_tile: buffer("i8", 16, offset_bytes=0, space="cache")\n'
+        '    b_tile: buffer("i16", 128, offset_bytes=32, space="cache")\n'
+        "    get(a[at(0, 16), 0], a_tile[0])\n"
+        "    wait(a_tile[0])\n"
+        "    get(b[0, at(0, 128)], b_tile[0])\n"
+        "    wait(b_tile[0])\n"
+        "    gemm(\n"
+        '        c[at(0, 16), at(0, 128)]("mn"),\n'
+        '        a_tile[0](shape=(16, 1), roles="mk"),\n'
+        '        b_tile[0](shape=(1, 128), roles="kn"),\n'
+        '        vector="n",\n'
+        '        dtype="i16",\n'
+        "    )\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "k", "n", "dtype", "message"),
+    [
+        (
+            "cns1-128", 2, 64, "i8,i16:i16",
+            "machine 'cns1-128' adds products over k of up to 1 to integers; "
+            "gemm m8 n64 k2 beta 1 has 2; add one after the other with --k 1",
+        ),
+        (
+            "cns1-128", 1, 60, "i8,i16:i16",
+            "machine 'cns1-128' multiplies over multiples of 64 of n; "
+            "gemm m8 n60 k1 beta 1 has 60; pad with zeros to --n 64",
+        ),
+        (
+            "cns1-128", 1, 64, "i16:i16",
+            "none of the 40 schedules of nest 'gemm' is legal; the first: a Torrent adds data of "
+            "i8 times errors of i16 to weights of i16, found i16 times i16 and i16; "
+            "--dtype i8,i16:i16",
+        ),
+        (
+            "host", 1, 64, "i16:i32",
+            "machine 'host' has no code that adds a product to integers, gemm m8 n64 k1 beta 1 "
+            "of i16:i32; take beta 0, and add with an operator of its own",
+        ),
+    ],
+)  # fmt: skip
+def test_updates_that_no_code_does_are_refused(machine, k, n, dtype, message):
+    with pytest.raises((ScheduleError, ShapeError)) as caught:
+        compile(gemm(m=8, n=n, k=k, beta=1, dtype=dtype), machine)
+    assert str(caught.value) == message

@@ -63,7 +63,7 @@ class Cns1Code:
         run = run_artifact(artifact, machine, inputs)
         places, _ = _places(artifact.tensors, machine)
         found = {}
-        for info in (t for t in artifact.tensors if t.kind == "output"):
+        for info in (t for t in artifact.tensors if t.is_result):
             kind, start = dtype(info.dtype), places[info.name]
             size = int(np.prod(info.shape)) * kind.size_bytes
             raw = run.memory("main")[start : start + size]
@@ -91,7 +91,7 @@ def run_artifact(
     for info in artifact.tensors:
         kind, start = dtype(info.dtype), places[info.name]
         size = int(np.prod(info.shape)) * kind.size_bytes
-        if not info.is_given:
+        if not info.is_given and info.kind != "updated":
             main[start : start + size] = 0x5A  # nobody has computed it yet
         elif inputs is not None:
             main[start : start + size] = _bytes(info, inputs)

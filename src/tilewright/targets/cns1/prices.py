@@ -28,7 +28,9 @@ from tilewright.targets.cns1.emit.calls import (
     VECTOR,
     WEIGHT_BYTES,
     Product,
+    Update,
     write_product,
+    write_update,
 )
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.bodies import ROWS
@@ -56,8 +58,10 @@ class ProductCycles:
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """All pairs of rows and the row that is left, each with all stripes; with weights along the
-    terms each row with all groups of four rows of weights.
+    terms each row with all groups of four rows of weights. An update goes over groups of rows, too.
     """
+    if "result_distance" in call.dims:
+        return _update(machine, call.dims)
     if "along_terms" in call.dims:
         return call.dims["m"] * _groups(machine, call)
     parts = ((2, call.dims["m"] // 2), (1, call.dims["m"] % 2))
@@ -87,6 +91,24 @@ def _groups(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     passes = dims["k"] / STRIPE * cycles.pass_cycles
     group = cycles.stripe_cycles + passes + lines * cycles.line_cycles
     return cycles.round_cycles + dims["n"] / ROWS * group
+
+
+def _update(machine: Machine, dims: Mapping[str, Value]) -> Value:
+    """Groups of four rows and the rows that are left. A load that opens a line finds there one that
+    was written.
+    """
+    rdram, read = machine.section(Rdram), read_cycles(machine, VECTOR_BYTES)
+    groups, left = np.divmod(dims["m"], ROWS)
+    cycles: Value = 0
+    for rows, count in ((ROWS, groups), *((n, left == n) for n in range(1, ROWS))):
+        if np.any(count):
+            own = update_timing(machine, rows)
+            group = own.stripe_cycles + dims["n"] / STRIPE * own.pass_cycles
+            cycles = cycles + (count > 0) * own.round_cycles + count * group
+    row_bytes = WEIGHT_BYTES * dims["result_distance"]
+    lines = dims["m"] * row_bytes / rdram.open_bytes * rdram.chips_per_port
+    lines = np.minimum(lines, dims["m"] * WEIGHT_BYTES * dims["n"] / rdram.chip_block_bytes)
+    return cycles + lines * (read.dirty_miss - read.hit)
 
 
 def opened_lines(machine: Machine, rows: Value, columns: Value) -> Value:
@@ -158,6 +180,23 @@ def group_timing(machine: Machine) -> ProductCycles:
     return ProductCycles(small - group, group - _PASSES * each, each, miss)
 
 
+@cache
+def update_timing(machine: Machine, rows: int) -> ProductCycles:
+    """The same for an update: a stripe is a group of so many rows, a pass 64 of its columns."""
+    hitting = _hitting(machine)
+
+    def cycles(groups: int, stripes: int) -> int:
+        n = stripes * STRIPE
+        writer = _started()
+        for _ in range(1 if rows == ROWS else groups):
+            write_update(writer, hitting, Update(groups * rows if rows == ROWS else rows, n, 2 * n))
+        return _finished(hitting, writer, groups * rows * WEIGHT_BYTES * n)
+
+    few, longer, more = cycles(2, _PASSES), cycles(2, 2 * _PASSES), cycles(3, _PASSES)
+    each, group = (longer - few) / (2 * _PASSES), more - few
+    return ProductCycles(few - 2 * group, group - _PASSES * each, each, 0)
+
+
 def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:
     """Cycles of a product with rows of weights as far apart as all open lines of the chips."""
     row_bytes = machine.section(Rdram).open_bytes
@@ -167,13 +206,25 @@ def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:
 
 def _run(machine: Machine, product: Product, weights: int) -> int:
     """Cycles of a product whose sums lie behind so many bytes of weights."""
-    writer, table = Writer(), node_table(machine)
-    writer.add("$28 = 32", "vlr = $28", "$30 = 128")
+    writer = _started()
     write_product(writer, machine, product)
+    sums = product.m * product.sum_row_bytes
+    return _finished(machine, writer, weights + sums, {"$7": 0, "$15": 0, "$16": weights})
+
+
+def _started() -> Writer:
+    writer = Writer()
+    writer.add("$28 = 32", "vlr = $28", "$30 = 128")
+    return writer
+
+
+def _finished(
+    machine: Machine, writer: Writer, main_bytes: int, registers: Mapping[str, int] | None = None
+) -> int:
+    """Cycles of a text on so many zeros."""
     writer.add("goto $31", "nop")
-    main = np.zeros(weights + product.m * product.sum_row_bytes, np.uint8)
-    registers = {"$7": 0, "$15": 0, "$16": weights}
-    return run_node(assembled(writer.text(), table), main=main, registers=registers).cycles
+    program, main = assembled(writer.text(), node_table(machine)), np.zeros(main_bytes, np.uint8)
+    return run_node(program, main=main, registers=registers).cycles
 
 
 def _hitting(machine: Machine) -> Machine:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.errors import ScheduleError
-from tilewright.ir.nodes import Program, Tile
+from tilewright.ir.nodes import Call, Program, Tile
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
@@ -28,7 +28,7 @@ CACHE = "cache"
 @dataclass(frozen=True)
 class PlaceOperands:
     """Buffers lie in the data cache; a product takes its first factor there, by rows, and weights
-    that lie along n or along k.
+    that lie along n or along k. One that is added to weights takes both factors there.
 
     before:  a_tile: buffer("i8", 1024)
     after:   a_tile: buffer("i8", 1024, space="cache")
@@ -44,13 +44,37 @@ class PlaceOperands:
         for call, product in calls_of(program.body, MatrixProduct):
             placed = ["main" if isinstance(o, Tile) else CACHE for o in call.operands]
             forms = product.matrices(call.operands, program)
-            if placed != ["main", CACHE, "main"] or any(f.order != "row" for f in forms[:2]):
+            if updates_weights(call, program):
+                _check_update(placed, call, program)
+            elif placed != ["main", CACHE, "main"] or any(f.order != "row" for f in forms[:2]):
                 raise ScheduleError(
                     "a Torrent multiplies rows of a factor in its cache by weights in main memory, "
                     f"found {', '.join(placed)} for the sums and both factors",
                     fix="use the sums and the second factor in place, sums and factors by rows",
                 )
         return replace(program, buffers=tuple(replace(b, space=CACHE) for b in program.buffers))
+
+
+def updates_weights(call: Call, program: Program) -> bool:
+    """Whether a product is added to what C holds before the program runs."""
+    c = call.operands[0]
+    return isinstance(c, Tile) and program.tensor(c.tensor).kind == "updated"
+
+
+def _check_update(placed: list[str], call: Call, program: Program) -> None:
+    kinds = [program.element_type(operand) for operand in call.operands]
+    if kinds != ["i16", "i8", "i16"]:
+        raise ScheduleError(
+            "a Torrent adds data of i8 times errors of i16 to weights of i16, found "
+            f"{kinds[1]} times {kinds[2]} and {kinds[0]}",
+            fix="--dtype i8,i16:i16",
+        )
+    if placed != ["main", CACHE, CACHE]:
+        raise ScheduleError(
+            "a Torrent updates weights in main memory by two factors in its cache, found "
+            f"{', '.join(placed)}",
+            fix="use the weights in place, and copy both factors",
+        )
 
 
 def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
@@ -71,6 +95,7 @@ class Cns1Rules:
             partial_blocks=True,
             in_place=True,
             along_terms=True,
+            update_terms=1,
             overlap=False,
             multiples={"n": STRIPE, "k": ROWS_AT_ONCE},
         )

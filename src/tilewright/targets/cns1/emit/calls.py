@@ -1,4 +1,4 @@
-"""A product, a fill and a copy as text of the Torrent: rows, stripes and the pipelined loop.
+"""Products, updates, fills and copies as text of the Torrent: rows, stripes, pipelined loops.
 
 The code writes over scalar registers but those of `writer` and of the arguments. `$28` has the
 vector length, `$30` the bytes of a vector of sums.
@@ -19,7 +19,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
     forward_body,
 )
-from tilewright.targets.cns1.kernels.code import SUMS, reduction
+from tilewright.targets.cns1.kernels.code import SUMS, reduction, updated_rows
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
@@ -77,6 +77,54 @@ def write_product(writer: Writer, machine: Machine, product: Product) -> None:
         _rounds(writer, machine, product, _PATTERNS, pairs, more=single > 0)
     if single:
         _rounds(writer, machine, product, 1, 1, more=False)
+
+
+@dataclass(frozen=True)
+class Update:
+    """m x n weights in main memory, `row_bytes` apart, plus the outer product of m bytes and n
+    halves, which lie in the cache.
+    """
+
+    m: int
+    n: int
+    row_bytes: int
+
+    def __post_init__(self) -> None:
+        if self.n % STRIPE:
+            raise ProgramError(
+                f"an update of n = {self.n} columns is no whole number of blocks of {STRIPE}",
+                fix=f"take a multiple of {STRIPE}",
+            )
+
+
+def write_update(writer: Writer, machine: Machine, update: Update) -> None:
+    """C += a b: `$7` has the place of a and `$17` that of b in the cache, `$18` that of C."""
+    groups, left = divmod(update.m, ROWS)
+    writer.constant("$9", update.row_bytes)
+    writer.add("$8 = 64")
+    writer.sum("$10", "$17", WEIGHT_BYTES * update.n, "$11")
+    if groups:
+        writer.constant("$29", groups)
+        _updated_rows(writer, machine, update, ROWS, again=groups > 1)
+    if left:
+        _updated_rows(writer, machine, update, left, again=False)
+
+
+def _updated_rows(
+    writer: Writer, machine: Machine, update: Update, rows: int, *, again: bool
+) -> None:
+    """Some rows with all columns, `again` until `$29` is zero."""
+    group, loop = writer.label("group"), writer.label("loop")
+    _accumulates(machine)
+    writer.constant("$27", 2 * STRIPE - (rows - 1) * update.row_bytes)
+    writer.constant("$26", rows * update.row_bytes)
+    writer.place(group)
+    writer.add("$14 = $18", "$20 = $18 + 64")
+    lines = updated_rows(machine, update.n // STRIPE, rows=rows, weights="$18")
+    writer.add(*(re.sub(r"\bloop\b", loop, line) for line in lines))
+    if again:
+        writer.add("$29 = $29 - 1", f"if ($29 != $0) {group}")
+    writer.add("$18 = $18 + $26")
 
 
 def _rounds(

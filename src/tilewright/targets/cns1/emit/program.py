@@ -23,11 +23,14 @@ from tilewright.machine import Machine
 from tilewright.passes.simplify import Bounds, fold
 from tilewright.targets.cns1.emit.calls import (
     Product,
+    Update,
     write_fill,
     write_get,
     write_product,
+    write_update,
 )
 from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.rules import updates_weights
 
 ARGUMENTS = ("$4", "$5", "$6")
 _LOOPS = ("$21", "$22", "$23")
@@ -152,6 +155,8 @@ def _branch(stmt: If, context: _Context) -> None:
 
 def _call(stmt: Call, context: _Context) -> None:
     match stmt.primitive:
+        case MatrixProduct() if updates_weights(stmt, context.program):
+            _update(stmt, stmt.primitive, context)
         case MatrixProduct():
             _product(stmt, stmt.primitive, context)
         case Fill(0.0):
@@ -188,6 +193,24 @@ def _product(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
     write_product(writer, context.machine, product)
 
 
+def _update(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
+    c, a, b = stmt.operands
+    forms = primitive.matrices(stmt.operands, context.program)
+    if not (isinstance(c, Tile) and isinstance(a, View) and isinstance(b, View)):
+        raise ProgramError("a Torrent updates weights in main memory by factors in its cache")
+    extents = {role: _number(r.extent) for role, r in zip(c.roles, c.ranges, strict=True)}
+    sizes = [dtype(context.program.element_type(o)).size_bytes for o in stmt.operands]
+    update = Update(extents["m"], extents["n"], _number(forms[0].leading_dimension) * sizes[0])
+    writer = context.writer
+    writer.comment(f"an outer product added to {update.m} x {update.n} weights")
+    for register, view, form, size in zip(("$7", "$17"), (a, b), forms[1:], sizes[1:], strict=True):
+        buffer = context.program.buffer(view.buffer)
+        start = view.slot * buffer.elements + form.offset_elements
+        _address(context, register, start, size, buffer.offset_bytes or 0)
+    writer.address("$18", context.addresses[c.tensor], forms[0].offset_elements, sizes[0], "$12")
+    write_update(writer, context.machine, update)
+
+
 def _fill(stmt: Call, context: _Context) -> None:
     (c,) = stmt.operands
     if not isinstance(c, Tile):
@@ -215,6 +238,8 @@ def _transfer(stmt: Transfer, context: _Context) -> None:
     for r, stride in zip(stmt.ranges, strides, strict=True):
         start = start + r.start * stride
     rows, columns = (_number(r.extent) for r in stmt.ranges)
+    if columns == _number(strides[0]) == 1:
+        rows, columns = columns, rows  # a column that has the memory to itself is one row
     writer = context.writer
     writer.comment(f"{rows} x {columns} of {stmt.tensor}")
     writer.address("$15", context.addresses[stmt.tensor], start, size, "$12")

@@ -75,20 +75,21 @@ def backward_body(*, accumulate: bool = True, factor_bytes: int = 2) -> Body:
     return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
 
 
-def update_body() -> Body:
-    """Four rows plus the error vector times a factor of each row: all loads, then all stores."""
+def update_body(rows: int = ROWS) -> Body:
+    """Rows plus the error vector times a factor of each row: all loads, then all stores."""
     loads, sums, stores = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"], [], []
-    for r in range(ROWS):
-        step = "$27" if r == ROWS - 1 else "$9"
-        for half, (load, save) in enumerate((("$14", "$16"), ("$20", "$21"))):
+    for r in range(rows):
+        step = "$27" if r == rows - 1 else "$9"
+        for half, (load, save) in enumerate((("$14", "$16"), ("$20", "$24"))):
             weight, change = f"$v{3 + 2 * r + half}", f"$v{11 + 2 * r + half}"
             loads.append(f"{weight} = m[{load}+={step}].h")
             sums += [f"{change} = $v{1 + half} * $vs{1 + r}", f"{weight} = {weight} + {change}"]
             stores.append(f"m[{save}+={step}].h = {weight}")
     lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
-    ports = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$21", HIGH))
-    objects = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$21", "new"))
-    return Body("update", _loop(lines), ports, objects)
+    ports = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
+    objects = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
+    name = "update" if rows == ROWS else f"update_{rows}"
+    return Body(name, _loop(lines), ports, objects)
 
 
 def errors_body() -> Body:

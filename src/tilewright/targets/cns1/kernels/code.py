@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import (
+    ROWS,
     backward_body,
     errors_body,
     forward_body,
@@ -19,6 +20,7 @@ from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import Rdram
 
 _RETURN = ("goto $31", "nop")
+_LABEL = "loop: "
 SUMS = range(17, 21)
 """The vectors that `backward_body` adds up in."""
 
@@ -101,30 +103,35 @@ def update_code(machine: Machine, trips: int) -> str:
     `$4` weights, `$9` bytes of a row, `$7` and `$12` data vector and its end, `$17` errors and
     `$25` their bytes.
     """
-    needs = {
-        "$13": ["$13 = $17"],
-        "$vs1": ["$11 = d[$7].w", "$7 = $7 + 4"],
-        "$16": ["$16 = $4", "$21 = $4 + 64"],
-    }
-    for row in range(4):
-        factor = f"$vs{1 + row}"
-        shifted = (
-            [f"$2 = $11 << {24 - 8 * row}", "$2 = $2 >> 24"] if row < 3 else ["$2 = $11 >> 24"]
-        )
-        made = [*shifted, f"{factor} = $2"]
-        needs[factor] = [*needs.get(factor, ()), *made]
-    loop = _first_pass_apart(pipelined_lines(update_body(), machine, trips))
     return _text(
         [
             *("$28 = 32", "vlr = $28", "$8 = 64"),
             *_steps(),
             "$10 = $17 + $25",
             *("rows: $14 = $4", "$20 = $4 + 64"),
-            *_where_needed(loop, needs),
+            *updated_rows(machine, trips),
             *("if ($7 != $12) rows", "$4 = $4 + $26"),
             *_RETURN,
         ]
     )
+
+
+def updated_rows(
+    machine: Machine, trips: int, *, rows: int = ROWS, weights: str = "$4"
+) -> Iterator[str]:
+    """Some rows of weights, to which `$14` and `$20` point, plus the outer product of the errors
+    from `$17` to `$10` and the bytes of the word at `$7`, which it leads to the next.
+    """
+    loop = pipelined_lines(update_body(rows), machine, trips)
+    needs = {"$13": ["$13 = $17"], "$16": [f"$16 = {weights}", f"$24 = {weights} + 64"]}
+    factors = {f"$vs{1 + row}": row for row in range(rows)}
+    word = ["$11 = d[$7].w", "$7 = $7 + 4"]
+    for factor in sorted(factors, key=lambda f: next(i for i, x in enumerate(loop) if f in x)):
+        above = 24 - 8 * factors[factor]
+        shifted = [f"$2 = $11 << {above}", "$2 = $2 >> 24"] if above else ["$2 = $11 >> 24"]
+        needs[factor] = [*word, *shifted, f"{factor} = $2"]
+        word = []
+    yield from _where_needed(_once(loop) if trips == 1 else _first_pass_apart(loop), needs)
 
 
 def _where_needed(loop: list[str], needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -142,11 +149,13 @@ def _first_pass_apart(loop: list[str]) -> list[str]:
     """A loop without a prologue with its first pass in front of it, so that other instructions can
     stand inside that pass.
     """
-    label = "loop: "
-    if not loop[0].startswith(label):
-        return loop
-    once = (line.removeprefix(label) for line in loop)
-    return [*(line for line in once if line != "nop" and not line.startswith("if ")), *loop]
+    return [*_once(loop), *loop] if loop[0].startswith(_LABEL) else loop
+
+
+def _once(loop: list[str]) -> list[str]:
+    """What a loop without a prologue does in one pass."""
+    lines = (line.removeprefix(_LABEL) for line in loop)
+    return [line for line in lines if line != "nop" and not line.startswith("if ")]
 
 
 def _steps() -> tuple[str, ...]:
