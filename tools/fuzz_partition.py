@@ -1,6 +1,9 @@
 """Random layers, grids, strategies and tiles, executed on cores against the reference.
 
 PYTHONPATH=tests python tools/fuzz_partition.py --count 2000 --seed 0
+
+With --programs cores compute by their programs, and after that LeNet-5, AlexNet and a block of
+ResNet-50, each different part of them on grids of 7x8, 4x1, 3x5 and 1x1.
 """
 
 from __future__ import annotations
@@ -8,7 +11,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from support.partitions import random_case
+from support.core_programs import check_parts, doubles
+from support.partitions import GRIDS, random_case, residual_block
+from tilewright.graph import network
+from tilewright.machine import Machine, load_machine
+from tilewright.partition.parts import by_reference
+from tilewright.targets.bwdsp.core import core_machine
+from tilewright.targets.bwdsp.programs import programs_of
 
 
 def main() -> int:
@@ -16,12 +25,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--programs", action="store_true")
     options = parser.parse_args()
+    core = core_machine(load_machine("bwdsp-56"))
+    computes = programs_of(doubles(core), "f64").compute if options.programs else by_reference
     shares = sums = 0
     for seed in range(options.seed, options.seed + options.count):
         try:
             case = random_case(seed)
-            case.check()
+            case.check(computes)
         except Exception as error:
             print(f"case {seed} failed: {error}", file=sys.stderr)
             return 1
@@ -29,7 +41,18 @@ def main() -> int:
         sums += sum(p.division.partial for p in case.plan.layers)
     print(f"{options.count} cases from {options.seed}: {shares} shares, {sums} layers with "
           "divided sums, all equal to the reference")  # fmt: skip
+    if options.programs:
+        _networks(core)
     return 0
+
+
+def _networks(core: Machine) -> None:
+    """Raises AssertionError for a part that computes something else."""
+    whole = [network(name, 1, dtype="f32") for name in ("lenet5", "alexnet")]
+    for net in (*whole, residual_block("f32")):
+        for cores in GRIDS:
+            parts = check_parts(net, cores, programs_of(core, "f32"))
+            print(f"{net.name} on {cores} cores: {parts} different parts equal the reference")
 
 
 if __name__ == "__main__":

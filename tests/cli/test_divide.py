@@ -25,7 +25,10 @@ def test_a_line_for_each_layer_and_what_moves():
     assert lines[0] == "lenet5 on bwdsp-56, f32, 56 cores"
     named = [line.split()[0] for line in lines if line.startswith(" ") and line.strip()]
     assert named[-8:] == ["c1", "s2", "c3", "s4", "c5", "f6", "output", "prob"]
-    assert "no plan of these grids moves fewer" in lines[-2]
+    assert "no plan of these grids moves fewer" in lines[-3]
+    assert lines[-1].endswith(
+        "ms overlapped with the cores' programs in place of the peak (simulated)"
+    )
 
 
 def test_the_result_adds_up():
@@ -38,6 +41,10 @@ def test_the_result_adds_up():
     total = sum(layer[part] for layer in layers for part in parts)
     assert found["steps_ms"] == pytest.approx(total)
     assert found["overlapped_ms"] <= found["steps_ms"]
+    assert all(y["compute_ms"] <= y["program_ms"] <= y["streamed_ms"] for y in layers)
+    slower = sum(layer["program_ms"] - layer["compute_ms"] for layer in layers)
+    assert found["program_ms"] == pytest.approx(total + slower)
+    assert found["overlapped_ms"] <= found["program_overlapped_ms"] <= found["program_ms"]
 
 
 def test_the_plan_and_pictures_are_written_and_replaced(tmp_path):

@@ -3,39 +3,16 @@
 import numpy as np
 import pytest
 
-from support.partitions import Case, numbers, random_case
+from support.partitions import GRIDS, Case, numbers, random_case, residual_block
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.ops import BatchNorm, add, conv2d, relu
+from tilewright.ops import conv2d, relu
 from tilewright.partition.execute import SUMS, Execution
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.plan import best_plan, fixed_plan, given_plan
 from tilewright.partition.strategies import find_strategy
-
-GRIDS = (56, 4, 15, 1)
-"""Cores of 7 x 8, 4 x 1, 3 x 5 and 1 x 1 grids."""
-
-
-def residual_block():
-    """The second block of a stage of ResNet-50, with an eighth of its channels."""
-    net = NetworkBuilder("block", "f64")
-    x = inputs = net.input("x", (1, 32, 14, 14))
-    for number, (channels, kernel) in enumerate(((8, 1), (8, 3), (32, 1))):
-        batch, ins, height, width = net.shape(x)
-        op = conv2d(batch=batch, in_channels=ins, out_channels=channels, height=height,
-                    width=width, kernel=kernel, padding=kernel // 2)  # fmt: skip
-        name = f"conv{number}"
-        x = net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
-        norm = BatchNorm(op.out_shape, epsilon=0.0)
-        words = ("scale", "shift", "mean", "variance")
-        x = net.apply(norm, x, *(net.weight(f"{name}_{w}", (channels,)) for w in words),
-                      name=f"{name}_norm")  # fmt: skip
-        if number < 2:
-            x = net.apply(relu(op.out_shape), x, name=f"{name}_relu")
-    x = net.apply(add(net.shape(x)), inputs, x, name="sum")
-    return net.build((net.apply(relu(net.shape(x)), x, name="out"),))
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -27,9 +27,12 @@ from tilewright.ops import (
 from tilewright.partition.division import Grid
 from tilewright.partition.execute import execute
 from tilewright.partition.layers import Layer, layers_of
+from tilewright.partition.parts import Computes, by_reference
 from tilewright.partition.plan import Plan, given_plan
 from tilewright.partition.strategies import strategies
 
+GRIDS = (56, 4, 15, 1)
+"""Cores of 7 x 8, 4 x 1, 3 x 5 and 1 x 1 grids."""
 KINDS = ("conv", "conv", "conv", "pool", "product", "add", "concat", "other")
 
 
@@ -41,10 +44,10 @@ class Case:
     plan: Plan
     feeds: dict[str, np.ndarray]
 
-    def check(self) -> None:
+    def check(self, computes: Computes = by_reference) -> None:
         """The cores together compute what the reference does."""
         expected = self.network.evaluate(self.feeds)
-        for name, found in execute(self.network, self.plan, self.feeds).items():
+        for name, found in execute(self.network, self.plan, self.feeds, computes).items():
             np.testing.assert_array_equal(found, expected[name])
 
 
@@ -185,3 +188,23 @@ def _convolution(
         x = net.apply(Bias(op.out_shape), x, bias, name=f"{name}_bias")
         x = net.apply(relu(op.out_shape), x, name=f"{name}_relu")
     return x
+
+
+def residual_block(dtype: str = "f64") -> Network:
+    """The second block of a stage of ResNet-50, with an eighth of its channels."""
+    net = NetworkBuilder("block", dtype)
+    x = inputs = net.input("x", (1, 32, 14, 14))
+    for number, (channels, kernel) in enumerate(((8, 1), (8, 3), (32, 1))):
+        batch, ins, height, width = net.shape(x)
+        op = conv2d(batch=batch, in_channels=ins, out_channels=channels, height=height,
+                    width=width, kernel=kernel, padding=kernel // 2, dtype=dtype)  # fmt: skip
+        name = f"conv{number}"
+        x = net.apply(op, x, net.weight(f"{name}_w", op.input_shapes[1]), name=name)
+        norm = BatchNorm(op.out_shape, epsilon=0.0, dtype=dtype)
+        words = ("scale", "shift", "mean", "variance")
+        x = net.apply(norm, x, *(net.weight(f"{name}_{w}", (channels,)) for w in words),
+                      name=f"{name}_norm")  # fmt: skip
+        if number < 2:
+            x = net.apply(relu(op.out_shape, dtype=dtype), x, name=f"{name}_relu")
+    x = net.apply(add(net.shape(x), dtype=dtype), inputs, x, name="sum")
+    return net.build((net.apply(relu(net.shape(x), dtype=dtype), x, name="out"),))

@@ -20,6 +20,7 @@ from tilewright.partition.core_model import CoreModel
 from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, rounds
+from tilewright.partition.parts import Times, parts_of
 from tilewright.partition.plan import Plan, Planned
 from tilewright.partition.timing import Link, route
 
@@ -37,9 +38,13 @@ class Message:
     tree: object
 
 
-def finish_cycles(plan: Plan, model: CoreModel, *, overlapped: bool) -> list[float]:
-    """When all cores are done with each layer, in cycles from the start."""
-    clock = _Clock(plan, model, overlapped)
+def finish_cycles(
+    plan: Plan, model: CoreModel, *, overlapped: bool, times: Times | None = None
+) -> list[float]:
+    """When all cores are done with each layer, in cycles from the start; they compute at their
+    peak, or as long as their programs do, whose `times` are given.
+    """
+    clock = _Clock(plan, model, overlapped, times)
     both = zip(plan.layers, plan.exchanges, strict=True)
     return [clock.advance(planned, exchanges) for planned, exchanges in both]
 
@@ -53,6 +58,7 @@ class _Clock:
     plan: Plan
     model: CoreModel
     overlapped: bool
+    times: Times | None
     memory_free: float = 0.0
     links: dict[Link, float] = field(default_factory=lambda: defaultdict(float))
     made: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -68,17 +74,27 @@ class _Clock:
         self._barrier(arrived)
         first, loaded = self._weights(planned)
         self._barrier(loaded)
-        ends = {}
+        ends, behind = {}, {}
         for core, share in zip(planned.cores, planned.division.shares, strict=True):
             begin = max(self.done[core], arrived[core], first[core])
-            cycles = _flops(planned.layer, share) / self.model.flops_per_cycle
+            cycles, behind[core] = self._computing(planned.layer, share)
             self.began[core] = begin
             self.done[core] = ends[core] = max(begin + cycles, loaded[core])
         self._barrier(self.done)
         self._sums(exchanges, ends)
         self._barrier(self.done)
+        for core, cycles in behind.items():
+            self.done[core] += cycles
+        self._barrier(self.done)
         self.made[planned.layer.output] = {core: self.done[core] for core in planned.cores}
         return max(self.done[core] for core in planned.cores)
+
+    def _computing(self, layer: Layer, share: Share) -> tuple[float, float]:
+        """Cycles before a core gets sums of others, and behind that."""
+        if self.times is None:
+            return _flops(layer, share) / self.model.flops_per_cycle, 0.0
+        first, *others = (self.times[part].compute_cycles for part in parts_of(layer, share))
+        return first, sum(others)
 
     def _barrier(self, times: list[float]) -> None:
         """Unless steps overlap nothing goes on before all of this is done."""

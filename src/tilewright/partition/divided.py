@@ -18,14 +18,17 @@ from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.execute import execute
 from tilewright.partition.objective import Weights
+from tilewright.partition.parts import Programs
 from tilewright.partition.plan import Plan, Planned
-from tilewright.partition.timing import LayerTime, layer_times
+from tilewright.partition.timing import LayerTime, ProgramTime, layer_times, program_times
 
 
 class DividedLayer(Struct, frozen=True):
     """One layer. `tile` is the largest region of its sums that a core has; `imbalance` what the
     busiest core computes over the average of all cores that compute. Values are counted once for
-    each core that gets them.
+    each core that gets them. The busiest core takes `compute_ms` at its peak. The slowest of the
+    cores' `programs` computes for `program_ms`; one takes `streamed_ms` whose inputs, weights and
+    results pass its ports meanwhile, tile by tile.
     """
 
     name: str
@@ -45,6 +48,9 @@ class DividedLayer(Struct, frozen=True):
     compute_ms: float
     exchange_ms: float
     weights_ms: float
+    programs: int
+    program_ms: float
+    streamed_ms: float
 
 
 class DividedResult(Struct, frozen=True):
@@ -54,7 +60,8 @@ class DividedResult(Struct, frozen=True):
 
     Times are the model's: `steps_ms` is the sum of the layers' parts, one after the other;
     `clocked_ms` the same with every message on its links; `overlapped_ms` is that of cores that go
-    on as soon as they have what they need.
+    on as soon as they have what they need. Cores compute at their peak in these; `program_ms` and
+    `program_overlapped_ms` are step by step and overlapped with what their programs take.
     """
 
     machine: str
@@ -67,6 +74,8 @@ class DividedResult(Struct, frozen=True):
     steps_ms: float
     overlapped_ms: float
     clocked_ms: float
+    program_ms: float
+    program_overlapped_ms: float
     objective: str
     cost: float
     bound: float
@@ -111,31 +120,40 @@ class DividedNetwork:
     plan: Plan
     model: CoreModel
     weights: Weights
+    programs: Programs
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs, computed on cores that each see their own memory alone."""
-        return execute(self.network, self.plan, feeds)
+        """The outputs, computed by the programs of cores that each see their own memory alone."""
+        return execute(self.network, self.plan, feeds, self.programs.compute)
 
     def result(self) -> DividedResult:
         """What the command line prints."""
-        ms = 1000 / self.machine.clock_hz
-        times = layer_times(self.plan, self.model)
-        volume = self.plan.volume
+        plan, model, ms = self.plan, self.model, 1000 / self.machine.clock_hz
+        times, volume = layer_times(plan, model), plan.volume
+        parts, programs = program_times(plan, self.programs)
+        steps = sum(time.steps_cycles for time in times)
+        peak = sum(time.compute_cycles for time in times)
+        computed = sum(program.slowest.compute_cycles for program in programs)
         return DividedResult(
             self.machine.name,
             self.network.name,
             self.element,
-            self.plan.cores,
-            self.plan.proven,
+            plan.cores,
+            plan.proven,
             volume.activations + volume.weights + volume.sums,
-            None if self.weights.cycles else round(self.plan.bound),
-            sum(time.steps_cycles for time in times) * ms,
-            finish_cycles(self.plan, self.model, overlapped=True)[-1] * ms,
-            finish_cycles(self.plan, self.model, overlapped=False)[-1] * ms,
+            None if self.weights.cycles else round(plan.bound),
+            steps * ms,
+            finish_cycles(plan, model, overlapped=True)[-1] * ms,
+            finish_cycles(plan, model, overlapped=False)[-1] * ms,
+            (steps - peak + computed) * ms,
+            finish_cycles(plan, model, overlapped=True, times=parts)[-1] * ms,
             self.weights.describe(),
-            self.plan.cost,
-            self.plan.bound,
-            tuple(_layer(one, time, ms) for one, time in zip(self.plan.layers, times, strict=True)),
+            plan.cost,
+            plan.bound,
+            tuple(
+                _layer(one, time, program, ms)
+                for one, time, program in zip(plan.layers, times, programs, strict=True)
+            ),
         )
 
     def layer_plans(self) -> list[LayerPlan]:
@@ -164,7 +182,7 @@ class DividedNetwork:
         ]
 
 
-def _layer(planned: Planned, time: LayerTime, ms: float) -> DividedLayer:
+def _layer(planned: Planned, time: LayerTime, program: ProgramTime, ms: float) -> DividedLayer:
     layer, division, volume = planned.layer, planned.division, planned.volume
     busy = sum(1 for share in division.shares if share.summed.size)
     largest = max(division.shares, key=lambda share: share.summed.size)
@@ -187,4 +205,7 @@ def _layer(planned: Planned, time: LayerTime, ms: float) -> DividedLayer:
         time.compute_cycles * ms,
         time.exchange_cycles * ms,
         time.weights_cycles * ms,
+        program.programs,
+        program.slowest.compute_cycles * ms,
+        program.slowest.streamed_cycles * ms,
     )

@@ -17,8 +17,9 @@ from tilewright.graph.names import quoted
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Op
 from tilewright.partition.division import Share
-from tilewright.partition.layers import Layer, Step
+from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
+from tilewright.partition.parts import Computes, Part, by_reference, parts_of
 from tilewright.partition.plan import Plan, Planned
 
 SUMS = " sums"
@@ -57,10 +58,16 @@ class CoreMemory:
 
 
 class Execution:
-    """One run of a plan; `memories` are those of its cores."""
+    """One run of a plan; `memories` are those of its cores, each of which `computes` its parts."""
 
-    def __init__(self, network: Network, plan: Plan, feeds: Mapping[str, Array]) -> None:
-        self._network, self._plan = network, plan
+    def __init__(
+        self,
+        network: Network,
+        plan: Plan,
+        feeds: Mapping[str, Array],
+        computes: Computes = by_reference,
+    ) -> None:
+        self._network, self._plan, self._computes = network, plan, computes
         self._given = {**network.values, **feeds}
         self._owners: dict[str, Held] = {}
         self.memories = [CoreMemory(core) for core in range(plan.cores)]
@@ -93,18 +100,24 @@ class Execution:
 
     def _compute(self, planned: Planned) -> None:
         layer, division = planned.layer, planned.division
-        found = {}
-        for core, share in zip(planned.cores, division.shares, strict=True):
-            found[core] = self._summed(layer, share, self.memories[core])
+        every = list(zip(planned.cores, division.shares, strict=True))
+        parts = [parts_of(layer, share) for share in division.shares]
+        found = {
+            core: self._begun(layer, share, first, self.memories[core])
+            for (core, share), (first, *_) in zip(every, parts, strict=True)
+        }
         if division.partial:
             found = self._reduced(planned, found)
-        for core, share in zip(planned.cores, division.shares, strict=True):
+        for (core, share), (_, *others) in zip(every, parts, strict=True):
             if share.kept.size:
-                values = self._finished(layer, share.kept, found[core])
+                values = found[core]
+                for part in others:
+                    (own, *more) = self._step_operands(layer, share.kept)
+                    values = self._computes(part, [[values, *own], *more])
                 self.memories[core].put(layer.output, share.kept, values)
 
-    def _summed(self, layer: Layer, share: Share, memory: CoreMemory) -> Array:
-        """What one core adds up of the first step."""
+    def _begun(self, layer: Layer, share: Share, part: Part, memory: CoreMemory) -> Array:
+        """The first part of what one core computes."""
         op, first = layer.op, layer.steps[0]
         computed = op.computable(share.summed, share.terms)
         operands = []
@@ -115,8 +128,9 @@ class Execution:
                 operands.append(memory.read(name, box))
             elif box.size:
                 operands.append(self._weight(name, shape, box))
-        result = op.part(computed, share.terms).reference(*operands)
-        return result[share.summed.within(computed).slices]
+        if len(part.ops) > 1:
+            return self._computes(part, [operands, *self._step_operands(layer, share.kept)])
+        return self._computes(part, [operands])[share.summed.within(computed).slices]
 
     def _weight(self, name: str, shape: Sequence[int], box: Box) -> Array:
         return self._given[name].reshape(shape)[box.slices]
@@ -145,19 +159,15 @@ class Execution:
             _require_all_terms(layer, core, regions[core], counts, division.grid.parts)
         return {core: _written_back(layer.op, total) for core, total in totals.items()}
 
-    def _finished(self, layer: Layer, kept: Box, values: Array) -> Array:
-        """The region after the other steps."""
+    def _step_operands(self, layer: Layer, kept: Box) -> list[list[Array]]:
+        """The weights of all steps but the first for the region that a core finishes."""
+        found = []
         for step, region in zip(layer.steps[1:], layer.regions(kept)[1:], strict=True):
-            values = step.op.part(region).reference(values, *self._step_weights(step, region))
-        return values
-
-    def _step_weights(self, step: Step, region: Box) -> list[Array]:
-        names, shapes = step.operands[1:], step.op.input_shapes[1:]
-        boxes = step.op.needed(region)[1:]
-        return [
-            self._weight(name, shape, box)
-            for name, shape, box in zip(names, shapes, boxes, strict=True)
-        ]
+            names, shapes = step.operands[1:], step.op.input_shapes[1:]
+            boxes = step.op.needed(region)[1:]
+            both = zip(names, shapes, boxes, strict=True)
+            found.append([self._weight(name, shape, box) for name, shape, box in both])
+        return found
 
     def _assembled(self, name: str) -> Array:
         """A tensor out of what its owners have."""
@@ -173,12 +183,15 @@ class Execution:
         return found
 
 
-def execute(network: Network, plan: Plan, feeds: Mapping[str, Array]) -> dict[str, Array]:
+def execute(
+    network: Network, plan: Plan, feeds: Mapping[str, Array], computes: Computes = by_reference
+) -> dict[str, Array]:
     """The outputs of `network` by name, computed by `plan` on cores with a memory each.
 
-    `feeds` gives its inputs, and the weights whose numbers it does not have.
+    `feeds` gives its inputs, and the weights whose numbers it does not have; `computes` what a core
+    makes of operands.
     """
-    return Execution(network, plan, feeds).run()
+    return Execution(network, plan, feeds, computes).run()
 
 
 def _require_all_terms(layer: Layer, core: int, region: Box, counts: Array, parts: int) -> None:

@@ -5,18 +5,20 @@ busiest core computes at the machine's peak, and what main memory takes to deliv
 exchange is that of one tensor, or of partial sums. Messages go along rows first and then along
 columns; an exchange takes as long as its busiest link or port, and the way of the farthest message.
 One after the other is the bulk-synchronous time of the BWDSP paper, and what the planner counts;
-`clock` puts every message on its links. Nothing here was measured.
+`clock` puts every message on its links. What the cores' programs take stands beside the peak.
+Nothing here was measured.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.machine.parts import Fabric
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.moves import Exchanges, Move
+from tilewright.partition.parts import Part, PartTime, Programs, Times, parts_of
 from tilewright.partition.plan import Plan, Planned
 
 Link = tuple[int, int]
@@ -37,6 +39,30 @@ class LayerTime:
     def steps_cycles(self) -> float:
         """One after the other."""
         return self.compute_cycles + self.exchange_cycles + self.weights_cycles
+
+
+@dataclass(frozen=True)
+class ProgramTime:
+    """How many different programs the cores run for a layer, and what the slowest core takes."""
+
+    programs: int
+    slowest: PartTime
+
+
+def program_times(plan: Plan, programs: Programs) -> tuple[Times, tuple[ProgramTime, ...]]:
+    """What every part takes, and each layer."""
+    every = [[parts_of(one.layer, s) for s in one.division.shares] for one in plan.layers]
+    times = programs.times(part for shares in every for parts in shares for part in parts)
+    return times, tuple(_program_time(shares, times) for shares in every)
+
+
+def _program_time(shares: Sequence[tuple[Part, ...]], times: Times) -> ProgramTime:
+    alike = set(shares)
+    compute = max(sum(times[part].compute_cycles for part in parts) for parts in alike)
+    streamed = max(sum(times[part].streamed_cycles for part in parts) for parts in alike)
+    return ProgramTime(
+        len({part for parts in alike for part in parts}), PartTime(compute, streamed)
+    )
 
 
 def layer_times(plan: Plan, model: CoreModel) -> tuple[LayerTime, ...]:

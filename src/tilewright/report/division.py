@@ -1,7 +1,7 @@
 """A network divided over many cores as a table, and the regions of a layer as a picture.
 
-layer    strategy  grid      tile         reads        cores  imbalance  moved   ms (model)
-conv1_2  products  1x1x8x7   1x64x28x32   1x64x30x34   56     1.00       383488  2.239
+layer    strategy  grid      tile         cores  moved   ms (model)  peak ms  program ms
+conv1_2  products  1x1x8x7   1x64x28x32   56     383488  2.758       2.202    2.292
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def division_table(found: DividedResult) -> Table:
     table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {found.cores} cores")
     for column in ("layer", "strategy", "grid"):
         table.add_column(column, overflow="fold", min_width=8)
-    figures = ("tile", "reads", "cores", "imbalance", "moved", "weights", "sums", "ms (model)")
+    figures = ("tile", "reads", "cores", "imbalance", "moved", "weights", "sums", "ms (model)",
+               "peak ms", "program ms", "streamed ms")  # fmt: skip
     for column in figures:
         table.add_column(column, justify="right", min_width=5)
     for layer in found.layers:
@@ -39,6 +40,9 @@ def division_table(found: DividedResult) -> Table:
             str(layer.weights),
             str(layer.sums),
             f"{_milliseconds(layer):.3f}",
+            f"{layer.compute_ms:.3f}",
+            f"{layer.program_ms:.3f}",
+            f"{layer.streamed_ms:.3f}",
         )
     return table
 
@@ -67,6 +71,10 @@ def division_totals(found: DividedResult) -> Iterator[str]:
         f"{found.steps_ms:.3f} ms step by step by the busiest links, {found.clocked_ms:.3f} ms "
         f"with every message on its links, {found.overlapped_ms:.3f} ms overlapped (model; compute "
         "at the peak, weights from main memory)"
+    )
+    yield (
+        f"{found.program_ms:.3f} ms step by step, {found.program_overlapped_ms:.3f} ms overlapped "
+        "with the cores' programs in place of the peak (simulated)"
     )
 
 

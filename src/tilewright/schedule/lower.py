@@ -217,7 +217,7 @@ def _padded(p: Plan, axis: Axis) -> Expr:
     """The extent of the current tile, rounded up to what the primitive takes."""
     size = _tile(p, axis)
     if axis.name in p.wholes:
-        return round_up(size, granule(axis.name))
+        return size if p.rules.partial_blocks else round_up(size, granule(axis.name))
     if axis.name in p.skews:
         return minimum(size, axis.extent - axis.var * size)
     if axis.name not in p.spreads and axis.name not in p.pads:

@@ -10,6 +10,8 @@ from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.plan import best_plan, fixed_plan
+from tilewright.targets.bwdsp.core import core_machine
+from tilewright.targets.bwdsp.programs import programs_of
 
 
 class Division:
@@ -44,7 +46,8 @@ class Division:
             )
         else:
             plan = fixed_plan(layers, machine.cores, strategy, model, weights)
-        return DividedNetwork(network, machine, element, plan, model, weights)
+        programs = programs_of(core_machine(machine), element)
+        return DividedNetwork(network, machine, element, plan, model, weights, programs)
 
 
 DIVISION = Division()

@@ -1,0 +1,82 @@
+"""Parts: what one core computes in one go.
+
+In: a layer and a share of it. Out: its `Part`s, operators that follow each other on what the core
+has. Shares of equal extents have equal parts, wherever their regions lie, so that a layer on many
+cores has few different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.ops.op import Array, Op
+from tilewright.partition.division import Share
+from tilewright.partition.layers import Layer
+
+Operands = Sequence[Sequence[Array]]
+"""The operands of each operator; of all but the first without the result of the one before."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Operators of which each but the first takes the result of the one before and weights;
+    `weights` says which operands of the first are weights.
+    """
+
+    ops: tuple[Op, ...]
+    weights: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class PartTime:
+    """Cycles of a part's programs on one core: those in which it computes, and all, where what is
+    read and written passes its ports tile by tile.
+    """
+
+    compute_cycles: float
+    streamed_cycles: float
+
+
+Times = Mapping[Part, PartTime]
+"""What parts take."""
+Computes = Callable[[Part, Operands], Array]
+"""The result of a part."""
+
+
+class Programs(Protocol):
+    """Programs that compute parts on the cores of one machine."""
+
+    def times(self, parts: Iterable[Part]) -> Times:
+        """What each takes."""
+
+    def compute(self, part: Part, operands: Operands) -> Array:
+        """The result of a part."""
+
+
+def parts_of(layer: Layer, share: Share) -> tuple[Part, ...]:
+    """What a core computes of a layer: all in one go where its sums are whole, else the sums, and
+    then what it makes of those that it finishes.
+    """
+    computed, regions = layer.op.computable(share.summed, share.terms), layer.regions(share.kept)
+    needed = zip(layer.steps[0].operands, layer.op.needed(computed, share.terms), strict=True)
+    weights = tuple(name not in layer.reads for name, box in needed if box.size)
+    first = layer.op.part(computed, share.terms)
+    pairs = list(zip(layer.steps[1:], regions[1:], strict=True))
+    behind = tuple(step.op.part(region) for step, region in pairs if region.size)
+    if share.terms is None and computed == regions[0]:
+        return (Part((first, *behind), weights),)
+    sums = Part((first,), weights)
+    if not behind:
+        return (sums,)
+    others = len(layer.steps[1].operands) - 1
+    return sums, Part(behind, (False, *[True] * others))
+
+
+def by_reference(part: Part, operands: Operands) -> Array:
+    """The result of a part, each operator by its reference."""
+    value = part.ops[0].reference(*operands[0])
+    for op, own in zip(part.ops[1:], operands[1:], strict=True):
+        value = op.reference(value, *own)
+    return value

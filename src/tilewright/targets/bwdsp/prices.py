@@ -1,0 +1,36 @@
+"""What calls cost on a core of a BWDSP: four clusters of four multipliers."""
+
+from __future__ import annotations
+
+from tilewright.common.expr import Value
+from tilewright.cost.calls import Costs, PricedCall
+from tilewright.cost.elementwise import LoopForm, elementwise_costs
+from tilewright.cost.prices import Prices
+from tilewright.ir.primitives import MatrixProduct, WinogradTransform
+from tilewright.machine import Machine
+from tilewright.targets.bwdsp.sections import Product
+
+
+def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """Sums stay in registers while the terms pass; the last vector may be short."""
+    product, dims = machine.section(Product), call.dims
+    vectors = -(-dims[call.primitive.along] // machine.core.lanes(call.dtype))
+    each = dims["k"] + product.sums_cycles
+    return product.start_cycles + vectors * dims[call.primitive.across] * each
+
+
+_LOOPS = elementwise_costs(LoopForm(overlapped=True))
+COSTS: Costs = {
+    MatrixProduct: product_cycles,
+    **{kind: cost for kind, cost in _LOOPS.items() if not issubclass(kind, WinogradTransform)},
+}
+"""Weights are taken as they move: Winograd's transformed ones would be more values."""
+
+
+class BwdspPrices(Prices):
+    """The usual prices, with the core's own product; loads go beside arithmetic, as VLIW has it."""
+
+    costs = COSTS
+
+
+PRICES = BwdspPrices()

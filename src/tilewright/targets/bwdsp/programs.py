@@ -1,0 +1,133 @@
+"""The programs of a core: every part of a divided network as a network of its own on one core.
+
+In: parts. Out: their time, and their results by the meaning of the programs. Tiles of what a part
+reads come in through one port and results leave through the other, while the core computes: of its
+three buffers one is read, one takes what is read next, one takes results. Values arrive in the
+order in which a program takes them, with a border of zeros: changes of layout between what is
+stored by rows and that take no time on the core. Nothing here was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.progress import silent
+from tilewright.graph import Network
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.machine import Machine
+from tilewright.network.build import build_plan
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.plan import Plan
+from tilewright.network.products import Ranked, ranked_products
+from tilewright.network.search import BY_THE_MODEL
+from tilewright.network.simulate import simulate_plan
+from tilewright.ops import Conv2d
+from tilewright.ops.op import Array
+from tilewright.partition.parts import Operands, Part, PartTime, Times
+
+_WAITS = ("wait bandwidth", "wait latency")
+
+
+@cache
+def programs_of(core: Machine, element: str) -> CorePrograms:
+    """The programs for values of the type `element`, of all networks."""
+    return CorePrograms(core, element)
+
+
+@dataclass
+class CorePrograms:
+    """Programs for cores like `core`, made and timed when they are asked for."""
+
+    core: Machine
+    element: str
+    _plans: dict[Part, Plan] = field(default_factory=dict)
+    _times: dict[Part, PartTime] = field(default_factory=dict)
+
+    def times(self, parts: Iterable[Part]) -> Times:
+        """What each takes, simulated; parts that differ in borders alone have one program."""
+        plain = {part: _without_border(part) for part in parts}
+        self._make(plain.values())
+        for part in plain.values():
+            if part not in self._times:
+                self._times[part] = _time(self._plans[part])
+        return {part: self._times[own] for part, own in plain.items()}
+
+    def compute(self, part: Part, operands: Operands) -> Array:
+        """The result of a part, by the meaning of its programs."""
+        plain, kind = _without_border(part), dtype(self.element).numpy
+        self._make([plain])
+        first, *others = operands
+        if isinstance(part.ops[0], Conv2d):
+            first = [np.pad(first[0], _border(part.ops[0])), first[1]]
+        every = [array for own in (first, *others) for array in own]
+        numbers = {f"x{i}": np.asarray(array, kind) for i, array in enumerate(every)}
+        (found,) = interpret_plan(self._plans[plain], numbers, numbers).values()
+        return found
+
+    def _make(self, parts: Iterable[Part]) -> None:
+        """Plans of parts that have none yet: their products are ranked together."""
+        missing = [part for part in dict.fromkeys(parts) if part not in self._plans]
+        networks = [_network(part, self.element) for part in missing]
+        ranked = _ranked(networks, self.core)
+        for part, network in zip(missing, networks, strict=True):
+            self._plans[part] = build_plan(network, self.core, ranked=ranked)
+
+
+def _ranked(networks: list[Network], core: Machine) -> Ranked:
+    """The candidates of all products."""
+    ops = dict.fromkeys(op for network in networks for _, op in network.layers())
+    builder = NetworkBuilder("parts", core.core.types[0])
+    for number, op in enumerate(ops):
+        names = [builder.input(f"{number} {i}", s) for i, s in enumerate(op.input_shapes)]
+        builder.apply(op, *names, name=f"product{number}")
+    return ranked_products(builder.build(()), core, BY_THE_MODEL, shared=False, progress=silent)
+
+
+def _network(part: Part, element: str) -> Network:
+    """A part as a network: operands are called x0, x1, and so on."""
+    builder = NetworkBuilder("part", element)
+    (first, *others), names = part.ops, list[str]()
+    for is_weight, shape in zip(part.weights, first.input_shapes, strict=True):
+        add = builder.weight if is_weight else builder.input
+        names.append(add(f"x{len(names)}", shape))
+    count, value = len(names), builder.apply(first, *names, name="op0")
+    for number, op in enumerate(others, 1):
+        own = []
+        for shape in op.input_shapes[1:]:
+            own.append(builder.weight(f"x{count}", shape))
+            count += 1
+        value = builder.apply(op, value, *own, name=f"op{number}")
+    return builder.build((value,))
+
+
+def _without_border(part: Part) -> Part:
+    """A convolution of images that come with their border."""
+    op, *others = part.ops
+    if not isinstance(op, Conv2d):
+        return part
+    _, _, rows, columns = _border(op)
+    height, width = op.height + sum(rows), op.width + sum(columns)
+    plain = replace(op, height=height, width=width, padding=(0, 0, 0, 0))
+    return Part((plain, *others), part.weights)
+
+
+def _border(op: Conv2d) -> tuple[tuple[int, int], ...]:
+    top, left, bottom, right = op.padding
+    return (0, 0), (0, 0), (top, bottom), (left, right)
+
+
+def _time(plan: Plan) -> PartTime:
+    """The simulated time of all stages but those that only change a layout."""
+    run = simulate_plan(plan)
+    compute = streamed = 0
+    for stage, found in zip(plan.stages, run.runs, strict=True):
+        if stage.work != "layout":
+            kinds = found.by_kind()
+            streamed += found.cycles
+            compute += found.cycles - sum(kinds.get(kind, 0) for kind in _WAITS)
+    return PartTime(compute, streamed)

@@ -1,0 +1,50 @@
+"""Whole networks on cores whose programs are compared with the reference, part by part."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import structs
+
+from support.partitions import numbers
+from tilewright.graph import Network
+from tilewright.machine import Machine
+from tilewright.ops import LocalResponseNorm, Softmax
+from tilewright.partition.execute import execute
+from tilewright.partition.layers import layers_of
+from tilewright.partition.parts import Operands, Part, by_reference
+from tilewright.partition.plan import best_plan
+from tilewright.targets.bwdsp.programs import CorePrograms
+
+_LARGEST = 3
+"""Whole numbers up to this, so that all sums are exact in single precision."""
+_ROUNDS = (LocalResponseNorm, Softmax)
+"""Operators that take sums of what is no whole number."""
+
+
+def doubles(core: Machine) -> Machine:
+    """The core with its arithmetic in doubles."""
+    arithmetic = {"f64": core.core.arithmetic["f32"]}
+    return structs.replace(core, core=structs.replace(core.core, arithmetic=arithmetic))
+
+
+def check_parts(network: Network, cores: int, programs: CorePrograms) -> int:
+    """Each different part, on small whole numbers near what it reads: exact, unless an operator adds
+    up what was rounded. What follows reads what the reference makes. Returns how many there are.
+    """
+    plan = best_plan(layers_of(network), cores)
+    seen = set[Part]()
+
+    def both(part: Part, operands: Operands) -> np.ndarray:
+        if part not in seen:
+            seen.add(part)
+            small = [np.clip(np.rint(array), -_LARGEST, _LARGEST) for array in operands[0]]
+            given = [small, *operands[1:]]
+            found, expected = programs.compute(part, given), by_reference(part, given)
+            if any(isinstance(op, _ROUNDS) for op in part.ops):
+                np.testing.assert_allclose(found, expected, rtol=1e-6)
+            else:
+                np.testing.assert_array_equal(found, expected)
+        return by_reference(part, operands)
+
+    execute(network, plan, numbers(network, 2), both)
+    return len(seen)
