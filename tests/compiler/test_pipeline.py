@@ -5,8 +5,9 @@ import pytest
 
 from tilewright.common.errors import BusyError, CapacityError, GraphError, ScheduleError, ShapeError
 from tilewright.compiler import pipeline
+from tilewright.compiler.each_algorithm import with_option
 from tilewright.compiler.entry import compile, load
-from tilewright.compiler.pipeline import compile_layers, with_option
+from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine

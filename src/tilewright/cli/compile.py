@@ -46,7 +46,8 @@ class CompileOptions:
         bool,
         typer.Option(
             "--check-each-algorithm",
-            help="Run the code of each algorithm, on the smallest layer it applies to.",
+            help="Run the code of each algorithm, on the smallest layer it applies to; of one that "
+            "did not win there, with fewer images where all would take long.",
         ),
     ] = False
     schedule: Annotated[

@@ -83,7 +83,8 @@ def show_result(
         totals(result, machine.peak_flops_of(sums_called(result.dtype))),
     )
     for check in result.checks:
-        output.show(f"{check.algorithm}: code of {check.name} ({check.shape}) is {check.check}")
+        name = check.name if check.images is None else f"{check.name} for {check.images} images"
+        output.show(f"{check.algorithm}: code of {name} ({check.shape}) is {check.check}")
     if timings:
         for stage, seconds in result.timings.items():
             output.show(f"{stage:12} {seconds:8.3f} s")

@@ -7,32 +7,26 @@ instantiate -> emit -> simulate, or measure where the machine is this computer -
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
-from tilewright.common.progress import Progress
+from tilewright.compiler.each_algorithm import algorithms_checked, each_checked
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
-from tilewright.report.view import AlgorithmCheck, CheckResult
+from tilewright.report.view import AlgorithmCheck
 from tilewright.simulate.kernel.level import simulate
-from tilewright.tune.choose import Choice, Option, choose, confirm_choice
+from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
 from tilewright.tune.replay import replay
 
 _LOG = logging.getLogger(__name__)
-_OPERATIONS_PER_ELEMENT = 500
-"""The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
-_CHECKS_AT_A_TIME = 2
-"""Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 
 
 def compile_layers(
@@ -171,64 +165,6 @@ def _checked(
         case "none":
             return kernels, ()
         case "each layer":
-            found = _check_results(list(kernels.values()), settings.progress)
-            pairs = zip(kernels.items(), found, strict=True)
-            return {op: replace(kernel, checked=result) for (op, kernel), result in pairs}, ()
+            return each_checked(kernels, settings.progress), ()
         case "each algorithm":
-            return _algorithms_checked(kernels, settings.progress)
-
-
-def _algorithms_checked(
-    kernels: dict[Op, Kernel], progress: Progress
-) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
-    """Check the best schedule of each algorithm on the smallest layer that it applies to."""
-    smallest = smallest_by_algorithm(kernels)
-    cases = [
-        kernel if option is kernel.option else with_option(kernel, option)
-        for kernel, option in smallest.values()
-    ]
-    found = _check_results(cases, progress)
-    result = dict(kernels)
-    checks: list[AlgorithmCheck] = []
-    for case, outcome in zip(cases, found, strict=True):
-        if case is kernels[case.op]:
-            result[case.op] = replace(case, checked=outcome)
-        shape = case.option.partition.piece.describe()
-        checks.append(AlgorithmCheck(case.option.algorithm, case.name, shape, outcome))
-    return result, tuple(checks)
-
-
-def _check_results(cases: Sequence[Kernel], progress: Progress) -> list[CheckResult]:
-    """Run the code of some kernels, two at a time: each runs in a process of its own."""
-    found: list[CheckResult] = []
-    progress("check", 0, len(cases))
-    with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as threads:
-        for result in threads.map(Kernel.check, cases):
-            found.append(result)
-            progress("check", len(found), len(cases))
-    return found
-
-
-def smallest_by_algorithm(kernels: dict[Op, Kernel]) -> dict[str, tuple[Kernel, Option]]:
-    """For each algorithm the layer that is least work to run on the host, and its best option."""
-    found: dict[str, tuple[Kernel, Option]] = {}
-    for kernel in sorted(kernels.values(), key=_host_work):
-        for option in kernel.choice.options:
-            found.setdefault(option.algorithm, (kernel, option))
-    return found
-
-
-def _host_work(kernel: Kernel) -> int:
-    """Operations, and elements that are made, moved and compared, in operations' worth."""
-    shapes = (*kernel.op.input_shapes, kernel.op.out_shape)
-    return kernel.op.flops + _OPERATIONS_PER_ELEMENT * sum(math.prod(s) for s in shapes)
-
-
-def with_option(kernel: Kernel, option: Option) -> Kernel:
-    """The kernel as it would be had `option` won."""
-    program = option.candidate.program(kernel.machine)
-    code = EMITS.required(kernel.machine).emit(program, kernel.machine)
-    other = replace(kernel, option=option, program=program, artifact=code)
-    if kernel.simulated is None:
-        return replace(other, measured=None)
-    return replace(other, simulated=simulate(program, kernel.machine))
+            return algorithms_checked(kernels, settings.progress)

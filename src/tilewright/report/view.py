@@ -52,12 +52,15 @@ class LayerResult(Struct, frozen=True):
 
 
 class AlgorithmCheck(Struct, frozen=True):
-    """The generated code of one algorithm, run and compared on one operator."""
+    """The generated code of one algorithm, run and compared on one operator; with so many `images`
+    where that are fewer than the layer's.
+    """
 
     algorithm: str
     name: str
     shape: str
     check: CheckResult
+    images: int | None = None
 
 
 class NetworkResult(Struct, frozen=True):

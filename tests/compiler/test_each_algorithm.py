@@ -1,0 +1,78 @@
+"""Checking each algorithm: what won as it is, the others with fewer images where all take long."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tilewright.common.errors import CheckFailed, SimulationError
+from tilewright.compiler import each_algorithm
+from tilewright.compiler.each_algorithm import with_option
+from tilewright.compiler.pipeline import compile_layers
+from tilewright.compiler.settings import Settings
+from tilewright.machine import load_machine
+from tilewright.ops import conv2d
+
+MACHINE = load_machine("sw26010_cg")
+LAYER = conv2d(batch=64, in_channels=64, out_channels=64, height=8, width=8, kernel=3, padding=1)
+IMAGES = 8
+
+
+@pytest.fixture(autouse=True)
+def few_images_are_enough(monkeypatch):
+    enough = each_algorithm._host_work(replace(LAYER, batch=IMAGES))
+    monkeypatch.setattr(each_algorithm, "_ENOUGH_OPERATIONS", enough)
+
+
+def compiled(check):
+    return compile_layers("net", [("conv", LAYER)], MACHINE, Settings(check=check))
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return compiled("none").kernels["conv"]
+
+
+def option_of(kernel, algorithm):
+    return next(o for o in kernel.choice.options if o.algorithm == algorithm)
+
+
+def test_what_won_runs_as_it_is_and_others_with_fewer_images_where_their_schedule_allows():
+    network = compiled("each algorithm")
+    assert network.kernels["conv"].checked == "exact"
+    assert {check.check for check in network.checks} == {"exact"}
+    won = network.kernels["conv"].option.algorithm
+    images = {check.algorithm: check.images for check in network.checks}
+    assert images[won] is None
+    assert images["winograd2_fused"] == IMAGES
+    assert images["explicit"] is None  # its tiles hold all images: with fewer there is no such one
+    for check in network.checks:
+        assert check.shape.startswith(f"conv2d {check.images or 64}x64x8x8 -> 64")
+
+
+FAULTS = {
+    "a wait less": (r"^ *dma_wait\(&block_x\w*_reply.*\n", ""),
+    "waits for another copy": (r"dma_wait\(&block_x_tile_reply\[", r"\g<0>1 + "),
+    "a loop ends early": (r"tile_row < (\d+);", r"tile_row + 1 < \1;"),
+    "a product less": (r"point < (\d+);", r"point + 1 < \1;"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_the_code_are_found_with_few_images_as_with_all(kernel, fault):
+    option = option_of(kernel, "winograd2_fused")
+    few = with_option(*each_algorithm._with_fewer_images(kernel, option))
+    assert few.op.batch == IMAGES
+    for case in (with_option(kernel, option), few):
+        assert case.check() == "exact"
+        with pytest.raises((CheckFailed, SimulationError)):
+            with_fault(case, fault).check()
+
+
+def with_fault(kernel, fault):
+    name = f"{kernel.artifact.name}_slave.c"
+    pattern, other = FAULTS[fault]
+    text, places = re.subn(pattern, other, kernel.artifact.files[name], count=1, flags=re.MULTILINE)
+    assert places == 1
+    files = {**kernel.artifact.files, name: text}
+    return replace(kernel, artifact=replace(kernel.artifact, files=files))
