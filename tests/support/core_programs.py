@@ -15,7 +15,7 @@ from tilewright.partition.parts import Operands, Part, by_reference
 from tilewright.partition.plan import best_plan
 from tilewright.targets.bwdsp.programs import CorePrograms
 
-_LARGEST = 3
+_LARGEST = 4
 """Whole numbers up to this, so that all sums are exact in single precision."""
 _ROUNDS = (LocalResponseNorm, Softmax)
 """Operators that take sums of what is no whole number."""
@@ -28,8 +28,8 @@ def doubles(core: Machine) -> Machine:
 
 
 def check_parts(network: Network, cores: int, programs: CorePrograms) -> int:
-    """Each different part, on small whole numbers near what it reads: exact, unless an operator adds
-    up what was rounded. What follows reads what the reference makes. Returns how many there are.
+    """Each different part, on small whole numbers near what it reads: exact, unless an operator
+    adds up what was rounded. What follows reads what the reference makes. Returns their number.
     """
     plan = best_plan(layers_of(network), cores)
     seen = set[Part]()
