@@ -24,7 +24,8 @@ from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork, DividedResult
 from tilewright.partition.objective import TIME, TRAFFIC, Weights
-from tilewright.report.division import division_table, division_totals, layer_picture
+from tilewright.report.division import division_table, division_totals
+from tilewright.report.division_picture import layer_picture
 
 if TYPE_CHECKING:
     from tilewright.cli.compile import CompileOptions
@@ -95,5 +96,7 @@ def _write(divided: DividedNetwork, out: Path) -> None:
             write_text(folder / file, f"{text}\n")
         (folder / "layers").mkdir()
         for plan in plans:
-            if len(divided.network.tensors[plan.result].shape) == IMAGES:
-                write_text(folder / "layers" / f"{plan.name}.svg", layer_picture(divided, plan))
+            shape = divided.network.tensors[plan.result].shape
+            if len(shape) == IMAGES:
+                picture = layer_picture(plan, shape, divided.plan.cores)
+                write_text(folder / "layers" / f"{plan.name}.svg", picture)

@@ -1,4 +1,4 @@
-"""A network divided over many cores as a table, and the regions of a layer as a picture.
+"""A network divided over many cores as a table.
 
 layer    strategy  grid      tile         cores  moved   ms (model)  peak ms  program ms
 conv1_2  products  1x1x8x7   1x64x28x32   56     383488  2.758       2.202    2.292
@@ -10,12 +10,8 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from tilewright.partition.divided import DividedLayer, DividedNetwork, DividedResult, LayerPlan
+from tilewright.partition.divided import DividedLayer, DividedResult
 from tilewright.report.table import plain_table
-
-_PIXEL = 480
-"""Width of one picture."""
-_COLORS = ("#dbe9f6", "#fde6cf", "#dcefd8", "#ead9ef", "#f6dcdc", "#e6e6e6", "#fbf3c4")
 
 
 def division_table(found: DividedResult) -> Table:
@@ -75,41 +71,6 @@ def division_totals(found: DividedResult) -> Iterator[str]:
     yield (
         f"{found.program_ms:.3f} ms step by step, {found.program_overlapped_ms:.3f} ms overlapped "
         "with the cores' programs in place of the peak (simulated)"
-    )
-
-
-def layer_picture(divided: DividedNetwork, plan: LayerPlan) -> str:
-    """An SVG of one layer's last two dimensions: what each core keeps, and as lines the moves into
-    it between the middles of regions.
-    """
-    shape = divided.network.tensors[plan.result].shape
-    height, width = shape[-2:]
-    scale = _PIXEL / max(height, width)
-    middles, body = {}, []
-    for share in plan.shares:
-        (top, bottom), (left, right) = share.keeps[-2:]
-        if bottom <= top or right <= left:
-            continue
-        x, y, w, h = (round(scale * n, 1) for n in (left, top, right - left, bottom - top))
-        middles[share.core] = (x + w / 2, y + h / 2)
-        color = _COLORS[share.core % len(_COLORS)]
-        body.append(
-            f'<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="{color}" stroke="#555"/>'
-            f'<text x="{x + w / 2:.1f}" y="{y + h / 2:.1f}">{share.core}</text>'
-        )
-    pairs = {(m.source, t) for m in plan.moves for t in m.targets}
-    for source, target in sorted(pairs):
-        if source in middles and target in middles:
-            (x1, y1), (x2, y2) = middles[source], middles[target]
-            body.append(
-                f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
-                'stroke="#b33" stroke-width="0.6"/>'
-            )
-    size = f"{scale * width:.0f} {scale * height:.0f}"
-    style = "text{font:9px sans-serif;text-anchor:middle;dominant-baseline:middle}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-2 -2 {size}">'
-        f"<style>{style}</style>{''.join(body)}</svg>\n"
     )
 
 
