@@ -45,6 +45,20 @@ def test_help_of_compile_needs_no_arrays() -> None:
     assert imported("import tilewright.cli.compile") & (HEAVY | {"numpy"}) == set()
 
 
+def test_help_of_a_command_reads_no_options(capsys: pytest.CaptureFixture[str]) -> None:
+    call = "from tilewright.cli.commands import app; app(['compile', '-h'], standalone_mode=False)"
+    assert imported(call) & (HEAVY | {"numpy", "pydantic"}) == set()
+    for arguments in (["--help"], ["-h"], ["vgg16", "--batch", "no number", "--help"]):
+        with pytest.raises(SystemExit) as caught:
+            commands.app(["compile", *arguments])
+        assert caught.value.code == 0
+        assert "compile [OPTIONS] {NETWORK}" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        commands.app(["compile", "--", "--help"])
+    assert caught.value.code == 1
+    assert "'--help'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["machines"], ["--version"]])
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     call = (

@@ -39,12 +39,26 @@ _MODULES = {"asm": "assembly", "objdump": "assembly"}
 """Where a command lives that has no module of its own name."""
 
 
+class Command(TyperCommand):
+    """A command that tells its help before it reads any option: what reads them loads longer than
+    all that help needs.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments that are left over, as click has it."""
+        options = args[: args.index("--")] if "--" in args else args
+        if not set(options).isdisjoint(self.get_help_option_names(ctx)):
+            typer.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+
 def command(name: str) -> TyperCommand:
     """The command with its options."""
     flat = import_module("tilewright.cli.flatten").flat
     module = import_module(f"tilewright.cli.{_MODULES.get(name, name)}")
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name)(flat(getattr(module, f"{name}_command")))
+    single.command(name, cls=Command)(flat(getattr(module, f"{name}_command")))
     found = typer.main.get_command(single)
     assert isinstance(found, TyperCommand)
     return found
@@ -56,6 +70,15 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options, flags with the default False: none at all is what pydantic, which takes
+        longer to load than all else, reads into False.
+        """
+        found: list[Any] = super().get_params(ctx)
+        for option in found:
+            option.default = option.default or False
+        return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """(name, command, other arguments), as click has it; UsageError suggests the nearest."""
