@@ -209,7 +209,7 @@ def test_every_stage_verifies(algorithm: str, data: st.DataObject) -> None:
         nest, steps = n.structure.space.nest, n.structure.steps
         seed = lower(nest, steps, case.candidate.op.dtype, rules)
         verify(with_owners(seed, case.candidate), "seed")
-        assert run(staging(n.structure.plan.stages), seed, observe) == n.structure.staged
+        assert run(staging(n.structure.decisions.stages), seed, observe) == n.structure.staged
     case.candidate.program(case.machine, observe)
     assert {*seen, "first_product"} == set(STAGES)
 

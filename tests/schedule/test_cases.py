@@ -25,8 +25,8 @@ from tilewright.ir.printer import print_program
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import instantiate
 from tilewright.ops import Op
+from tilewright.schedule.decisions import Rules
 from tilewright.schedule.lower import lower
-from tilewright.schedule.plan import Rules
 from tilewright.seeds.nest import Nest
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.seeds.steps import parse_schedule

@@ -51,7 +51,7 @@ def test_vectorising_along_the_contiguous_dimension_of_the_result() -> None:
     for letter, order in (("n", "layout(c, rows, cols)"), ("m", "layout(c, cols, rows)")):
         steps = parse_schedule(f"{MESH}vectorize({letter})\n{order}").steps
         structure = legal(Space(PRODUCT), steps, "f64", staging)
-        assert structure.plan.vector == letter
+        assert structure.decisions.vector == letter
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_legal_combinations_of_steps_and_layouts() -> None:
     """Of two layouts and two vectorisations, the two that agree."""
     seed = product_seed(spread_space().vectorize("m", "n"))
     found = structures(seed, seed.spaces[0], "f64", staging)
-    assert [(s.plan.layouts["c"], s.plan.vector) for s in found] == [
+    assert [(s.decisions.layouts["c"], s.decisions.vector) for s in found] == [
         (("rows", "cols"), "n"),
         (("cols", "rows"), "m"),
     ]
@@ -153,7 +153,7 @@ def test_combinations_that_come_out_as_the_same_program_are_one_structure() -> N
     """A stage outside the innermost loop that the tensor depends on changes nothing."""
     space = spread_space().vectorize("n").reorder((ROW, DEPTH, COL)).stage(A, None, COL)
     (found,) = structures(product_seed(space), space, "f64", staging)
-    assert found.plan.stages == {}
+    assert found.decisions.stages == {}
 
 
 def test_layers_share_their_structures() -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.nests import COL, DEPTH, PRODUCT, ROW, A, B, C
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.ops import Gemm, conv2d, gemm, max_pool2d
-from tilewright.schedule.plan import plan
+from tilewright.schedule.decisions import decisions
 from tilewright.seeds.nest import Nest, axis, nest, tensor
 from tilewright.seeds.space import (
     Seed,
@@ -172,7 +172,7 @@ def test_seeds_that_contradict_themselves(wrong: Callable[[], object], message: 
             "nest 'a;b'",
         ),
         (
-            lambda: plan(PRODUCT, (Split("row", "is"),)),
+            lambda: decisions(PRODUCT, (Split("row", "is"),)),
             "factor 'is'",
         ),
     ],

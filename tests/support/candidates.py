@@ -29,8 +29,8 @@ from tilewright.machine import Machine, load_machine
 from tilewright.partition import Partition, split
 from tilewright.passes.lowering import lowering_of
 from tilewright.passes.staging import Staging
+from tilewright.schedule.decisions import Rules
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
-from tilewright.schedule.plan import Rules
 from tilewright.schedule.structures import Structure, build
 from tilewright.seeds.space import Space, parameters, seeds_for
 from tilewright.seeds.steps import Layout, Step

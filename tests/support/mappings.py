@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilewright.machine import Machine
 from tilewright.ops.mapping import Access, Mapping, Reduction
 from tilewright.ops.op import Op
-from tilewright.seeds.space import family, seeds_for
+from tilewright.seeds.space import interface, seeds_for
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.search import rank
 
@@ -82,6 +82,6 @@ def inputs_of(op: Op, rng: np.random.Generator) -> list[Any]:
 
 def as_stored(op: Op, given: list[Any], candidate: Candidate) -> dict[str, Any]:
     """The operands as the program takes them."""
-    arranged = family(op.kind).arrange(op, tuple(given))
+    arranged = interface(op.kind).arrange(op, tuple(given))
     arranged = tuple(x.reshape(x.shape or (1,)) for x in arranged)
     return dict(zip(candidate.seed.operands, arranged, strict=True))

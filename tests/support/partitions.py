@@ -28,7 +28,7 @@ from tilewright.partition.division import Grid
 from tilewright.partition.execute import execute
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.parts import Computes, by_reference
-from tilewright.partition.plan import Plan, given_plan
+from tilewright.partition.plan import PartitionPlan, given_plan
 from tilewright.partition.strategies import strategies
 
 GRIDS = (56, 4, 15, 1)
@@ -41,7 +41,7 @@ class Case:
     """A network, a plan for it, and numbers."""
 
     network: Network
-    plan: Plan
+    plan: PartitionPlan
     feeds: dict[str, np.ndarray]
 
     def check(self, computes: Computes = by_reference) -> None:

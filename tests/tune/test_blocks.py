@@ -46,5 +46,5 @@ def test_what_is_computed_ahead_is_packed():
     (seed,) = seeds_for(layer, "winograd4", addressed=True)
     (found,) = rank([(layer, seed)], HOST)
     product = found.best[0].nests[2]
-    assert product.structure.plan.nest.name == "product"
+    assert product.structure.decisions.nest.name == "product"
     assert product.cycles < 1.2 * product.bound_cycles

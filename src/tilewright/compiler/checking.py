@@ -22,7 +22,7 @@ from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.report.view import CheckResult
 from tilewright.seeds.nest import TensorSpec
-from tilewright.seeds.space import Seed, family, parameters
+from tilewright.seeds.space import Seed, interface, parameters
 
 Data = Literal["integers", "floats"]
 
@@ -38,7 +38,7 @@ def program_inputs(
 
     A seed's tensor may cut a dimension of the operator's in several.
     """
-    arranged = family(op.kind).arrange(op, tuple(operands))
+    arranged = interface(op.kind).arrange(op, tuple(operands))
     values, inputs = parameters(op), {}
     for name, array in zip(seed.operands, arranged, strict=True):
         extents = {d: evaluate(e, values) for d, e in _dims(seed, name)}
@@ -53,7 +53,7 @@ def operator_result(op: Op, seed: Seed, program: Program, outputs: Mapping[str, 
     """The operator's result out of the program's output tensors."""
     stored = program.tensor(seed.result).dims
     axes = [stored.index(d) for d, _ in _dims(seed, seed.result)]
-    result: Array = family(op.kind).restore(op, outputs[seed.result].transpose(axes))
+    result: Array = interface(op.kind).restore(op, outputs[seed.result].transpose(axes))
     return result
 
 

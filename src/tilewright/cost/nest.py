@@ -28,7 +28,7 @@ from tilewright.cost.pipeline_types import (
     Floats,
     Ints,
     Item,
-    Level,
+    LoopLevel,
     Records,
     Rows,
     Stride,
@@ -104,7 +104,7 @@ def records_of(prepared: Prepared, tables: Tables, prices: Prices, latency: floa
 
 def _levels(prepared: Prepared) -> npt.NDArray[Any]:
     outline, loops = prepared.outline, len(prepared.loops)
-    levels = records(Level, loops + 1)
+    levels = records(LoopLevel, loops + 1)
     _filled(levels, following=-1)
     for name, spans in (("before", outline.before), ("after", outline.after)):
         levels[name], levels[f"{name}_end"] = spans.T

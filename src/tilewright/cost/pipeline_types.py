@@ -33,7 +33,7 @@ class Rows:
     varies: Flags
 
 
-class Level(Protocol):
+class LoopLevel(Protocol):
     """Loop d, outermost first, and the body inside d loops; the last record is a body only.
 
     There are `kinds` kinds of iterations: `front` and `back` of them are one iteration each at the
@@ -126,7 +126,7 @@ class State(NamedTuple):
     """The first record of each array, as compiled code sees it."""
 
     clock: Clock
-    levels: Level
+    levels: LoopLevel
     items: Item
     buffers: Buffer
     level_strides: Stride

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.common.expr import evaluate
 from tilewright.network.form import Form, canonical, form_of
 from tilewright.ops import Op
-from tilewright.seeds.space import Seed, family
+from tilewright.seeds.space import Seed, interface
 from tilewright.tune.candidate import Candidate
 
 
@@ -60,7 +60,7 @@ def _operand_form(op: Op, seed: Seed, name: str, extents: tuple[int, ...]) -> Fo
         for shape in op.input_shapes
     )
     index = seed.operands.index(name)
-    arranged = family(op.kind).arrange(op, given)[index]
+    arranged = interface(op.kind).arrange(op, given)[index]
     return form_of(op.input_shapes[index], arranged.reshape(extents))
 
 
@@ -68,7 +68,7 @@ def _result_form(op: Op, seed: Seed, name: str, extents: tuple[int, ...]) -> For
     """The form of the result: where in memory each element comes from, turned round."""
     count = int(np.prod(extents))
     memory = np.arange(count, dtype=np.int64).reshape(extents)
-    taken = family(op.kind).restore(op, memory).reshape(-1)
+    taken = interface(op.kind).restore(op, memory).reshape(-1)
     numbers = np.zeros(count, np.int64)
     numbers[taken] = np.arange(1, taken.size + 1)
     return form_of(op.out_shape, numbers.reshape(extents))

@@ -21,7 +21,7 @@ from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, rounds
 from tilewright.partition.parts import Times, parts_of
-from tilewright.partition.plan import Plan, Planned
+from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import Link, route
 
 
@@ -39,7 +39,7 @@ class Message:
 
 
 def finish_cycles(
-    plan: Plan, model: CoreModel, *, overlapped: bool, times: Times | None = None
+    plan: PartitionPlan, model: CoreModel, *, overlapped: bool, times: Times | None = None
 ) -> list[float]:
     """When all cores are done with each layer, in cycles from the start; they compute at their
     peak, or as long as their programs do, whose `times` are given.
@@ -55,7 +55,7 @@ class _Clock:
     each link is free, and main memory; when each core had its part of each tensor.
     """
 
-    plan: Plan
+    plan: PartitionPlan
     model: CoreModel
     overlapped: bool
     times: Times | None

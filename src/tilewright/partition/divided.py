@@ -19,7 +19,7 @@ from tilewright.partition.core_model import CoreModel
 from tilewright.partition.execute import execute
 from tilewright.partition.objective import Weights
 from tilewright.partition.parts import Programs
-from tilewright.partition.plan import Plan, Planned
+from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import LayerTime, ProgramTime, layer_times, program_times
 
 
@@ -117,7 +117,7 @@ class DividedNetwork:
     network: Network
     machine: Machine
     element: str
-    plan: Plan
+    plan: PartitionPlan
     model: CoreModel
     weights: Weights
     programs: Programs

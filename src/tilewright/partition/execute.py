@@ -20,7 +20,7 @@ from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
 from tilewright.partition.parts import Computes, Part, by_reference, parts_of
-from tilewright.partition.plan import Plan, Planned
+from tilewright.partition.plan import PartitionPlan, Planned
 
 SUMS = " sums"
 """Behind a layer's name: the sums of its first step, of which each core has some terms."""
@@ -63,7 +63,7 @@ class Execution:
     def __init__(
         self,
         network: Network,
-        plan: Plan,
+        plan: PartitionPlan,
         feeds: Mapping[str, Array],
         computes: Computes = by_reference,
     ) -> None:
@@ -184,7 +184,10 @@ class Execution:
 
 
 def execute(
-    network: Network, plan: Plan, feeds: Mapping[str, Array], computes: Computes = by_reference
+    network: Network,
+    plan: PartitionPlan,
+    feeds: Mapping[str, Array],
+    computes: Computes = by_reference,
 ) -> dict[str, Array]:
     """The outputs of `network` by name, computed by `plan` on cores with a memory each.
 

@@ -18,12 +18,12 @@ from tilewright.common.errors import PartitionError
 from tilewright.partition.compiled import nearest_values
 from tilewright.partition.division import Regions
 from tilewright.partition.moves import Held, held, needs
-from tilewright.partition.plan import Plan, Planned, Space
+from tilewright.partition.plan import PartitionPlan, Planned, Space
 from tilewright.partition.solve import independent_bound, refined
 from tilewright.partition.volumes import sizes
 
 
-def placed(plan: Plan) -> Plan:
+def placed(plan: PartitionPlan) -> PartitionPlan:
     """The plan with its shares assigned to cores; never one that moves more."""
     owners: dict[str, Held] = {}
     found = []
@@ -39,7 +39,7 @@ def placed(plan: Plan) -> Plan:
     return replace(plan, layers=tuple(found)) if saved > 0 else plan
 
 
-def best_placed_plan(space: Space) -> Plan:
+def best_placed_plan(space: Space) -> PartitionPlan:
     """The cheapest plan of a chain of layers, shares placed as well as they can be.
 
     In a chain every exchange depends on the placement of its own two layers alone. Exchanges start

@@ -1,9 +1,9 @@
 """The best division of every layer of a network together.
 
 In: layers, a number of cores, what is to be least, and how much work a core may have. Out: a
-`Plan`. Every layer may be divided in each way that the strategies give and the limit allows; what
-moves between two layers depends on both. The choice is optimal in that space (`solve`); the bound
-beside it takes every layer and every exchange at its own best.
+`PartitionPlan`. Every layer may be divided in each way that the strategies give and the limit
+allows; what moves between two layers depends on both. The choice is optimal in that space
+(`solve`); the bound beside it takes every layer and every exchange at its own best.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PartitionPlan:
     """A division of every layer. `bound` is below what any plan costs that chooses from the same
     divisions; `proven` where none of them costs less than this one.
     """
@@ -103,7 +103,7 @@ def fixed_plan(
     strategy: str,
     model: CoreModel | None = None,
     weights: Weights = TRAFFIC,
-) -> Plan:
+) -> PartitionPlan:
     """Every layer as one strategy divides it first. Raises PartitionError where it does not, or
     where a share does not fit the buffers of `model`.
     """
@@ -126,7 +126,7 @@ def given_plan(
     choices: Sequence[Named],
     model: CoreModel | None = None,
     weights: Weights = TRAFFIC,
-) -> Plan:
+) -> PartitionPlan:
     """Every layer along the grid given for it, of at most `cores` cells."""
     return Space(layers, [[choice] for choice in choices], cores, weights, None, model).best()
 
@@ -140,7 +140,7 @@ def best_plan(
     strategies: Sequence[str] = ("products", REFERENCE),
     model: CoreModel | None = None,
     recompute: bool = False,
-) -> Plan:
+) -> PartitionPlan:
     """The cheapest division of all layers over at most `cores` cores.
 
     `most_work` is what the busiest core may have to do, as a multiple of what it has under the
@@ -273,7 +273,7 @@ class Space:
         least = least_exchange_cycles(kept, need, self.model) if self.weights.cycles else None
         return moved(kept, need, self.model.multicasts), least
 
-    def best(self) -> Plan:
+    def best(self) -> PartitionPlan:
         """The plan that costs least."""
         nodes = [self.alone(number) for number in range(len(self.layers))]
         edges: dict[tuple[int, int], Cycles] = {}
@@ -322,9 +322,9 @@ class Space:
         need = self.needs[exchange][second : second + 1]
         return float(exchange_cycles(table.owned[one], table.kept[one], need, self.model)[0, 0])
 
-    def chosen(self, choice: Choice, bound: float) -> Plan:
+    def chosen(self, choice: Choice, bound: float) -> PartitionPlan:
         """The plan of one grid for each layer."""
-        return Plan(
+        return PartitionPlan(
             self.cores,
             tuple(self._planned(i, choice.options) for i in range(len(self.layers))),
             choice.cost,

@@ -19,7 +19,7 @@ from tilewright.machine.parts import Fabric
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.moves import Exchanges, Move
 from tilewright.partition.parts import Part, PartTime, Programs, Times, parts_of
-from tilewright.partition.plan import Plan, Planned
+from tilewright.partition.plan import PartitionPlan, Planned
 
 Link = tuple[int, int]
 """Two cores next to each other, from the first to the second."""
@@ -49,7 +49,7 @@ class ProgramTime:
     slowest: PartTime
 
 
-def program_times(plan: Plan, programs: Programs) -> tuple[Times, tuple[ProgramTime, ...]]:
+def program_times(plan: PartitionPlan, programs: Programs) -> tuple[Times, tuple[ProgramTime, ...]]:
     """What every part takes, and each layer."""
     every = [[parts_of(one.layer, s) for s in one.division.shares] for one in plan.layers]
     times = programs.times(part for shares in every for parts in shares for part in parts)
@@ -65,7 +65,7 @@ def _program_time(shares: Sequence[tuple[Part, ...]], times: Times) -> ProgramTi
     )
 
 
-def layer_times(plan: Plan, model: CoreModel) -> tuple[LayerTime, ...]:
+def layer_times(plan: PartitionPlan, model: CoreModel) -> tuple[LayerTime, ...]:
     """The time of each layer."""
     both = zip(plan.layers, plan.exchanges, strict=True)
     return tuple(_layer_time(planned, sent, model) for planned, sent in both)

@@ -22,7 +22,7 @@ from tilewright.ir.nodes import For
 from tilewright.ir.visit import moved_tensors, walk
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
-from tilewright.schedule.plan import Plan
+from tilewright.schedule.decisions import Decisions
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Limits
 
@@ -91,8 +91,8 @@ class SplitAxis:
         return self.padded or self.over != ""
 
 
-def split_axes(p: Plan, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
-    """The split axes of a plan for one operator."""
+def split_axes(p: Decisions, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
+    """The split axes of decisions for one operator."""
     return tuple(
         SplitAxis(
             name,
@@ -109,7 +109,7 @@ def split_axes(p: Plan, parameters: Mapping[str, int]) -> tuple[SplitAxis, ...]:
     )
 
 
-def _beside(p: Plan, letter: str, parameters: Mapping[str, int]) -> int:
+def _beside(p: Decisions, letter: str, parameters: Mapping[str, int]) -> int:
     """Indices that the primitive takes whole in its dimension `letter`."""
     cut = {*p.splits, *p.wholes}
     axes = (a for a in p.nest.axes if a.name not in cut and p.roles.get(a.name) == letter)
@@ -153,7 +153,7 @@ def factor_grids(
     structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Blocks
 ) -> list[FactorGrid]:
     """The same for each of several operators, by their parameters."""
-    p = structure.plan
+    p = structure.decisions
     if structure.along_terms:
         blocks = replace(blocks, vector=blocks.terms, terms=blocks.vector)
     copies, packs = _copies_of(structure, blocks.overlap)
@@ -180,7 +180,7 @@ def side_by_side(grids: Sequence[FactorGrid], cases: Sequence[Mapping[str, int]]
 @cache
 def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
     """The numbers of copies of a structure's buffers, and whether it has any that are packed."""
-    p = structure.plan
+    p = structure.decisions
     doubled = structure.space.doubled if overlap else ()
     if p.nest.reductions() and _reduces_outside(p):
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
@@ -213,7 +213,7 @@ def _loops(structure: Structure) -> tuple[For, ...]:
     return tuple(s for s in walk(structure.staged.body) if isinstance(s, For))
 
 
-def _reduces_outside(p: Plan) -> bool:
+def _reduces_outside(p: Decisions) -> bool:
     """Whether a reduction loop runs outside a loop of the result: it is fetched again then."""
     reductions = p.nest.reductions()
     skewed = {s.over for s in p.skews.values()}

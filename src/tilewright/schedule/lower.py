@@ -45,7 +45,7 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
 from tilewright.ir.visit import used_symbols
 from tilewright.ops.numerics import Numerics
-from tilewright.schedule.plan import STRICT, Plan, Rules, plan
+from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use
 from tilewright.seeds.steps import Skew, Step, print_step
 
@@ -60,7 +60,7 @@ def granule(axis: str) -> Var:
 
 def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT) -> Program:
     """The seed-stage program of one nest under one schedule, of the element types `dtype`."""
-    p = plan(nest, steps, rules)
+    p = decisions(nest, steps, rules)
     numerics = Numerics.parse(dtype, _FACTORS)
     tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in nest.every_use)
     if _requantises(nest, numerics):
@@ -76,7 +76,7 @@ def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT
     return Program(nest.name, tuple(sorted(parameters)), tensors, (), body)
 
 
-def _iterations(p: Plan, loop: str) -> Expr:
+def _iterations(p: Decisions, loop: str) -> Expr:
     """How often a loop runs: once per tile of its axis; a skewed one for every sum of its two."""
     for s in p.skews.values():
         if s.over == loop:
@@ -85,7 +85,7 @@ def _iterations(p: Plan, loop: str) -> Expr:
     return ceil_div(axis.extent, _tile(p, axis))
 
 
-def _inside(p: Plan, s: Skew) -> Expr:
+def _inside(p: Decisions, s: Skew) -> Expr:
     """Whether the sum at hand, less the index of `by`, is an index of the current tile."""
     tile = _padded(p, p.nest.axis(s.axis))
     from_first = binary("<=", Var(s.by), Var(s.over))
@@ -112,7 +112,7 @@ def _sums(result: Tensor, numerics: Numerics) -> Tensor:
     )
 
 
-def _innermost(p: Plan, numerics: Numerics) -> tuple[Stmt, ...]:
+def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
     """The call, with the output's initialisation before it and its epilogue after it."""
     nest = p.nest
     operands = tuple(tile(p, use, i) for i, use in enumerate(nest.uses))
@@ -150,23 +150,23 @@ def _at_first(axes: Sequence[Axis]) -> Expr:
     return all_of(binary("==", a.var, 0) for a in axes)
 
 
-def _at_last(p: Plan, axes: Sequence[Axis]) -> Expr:
+def _at_last(p: Decisions, axes: Sequence[Axis]) -> Expr:
     return all_of(binary("==", a.var, ceil_div(a.extent, _tile(p, a)) - 1) for a in axes)
 
 
-def _parts(p: Plan, use: Use, whole: Use) -> list[Axis]:
+def _parts(p: Decisions, use: Use, whole: Use) -> list[Axis]:
     """The loops over parts of what a transform makes or takes `whole`."""
     return [p.nest.axis(a) for a in p.order if a in use.axes() - whole.axes()]
 
 
-def _transform(p: Plan, transform: Transform, operand: int) -> Call:
+def _transform(p: Decisions, transform: Transform, operand: int) -> Call:
     """The call of a transform, whose tiles are cut as those of that operand are."""
     roles = dict(transform.roles)
     uses = (transform.output, transform.source)
     return Call(transform.primitive, tuple(tile(p, use, operand, roles) for use in uses))
 
 
-def _check_transfers(p: Plan, s: Skew, operands: tuple[Tile, ...]) -> None:
+def _check_transfers(p: Decisions, s: Skew, operands: tuple[Tile, ...]) -> None:
     """A transfer runs where the indices are outside the tile too, so it must not move with both."""
     if p.nest.axis(s.by).extent == Const(1):
         return
@@ -180,7 +180,7 @@ def _check_transfers(p: Plan, s: Skew, operands: tuple[Tile, ...]) -> None:
             )
 
 
-def _epilogue(p: Plan, output: Tile) -> Call:
+def _epilogue(p: Decisions, output: Tile) -> Call:
     assert p.nest.epilogue is not None
     epilogue = p.nest.epilogue
     letters = dict(zip(_ordered(p, p.nest.output), ascii_letters, strict=False))
@@ -191,7 +191,7 @@ def _epilogue(p: Plan, output: Tile) -> Call:
     return Call(epilogue.primitive, tuple(tiles))
 
 
-def _requantised(p: Plan, sums: Tile, numerics: Numerics) -> Call:
+def _requantised(p: Decisions, sums: Tile, numerics: Numerics) -> Call:
     """The result of finished sums: shifted, rounded once, saturated or wrapped."""
     result = replace(sums, tensor=p.nest.output.tensor.name)
     primitive = Requantise(
@@ -206,14 +206,14 @@ def _elementwise(*tiles: Tile) -> tuple[Tile, ...]:
     return tuple(Tile(t.tensor, t.ranges, letters) for t in tiles)
 
 
-def _tile(p: Plan, axis: Axis) -> Expr:
+def _tile(p: Decisions, axis: Axis) -> Expr:
     """Iterations of the axis inside one call."""
     if axis.name in p.splits:
         return Var(p.splits[axis.name])
     return axis.extent if axis.inner or axis.name in p.roles else Const(1)
 
 
-def _padded(p: Plan, axis: Axis) -> Expr:
+def _padded(p: Decisions, axis: Axis) -> Expr:
     """The extent of the current tile, rounded up to what the primitive takes."""
     size = _tile(p, axis)
     if axis.name in p.wholes:
@@ -227,7 +227,7 @@ def _padded(p: Plan, axis: Axis) -> Expr:
     return minimum(size, round_up(axis.extent - axis.var * size, granule(axis.name)))
 
 
-def _local(p: Plan, operand: int, axis: Axis) -> tuple[Expr, Expr]:
+def _local(p: Decisions, operand: int, axis: Axis) -> tuple[Expr, Expr]:
     """(start, extent) of one core's part of the axis in one operand."""
     start = axis.var * _tile(p, axis) if p.looped(axis) else Const(0)
     if axis.name in p.skews:
@@ -248,7 +248,7 @@ def _local(p: Plan, operand: int, axis: Axis) -> tuple[Expr, Expr]:
             return start, extent
 
 
-def tile(p: Plan, use: Use, operand: int, roles: Mapping[str, str] | None = None) -> Tile:
+def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None = None) -> Tile:
     """The region of the use's tensor that one core touches in one call, in storage order; `roles`
     take the place of those of the nest's own primitive.
     """
@@ -261,20 +261,20 @@ def tile(p: Plan, use: Use, operand: int, roles: Mapping[str, str] | None = None
     return Tile(use.tensor.name, tuple(ranges), letters)
 
 
-def _stop(p: Plan, index: Expr) -> Expr | None:
+def _stop(p: Decisions, index: Expr) -> Expr | None:
     """Where the places of a dimension end that the axes reach, None where no tile goes beyond."""
     if not any(a in free_vars(index) for a in p.spreads):
         return None
     return substitute(index, {a.name: a.extent - 1 for a in p.nest.axes}) + 1
 
 
-def _ordered(p: Plan, use: Use) -> tuple[Expr, ...]:
+def _ordered(p: Decisions, use: Use) -> tuple[Expr, ...]:
     """The index of each dimension, in storage order."""
     dims = dict(zip((d for d, _ in use.tensor.dims), use.indices, strict=True))
     return tuple(dims[d] for d in p.layouts.get(use.tensor.name, tuple(dims)))
 
 
-def _range(p: Plan, operand: int, index: Expr) -> Range:
+def _range(p: Decisions, operand: int, index: Expr) -> Range:
     axes = [a for a in p.nest.axes if a.name in free_vars(index)]
     zeros = {a.name: Const(0) for a in axes}
     start = substitute(index, zeros)
@@ -300,7 +300,7 @@ def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
     return total((substitute(e, dict.fromkeys(names, 0)), *terms))
 
 
-def _letter(p: Plan, index: Expr, roles: Mapping[str, str]) -> str:
+def _letter(p: Decisions, index: Expr, roles: Mapping[str, str]) -> str:
     """The role of a dimension: that of its inner axis, else of its only axis with a role."""
     axes = [a for a in p.nest.axes if a.name in free_vars(index) and a.name in roles]
     axes.sort(key=lambda a: not a.inner)

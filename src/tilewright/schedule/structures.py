@@ -20,8 +20,8 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.passes.base import run
 from tilewright.passes.staging import Staging
+from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower
-from tilewright.schedule.plan import STRICT, Plan, Rules, plan
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Step
 
@@ -35,7 +35,7 @@ class Structure:
 
     space: Space
     steps: tuple[Step, ...]
-    plan: Plan
+    decisions: Decisions
     staged: Program
     layouts: frozenset[Layout]
     aligned: tuple[Expr, ...] = ()
@@ -46,7 +46,7 @@ class Structure:
         for call, product in calls_of(self.staged.body, MatrixProduct):
             factor = call.operands[product.loaded]
             if isinstance(factor, Tile) and factor.roles.rstrip(".").endswith("k"):
-                return self.plan.rules.along_terms
+                return self.decisions.rules.along_terms
         return False
 
 
@@ -104,7 +104,7 @@ def _none_is_legal(nest: str, refused: Sequence[TilewrightError]) -> ScheduleErr
 def build(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure | None:
-    """Lower one combination; None where it is illegal. Raises ScheduleError as `plan` does."""
+    """Lower one combination; None where it is illegal. Raises ScheduleError as `decisions` does."""
     made = _attempt(space, steps, dtype, staging, rules)
     return made if isinstance(made, Structure) else None
 
@@ -113,7 +113,7 @@ def _attempt(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure | TilewrightError:
     """The structure, or why the combination is illegal."""
-    plan(space.nest, steps)
+    decisions(space.nest, steps)
     try:
         return legal(space, steps, dtype, staging, rules)
     except (ScheduleError, ProgramError) as error:
@@ -124,7 +124,7 @@ def legal(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure:
     """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
-    p = plan(space.nest, steps, rules)
+    p = decisions(space.nest, steps, rules)
     staged = run(staging(p.stages), lower(space.nest, steps, dtype, rules))
     chosen = frozenset(s for s in steps if isinstance(s, Layout))
     return Structure(space, steps, p, staged, chosen, check_structure(p, staged))
@@ -137,7 +137,7 @@ def _repeats(structure: Structure, found: list[Structure]) -> bool:
     )
 
 
-def check_structure(p: Plan, staged: Program) -> tuple[Expr, ...]:
+def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
     """Raise where the primitive cannot take the staged views; say what must be whole vectors."""
     if not p.splits:
         raise ScheduleError(

@@ -9,7 +9,7 @@ from tilewright.common.expr import Var
 from tilewright.ops.batched_matmul import BatchedMatmul
 from tilewright.seeds.gemm import K, M, N, gemm_space
 from tilewright.seeds.nest import axis, nest, tensor
-from tilewright.seeds.space import FAMILIES, Family, Seed, layout, seed
+from tilewright.seeds.space import INTERFACES, NestInterface, Seed, layout, seed
 
 BATCH = Var("batch")
 
@@ -22,7 +22,7 @@ def _arrange(op: BatchedMatmul, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-FAMILIES["batched_matmul"] = Family(
+INTERFACES["batched_matmul"] = NestInterface(
     "batched_matmul",
     lambda op: {"batch": op.batch, "m": op.m, "n": op.n, "k": op.k},
     _arrange,

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.common.expr import Var
 from tilewright.ops import Conv2d
 from tilewright.seeds.nest import TensorSpec, tensor
-from tilewright.seeds.space import FAMILIES, Family
+from tilewright.seeds.space import INTERFACES, NestInterface
 
 BATCH, GROUPS = Var("batch"), Var("groups")
 IN_CHANNELS, OUT_CHANNELS = Var("in_channels"), Var("out_channels")
@@ -97,4 +97,4 @@ def _restore(op: Conv2d, y: Any) -> Any:
     return by_image.transpose(4, 0, 1, 2, 3).reshape(op.out_shape)
 
 
-FAMILIES["conv2d"] = Family("conv2d", _parameters, _arrange, _restore)
+INTERFACES["conv2d"] = NestInterface("conv2d", _parameters, _arrange, _restore)

@@ -11,7 +11,7 @@ from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import ScaleAdd
 from tilewright.ops import Gemm
 from tilewright.seeds.nest import Epilogue, Nest, axis, nest, tensor
-from tilewright.seeds.space import FAMILIES, Family, Seed, Space, layout, seed
+from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Stage
 
 M, N, K = Var("m"), Var("n"), Var("k")
@@ -22,7 +22,7 @@ def _arrange(op: Gemm, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     return (a.T if op.transpose_a else a, b.T if op.transpose_b else b, *c)
 
 
-FAMILIES["gemm"] = Family(
+INTERFACES["gemm"] = NestInterface(
     "gemm",
     lambda op: {"m": op.m, "n": op.n, "k": op.k},
     _arrange,

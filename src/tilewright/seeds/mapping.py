@@ -16,7 +16,7 @@ from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import Map
 from tilewright.ops.mapping import Access, Mapping, Reduction
 from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
-from tilewright.seeds.space import FAMILIES, Family, Seed, Space, seed
+from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
 from tilewright.seeds.steps import Spread
 
 _LETTERS = "pqrstuvw"
@@ -55,8 +55,8 @@ def _shaped(op: Reduction, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     return (x if _own_axes(op.extents, op.kept, _pattern(op.operand)) else x[..., None],)
 
 
-FAMILIES["map"] = Family("map", _map_parameters, _as_given, lambda op, y: y)
-FAMILIES["reduce"] = Family("reduce", _reduce_parameters, _shaped, lambda op, y: y)
+INTERFACES["map"] = NestInterface("map", _map_parameters, _as_given, lambda op, y: y)
+INTERFACES["reduce"] = NestInterface("reduce", _reduce_parameters, _shaped, lambda op, y: y)
 
 
 @seed("map", name="map")

@@ -228,7 +228,7 @@ class SeedRule(Protocol):
 
 
 @dataclass(frozen=True)
-class Family:
+class NestInterface:
     """What all seeds of one kind of operator share.
 
     `parameters` gives the values of the extents that seeds name; `arrange` brings operands into the
@@ -243,19 +243,19 @@ class Family:
 
 GROUP = "tilewright.seeds"
 """The entry points that name modules with seeds."""
-FAMILIES: dict[str, Family] = {}
+INTERFACES: dict[str, NestInterface] = {}
 _RULES: dict[tuple[str, str], SeedRule] = {}
 _ADDRESSED: dict[tuple[str, str], SeedRule] = {}
 _BASELINES: set[tuple[str, str]] = set()
 _STAGED: set[tuple[str, str]] = set()
 
 
-def family(kind: str) -> Family:
-    """The family of a kind of operator; ScheduleError lists the known kinds."""
-    if kind not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
+def interface(kind: str) -> NestInterface:
+    """The interface of a kind of operator; ScheduleError lists the known kinds."""
+    if kind not in INTERFACES:
+        known = ", ".join(sorted(INTERFACES))
         raise ScheduleError(f"no seed computes {kind!r}", fix=f"seeds exist for {known}")
-    return FAMILIES[kind]
+    return INTERFACES[kind]
 
 
 def seed(
@@ -271,9 +271,9 @@ def seed(
     A `baseline` is there to be measured against: it takes part only where it is asked for by name.
     An `addressed` one is for machines whose cores address main memory; there it takes the place of
     another one of its name. A `staged` one is for all others. Raises ScheduleError for a kind of
-    operator without a family, and for a name that is taken.
+    operator without an interface, and for a name that is taken.
     """
-    family(kind)
+    interface(kind)
 
     def register(rule: SeedRule) -> SeedRule:
         rules = _ADDRESSED if addressed else _RULES
@@ -317,7 +317,7 @@ def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> li
 
     `addressed`: on a machine whose cores address main memory.
     """
-    family(op.kind)
+    interface(op.kind)
     _load_registered()
     own = _RULES | _ADDRESSED if addressed else _RULES
     rules = {key: rule for key, rule in own.items() if not (addressed and key in _STAGED)}
@@ -339,7 +339,7 @@ def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> li
 
 def parameters(op: Op) -> Mapping[str, int]:
     """Values of the extents that the operator's seeds name."""
-    return family(op.kind).parameters(op)
+    return interface(op.kind).parameters(op)
 
 
 def bindings(op: Op, seed: Seed) -> tuple[Mapping[str, int], ...]:

@@ -143,7 +143,7 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
     if grid.tile_count == 0:
         return None
     if not structure.staged.buffers:
-        return _Need(0.0, 0, structure.plan.nest.name, "", 0)
+        return _Need(0.0, 0, structure.decisions.nest.name, "", 0)
     env = {**values, **dict.fromkeys(grid.copies, 1), **mesh_values(machine)}
     shares = _shares(structure.staged, {**env, **grid.tiles}, machine)
     most = np.maximum.reduce([np.broadcast_to(s, (grid.tile_count,)) for s in shares.values()])
@@ -158,7 +158,7 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
         if b.space == space
     }
     largest = max(own, key=lambda name: own[name])
-    nest = structure.plan.nest.name
+    nest = structure.decisions.nest.name
     return _Need(float(least[space]), sum(own.values()), nest, largest, own[largest], space)
 
 

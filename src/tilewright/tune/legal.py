@@ -10,7 +10,7 @@ from tilewright.common.errors import CapacityError, ScheduleError, ShapeError
 from tilewright.machine import Machine
 from tilewright.ops import Gemm, Op
 from tilewright.passes.lowering import lowering_of
-from tilewright.schedule.plan import Rules
+from tilewright.schedule.decisions import Rules
 from tilewright.schedule.structures import Structure, structures
 from tilewright.seeds.space import Seed, Space
 

@@ -11,7 +11,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.window import seen
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.objective import Weights
-from tilewright.partition.plan import Plan, best_plan, fixed_plan
+from tilewright.partition.plan import PartitionPlan, best_plan, fixed_plan
 
 CORES = 56
 NETWORK = "vgg16"
@@ -38,7 +38,7 @@ def convolution(name: str) -> Conv2d:
 
 
 @cache
-def plan(strategy: str) -> Plan:
+def plan(strategy: str) -> PartitionPlan:
     """Convolutions and pools of VGG-16 under one of the three."""
     layers = images(vgg16())
     if strategy == BEST:

@@ -20,7 +20,7 @@ from tilewright.papers.model import Result, Row, compare
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
-from tilewright.partition.plan import Plan, best_plan, fixed_plan
+from tilewright.partition.plan import PartitionPlan, best_plan, fixed_plan
 from tilewright.partition.timing import layer_times
 
 TITLE = "time of VGG-16 over the machine's assumed numbers"
@@ -86,7 +86,7 @@ def times(change: str) -> list[Times]:
 
 
 @cache
-def _plans() -> dict[str, Plan]:
+def _plans() -> dict[str, PartitionPlan]:
     """Both plans: no number of the machine decides about them."""
     layers = layers_of(network(NETWORK, 1, dtype=ELEMENT))
     return {OPTIMISED: fixed_plan(layers, CORES, OPTIMISED), BEST: best_plan(layers, CORES)}

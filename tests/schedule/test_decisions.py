@@ -7,7 +7,7 @@ import pytest
 from support.nests import PRODUCT, WINDOWS
 from tilewright.common.errors import ScheduleError
 from tilewright.ops import conv2d
-from tilewright.schedule.plan import plan
+from tilewright.schedule.decisions import decisions
 from tilewright.seeds.space import seeds_for
 from tilewright.seeds.steps import parse_schedule
 
@@ -15,14 +15,14 @@ SPLIT = "split(row, row_tile)\nsplit(col, col_tile)\nsplit(depth, depth_tile)\n"
 
 
 def test_no_step_at_all() -> None:
-    p = plan(PRODUCT, ())
+    p = decisions(PRODUCT, ())
     assert (p.order, p.splits, p.spreads, p.layouts, p.stages, p.vector) == ((), {}, {}, {}, {}, "")
-    assert plan(WINDOWS, ()).order == ("step",)
+    assert decisions(WINDOWS, ()).order == ("step",)
 
 
 def test_each_split_axis_is_a_loop_in_the_order_of_the_nest() -> None:
     steps = parse_schedule("split(depth, depth_tile)\nsplit(row, tile)").steps
-    p = plan(PRODUCT, steps)
+    p = decisions(PRODUCT, steps)
     assert p.order == ("row", "depth")
     assert p.splits == {"depth": "depth_tile", "row": "tile"}
 
@@ -30,8 +30,8 @@ def test_each_split_axis_is_a_loop_in_the_order_of_the_nest() -> None:
 def test_steps_may_come_in_any_order() -> None:
     text = SPLIT + "spread(row, rows)\nvectorize(m)\nreorder(col, depth, row)\nstage(a, depth)"
     steps = parse_schedule(text).steps
-    p = plan(PRODUCT, steps)
-    assert plan(PRODUCT, steps[::-1]) == p
+    p = decisions(PRODUCT, steps)
+    assert decisions(PRODUCT, steps[::-1]) == p
     assert p.order == ("col", "depth", "row")
     assert (p.spreads, p.stages, p.vector) == ({"row": "rows"}, {"a": "depth"}, "m")
 
@@ -39,7 +39,7 @@ def test_steps_may_come_in_any_order() -> None:
 def test_how_operands_of_a_matrix_product_are_cut() -> None:
     """Each core holds blocks of C, A and B (swDNN Fig. 3): k over columns in A, over rows in B."""
     text = SPLIT + "spread(row, rows)\nspread(col, columns)\nspread(depth, both)"
-    p = plan(PRODUCT, parse_schedule(text).steps)
+    p = decisions(PRODUCT, parse_schedule(text).steps)
     cut = {
         operand: (p.direction(i, first), p.direction(i, second))
         for i, (operand, first, second) in enumerate(
@@ -50,7 +50,7 @@ def test_how_operands_of_a_matrix_product_are_cut() -> None:
 
 
 def test_what_is_not_spread_is_whole_in_every_core() -> None:
-    p = plan(WINDOWS, parse_schedule("split(row, r)\nsplit(col, c)\nspread(col, rows)").steps)
+    p = decisions(WINDOWS, parse_schedule("split(row, r)\nsplit(col, c)\nspread(col, rows)").steps)
     assert [p.direction(0, a) for a in ("row", "col", "tap")] == ["", "rows", ""]
 
 
@@ -80,7 +80,7 @@ REFUSALS = {
 @pytest.mark.parametrize(("step", "message"), REFUSALS.items(), ids=REFUSALS)
 def test_refusals_of_a_matrix_product(step: str, message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
-        plan(PRODUCT, parse_schedule(SPLIT + step).steps)
+        decisions(PRODUCT, parse_schedule(SPLIT + step).steps)
     assert str(caught.value) == f"{step}: {message}"
 
 
@@ -103,7 +103,7 @@ OTHER_REFUSALS = {
 def test_refusals_of_another_nest(step: str, message: str) -> None:
     steps = parse_schedule(f"{step}\nsplit(row, r)\nsplit(col, c)\nspread(row, rows)").steps
     with pytest.raises(ScheduleError) as caught:
-        plan(WINDOWS, steps)
+        decisions(WINDOWS, steps)
     assert str(caught.value) == f"{step}: {message}"
 
 
@@ -112,7 +112,7 @@ def test_a_loop_is_no_dimension_of_the_matrix_product() -> None:
     (seed,) = seeds_for(op, "implicit")
     steps = parse_schedule("split(out_row, rows_tile)\nspread(out_row, rows)").steps
     with pytest.raises(ScheduleError) as caught:
-        plan(seed.spaces[0].nest, steps)
+        decisions(seed.spaces[0].nest, steps)
     assert str(caught.value) == (
         "spread(out_row, rows): out_row is no dimension of the matrix product"
     )
@@ -124,7 +124,7 @@ CONVOLUTION = conv2d(batch=1, in_channels=1, out_channels=1, height=3, width=3, 
 
 
 def test_a_skewed_loop_stands_outside_the_loop_that_it_meets() -> None:
-    p = plan(IMPLICIT.spaces[0].nest, parse_schedule(SKEWED).steps)
+    p = decisions(IMPLICIT.spaces[0].nest, parse_schedule(SKEWED).steps)
     assert p.order == ("group", "out_row", "out_col", "kernel_row", "in_col", "kernel_col")
 
 
@@ -150,5 +150,5 @@ def test_refusals_of_skewed_padded_and_whole_axes(step: str, message: str) -> No
     if "out_row, in_col" in step:
         others.append("split(out_row, rows)")
     with pytest.raises(ScheduleError) as caught:
-        plan(IMPLICIT.spaces[0].nest, parse_schedule("\n".join([step, *others])).steps)
+        decisions(IMPLICIT.spaces[0].nest, parse_schedule("\n".join([step, *others])).steps)
     assert str(caught.value) == f"{step}: {message}"

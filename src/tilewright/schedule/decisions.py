@@ -1,7 +1,7 @@
 """The steps of a schedule in a form to look things up in (swATOP 4.3).
 
-In: a nest and its steps. Out: a `Plan`, or a ScheduleError that names the step which makes no sense
-for this nest. Whether the primitive can take the tiles that result is `schedule.structures`'
+In: a nest and its steps. Out: `Decisions`, or a ScheduleError that names the step which makes no
+sense for this nest. Whether the primitive can take the tiles that result is `schedule.structures`'
 question.
 """
 
@@ -63,7 +63,7 @@ STRICT = Rules()
 
 
 @dataclass(frozen=True)
-class Plan:
+class Decisions:
     """What the steps say; one per (nest, steps)."""
 
     nest: Nest
@@ -98,7 +98,7 @@ class Plan:
         return tuple(loop for name in names for loop in (over.get(name), name) if loop)
 
 
-def plan(nest: Nest, steps: tuple[Step, ...], rules: Rules = STRICT) -> Plan:
+def decisions(nest: Nest, steps: tuple[Step, ...], rules: Rules = STRICT) -> Decisions:
     """Collect the steps.
 
     Raises ScheduleError for a name that the nest does not have, a step that contradicts an earlier
@@ -111,8 +111,8 @@ def plan(nest: Nest, steps: tuple[Step, ...], rules: Rules = STRICT) -> Plan:
     return p
 
 
-def _collected(nest: Nest, steps: tuple[Step, ...]) -> Plan:
-    unordered = Plan(
+def _collected(nest: Nest, steps: tuple[Step, ...]) -> Decisions:
+    unordered = Decisions(
         nest,
         splits={s.axis: s.factor for s in steps if isinstance(s, Split)},
         roles=dict(nest.roles) | {s.axis: s.into for s in steps if isinstance(s, Fuse)},
@@ -146,7 +146,7 @@ def _require_once(steps: tuple[Step, ...]) -> None:
             raise _refusal(step, f"contradicts {print_step(first)}", "leave one of them")
 
 
-def _check(step: Step, p: Plan) -> None:
+def _check(step: Step, p: Decisions) -> None:
     match step:
         case Split(axis, factor):
             _check_split(step, axis, factor, p)
@@ -184,7 +184,7 @@ def _check(step: Step, p: Plan) -> None:
             assert_never(step)
 
 
-def _check_split(step: Step, axis: str, factor: str, p: Plan) -> None:
+def _check_split(step: Step, axis: str, factor: str, p: Decisions) -> None:
     if _axis(step, axis, p).inner:
         raise _refusal(step, f"{p.nest.primitive.name!r} takes {axis} whole")
     check_name("factor", factor)
@@ -200,13 +200,13 @@ def _symbols(nest: Nest) -> frozenset[str]:
     return frozenset(named | copies).union(CORE_SYMBOLS, MESH_SYMBOLS, *map(free_vars, extents))
 
 
-def _check_layout(step: Step, tensor: str, dims: tuple[str, ...], p: Plan) -> None:
+def _check_layout(step: Step, tensor: str, dims: tuple[str, ...], p: Decisions) -> None:
     known = _tensor_dims(step, tensor, p)
     if sorted(dims) != sorted(known):
         raise _refusal(step, f"the dimensions of {tensor!r} are {_list(known)}")
 
 
-def _check_spread(step: Step, axis: str, over: str, p: Plan) -> None:
+def _check_spread(step: Step, axis: str, over: str, p: Decisions) -> None:
     _axis(step, axis, p)
     if axis not in p.splits and axis not in p.wholes:
         raise _refusal(step, f"{axis} is not split", f"add split({axis}, {axis}_tile)")
@@ -224,7 +224,7 @@ def _check_spread(step: Step, axis: str, over: str, p: Plan) -> None:
         raise _refusal(step, f"{others[0]} is cut over {over} already")
 
 
-def _check_pad(step: Step, axis: str, p: Plan) -> None:
+def _check_pad(step: Step, axis: str, p: Decisions) -> None:
     _axis(step, axis, p)
     if axis not in p.splits or axis not in p.roles:
         raise _refusal(step, f"no part of {axis} is inside the primitive", f"split and fuse {axis}")
@@ -232,7 +232,7 @@ def _check_pad(step: Step, axis: str, p: Plan) -> None:
         raise _refusal(step, f"{axis} is spread, and padded for that")
 
 
-def _check_whole(step: Step, axis: str, p: Plan) -> None:
+def _check_whole(step: Step, axis: str, p: Decisions) -> None:
     _axis(step, axis, p)
     if axis in p.splits:
         raise _refusal(step, f"{axis} is split", "leave one of them")
@@ -240,7 +240,7 @@ def _check_whole(step: Step, axis: str, p: Plan) -> None:
         raise _refusal(step, f"{axis} is not spread", "spread it")
 
 
-def _check_skew(step: Skew, p: Plan) -> None:
+def _check_skew(step: Skew, p: Decisions) -> None:
     for axis in (step.axis, step.by):
         if _axis(step, axis, p).inner or axis in p.roles:
             raise _refusal(step, f"the primitive takes {axis}, it is no loop")
@@ -256,7 +256,7 @@ def _check_skew(step: Skew, p: Plan) -> None:
         raise _refusal(step, "its loops are in another order", f"put them in the order {order}")
 
 
-def _axis(step: Step, name: str, p: Plan) -> Axis:
+def _axis(step: Step, name: str, p: Decisions) -> Axis:
     for axis in p.nest.axes:
         if axis.name == name:
             return axis
@@ -264,7 +264,7 @@ def _axis(step: Step, name: str, p: Plan) -> Axis:
     raise _refusal(step, _lacks(p, "axis", name), f"its axes are {_list(known)}")
 
 
-def _tensor_dims(step: Step, name: str, p: Plan) -> tuple[str, ...]:
+def _tensor_dims(step: Step, name: str, p: Decisions) -> tuple[str, ...]:
     """The dimensions of a tensor of the nest."""
     specs = {use.tensor.name: use.tensor for use in p.nest.every_use}
     if name not in specs:
@@ -272,7 +272,7 @@ def _tensor_dims(step: Step, name: str, p: Plan) -> tuple[str, ...]:
     return tuple(d for d, _ in specs[name].dims)
 
 
-def _lacks(p: Plan, what: str, name: str) -> str:
+def _lacks(p: Decisions, what: str, name: str) -> str:
     return f"nest {p.nest.name!r} has no {what} {name!r}"
 
 
