@@ -13,6 +13,7 @@ from tilewright.machine import Capability, Machine
 if TYPE_CHECKING:
     from tilewright.partition.divided import DividedNetwork
     from tilewright.partition.objective import Weights
+    from tilewright.partition.parts import Programs
 
 
 class DividesNetworks(Protocol):
@@ -33,7 +34,10 @@ class DividesNetworks(Protocol):
         Raises PartitionError where a tile does not fit or a strategy does not apply.
         """
 
+    def programs(self, machine: Machine, element: str) -> Programs:
+        """Programs of the machine's cores, for values of the type `element`."""
+
 
 DIVIDES: Capability[DividesNetworks] = Capability(
-    "division", ("divide",), "way to divide networks over its cores"
+    "division", ("divide", "programs"), "way to divide networks over its cores"
 )

@@ -1,5 +1,8 @@
 """The tables, equations and claims of the BWDSP paper."""
 
+import re
+from functools import cache
+
 import pytest
 
 from tilewright.papers.discovery import load_experiment
@@ -7,6 +10,7 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import WORTH_EXPLAINING
 
 
+@cache
 def run(name):
     return load_experiment(f"bwdsp/{name}").run(Lab(quick=True))
 
@@ -88,3 +92,10 @@ def test_time_hangs_on_main_memory():
     assert (
         ours["as described: best [ms]".removesuffix(" [ms]")] < ours["as described: output_tiles"]
     )
+
+
+def test_programs_take_a_little_more_than_the_peak():
+    (row,) = (row for row in run("sensitivity").rows if row.name.endswith("computing"))
+    peak, streamed = map(float, re.findall(r"[\d.]+(?= ms)", row.note))
+    assert peak < row.ours < 1.05 * peak
+    assert row.ours < streamed < 1.15 * peak

@@ -52,7 +52,7 @@ def test_tiles_pass_the_ports_while_the_core_computes():
     assert times[pool].streamed_cycles > 64 * 16 * 16 / 2 > 2 * times[pool].compute_cycles
 
 
-@pytest.mark.parametrize("cores", [15])
+@pytest.mark.parametrize("cores", [4])
 def test_lenet5_by_programs(cores):
     """Every part computes from whole numbers what the reference makes of them; softmax rounds."""
     check_parts(network("lenet5", 1, dtype="f32"), cores, programs_of(CORE, "f32"))

@@ -1,7 +1,8 @@
 """What hangs on the numbers of the machine that no source gives: each halved and doubled.
 
 Time of VGG-16 at batch 1 in single precision, one thing after the other as the paper has it, under
-its optimised strategy and under the plan that moves the fewest values of all kinds.
+its optimised strategy and under the plan that moves the fewest values of all kinds. Of the numbers
+that describe a core, what its programs take under the latter, in place of the peak.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from tilewright.machine.model import leaves
 from tilewright.papers.bwdsp.network import BEST, CORES, NETWORK, OPTIMISED
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
+from tilewright.partition.capability import DIVIDES
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.plan import PartitionPlan, best_plan, fixed_plan
-from tilewright.partition.timing import layer_times
+from tilewright.partition.timing import layer_times, program_times
 
 TITLE = "time of VGG-16 over the machine's assumed numbers"
 MACHINE = "bwdsp-56"
@@ -34,6 +36,13 @@ _KEYS = (
     "fabrics.grid.hop_cycles",
     "fabrics.grid.send_cycles",
 )
+_CORE_KEYS = (
+    "memory.buffers.capacity_bytes",
+    "fabrics.grid.bytes_per_cycle",
+    "primitives.product.start_cycles",
+    "primitives.product.sums_cycles",
+    "primitives.vector.load_cycles",
+)
 _FACTORS = (0.5, 2.0)
 
 
@@ -45,6 +54,16 @@ class Times(Struct, frozen=True):
     overlapped_ms: float
 
 
+class CoreTimes(Struct, frozen=True):
+    """Milliseconds of all layers together: what the slowest cores' programs compute, and what they
+    take where operands and results pass the ports meanwhile.
+    """
+
+    peak_ms: float
+    program_ms: float
+    streamed_ms: float
+
+
 def run(lab: Lab) -> Result:
     """The machine as it is, then each number at half and at twice its value."""
     rows = list(_rows("as described", lab, ""))
@@ -52,6 +71,9 @@ def run(lab: Lab) -> Result:
     for key in keys:
         for factor in _FACTORS:
             rows += _rows(f"{key} x {factor:g}", lab, f"{key} {factor}")
+    changed = [f"{key} {factor:g}" for key in _CORE_KEYS for factor in _FACTORS]
+    for change in lab.some(["", *changed], 1):
+        rows += _core_rows(change.replace(" ", " x ") or "as described", lab, change)
     return Result(
         paper="bwdsp",
         experiment="sensitivity",
@@ -59,6 +81,8 @@ def run(lab: Lab) -> Result:
         rows=tuple(rows),
         summary={},
         notes=(
+            "computing: the slowest core's programs, layer by layer, on the plan that moves the"
+            " fewest values (simulated)",
             "model: cores compute at their peak, an exchange takes as long as its busiest link or"
             " port, weights stream from one main memory; nothing of it was measured",
             "the clock changes what is counted in cycles, links and main memory included",
@@ -71,6 +95,26 @@ def _rows(name: str, lab: Lab, change: str) -> Iterator[Row]:
     for one in found:
         note = f"overlapped {one.overlapped_ms:.2f} ms"
         yield compare(f"{name}: {one.strategy}", None, one.steps_ms, "model", note=note, unit="ms")
+
+
+def _core_rows(name: str, lab: Lab, change: str) -> Iterator[Row]:
+    (one,) = lab.map(core_times, [change])
+    note = f"at the peak {one.peak_ms:.2f} ms, streamed {one.streamed_ms:.2f} ms"
+    row = f"{name}: {BEST}, computing"
+    yield compare(row, None, one.program_ms, "simulated", note=note, unit="ms")
+
+
+def core_times(change: str) -> CoreTimes:
+    """The plan of fewest values with one number of the core changed."""
+    machine, plan = _changed(change), _plans()[BEST]
+    programs, ms = DIVIDES.required(machine).programs(machine, ELEMENT), 1000 / machine.clock_hz
+    slowest = [layer.slowest for layer in program_times(plan, programs)[1]]
+    peak = sum(layer.compute_cycles for layer in layer_times(plan, core_model(machine, ELEMENT)))
+    return CoreTimes(
+        peak * ms,
+        sum(one.compute_cycles for one in slowest) * ms,
+        sum(one.streamed_cycles for one in slowest) * ms,
+    )
 
 
 def times(change: str) -> list[Times]:

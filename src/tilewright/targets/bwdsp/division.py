@@ -9,6 +9,7 @@ from tilewright.partition.core_model import core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
+from tilewright.partition.parts import Programs
 from tilewright.partition.plan import best_plan, fixed_plan
 from tilewright.targets.bwdsp.core import core_machine
 from tilewright.targets.bwdsp.programs import programs_of
@@ -46,8 +47,12 @@ class Division:
             )
         else:
             plan = fixed_plan(layers, machine.cores, strategy, model, weights)
-        programs = programs_of(core_machine(machine), element)
+        programs = self.programs(machine, element)
         return DividedNetwork(network, machine, element, plan, model, weights, programs)
+
+    def programs(self, machine: Machine, element: str) -> Programs:
+        """Programs of one core."""
+        return programs_of(core_machine(machine), element)
 
 
 DIVISION = Division()
