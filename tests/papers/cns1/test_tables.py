@@ -143,6 +143,8 @@ def test_design_questions_follow_the_machine():
     assert usual["loop, as described"] == 64
     assert usual["loop, no multiply-accumulate"] == 67  # 67 instructions, one a cycle
     assert usual["loop, stripes of 32"] == 112
+    assert usual["kernel, stripes of 32"] > 1.7 * usual["kernel, as described"]
+    assert usual["kernel, one pattern at a time"] > 1.7 * usual["kernel, as described"]
     assert 0.7 < usual["training, 2 times faster memory: share of the time"] < 0.8
     slower = Lab(options={"memory.rdram.read_hit_ns": "200"})
     found = {row.name: row.ours for row in load_experiment("cns1/design").run(slower).rows}

@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright import compile
-from tilewright.common.errors import ScheduleError, ShapeError
+from tilewright.common.errors import MachineError, ScheduleError, ShapeError
 from tilewright.cost.prices import prices_of
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
@@ -79,21 +79,67 @@ def test_multiplication_and_addition_may_be_apart():
     assert kernel.check() == "exact"
 
 
-def test_factors_need_scalar_registers():
+@pytest.mark.parametrize(
+    ("settings", "least", "most"),
+    [
+        ({"core.vectors.scalar_registers": 0}, 0.99, 1.01),  # the multiplier binds all the same
+        ({"kernels.patterns": 1}, 1.70, 1.80),
+        ({"kernels.stripe_columns": 32}, 1.70, 1.80),
+    ],
+)
+def test_how_a_kernel_goes_through_a_matrix_is_a_number_of_the_machine(settings, least, most):
+    """Two patterns, 64 rows of 128 columns: numbers stay exact, and cycles change as priced."""
+    op = gemm(m=2, n=128, k=256, dtype="i8,i16:i32")
+    usual = run_artifact(compile(op, MACHINE).artifact, MACHINE).cycles
+    changed = load_machine("cns1-128", settings)
+    kernel = compile(op, changed)
+    assert kernel.check() == "exact"
+    text = run_artifact(kernel.artifact, kernel.machine).cycles
+    assert least < text / usual < most
+    assert abs(kernel.simulate().cycles - text) < 0.02 * text
+
+
+def test_without_scalar_registers_factors_stay_in_the_scalar_unit():
     without = load_machine("cns1-128", {"core.vectors.scalar_registers": 0})
-    with pytest.raises(ScheduleError) as caught:
-        compile(gemm(m=1, n=128, k=256, dtype="i8,i16:i32"), without)
-    assert str(caught.value) == (
-        "machine 'cns1-128' has no scalar registers in its vector unit, where the code of a "
-        "product keeps its factors; --set core.vectors.scalar_registers=32"
-    )
+    for op in (
+        gemm(m=1, n=64, k=64, dtype="i8,i16:i32"),
+        gemm(m=8, n=128, k=1, beta=1, dtype="i8,i16:i16"),
+    ):
+        kernel = compile(op, without)
+        (text,) = kernel.artifact.files.values()
+        assert "$vs" not in text
+        assert kernel.check() == "exact"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"kernels.stripe_columns": 48},
+            "kernels.stripe_columns: expected 32 or 64, one or two vectors, found 48",
+        ),
+        ({"kernels.patterns": 3}, "kernels.patterns: expected 1 or 2, found 3"),
+    ],
+)
+def test_ways_through_a_matrix_that_no_loop_takes_are_refused(settings, message):
+    with pytest.raises(MachineError) as caught:
+        load_machine("cns1-128", settings)
+    assert message in str(caught.value)
 
 
 def test_what_would_help_is_asked_of_the_memory_and_the_multiplier():
-    faster, hits, apart = prices_of(MACHINE).changes(MACHINE)
+    faster, hits, apart, scalars, narrow, single = prices_of(MACHINE).changes(MACHINE)
     assert faster["memory.rdram.read_hit_ns"] == 24
     assert hits["memory.rdram.read_clean_miss_ns"] == 48
     assert apart == {"core.vectors.multiply_accumulate": 0}
+    assert scalars == {"core.vectors.scalar_registers": 0}
+    assert narrow == {"kernels.stripe_columns": 32}
+    assert single == {"kernels.patterns": 1}
+
+
+def test_a_change_that_a_machine_has_already_is_not_asked_again():
+    single = load_machine("cns1-128", {"kernels.patterns": 1})
+    assert {"kernels.patterns": 1} not in prices_of(single).changes(single)
 
 
 def test_extents_that_stripes_do_not_divide_are_refused_with_the_multiple():

@@ -1,4 +1,5 @@
-"""The report's questions about the design of a node, answered by the model and by loop bounds.
+"""The report's questions about the design of a node, answered by the model, by loop bounds and by
+a kernel on the simulated node.
 
 Faster memory, an associative instruction cache, no multiply-accumulate, scalars in the scalar unit,
 narrower stripes, one pattern at a time (sections 2.3, 5.1.3, 5.2, 7.1.2, 8.2). `--option KEY=VALUE`
@@ -16,11 +17,12 @@ from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.cases import MODEL, WORST
 from tilewright.papers.cns1.printed import PAPER
-from tilewright.papers.figures import lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
+from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, Product
 from tilewright.targets.cns1.kernels.bodies import forward_body
 from tilewright.targets.cns1.kernels.pipelining import least_interval, port_cycles
+from tilewright.targets.cns1.prices import product_text_cycles
 from tilewright.targets.cns1.sections import Rdram
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
 from tilewright.targets.cns1.timing.recall import recall_times
@@ -28,25 +30,48 @@ from tilewright.targets.cns1.timing.training import training_times
 
 TITLE = "questions about the design of a node"
 SPEEDS = (1.0, 1.25, 1.5, 2.0, 4.0)
+QUESTIONS: dict[str, dict[str, Leaf]] = {
+    "as described": {},
+    "no multiply-accumulate": {"core.vectors.multiply_accumulate": 0},
+    "scalars in the scalar unit": {"core.vectors.scalar_registers": 0},
+    "stripes of 32": {"kernels.stripe_columns": 32},
+    "one pattern at a time": {"kernels.patterns": 1},
+}
+"""What `--set` gives a kernel for each question."""
+_PATTERNS, _COLUMNS, _ROWS = 2, 512, 256
+_KERNEL = f"{_PATTERNS} x {_COLUMNS} sums over {_ROWS}"
 
 
 def run(lab: Lab) -> Result:
     """Cycles of recall (two patterns) and of training, and of the inner loop, by variant."""
     settings: dict[str, Leaf] = dict(lab.options)
     machine = load_machine("cns1-128", settings)
-    rows = (*_memory(machine, settings), *_instructions(machine), *_loops(machine))
+    kernels = _kernels(settings)
+    rows = (*_memory(machine, settings), *_instructions(machine), *_loops(machine), *kernels)
     notes = (f"on {machine.name}, the model network of 192M connections",)
     return Result(PAPER, "design", TITLE, tuple(rows), {"rows": len(rows)}, notes)
 
 
 def draw(result: Result) -> Figure:
-    """Run time over the speed of the memory."""
-    found: dict[str, list[float | None]] = {}
+    """Run time over the speed of the memory, and the cycles of a kernel by question."""
+    figure = Figure(figsize=(10.0, 3.8), layout="constrained")
+    memory, kernel = figure.subplots(1, 2)
+    found: dict[str, list[float]] = {}
     for row in result.rows:
-        if "faster memory" in row.name:
+        if "faster memory" in row.name and row.ours is not None:
             found.setdefault(row.name.split(",")[0], []).append(row.ours)
-    title = "Run time of the model network by the speed of the RDRAM (model)"
-    return lines(SPEEDS, found, title=title, x_label="times as fast", y_label="share of the time")
+    for name, shares in found.items():
+        memory.plot(SPEEDS, shares, marker="o", label=name)
+    memory.set_title("model network by the speed of the RDRAM (model)", fontsize=10)
+    memory.set_xlabel("times as fast")
+    memory.set_ylabel("share of the time")
+    memory.legend()
+    bars = {row.name: row.ours for row in result.rows if row.name.startswith("kernel, ")}
+    kernel.barh([name.removeprefix("kernel, ") for name in bars], [v or 0 for v in bars.values()])
+    kernel.invert_yaxis()
+    kernel.set_title(f"{_KERNEL} (simulated)", fontsize=10)
+    kernel.set_xlabel("cycles")
+    return figure
 
 
 def _memory(machine: Machine, settings: dict[str, Leaf]) -> list[Row]:
@@ -81,6 +106,20 @@ def _instructions(machine: Machine) -> list[Row]:
         compare(f"{kernel}, associative instruction cache: cycles saved", None, a - b, "model")
         for kernel, (a, b) in (("recall", recall), ("training", training))
     ]
+
+
+def _kernels(settings: dict[str, Leaf]) -> list[Row]:
+    """The text of a product on the simulated node, by what `--set` changes."""
+    sums, row_bytes = SUM_BYTES * _COLUMNS, WEIGHT_BYTES * _COLUMNS
+    product = Product(_PATTERNS, _COLUMNS, _ROWS, 1, _ROWS, row_bytes, sums)
+    found = []
+    for name, changes in QUESTIONS.items():
+        machine = load_machine("cns1-128", {**settings, **changes})
+        cycles = product_text_cycles(machine, product, row_bytes * _ROWS)
+        asked = " ".join(f"--set {key}={value}" for key, value in changes.items())
+        note = "; ".join(filter(None, (_KERNEL, asked)))
+        found.append(compare(f"kernel, {name}", None, cycles, "simulated", note=note))
+    return found
 
 
 def _loops(machine: Machine) -> list[Row]:

@@ -35,10 +35,11 @@ from tilewright.targets.cns1.emit.calls import (
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.bodies import ROWS
 from tilewright.targets.cns1.node import assembled, node_table, run_node
-from tilewright.targets.cns1.sections import Rdram, Vectors
+from tilewright.targets.cns1.sections import Kernels, Rdram, Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 
+_NOTHING: Value = 0
 _PASSES = 4
 _ROW, _ISSUE = 6, 4
 """Instructions around a row of a copy or a fill, cycles that a vector keeps a pipe busy."""
@@ -64,8 +65,8 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
         return _update(machine, call.dims)
     if "along_terms" in call.dims:
         return call.dims["m"] * _groups(machine, call)
-    parts = ((2, call.dims["m"] // 2), (1, call.dims["m"] % 2))
-    cycles: Value = 0
+    together, cycles = machine.section(Kernels).patterns, _NOTHING
+    parts = ((together, call.dims["m"] // together), (1, call.dims["m"] % together))
     for patterns, rounds in parts:
         if np.any(rounds):
             cycles = cycles + rounds * _round(machine, call, patterns)
@@ -77,7 +78,7 @@ def _round(machine: Machine, call: PricedCall[MatrixProduct], patterns: int) -> 
     lines = opened_lines(machine, dims["k"], dims.get("distance", dims["n"]))
     passes = dims["k"] / ROWS * cycles.pass_cycles
     stripe = cycles.stripe_cycles + passes + lines * cycles.line_cycles
-    return cycles.round_cycles + dims["n"] / STRIPE * stripe
+    return cycles.round_cycles + dims["n"] / machine.section(Kernels).stripe_columns * stripe
 
 
 def _groups(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -157,9 +158,12 @@ def product_timing(machine: Machine, patterns: int) -> ProductCycles:
         for columns, k in ((STRIPE, rows), (STRIPE, 2 * rows), (2 * STRIPE, rows))
     )
     hits = [_simulated(hitting, patterns, STRIPE, k) for k in (rows, 2 * rows)]
-    opening, hit = longer - small, hits[1] - hits[0]
-    stripe = wider - small
-    return ProductCycles(small - stripe, stripe - opening, hit / _PASSES, (opening - hit) / rows)
+    stripes = STRIPE // machine.section(Kernels).stripe_columns
+    opening, hit = (longer - small) / stripes, (hits[1] - hits[0]) / stripes
+    stripe = (wider - small) / stripes
+    return ProductCycles(
+        small - stripes * stripe, stripe - opening, hit / _PASSES, (opening - hit) / rows
+    )
 
 
 @cache
@@ -171,7 +175,7 @@ def group_timing(machine: Machine) -> ProductCycles:
         n, k = groups * ROWS, stripes * STRIPE
         row_bytes = WEIGHT_BYTES * k
         product = Product(1, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True)
-        return _run(hitting, product, n * row_bytes)
+        return product_text_cycles(hitting, product, n * row_bytes)
 
     small, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
     read = read_cycles(machine, VECTOR_BYTES)
@@ -201,11 +205,11 @@ def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:
     """Cycles of a product with rows of weights as far apart as all open lines of the chips."""
     row_bytes = machine.section(Rdram).open_bytes
     product = Product(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns)
-    return _run(machine, product, row_bytes * rows)
+    return product_text_cycles(machine, product, row_bytes * rows)
 
 
-def _run(machine: Machine, product: Product, weights: int) -> int:
-    """Cycles of a product whose sums lie behind so many bytes of weights."""
+def product_text_cycles(machine: Machine, product: Product, weights: int) -> int:
+    """Cycles of a product's text, its sums behind so many bytes of weights, on the node."""
     writer = _started()
     write_product(writer, machine, product)
     sums = product.m * product.sum_row_bytes
@@ -266,8 +270,9 @@ class Cns1Prices(Prices):
         return copy_cycles(machine, shape)
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
-        """The report's questions about a node (sections 5.1.3, 7.1.2 and 8.2): a memory twice as
-        fast, misses as fast as hits, multiplication and addition apart.
+        """The report's questions about a node (sections 2.3, 5.1.3, 5.2, 7.1.2 and 8.2): a memory
+        twice as fast, misses as fast as hits, multiplication and addition apart, scalars in the
+        scalar unit, stripes of one vector, one pattern at a time.
         """
         rdram = machine.section(Rdram)
         times = {name: getattr(rdram, name) for name in rdram.__struct_fields__}
@@ -279,7 +284,15 @@ class Cns1Prices(Prices):
             for way in ("read", "write")
             for miss in ("clean_miss", "dirty_miss")
         }
-        return faster, hits, {f"{Vectors.key}.multiply_accumulate": 0}
+        vectors, kernels = machine.section(Vectors), machine.section(Kernels)
+        choices = (
+            (Vectors.key, "multiply_accumulate", vectors.multiply_accumulate, 0),
+            (Vectors.key, "scalar_registers", vectors.scalar_registers, 0),
+            (Kernels.key, "stripe_columns", kernels.stripe_columns, vectors.length),
+            (Kernels.key, "patterns", kernels.patterns, 1),
+        )
+        others = ({f"{k}.{name}": new} for k, name, now, new in choices if new != now)
+        return faster, hits, *others
 
 
 PRICES = Cns1Prices()

@@ -99,6 +99,29 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     scalar_registers: NonNegativeInt
 
 
+class Kernels(Section, frozen=True, forbid_unknown_fields=True):
+    """How kernels go through a matrix: `stripe_columns` together, of one or two vectors, for
+    `patterns` vectors of activations at a time.
+    """
+
+    key: ClassVar[str] = "kernels"
+
+    stripe_columns: PositiveInt
+    patterns: PositiveInt
+
+    def problem(self, machine: Machine) -> str:
+        """Stripes or patterns that there is no loop for."""
+        length = machine.section(Vectors).length
+        if self.stripe_columns not in (length, 2 * length):
+            return (
+                f"kernels.stripe_columns: expected {length} or {2 * length}, one or two vectors, "
+                f"found {self.stripe_columns}"
+            )
+        if self.patterns > 2:
+            return f"kernels.patterns: expected 1 or 2, found {self.patterns}"
+        return ""
+
+
 class Messages(Section, frozen=True, forbid_unknown_fields=True):
     """What processors spend on active messages, and how nodes are grouped for global sums.
 
@@ -155,6 +178,6 @@ class Runtime(Section, frozen=True, forbid_unknown_fields=True):
 
 
 SECTIONS = Sections(
-    required=(Rdram, Caches, Vectors, Messages, Hosts, Runtime),
+    required=(Rdram, Caches, Vectors, Kernels, Messages, Hosts, Runtime),
     needs=("mesh", "memory.main", "memory.cache", "fabrics.torrents"),
 )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilewright.common.errors import ProgramError, ScheduleError
+from tilewright.common.errors import ProgramError
 from tilewright.machine import Machine
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.bodies import (
+    FACTORS,
     ROWS,
+    SCALAR_FACTORS,
     WORD_BYTES,
     Body,
     backward_body,
@@ -21,13 +23,11 @@ from tilewright.targets.cns1.kernels.bodies import (
 )
 from tilewright.targets.cns1.kernels.code import SUMS, reduction, updated_rows
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
-from tilewright.targets.cns1.sections import Vectors
+from tilewright.targets.cns1.sections import Kernels, Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
 
 VECTOR = 32
 WEIGHT_BYTES, SUM_BYTES = 2, 4
-_PATTERNS = 2
-"""Rows of the first factor that go through the weights together."""
 _LENGTHS = ("$3", "$18", "$19", "$24", "$2")
 """Hold the lanes that are left when sums are reduced, the last of them one."""
 GROUP = 4
@@ -72,9 +72,10 @@ def write_product(writer: Writer, machine: Machine, product: Product) -> None:
         _groups(writer, machine, product)
         return
     writer.constant("$8", product.sum_row_bytes)
-    pairs, single = divmod(product.m, _PATTERNS)
+    patterns = machine.section(Kernels).patterns
+    pairs, single = divmod(product.m, patterns)
     if pairs:
-        _rounds(writer, machine, product, _PATTERNS, pairs, more=single > 0)
+        _rounds(writer, machine, product, patterns, pairs, more=single > 0)
     if single:
         _rounds(writer, machine, product, 1, 1, more=False)
 
@@ -115,12 +116,13 @@ def _updated_rows(
 ) -> None:
     """Some rows with all columns, `again` until `$29` is zero."""
     group, loop = writer.label("group"), writer.label("loop")
-    _accumulates(machine)
     writer.constant("$27", 2 * STRIPE - (rows - 1) * update.row_bytes)
     writer.constant("$26", rows * update.row_bytes)
     writer.place(group)
     writer.add("$14 = $18", "$20 = $18 + 64")
-    lines = updated_rows(machine, update.n // STRIPE, rows=rows, weights="$18")
+    factors = FACTORS if machine.section(Vectors).scalar_registers else SCALAR_FACTORS
+    passes = update.n // STRIPE
+    lines = updated_rows(machine, passes, rows=rows, weights="$18", factors=factors)
     writer.add(*(re.sub(r"\bloop\b", loop, line) for line in lines))
     if again:
         writer.add("$29 = $29 - 1", f"if ($29 != $0) {group}")
@@ -148,23 +150,36 @@ def _rounds(
 
 
 def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
-    """64 columns after the other: sums into registers, the loop over k, sums back."""
-    stripe, accumulate = writer.label("stripe"), _accumulates(machine)
-    body = forward_body(patterns, accumulate=accumulate, factor_bytes=product.factor_bytes)
+    """A stripe after the other: sums into registers, the loop over k, sums back."""
+    stripe, vectors = writer.label("stripe"), machine.section(Kernels).stripe_columns // VECTOR
+    body = product_body(machine, patterns, product.factor_bytes)
     writer.place(stripe)
-    writer.add("$14 = $15", "$20 = $15 + 64", "$13 = $7")
+    writer.add(*["$14 = $15", "$20 = $15 + 64"][:vectors], "$13 = $7")
     if patterns > 1:
         writer.sum("$18", "$7", product.factor_row_bytes, "$11")
-    _sums(writer, patterns, "$v{} = m[$12+=$30].w")
+    _sums(writer, patterns, vectors, "$v{} = m[$12+=$30].w")
     _loop(writer, machine, body, product.k // ROWS)
-    _sums(writer, patterns, "m[$12+=$30].w = $v{}")
-    writer.add("$16 = $16 + 256", f"if ($16 != $17) {stripe}", "$15 = $15 + 128")
+    _sums(writer, patterns, vectors, "m[$12+=$30].w = $v{}")
+    writer.add(f"$16 = $16 + {SUM_BYTES * VECTOR * vectors}", f"if ($16 != $17) {stripe}")
+    writer.add(f"$15 = $15 + {WEIGHT_BYTES * VECTOR * vectors}")
 
 
-def _sums(writer: Writer, patterns: int, access: str) -> None:
+def product_body(machine: Machine, patterns: int, factor_bytes: int) -> Body:
+    """The loop over four rows of a stripe, for the vector unit of a machine."""
+    unit = machine.section(Vectors)
+    return forward_body(
+        patterns,
+        accumulate=_accumulates(machine),
+        factor_bytes=factor_bytes,
+        vector_scalars=unit.scalar_registers > 0,
+        vectors=machine.section(Kernels).stripe_columns // VECTOR,
+    )
+
+
+def _sums(writer: Writer, patterns: int, vectors: int, access: str) -> None:
     for pattern in range(patterns):
         writer.add("$12 = $16 + $8" if pattern else "$12 = $16")
-        writer.add(*(access.format(17 + 2 * pattern + half) for half in range(2)))
+        writer.add(*(access.format(17 + 2 * pattern + half) for half in range(vectors)))
 
 
 def _groups(writer: Writer, machine: Machine, product: Product) -> None:
@@ -193,18 +208,8 @@ def _groups(writer: Writer, machine: Machine, product: Product) -> None:
 
 
 def _accumulates(machine: Machine) -> bool:
-    """Whether one instruction multiplies and adds.
-
-    Raises ScheduleError for a vector unit without scalar registers, which the code needs.
-    """
-    vectors = machine.section(Vectors)
-    if not vectors.scalar_registers:
-        raise ScheduleError(
-            f"machine {machine.name!r} has no scalar registers in its vector unit, where the code "
-            "of a product keeps its factors",
-            fix="--set core.vectors.scalar_registers=32",
-        )
-    return vectors.multiply_accumulate > 0
+    """Whether one instruction multiplies and adds."""
+    return machine.section(Vectors).multiply_accumulate > 0
 
 
 def _loop(writer: Writer, machine: Machine, body: Body, trips: int) -> None:

@@ -8,7 +8,7 @@ two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 ROWS = 4
@@ -28,9 +28,17 @@ class Body:
     objects: tuple[tuple[str, str], ...] = ()
 
 
-def forward_body(patterns: int, *, accumulate: bool = True, factor_bytes: int = 1) -> Body:
+def forward_body(
+    patterns: int,
+    *,
+    accumulate: bool = True,
+    factor_bytes: int = 1,
+    vector_scalars: bool = True,
+    vectors: int = 2,
+) -> Body:
     """The product of a matrix with one or two vectors of bytes or halves: a word gives the factors
-    of four or two rows. Without `accumulate` a multiplication and an addition are two instructions.
+    of four or two rows. Without `accumulate` a multiplication and an addition are two instructions,
+    without `vector_scalars` factors stay in the scalar unit. A row has one or two `vectors`.
     """
     words, inputs = ("$11", "$19"), ("$13", "$18")
     parts = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
@@ -40,15 +48,19 @@ def forward_body(patterns: int, *, accumulate: bool = True, factor_bytes: int = 
         if not r * factor_bytes % WORD_BYTES:
             for p in range(patterns):
                 lines += [f"{words[p]} = d[{inputs[p]}].w", f"{inputs[p]} = {inputs[p]} + 4"]
-        lines += [f"{low} = m[$14+=$9].h", f"{high} = m[$20+=$9].h"]
+        lines += [f"{low} = m[$14+=$9].h", f"{high} = m[$20+=$9].h"][:vectors]
         for p in range(patterns):
             factor, part = f"$vs{1 + r + ROWS * p}", parts[p][r]
             lines += [*_part(words[p], part, r, factor_bytes), f"{factor} = {part}"]
-            for half, weight in enumerate((low, high)):
+            if not vector_scalars:
+                lines.pop()
+                factor = part
+            for half, weight in enumerate((low, high)[:vectors]):
                 place = 2 * p + half
                 lines += _added(17 + place, weight, factor, 0 if accumulate else 21 + place)
     lines.append("if ($13 != $10) loop")
     name = f"forward_{patterns}" + "_apart" * (not accumulate) + "_halves" * (factor_bytes == 2)
+    name += "_scalars" * (not vector_scalars) + "_narrow" * (vectors == 1)
     return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
 
 
@@ -75,7 +87,13 @@ def backward_body(*, accumulate: bool = True, factor_bytes: int = 2) -> Body:
     return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
 
 
-def update_body(rows: int = ROWS) -> Body:
+FACTORS = ("$vs1", "$vs2", "$vs3", "$vs4")
+"""Hold the factors of the rows of an update."""
+SCALAR_FACTORS = ("$1", "$3", "$19", "$25")
+"""The same where the vector unit has no registers for them."""
+
+
+def update_body(rows: int = ROWS, factors: Sequence[str] = FACTORS) -> Body:
     """Rows plus the error vector times a factor of each row: all loads, then all stores."""
     loads, sums, stores = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"], [], []
     for r in range(rows):
@@ -83,12 +101,13 @@ def update_body(rows: int = ROWS) -> Body:
         for half, (load, save) in enumerate((("$14", "$16"), ("$20", "$24"))):
             weight, change = f"$v{3 + 2 * r + half}", f"$v{11 + 2 * r + half}"
             loads.append(f"{weight} = m[{load}+={step}].h")
-            sums += [f"{change} = $v{1 + half} * $vs{1 + r}", f"{weight} = {weight} + {change}"]
+            sums += [f"{change} = $v{1 + half} * {factors[r]}", f"{weight} = {weight} + {change}"]
             stores.append(f"m[{save}+={step}].h = {weight}")
     lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
     ports = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
     objects = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
     name = "update" if rows == ROWS else f"update_{rows}"
+    name += "_scalars" * (factors != FACTORS)
     return Body(name, _loop(lines), ports, objects)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import (
+    FACTORS,
     ROWS,
     backward_body,
     errors_body,
@@ -117,19 +118,24 @@ def update_code(machine: Machine, trips: int) -> str:
 
 
 def updated_rows(
-    machine: Machine, trips: int, *, rows: int = ROWS, weights: str = "$4"
+    machine: Machine,
+    trips: int,
+    *,
+    rows: int = ROWS,
+    weights: str = "$4",
+    factors: Sequence[str] = FACTORS,
 ) -> Iterator[str]:
     """Some rows of weights, to which `$14` and `$20` point, plus the outer product of the errors
     from `$17` to `$10` and the bytes of the word at `$7`, which it leads to the next.
     """
-    loop = pipelined_lines(update_body(rows), machine, trips)
+    loop = pipelined_lines(update_body(rows, factors), machine, trips)
     needs = {"$13": ["$13 = $17"], "$16": [f"$16 = {weights}", f"$24 = {weights} + 64"]}
-    factors = {f"$vs{1 + row}": row for row in range(rows)}
+    used = {f"* {factor}": 24 - 8 * row for row, factor in enumerate(factors[:rows])}
     word = ["$11 = d[$7].w", "$7 = $7 + 4"]
-    for factor in sorted(factors, key=lambda f: next(i for i, x in enumerate(loop) if f in x)):
-        above = 24 - 8 * factors[factor]
+    for use in sorted(used, key=lambda u: next(i for i, x in enumerate(loop) if u in x)):
+        above = used[use]
         shifted = [f"$2 = $11 << {above}", "$2 = $2 >> 24"] if above else ["$2 = $11 >> 24"]
-        needs[factor] = [*word, *shifted, f"{factor} = $2"]
+        needs[use] = [*word, *shifted, f"{use.removeprefix('* ')} = $2"]
         word = []
     yield from _where_needed(_once(loop) if trips == 1 else _first_pass_apart(loop), needs)
 
