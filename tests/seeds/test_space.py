@@ -124,7 +124,7 @@ def test_joint_layouts_are_the_product_of_the_layouts() -> None:
         (
             lambda: other("gem"),
             "nest 'other': there is no primitive 'gem'; the primitives are fill, copy, scale_add, "
-            "requantise, repack, map, reduce, gemm, winograd_input, winograd_filter, "
+            "requantise, repack, map, reduce, gemm, windows, winograd_input, winograd_filter, "
             "winograd_output",
         ),
         (

@@ -56,6 +56,10 @@ BATCHES = {"winograd2_fours": (32, 64), "swdnn_image": (32, 64), "swdnn_batch": 
 """Of the algorithms that do not take any."""
 
 
+_CHANNELS = {"explicit_fused": 32}
+"""Of a group, of the algorithms that take few."""
+
+
 class Machines(tuple[Machine, ...]):
     """Machines to draw from, shown as their number: where a draw is rejected, Hypothesis notes the
     text of the strategy.
@@ -140,7 +144,7 @@ def convolutions(
     pairs = st.tuples(*[st.sampled_from([1, 1, 1, 2, 3])] * 2)
     extents = st.sampled_from([1, 3, 3]) | st.integers(1, 7)
     plain = winograd or algorithm == "pointwise"
-    if algorithm == "direct":  # 1x1 kernels are the other one's
+    if algorithm in ("direct", "explicit_fused"):  # 1x1 kernels are another one's
         extents = st.sampled_from([2, 3, 3]) | st.integers(2, 7)
     size = 1 if algorithm == "pointwise" else 3
     kernel = (size, size) if plain else draw(st.tuples(extents, extents))
@@ -159,7 +163,7 @@ def convolutions(
         max(1, (o - 1) * s + n + draw(st.integers(0, s - 1)) - sum(b))
         for o, s, n, b in zip(out, stride, span, border, strict=True)
     ]
-    channels = st.integers(1, 60 // groups)
+    channels = st.integers(1, min(60 // groups, _CHANNELS.get(algorithm, 60)))
     return Conv2d(
         batch=draw(_batches(algorithm)),
         in_channels=groups * draw(channels),

@@ -30,7 +30,15 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.place import Stage
 from tilewright.ir.primitive import Primitive
-from tilewright.ir.primitives import Copy, Fill, MatrixProduct, Repack, ScaleAdd, WinogradInput
+from tilewright.ir.primitives import (
+    Copy,
+    Fill,
+    MatrixProduct,
+    Repack,
+    ScaleAdd,
+    Windows,
+    WinogradInput,
+)
 
 _Value = TypeVar("_Value")
 
@@ -111,6 +119,7 @@ _primitives: st.SearchStrategy[Primitive] = st.one_of(
     st.builds(Fill, _floats),
     st.builds(ScaleAdd, _floats, _floats),
     st.sampled_from([Copy(), Repack()]),
+    st.builds(Windows, *[st.integers(1, 9)] * 5),
     st.builds(WinogradInput, st.integers(-(2**63), 2**63 - 1), st.none() | _words),
 )
 

@@ -22,6 +22,7 @@ from tilewright.ir.primitives import (
     Repack,
     Requantise,
     ScaleAdd,
+    Windows,
     WinogradFilter,
     WinogradInput,
     WinogradOutput,
@@ -75,7 +76,7 @@ def elementwise_costs(form: LoopForm) -> Costs:
     def fill(machine: Machine, call: PricedCall[Fill]) -> Value:
         return form.cycles(machine, _vectors(machine, call), memory=1)
 
-    def copy(machine: Machine, call: PricedCall[Copy]) -> Value:
+    def copy(machine: Machine, call: PricedCall[Copy | Windows]) -> Value:
         return form.cycles(machine, _vectors(machine, call), memory=2)
 
     def scale_add(machine: Machine, call: PricedCall[ScaleAdd]) -> Value:
@@ -109,6 +110,7 @@ def elementwise_costs(form: LoopForm) -> Costs:
     return {
         Fill: fill,
         Copy: copy,
+        Windows: copy,
         Requantise: requantise,
         ScaleAdd: scale_add,
         Map: mapped,

@@ -109,7 +109,7 @@ def test_elementwise_meaning(calls):
         (
             'requantise(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"))',
             "target sw26010 has no primitive 'requantise'; it has copy, fill, gemm, map, reduce, "
-            "repack, scale_add, winograd_filter, winograd_input, winograd_output",
+            "repack, scale_add, windows, winograd_filter, winograd_input, winograd_output",
         ),
         (
             'copy(q[0](shape=(64,), roles="a"), single[0](shape=(64,), roles="a"))',

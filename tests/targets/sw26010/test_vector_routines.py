@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.cost.calls import PricedCall
+from tilewright.cost.prices import call_costs
+from tilewright.ir.primitives import Windows
 from tilewright.ir.winograd import transforms
 from tilewright.isa import load_table
+from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010 import vector_timing as timing
 from tilewright.targets.sw26010.vector_code import MODES, item_elements
@@ -220,3 +224,17 @@ def test_nests_that_were_not_sampled_are_priced_within_bounds(name: str, table: 
 
 def test_an_item_is_a_vector_or_an_element() -> None:
     assert [item_elements(mode) for mode in MODES] == [load_table(TABLE).register_files[0].lanes, 1]
+
+
+@pytest.mark.parametrize(("stride", "batch", "row"), [(1, 8, 14 * 8), (2, 8, 8), (2, 1, 14)])
+def test_windows_are_priced_as_the_rows_that_they_are_copied_by(stride, batch, row) -> None:
+    """Of nine points and three channels; neighbouring windows without a stride are one row."""
+    machine, (table, name) = load_machine("sw26010"), (TABLE, "tw_copy_f64")
+    dims = {"x": 9, "t": 14, "p": 3, "s": batch, "r": 3, "c": 13 * stride + 3, "operands": 2}
+    dims |= {"elements": 9 * 14 * 3 * batch, "run": batch, "common_run": batch, "inner": batch}
+    price = call_costs(machine)[Windows]
+    found = price(machine, PricedCall(Windows(3, 3, stride), dims))
+    mode = "vectors" if row % 4 == 0 else "elements"
+    rows, program = dims["elements"] // row, routine_program(ROUTINES[name], table)
+    counts = (1, rows, row // item_elements(mode))
+    assert found == pytest.approx(nest_cycles(ROUTINES[name], program, mode, counts), rel=0.08)

@@ -37,6 +37,7 @@ from tilewright.ir.primitives import (
     Repack,
     Requantise,
     ScaleAdd,
+    Windows,
     WinogradFilter,
     WinogradInput,
     WinogradOutput,
@@ -201,6 +202,32 @@ def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
         context.writer.call(context.function("tw_repack", target), arguments)
 
 
+def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> None:
+    """A copy whose loops over the points of a window overlap in the pixels."""
+    y, x = views
+    name, axes = gather.name, [view_axes(y), view_axes(x)]
+    reach = (gather.rows - 1) * gather.row_step + 1
+    row, col = _grid(axes[1], x, reach, name)
+    steps = (
+        Axis(Const(gather.rows), row * gather.row_step),
+        Axis(Const(gather.cols), col * gather.col_step),
+    )
+    points = [a for a in steps if a.extent != Const(1)]
+    loops = match_axes("x", (axes[0].pop("x", []), points), name)
+    tiles = axes[0].pop("t", [])
+    across = [Axis(product(a.extent for a in tiles), col * gather.stride)] if tiles else []
+    for letter in _letters(y):
+        if letter == "t":
+            loops += match_axes("t", (tiles, across), name)
+        elif letter != "x":
+            loops += match_axes(letter, (axes[0].get(letter, []), axes[1].get(letter, [])), name)
+    with context.writer.block():
+        _write_loops(padded(merge_loops(loops), 2, name), ("y", "x"), context)
+        pointers = [context.pointer(v, view_offset(v)) for v in views]
+        arguments = [*pointers, "count", "y_stride", "x_stride"]
+        context.writer.call(context.function("tw_copy", y), arguments)
+
+
 def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: CallContext) -> None:
     """The transforms of one tile of points, repeated over tiles and all further axes."""
     y, x = views
@@ -269,6 +296,7 @@ ELEMENTWISE: Emitters = {
     Copy: _copy,
     ScaleAdd: _scale_add,
     Repack: _repack,
+    Windows: _windows,
     WinogradInput: _winograd,
     WinogradFilter: _winograd,
     WinogradOutput: _winograd,

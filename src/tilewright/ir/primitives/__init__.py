@@ -10,6 +10,7 @@ from tilewright.ir.primitives.registry import (
     register,
     unregister,
 )
+from tilewright.ir.primitives.windows import Windows
 from tilewright.ir.primitives.winograd import (
     WinogradFilter,
     WinogradInput,
@@ -27,6 +28,7 @@ __all__ = [
     "Requantise",
     "ScalarPrimitive",
     "ScaleAdd",
+    "Windows",
     "WinogradFilter",
     "WinogradInput",
     "WinogradOutput",

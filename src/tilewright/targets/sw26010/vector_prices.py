@@ -13,7 +13,7 @@ from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, Costs, Dims, PricedCall
 from tilewright.cost.timing import RepackedAxis, repacked_axes
 from tilewright.ir.primitive import Primitive
-from tilewright.ir.primitives import ScaleAdd, WinogradTransform
+from tilewright.ir.primitives import ScaleAdd, Windows, WinogradTransform
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.vector_nest import Work
@@ -52,13 +52,23 @@ def _nest(timing: RoutineTiming, work: Work, call: PricedCall[Primitive]) -> Val
     """Rows as long as all operands are contiguous; by vectors where they are whole vectors. Where
     there is no such row the innermost loop is one, of elements that lie apart.
     """
-    run = call.dims["common_run"]
-    run = np.maximum(np.where(np.greater(run, 1), run, call.dims["inner"]), 1)
+    common = np.maximum(call.dims["common_run"], 1)
+    contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
+    run = _row(call, common)
     rows = -(-_elements(call) // run)
     vectors = nest_terms(work.unrolled, rows, run // VECTOR_LANES)
     elements = nest_terms(work.unrolled, rows, run)
-    contiguous = np.greater(call.dims["common_run"], 1) & np.equal(run % VECTOR_LANES, 0)
     return _either(timing, contiguous, vectors, elements)
+
+
+def _row(call: PricedCall[Primitive], common: Value) -> Value:
+    """Elements of the innermost loop. Neighbouring windows follow each other like neighbouring
+    pixels, where they are not some pixels apart.
+    """
+    if not isinstance(call.primitive, Windows):
+        return np.where(np.greater(common, 1), common, np.maximum(call.dims["inner"], 1))
+    joined = call.primitive.stride == 1 or np.equal(common, 1)
+    return common * np.where(joined, call.dims["t"], 1)
 
 
 def _elements(call: PricedCall[Primitive]) -> Value:

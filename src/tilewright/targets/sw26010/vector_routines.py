@@ -17,6 +17,7 @@ from tilewright.ir.primitives import (
     Fill,
     Repack,
     ScaleAdd,
+    Windows,
     WinogradTransform,
 )
 from tilewright.ir.visit import walk
@@ -60,7 +61,7 @@ def routine_of(primitive: Primitive, dtype: str) -> Routine | None:
     match primitive:
         case Fill():
             return Routine(precision, FillWork(precision))
-        case Copy():
+        case Copy() | Windows():
             return Routine(precision, CopyWork(precision))
         case ScaleAdd():
             return Routine(precision, ScaleAddWork(precision))
