@@ -33,6 +33,7 @@ Named = Mapping[str, Conv2d | Gemm]
 
 TUNED = {
     IMPLICIT: (IMPLICIT, "implicit_fours", "implicit_columns"),
+    "explicit": ("explicit", "explicit_fused"),
     "winograd2": ("winograd2", "winograd4", "winograd2_fused", "winograd2_fours"),
 }
 """Among which algorithms the tuner chooses where the manual version has one: the storage of images,
