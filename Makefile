@@ -13,7 +13,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 fuzz-dla fuzz-partition fuzz-core-programs fuzz-files clean
+.PHONY: fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition fuzz-core-programs fuzz-files clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ fuzz-files: $(VENV)/installed-dev ## COUNT=10000 mutated machine descriptions, a
 
 fuzz-cns1: $(VENV)/installed-dev ## COUNT=10000 random kernels of a Torrent against their reference; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cns1.py --count $(COUNT) --seed $(SEED)
+
+cns1-schedules: $(VENV)/installed-dev ## solve the loops of the CNS-1's kernels again
+	PYTHONPATH=tests $(BIN)/python tools/schedule_cns1.py
 
 fuzz-dla: $(VENV)/installed-dev ## COUNT=10000 mutated programs of DLA-AL, as many instructions through text and back; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_dla.py --count $(COUNT) --seed $(SEED)
