@@ -1,7 +1,7 @@
 """Speed of the assembler: lines per second of one core (process time), each line a different one,
 from text to the bytes of an ELF object.
 
-    python benchmarks/assembler.py [--table NAME] [--lines 20000] [--repeats 3] [--csv FILE]
+    python benchmarks/assembler.py [--table NAME ...] [--lines 200000] [--repeats 3] [--csv FILE]
 
 The text is made of random instructions of a table with random operands, labels among them.
 """
@@ -53,32 +53,41 @@ def _operand(
             return chance.randint(*immediate_range(table, spec, operand))
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", default="sw26010_cpe")
-    parser.add_argument("--lines", type=int, default=20_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    add_csv_option(parser)
-    arguments = parser.parse_args()
-    table = load_table(arguments.table)
+def process_seconds(table: InstructionTable, lines: int, repeats: int) -> float:
+    """The least process time of so many runs, each of another text."""
     assemble(source_text(table, 100, 0), table)
     best = float("inf")
-    for repeat in range(arguments.repeats):
-        text = source_text(table, arguments.lines, repeat + 1)
+    for repeat in range(repeats):
+        text = source_text(table, lines, repeat + 1)
         start = time.process_time()
         elf_bytes(assemble(text, table))
         best = min(best, time.process_time() - start)
-    print(f"{arguments.lines} lines in {best:.2f} s: {arguments.lines / best:.0f} lines/s")
+    return best
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", nargs="+", default=["cambricon", "sw26010_cpe"])
+    parser.add_argument("--lines", type=int, default=200_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    add_csv_option(parser)
+    arguments = parser.parse_args()
+    rows = []
+    for name in arguments.table:
+        seconds = process_seconds(load_table(name), arguments.lines, arguments.repeats)
+        speed = round(arguments.lines / seconds)
+        print(f"{name}: {arguments.lines} lines in {seconds:.2f} s: {speed} lines/s")
+        rows.append(
+            {
+                "table": name,
+                "lines": arguments.lines,
+                "process_seconds": seconds,
+                "lines_per_second": speed,
+            }
+        )
     write_results(
         arguments.csv,
-        [
-            {
-                "table": arguments.table,
-                "lines": arguments.lines,
-                "process_seconds": best,
-                "lines_per_second": round(arguments.lines / best),
-            }
-        ],
+        rows,
         title="Speed of the assembler",
         kind="measured",
         conditions="random instructions, from text to the bytes of an ELF object; process time of "

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tilewright.asm.budget import Budget
+from tilewright.asm.collector import collector_paused
 from tilewright.asm.diagnostics import Fault, Reporter, SourceErrors, SourceLine
 from tilewright.asm.directives import Directive, directives
 from tilewright.asm.emit import emit_object
@@ -42,7 +43,13 @@ def assemble(
     Errors: SourceErrors, an AssemblyError with file, line, column, caret and fix of everything that
     is wrong.
     """
-    text = decode_source(filename, source, limits)
+    with collector_paused():
+        return _assembled(decode_source(filename, source, limits), table, folder, limits)
+
+
+def _assembled(
+    text: SourceText, table: InstructionTable, folder: Path | None, limits: Limits
+) -> Object:
     include = IncludeFolder(folder, limits)
     front_end = front_end_of(table, "\n".join(text.lines))
     if front_end is not None:

@@ -28,7 +28,9 @@ from tilewright.asm.sections import ByteItem, CodeItem, Item, NumberItem, Sectio
 from tilewright.asm.suggest import did_you_mean
 from tilewright.asm.symbols import HIDDEN_PREFIX
 from tilewright.common.errors import AssemblyError
-from tilewright.isa import Instruction, Label
+from tilewright.isa import Instruction, Label, Register
+
+_WITHOUT_LABEL = frozenset((Register, int))
 
 
 @dataclass(slots=True)
@@ -120,9 +122,9 @@ class _Emitter:
         )
         self.instructions.append(PlacedInstruction(self.section.name, item.offset, instruction))
         coded = instruction
-        labels = [label_of(operand) for operand in instruction.operands]
-        if any(labels):
-            for index, label in enumerate(labels):
+        if not _WITHOUT_LABEL.issuperset(map(type, instruction.operands)):
+            for index, operand in enumerate(instruction.operands):
+                label = label_of(operand)
                 if label is not None:
                     coded = self._resolve(item, coded, index, label)
             coded = without_labels(coded)

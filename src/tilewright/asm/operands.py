@@ -11,7 +11,7 @@ from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expression import Context, Expression, Value, evaluate
+from tilewright.asm.expression import Context, Expression, Integer, Value, evaluate
 from tilewright.asm.parsed import (
     ParsedImmediate,
     ParsedLine,
@@ -37,6 +37,7 @@ from tilewright.isa import (
 )
 from tilewright.isa.table import OperandSpec
 
+_UNMARKED = frozenset((ParsedRegister, ParsedMemory))
 _FIX_OF_RANGE = {
     "register_or_immediate": "put the number into a register",
     "memory": "add a part of it to the base register",
@@ -63,8 +64,13 @@ def bind_instruction(
             parsed.span,
             fix=fix,
         )
-    operands = [bind_operand(operand, table, context) for operand in parsed.operands]
-    if table.dialect.immediate:
+    registers = _registers(table)
+    operands = [
+        (isinstance(operand, ParsedRegister) and registers.get(operand.name))
+        or bind_operand(operand, table, context)
+        for operand in parsed.operands
+    ]
+    if table.dialect.immediate and not _UNMARKED.issuperset(map(type, parsed.operands)):
         _check_marks(parsed, table)
     try:
         return make_instruction(table, parsed.word, operands, labels=labels, line=line_number)
@@ -77,6 +83,8 @@ def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Conte
     match operand:
         case ParsedRegister():
             return _register(operand, table)
+        case Integer(number, _) | ParsedImmediate(Integer(number, _), _):
+            return number
         case ParsedMemory(displacement, base):
             offset = 0 if displacement is None else _address(evaluate(displacement, context))
             return Memory(offset, _register(base, table))
@@ -97,9 +105,15 @@ def _address(value: Value) -> int | Label:
     return Label(value.symbol, value.offset, value.part) if value.symbol else value.offset
 
 
+@lru_cache(maxsize=32)
+def _registers(table: InstructionTable) -> dict[str, Register]:
+    """The registers by name."""
+    return {name: Register(number) for name, number in table.register_numbers.items()}
+
+
 def _register(operand: ParsedRegister, table: InstructionTable) -> Register:
-    number = table.register_numbers.get(operand.name)
-    if number is None:
+    register = _registers(table).get(operand.name)
+    if register is None:
         names = (f"{f.prefix}0 .. {f.prefix}{f.count - 1}" for f in table.register_files)
         fix = did_you_mean(operand.name, (n for n in table.register_numbers if n[-1].isalpha()))
         raise Fault(
@@ -108,7 +122,7 @@ def _register(operand: ParsedRegister, table: InstructionTable) -> Register:
             operand.span,
             fix=fix if operand.name[-1:].isalpha() and fix else f"registers are {', '.join(names)}",
         )
-    return Register(number)
+    return register
 
 
 def _located(error: AssemblyError, parsed: ParsedLine, table: InstructionTable) -> Fault:

@@ -171,22 +171,21 @@ def make_instruction(
 ) -> Instruction:
     """A checked instruction; aliases are replaced by what they stand for. Errors: AssemblyError."""
     alias = table.alias_by_mnemonic.get((mnemonic, len(operands)))
-    spec = table.by_mnemonic.get(mnemonic)
     if alias is not None:
-        spec = table.by_mnemonic[alias.instruction]
-        operands = tuple(_alias_operand(table, part, operands) for part in alias.operands)
-    if spec is None:
+        operands = [_alias_operand(table, part, operands) for part in alias.operands]
+    rules = rules_of(table).get(mnemonic if alias is None else alias.instruction)
+    if rules is None:
         raise _unknown_mnemonic(table, mnemonic, len(operands))
-    specs = table.operands_of(spec)
-    if len(specs) != len(operands):
+    if len(rules.operands) != len(operands):
+        specs = table.operands_of(rules.spec)
         raise AssemblyError(
             f"{mnemonic} takes {len(specs)} operands ({_signature(table, specs)}), "
             f"{len(operands)} given"
         )
-    for index, rule in enumerate(rules_of(table)[spec.mnemonic].operands):
-        if not _accepts(rule, operands[index]):
-            _refuse_operand(table, spec, specs[index], operands[index])
-    return Instruction(table, spec, tuple(operands), labels, line)
+    for rule, operand in zip(rules.operands, operands, strict=True):
+        if not _accepts(rule, operand):
+            _refuse_operand(table, rules.spec, rule.spec, operand)
+    return Instruction(table, rules.spec, tuple(operands), labels, line)
 
 
 def _accepts(rule: OperandRule, operand: Operand) -> bool:

@@ -31,6 +31,7 @@ class OperandRule:
     of a register.
     """
 
+    spec: OperandSpec
     registers: range
     numbers: range
     takes_register: bool
@@ -55,6 +56,7 @@ class OperandRule:
 class InstructionRules:
     """An instruction: the bits that all its words have, and its operands in written order."""
 
+    spec: InstructionSpec
     constant_bits: int
     operands: tuple[OperandRule, ...]
 
@@ -64,6 +66,7 @@ def rules_of(table: InstructionTable) -> dict[str, InstructionRules]:
     """The rules of each instruction by mnemonic."""
     return {
         spec.mnemonic: InstructionRules(
+            spec,
             fixed_bits(table, spec)[1],
             tuple(_rule(table, spec, operand) for operand in table.operands_of(spec)),
         )
@@ -101,6 +104,7 @@ def _rule(table: InstructionTable, spec: InstructionSpec, operand: OperandSpec) 
     number_field = fields.get(operand.immediate_field or operand.field, _NO_FIELD)
     flag = fields.get(operand.flag_field, _NO_FIELD)
     return OperandRule(
+        spec=operand,
         registers=registers,
         numbers=numbers,
         takes_register=takes_register,
