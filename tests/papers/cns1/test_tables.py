@@ -39,22 +39,17 @@ ROWS = {
 OWN = {"design", "node_steps"}
 """Tables that the report does not have."""
 
-WITHOUT_READING = {
+CONJECTURED = {
     "size of the lookup table: sigmoid time [percent]",
     "768M on 128 nodes, 4.5 Mb: share",
     "1536M on 128 nodes, 4.5 Mb: rate",
     "1536M on 1024 nodes, 4.5 Mb: rate",
     "768M on 1024 nodes, 18 Mb: rate",
-    "1536M on 128 nodes, 4.5 Mb",
-    "768M on 1024 nodes, 18 Mb",
-    "1536M on 1024 nodes, 18 Mb",
-    "1024 nodes, least [10^9]",
     "the matrix stored twice: loss [percent]",
     "recall of one pattern over training, least",
     "recall of one pattern over training, most",
-    "backpropagation B: overhead",
 }
-"""What neither the formulas nor any reading of them gives to the last digit."""
+"""Rows whose printed value comes from arithmetic that a search found: the report does not say it."""
 
 
 def test_no_table_is_left_out():
@@ -69,23 +64,13 @@ def test_every_row_is_as_printed_or_says_why(name):
     assert len(table) == ROWS[name]
     assert all(row.ours is not None for row in result.rows)
     for printed, row in zip(table, result.rows[: len(table)], strict=True):
-        agrees = prints_as(row.ours, printed)
-        assert agrees or "slip: " in row.note or row.name in WITHOUT_READING, row
+        assert prints_as(row.ours, printed) or "slip: " in row.note, row
 
 
-def test_what_no_reading_gives_is_near_all_the_same():
-    odd = [
-        row
-        for name in ROWS
-        for row in load_experiment(f"cns1/{name}").run(Lab()).rows
-        if "no reading" in row.note
-    ]
-    assert {row.name for row in odd} <= WITHOUT_READING
-    far = {row.name for row in odd if abs(row.deviation) > 0.11}
-    assert far == {
-        "recall of one pattern over training, least",  # 3.6 to 5.0 over 1.75 are 2.1 to 2.9
-        "recall of one pattern over training, most",
-    }
+def test_what_is_conjectured_says_so():
+    rows = [row for name in ROWS for row in load_experiment(f"cns1/{name}").run(Lab()).rows]
+    assert len(rows) >= sum(ROWS.values())
+    assert {row.name for row in rows if "perhaps" in row.note} == CONJECTURED
 
 
 @pytest.mark.parametrize(

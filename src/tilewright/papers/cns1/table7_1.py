@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright.machine.model import Leaf
@@ -21,6 +22,7 @@ from tilewright.papers.cns1.printed import Reading, reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.timing.forward import Conditions
+from tilewright.targets.cns1.timing.memory import refresh_factor
 
 TITLE = "performance of training"
 _BEST_MISSES = "best instruction misses"
@@ -63,4 +65,15 @@ def _readings(case: Case) -> list[Reading]:
             for lookups, conditions in (("", WORST), (" and lookups", BEST)):
                 rate = rate_of(case, conditions, changes)
                 found.append(Reading(f"{_BEST_MISSES}{lookups}, {text}", rate))
-    return found
+    return [*found, *_supposed(case)]
+
+
+def _supposed(case: Case) -> Iterator[Reading]:
+    """What a search over conditions, lines, misses, refreshes and parts of the penalty found."""
+    refreshes = refresh_factor(case.machine())
+    for text, changes in (("", None), (", clean misses as long as dirty ones", SLOW_MISSES)):
+        rate = rate_of(case, WORST, changes) / refreshes
+        yield Reading(f"perhaps {_BEST_MISSES} with refreshes{text}", rate)
+    times = case.training(replace(WORST, worst_instruction_misses=True))
+    rate = training_rate(case, times.total_cycles - times.forward.penalty_cycles)
+    yield Reading("perhaps worst instruction misses, but for the forward pass,", rate)

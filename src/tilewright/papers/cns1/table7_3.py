@@ -37,4 +37,7 @@ def _readings(case: Case) -> list[Reading]:
         ):
             found.append(Reading(text, penalty(case, WORST, changes)))
             found.append(Reading(f"{text}, best lookups", penalty(case, BEST, changes)))
+    worst = case.training(replace(WORST, worst_instruction_misses=True)).penalty_cycles
+    mixed = 100 * worst / case.training(BEST).total_cycles
+    found.append(Reading("the penalty of worst lookups over the time of best ones", mixed))
     return found

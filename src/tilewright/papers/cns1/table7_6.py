@@ -27,6 +27,13 @@ def run(lab: Lab) -> Result:
             readings[f"{name}: run time"] = [Reading("that of Tables 7.4 and 7.5", printed)]
             share = _overhead(arithmetic, printed)
             readings[f"{name}: overhead"] = [Reading("that run time", share)]
+    rounds = 32 * (512 * 14 // 2 - 8 * 14 + 602) + 8 * 13
+    readings["backpropagation B: overhead"].append(
+        Reading(
+            f"32 (n_po r_h / 2 - 8 r_h + 602) + 8 * 13 = {rounds} cycles",
+            _overhead(procedures()["backpropagation B"][0], rounds),
+        )
+    )
     return reproduced(lab, "table7_6", TITLE, ours, readings)
 
 
