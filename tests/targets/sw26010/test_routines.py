@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from itertools import product
+
 import pytest
 from msgspec import structs
 
 from support.explicit_programs import GEMM, REPACK
 from tilewright.codegen.artifact import ROUTINES
 from tilewright.ir.parser import parse
+from tilewright.ir.primitives import (
+    Copy,
+    Fill,
+    Map,
+    MatrixProduct,
+    Reduce,
+    Repack,
+    Requantise,
+    ScaleAdd,
+    Windows,
+    WinogradFilter,
+    WinogradInput,
+    WinogradOutput,
+    WinogradTransform,
+)
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
+from tilewright.targets.sw26010.prices import COSTS
+from tilewright.targets.sw26010.vector_routines import all_routines, routine_of
+from tilewright.targets.sw26010.vector_timing import timings_of
+
+WINDOWS = """\
+def windows():
+    x: tensor("f64", "input", r=3, c=16, s=64)
+    y: tensor("f64", "output", x=9, t=14, s=64)
+    x_tile: buffer("f64", 384, offset_bytes=0)
+    y_tile: buffer("f64", 1008, offset_bytes=3072)
+    get(x[at(0, 3), at(0, 16), at(cid * 8, 8)], x_tile[0])
+    wait(x_tile[0])
+    windows(
+        y_tile[0](shape=(9, 14, 8), roles="xts"),
+        x_tile[0](shape=(3, 16, 8), roles="rcs"),
+        rows=3,
+        cols=3,
+    )
+    put(y_tile[0], y[at(0, 9), at(0, 14), at(cid * 8, 8)])
+    wait(y_tile[0])
+"""
+SHIPPED = ("sw26010", "sw26010_cg", "sw26010_measured")
 
 
-@pytest.mark.parametrize("name", ["sw26010", "sw26010_measured"])
-@pytest.mark.parametrize("text", [GEMM, REPACK], ids=["gemm", "repack"])
+def test_the_shipped_machines_of_the_family_are_these() -> None:
+    family = resources.files("tilewright.targets.sw26010") / "machines"
+    assert sorted(file.name for file in family.iterdir()) == [f"{name}.toml" for name in SHIPPED]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("text", [GEMM, REPACK, WINDOWS], ids=["gemm", "repack", "windows"])
 def test_every_routine_of_the_code_is_named_and_priced_as_it_runs(text: str, name: str) -> None:
     program, machine = parse(text), load_machine(name)
     files = CODE.emit(program, machine).files
@@ -30,3 +75,21 @@ def test_a_machine_without_an_instruction_table_has_no_cycles_of_code() -> None:
     plain = load_machine("sw26010")
     machine = structs.replace(plain, core=structs.replace(plain.core, instruction_table=None))
     assert ROUTINES.required(machine).routines(parse(REPACK), machine, simulated=True) == ()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_is_priced_by_a_routine_is_emitted_as_that_routine(name: str) -> None:
+    """Every primitive whose price is not that of a loop which a compiler makes."""
+    machine = load_machine(name)
+    every = [Fill(), Copy(), ScaleAdd(), Repack(), Windows(3, 3)]
+    kinds: tuple[type[WinogradTransform], ...] = (WinogradInput, WinogradFilter, WinogradOutput)
+    every += [kind(tile) for kind, tile in product(kinds, (2, 4))]
+    table = machine.core.instruction_table
+    assert table is not None
+    emitted = {routine.name for routine in all_routines()}
+    assert {type(p) for p in every} == {*COSTS} - {Map, MatrixProduct, Reduce, Requantise}
+    for primitive, precision in product(every, ("f64", "f32")):
+        routine = routine_of(primitive, precision)
+        assert routine is not None
+        assert routine.name in emitted & set(timings_of(table).routines)
+        assert f"{routine.name}:" in routine.text()
