@@ -49,7 +49,7 @@ CONJECTURED = {
     "recall of one pattern over training, least",
     "recall of one pattern over training, most",
 }
-"""Rows whose printed value comes from arithmetic that a search found: the report does not say it."""
+"""Rows whose arithmetic was found by a search: the report does not say it."""
 
 
 def test_no_table_is_left_out():
