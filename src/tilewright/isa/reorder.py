@@ -211,10 +211,13 @@ def _next_choice(
     first.
     """
 
+    kinds = {graph.operations[index].units: graph.operations[index] for index in ready}
+    fits = {units: front_end._fits(operation) for units, operation in kinds.items()}
+
     def rank(index: int) -> tuple[bool, int, int, int]:
         operation = graph.operations[index]
         cycle = max(earliest[index], front_end.cycle)
-        if cycle == front_end.cycle and not front_end._fits(operation):
+        if cycle == front_end.cycle and not fits[operation.units]:
             cycle += 1
         # A branch ends the body, whatever its urgency.
         return operation.branch, cycle, -urgency[index], index

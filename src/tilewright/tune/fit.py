@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import CapacityError, ScheduleError, TilewrightError
-from tilewright.common.expr import Value, evaluate, product
+from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import buffer_bytes, bytes_by_space
 from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import SCRATCHPAD, Program, memory_words
@@ -56,12 +56,13 @@ class _Need:
 
 def main_memory_bytes(op: Op, seed: Seed) -> int:
     """Bytes of main memory that the operator's tensors and the seed's own take together."""
-    return sum(_tensor_bytes(op, seed, t) for t in seed.tensors if not t.storage)
+    values = bindings(op, seed)[0]
+    return sum(_tensor_bytes(op, values, t) for t in seed.tensors if not t.storage)
 
 
-def _tensor_bytes(op: Op, seed: Seed, tensor: TensorSpec) -> int:
-    elements = evaluate(product(extent for _, extent in tensor.dims), bindings(op, seed)[0])
-    return int(elements) * tensor.element_type(op.numerics).size_bytes
+def _tensor_bytes(op: Op, values: Mapping[str, int], tensor: TensorSpec) -> int:
+    elements = prod(int(evaluate(extent, values)) for _, extent in tensor.dims)
+    return elements * tensor.element_type(op.numerics).size_bytes
 
 
 def mesh_values(machine: Machine) -> dict[str, int]:
@@ -101,7 +102,8 @@ def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
 
 
 def _main_memory_error(op: Op, seed: Seed, needed: int, limit: int) -> CapacityError:
-    own = {t.name: _tensor_bytes(op, seed, t) for t in seed.tensors if not t.storage}
+    values = bindings(op, seed)[0]
+    own = {t.name: _tensor_bytes(op, values, t) for t in seed.tensors if not t.storage}
     largest = max(own, key=lambda name: own[name])
     return CapacityError(
         f"{seed.name} of {op.describe()} takes {needed} bytes of main memory, {own[largest]} "

@@ -34,6 +34,8 @@ from tilewright.tune.fit import fitting_tiles, main_memory_bytes, mesh_values
 from tilewright.tune.legal import structures_on
 
 Floats = npt.NDArray[np.float64]
+_OUTER = ("input", "output")
+"""Kinds of tensors that other operators share."""
 
 
 @dataclass(frozen=True)
@@ -199,20 +201,17 @@ def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
 
 
 def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
-    """The `keep` best and the best of each joint layout of what is read and written, best first."""
+    """The `keep` best of one seed and the best of each joint layout of what is read and written,
+    best first; constants are brought into any layout beforehand.
+    """
     ordered = sorted(candidates, key=lambda c: c.cycles)
     firsts: dict[frozenset[Layout], Candidate] = {}
+    outer = {t.name for t in ordered[0].seed.tensors if t.kind in _OUTER} if ordered else set()
     for candidate in ordered:
-        firsts.setdefault(_outer_layouts(candidate), candidate)
+        own = frozenset().union(*(n.structure.layouts for n in candidate.nests))
+        firsts.setdefault(frozenset(x for x in own if x.tensor in outer), candidate)
     chosen = {id(c) for c in (*ordered[:keep], *firsts.values())} if keep else set[int]()
     return tuple(c for c in ordered if id(c) in chosen)
-
-
-def _outer_layouts(candidate: Candidate) -> frozenset[Layout]:
-    """The layouts of operands and result; constants are brought into any beforehand."""
-    kinds = {t.name: t.kind for t in candidate.seed.tensors}
-    own = frozenset().union(*(n.structure.layouts for n in candidate.nests))
-    return frozenset(x for x in own if kinds.get(x.tensor) in ("input", "output", "updated"))
 
 
 @cache
