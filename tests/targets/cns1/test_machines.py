@@ -40,6 +40,11 @@ def test_variants(name, nodes, line_bytes, open_bytes, megabytes):
             "memory.rdram.line_bytes: expected a multiple of port_block_bytes = 32, found 1000",
         ),
         (
+            "memory.rdram.read_hit_ns",
+            "2147483648",
+            "memory.rdram.read_hit_ns: expected a number <= 10000.0, found 2147483648.0",
+        ),
+        (
             "messages.hidden_sharers",
             "7",
             "messages.hidden_sharers: expected a divisor of fabrics.torrents.columns = 32, found 7",

@@ -6,11 +6,16 @@ nanoseconds; all others are cycles.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from tilewright.machine.model import Machine, Section
 from tilewright.machine.parts import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from tilewright.machine.sections import Sections
+
+AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
+"""Loops are scheduled around accesses cycle by cycle, so that longer ones would take minutes."""
 
 
 class Rdram(Section, frozen=True, forbid_unknown_fields=True):
@@ -31,12 +36,12 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
     port_block_bytes: PositiveInt
     chip_block_bytes: PositiveInt
     byte_ns: PositiveFloat
-    read_hit_ns: NonNegativeFloat
-    read_clean_miss_ns: NonNegativeFloat
-    read_dirty_miss_ns: NonNegativeFloat
-    write_hit_ns: NonNegativeFloat
-    write_clean_miss_ns: NonNegativeFloat
-    write_dirty_miss_ns: NonNegativeFloat
+    read_hit_ns: AccessNs
+    read_clean_miss_ns: AccessNs
+    read_dirty_miss_ns: AccessNs
+    write_hit_ns: AccessNs
+    write_clean_miss_ns: AccessNs
+    write_dirty_miss_ns: AccessNs
     refresh_interval_ns: PositiveFloat
     refresh_ns: NonNegativeFloat
 
