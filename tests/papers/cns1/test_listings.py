@@ -60,6 +60,28 @@ def test_recall_takes_what_the_formulas_say():
     assert found.issue_cycles + sum(found.stalls.values()) == found.cycles
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(8, 64), (64, 192), (1024, 256)])
+def test_the_forward_pass_of_training_waits_for_the_ports_as_ours(rows, columns):
+    random = np.random.default_rng(rows)
+    weights = random.integers(-300, 300, (rows, columns)).astype("<i2")
+    inputs = random.integers(-128, 128, (1, rows)).astype(np.int8)
+    table = random.integers(-128, 128, 1 << 15).astype(np.int8)
+    start = -(-weights.nbytes // 32768) * 32768
+    main = np.zeros(start + len(table), np.uint8)
+    main[: weights.nbytes], main[start:] = as_bytes(weights), as_bytes(table)
+    cache = np.zeros(4096, np.uint8)
+    cache[:rows] = as_bytes(inputs)
+    cache[STACK : STACK + 12] = as_bytes(np.array([rows, SHIFT, start + 16384], "<i4"))
+    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0, "$29": STACK}
+    found = run_node(
+        assembled(listing("forward"), NODE), main=main, cache=cache, registers=registers
+    )
+    wanted = reference.forward(weights, inputs, table, SHIFT)
+    assert (found.memory("cache")[rows : rows + columns].view(np.int8) == wanted[0]).all()
+    ours = run.forward(MACHINE, weights, inputs, table, SHIFT).cycles
+    assert rows < 1024 or ours == pytest.approx(found.cycles, rel=0.001)
+
+
 def test_errors_are_scaled_differences():
     random = np.random.default_rng(0)
     results, outputs = random.integers(-128, 128, (2, 512)).astype(np.int8)
@@ -120,7 +142,7 @@ def test_backpropagation_reduces_and_scales_and_ours_is_faster(rows, columns):
     assert columns < 512 or 0.95 < ours / found.cycles < 0.97
 
 
-@pytest.mark.parametrize("name", ["recall", "errors", "backward", "update"])
+@pytest.mark.parametrize("name", ["recall", "forward", "errors", "backward", "update"])
 def test_every_repair_is_named(name):
     text = listing(name)
     used = {

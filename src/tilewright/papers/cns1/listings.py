@@ -31,10 +31,11 @@ REPAIRS = {
     17: "the delay slot of the return is not printed",
     18: "the end of the intermediate results is computed before their place is known",
     19: "the hidden vector is read 32 elements on in each round: its pointer is never moved",
+    20: "results have one byte, and their stride is in a register: the width is not printed",
 }
 
 
 def listing(name: str) -> str:
-    """The repaired text: "recall", "errors", "backward" or "update"."""
+    """The repaired text: "recall", "forward", "errors", "backward" or "update"."""
     file = resources.files("tilewright.papers.cns1") / "listings" / f"{name}.s"
     return file.read_text(encoding="utf-8")
