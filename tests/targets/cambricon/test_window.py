@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.cambricon import names, run
+from support.cambricon import device, names, run
 from tilewright.common.errors import SimulationError
 from tilewright.machine import load_machine
 from tilewright.simulate.window.memories import Range
@@ -161,3 +161,32 @@ def test_spans_are_checked(statement: str, message: str) -> None:
     with pytest.raises(SimulationError) as error:
         run(text, load_machine("dla-al"), values=False, read_only=(Range("main", 0, 100),))
     assert str(error.value) == message
+
+
+def test_a_subroutine_returns_to_the_address_in_a_register() -> None:
+    found = device(
+        """
+        smove $2, #first
+        jump  add_five
+first:  smove $2, #second
+        smove $1, #add_five
+        jumpr $1
+add_five:
+        sadd  $3, #5
+        jumpr $2
+second: smul  $3, #2
+        """,
+        load_machine("dla-al"),
+    ).launch()
+    assert found.registers[3] == (5 + 5) * 2
+    assert found.cycles == found.issue_cycles + sum(found.stalls.values())
+
+
+@pytest.mark.parametrize("address", [3, 4000, -4])
+def test_a_jump_to_no_instruction_is_refused(address: int) -> None:
+    with pytest.raises(SimulationError) as error:
+        run(f"smove $1, #{address}\njumpr $1", load_machine("dla-al"))
+    assert str(error.value) == (
+        f"instruction 1, line 2: jumpr $1: no instruction is at address {address}; put the address "
+        "of a label into the register"
+    )

@@ -36,7 +36,8 @@ class Step:
     """One instruction. `operands` pairs each role with a register, or with None and a number.
 
     `cycles` is there for operations that take a slot of the window. `compute` is there for what
-    computes one register from others, `meaning` for operations, `taken` for branches.
+    computes one register from others, `meaning` for operations, `taken` for branches. Behind one
+    that `goes_to_register` follows the instruction whose address its register `a` holds.
     """
 
     instruction: Instruction
@@ -51,6 +52,7 @@ class Step:
     meaning: Meaning | None
     taken: Callable[[int], bool] | None
     target: int
+    goes_to_register: bool
     halts: bool
 
     def values(self, registers: Sequence[int]) -> dict[str, int]:
@@ -84,7 +86,7 @@ def _step(
         raise SimulationError(
             f"the operation '{spec.operation}' has no meaning", where=instruction.text()
         )
-    if traits.branch in (Branch.CALL, Branch.RETURN) or traits.put or traits.get:
+    if traits.branch is Branch.CALL or traits.put or traits.get:
         raise SimulationError(f"{instruction.text()}: cores with a window have no {spec.effect}")
     target = instruction.target
     return Step(
@@ -108,6 +110,7 @@ def _step(
         meaning=meanings.get(spec.operation),
         taken=TAKEN.get(spec.effect),
         target=number + 1 + target if isinstance(target, int) else number + 1,
+        goes_to_register=traits.branch is Branch.RETURN,
         halts=spec.effect is Effect.HALT,
     )
 

@@ -18,7 +18,7 @@ from tilewright.isa import Branch
 from tilewright.isa.table import IssueRules
 from tilewright.machine.parts import Issue as WindowRules
 from tilewright.simulate.window.decode import Step
-from tilewright.simulate.window.memories import Memories, Range
+from tilewright.simulate.window.memories import Memories, Range, place_of
 from tilewright.simulate.window.run import Cause, Event, Stall, WindowRun
 
 
@@ -35,7 +35,8 @@ class _Flight:
 class Executor:
     """One run: `number` is the next instruction, `group` have issued before it in cycle `time`.
 
-    Without values operations are timed and not computed.
+    Without values operations are timed and not computed. `code_address` is the first instruction's,
+    in units of the table's addresses.
     """
 
     steps: Sequence[Step]
@@ -46,6 +47,7 @@ class Executor:
     memories: Memories
     with_values: bool
     max_cycles: int
+    code_address: int = 0
     ready: list[int] = field(default_factory=list)
     unit_free: dict[str, int] = field(default_factory=dict)
     unit_busy: dict[str, int] = field(default_factory=dict)
@@ -196,6 +198,8 @@ class Executor:
             return len(self.steps)
         if step.taken is not None and step.taken(values.get("a", 0)):
             return self._checked_target(step)
+        if step.goes_to_register:
+            return self._instruction_at(step, values["a"])
         return step.number + 1
 
     def _fly(self, step: Step, unit: str, time: int, values: Mapping[str, int]) -> None:
@@ -247,6 +251,19 @@ class Executor:
             for register in step.writes:
                 if register not in self.zero_registers:
                     self.registers[register] = result
+
+    def _instruction_at(self, step: Step, address: int) -> int:
+        """The number of the instruction at an address. Errors: SimulationError."""
+        table = step.instruction.table
+        size = table.word_bits // 8 // table.address_bytes
+        number, rest = divmod(address - self.code_address, size)
+        if rest or not 0 <= number <= len(self.steps):
+            raise SimulationError(
+                f"{step.instruction.text()}: no instruction is at address {address}",
+                where=place_of(step),
+                fix="put the address of a label into the register",
+            )
+        return number
 
     def _checked_target(self, step: Step) -> int:
         if not 0 <= step.target <= len(self.steps):

@@ -36,8 +36,12 @@ def window_executor(
     read_only: Sequence[Range] = (),
     values: bool = True,
     max_cycles: int = MAX_CYCLES,
+    code_address: int = 0,
 ) -> Executor:
-    """What runs linked instructions; arguments and errors as of `simulate_window`."""
+    """What runs linked instructions; arguments and errors as of `simulate_window`.
+
+    `code_address` is the first instruction's, in units of the table's addresses.
+    """
     rules = machine.issue
     if rules is None or rules.rule != "window":
         raise MachineError(
@@ -54,6 +58,7 @@ def window_executor(
         memories=_memories(table, machine, given, tuple(read_only), values),
         with_values=values,
         max_cycles=max_cycles,
+        code_address=code_address,
     )
 
 

@@ -47,13 +47,13 @@ class Memories:
             raise SimulationError(
                 f"{step.instruction.text()}: {span.count} elements at address {span.address} lie "
                 f"outside the {size} elements of the {span.memory} memory",
-                where=_place(step),
+                where=place_of(step),
             )
         if writes and any(span.meets(kept) for kept in self.read_only):
             raise SimulationError(
                 f"{step.instruction.text()}: {span.count} elements at address {span.address} of "
                 f"the {span.memory} memory are read-only",
-                where=_place(step),
+                where=place_of(step),
                 fix="declare what is written in a section that may be written",
             )
 
@@ -68,6 +68,7 @@ class Memories:
         return tuple(found)
 
 
-def _place(step: Step) -> str:
+def place_of(step: Step) -> str:
+    """Where a step stands, for messages."""
     line = step.instruction.line
     return f"instruction {step.number}, line {line}" if line else f"instruction {step.number}"

@@ -46,8 +46,9 @@ class Device:
         self.image = image
         self.table: InstructionTable = load_table(machine.core.instruction_table or "")
         self.data = declared_in(image)
-        self.instructions, _ = instructions_of(image, self.table)
+        self.instructions, code_address = instructions_of(image, self.table)
         self._unit = self.table.address_bytes
+        self._code_address = code_address // self._unit
         self._main = np.zeros(max(self._end(), 1), np.int16)
         self._run: WindowRun | None = None
 
@@ -89,6 +90,7 @@ class Device:
             read_only=self._read_only(),
             values=values,
             max_cycles=max_cycles,
+            code_address=self._code_address,
         )
 
     @property
