@@ -60,7 +60,20 @@ def test_after_so_many_rounds_the_best_choice_so_far_is_taken():
     exact = np.array([[9.0, 8.0, 7.0], [6.0, 5.0, 4.0], [3.0, 2.0, 1.0]])
     edges = {(0, 1): np.zeros((3, 3))}
     found = refined(nodes, edges, lambda _, i, j: float(exact[i, j]), rounds=2)
-    assert (found.options, found.cost, found.bound, found.proven) == ((1, 0), 6.0, 0.0, False)
+    assert (found.options, found.cost, found.bound, found.proven) == ((1, 1), 5.0, 0.0, False)
+
+
+def test_edges_that_are_alike_are_found_out_together():
+    nodes, least = [np.zeros(2)] * 3, np.zeros((2, 2))
+    edges, asked = {(0, 1): least, (1, 2): least}, []
+
+    def exact(edge, first, second):
+        asked.append((first, second))
+        return 1.0 + first + second
+
+    found = refined(nodes, edges, exact, alike=dict.fromkeys(edges, "both"))
+    assert (found.options, found.cost, found.proven) == ((0, 0, 0), 2.0, True)
+    assert sorted(asked) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_many_options_of_many_neighbours_are_not_proven():

@@ -286,7 +286,17 @@ class Space:
         bound = independent_bound(nodes, edges)
         if not self.least_cycles:
             return self.chosen(cheapest(nodes, edges), bound)
-        return self.chosen(refined(nodes, edges, self._exact, _TOLERANCE, _ROUNDS), bound)
+        alike = self._alike()
+        return self.chosen(refined(nodes, edges, self._exact, _TOLERANCE, _ROUNDS, alike), bound)
+
+    def _alike(self) -> dict[tuple[int, int], object]:
+        """What edges have in common whose exchanges are between the same grids of equal layers."""
+        found: dict[tuple[int, int], tuple[tuple[int, int, int], ...]] = {}
+        for source, number, operand in self.exchanges:
+            same = id(self.tables[source]), id(self.tables[number]), operand
+            edge = source, number
+            found[edge] = (*found.get(edge, ()), same)
+        return dict(found)
 
     def alone(self, number: int) -> Cycles:
         """What each grid of a layer costs by itself."""

@@ -9,8 +9,9 @@ problem for CP-SAT.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,10 @@ from tilewright.partition.compiled import least_sums
 from tilewright.partition.remainder import choose_remainder
 
 Costs = NDArray[np.float64]
+Pair = tuple[tuple[int, int], int, int]
+"""An edge, and an option of each of its ends."""
+_NEIGHBOURS = 32
+"""Options that are found out beside a chosen one."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +65,20 @@ def refined(
     exact: Callable[[tuple[int, int], int, int], float],
     tolerance: float = 0.0,
     rounds: int | None = None,
+    alike: Mapping[tuple[int, int], object] = MappingProxyType({}),
 ) -> Choice:
     """The cheapest choice where what pairs cost is found out one by one: `edges` are what none
     costs less than. Pairs that are chosen take their `exact` cost, until all that are chosen have:
     then no other choice costs less. With a `tolerance` it may stop earlier, at a choice that costs
     at most so much more, as a part of its cost, than the bound of all choices; after so many
-    `rounds` it stops at the best choice that it met.
+    `rounds` it stops at the best choice that it met. Edges of which `alike` says the same cost the
+    same.
     """
     edges = {edge: matrix.copy() for edge, matrix in edges.items()}
-    known: set[tuple[tuple[int, int], int, int]] = set()
+    groups: dict[object, list[tuple[int, int]]] = {}
+    for edge in edges:
+        groups.setdefault(alike.get(edge, edge), []).append(edge)
+    known: set[Pair] = set()
     best: Choice | None = None
     done = 0
     while True:
@@ -77,15 +87,33 @@ def refined(
         picked = {((i, j), choice.options[i], choice.options[j]) for i, j in edges}
         if picked <= known:
             return choice
-        for edge, first, second in picked - known:
-            edges[edge][first, second] = exact(edge, first, second)
-        known |= picked
+        for edge, first, second in _with_neighbours(picked - known, nodes, edges):
+            if (edge, first, second) not in known:
+                found = exact(edge, first, second)
+                for other in groups[alike.get(edge, edge)]:
+                    edges[other][first, second] = found
+                    known.add((other, first, second))
         cost = _cost(nodes, edges, choice.options)
         if best is None or cost < best.cost:
             best = Choice(choice.options, cost, choice.bound, False)
         if best.cost - choice.bound <= tolerance * best.cost or done == rounds:
             proven = choice.proven and best.cost <= choice.bound
             return replace(best, bound=choice.bound, proven=proven)
+
+
+def _with_neighbours(
+    picked: Iterable[Pair], nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]
+) -> Iterator[Pair]:
+    """Pairs, and for each the cheapest others of one of its options: what is chosen next is likely
+    to be among them.
+    """
+    for (i, j), first, second in picked:
+        yield (i, j), first, second
+        matrix = edges[i, j]
+        for other in np.argsort(matrix[first] + nodes[j])[:_NEIGHBOURS].tolist():
+            yield (i, j), first, other
+        for other in np.argsort(matrix[:, second] + nodes[i])[:_NEIGHBOURS].tolist():
+            yield (i, j), other, second
 
 
 def _cost(
