@@ -7,7 +7,7 @@ import pytest
 from tilewright.common.errors import ShapeError
 from tilewright.machine import load_machine
 from tilewright.papers.cns1.cases import BEST, CASES, MODEL, WORST
-from tilewright.targets.cns1.timing.forward import interleaving, product_cycles
+from tilewright.targets.cns1.timing.forward import Conditions, interleaving, product_cycles
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 from tilewright.targets.cns1.timing.memory import refresh_factor
 from tilewright.targets.cns1.timing.messages import (
@@ -16,7 +16,18 @@ from tilewright.targets.cns1.timing.messages import (
     output_sum,
     transfer_cycles,
 )
+from tilewright.targets.cns1.timing.recall import recall_times
 from tilewright.targets.cns1.timing.training import training_times, update_cycles
+
+
+def test_ways_of_the_instruction_cache_keep_codes_apart():
+    worst = Conditions(worst_instruction_misses=True)
+    ways = load_machine("cns1-128", {"memory.caches.instruction_ways": 2})
+    network = Layers(inputs=8192, hidden=16384, outputs=4096)
+    for times in (recall_times, training_times):
+        usual = times(load_machine("cns1-128"), network, Conditions()).total_cycles
+        assert times(ways, network, worst).total_cycles == usual
+        assert times(load_machine("cns1-128"), network, worst).total_cycles > usual
 
 
 def test_anchors():

@@ -42,6 +42,10 @@ class Conditions:
     worst_lookups: bool = True
     worst_instruction_misses: bool = False
 
+    def evicts_code(self, machine: Machine) -> bool:
+        """Whether codes evict each other: ways of the instruction cache keep them apart."""
+        return self.worst_instruction_misses and machine.section(Caches).instruction_ways == 1
+
 
 @dataclass(frozen=True)
 class LayerTimes:
@@ -251,7 +255,7 @@ def _penalty(
     first: bool,
 ) -> int:
     """P_enalty of one step (4.2.5): fetches, weights and sigmoid table that they evict."""
-    if not conditions.worst_instruction_misses:
+    if not conditions.evicts_code(machine):
         return 0
     miss = machine.section(Caches).instruction_miss_cycles
     word, one = read_cycles(machine, VECTOR_BYTES), read_cycles(machine, ELEMENT_BYTES)

@@ -70,7 +70,7 @@ def recall_times(machine: Machine, network: Layers, conditions: Conditions) -> R
     local = on_each_node(machine, network)
     forward = forward_times(machine, local, PATTERNS, conditions)
     miss = machine.section(Caches).instruction_miss_cycles
-    worst = conditions.worst_instruction_misses
+    worst = conditions.evicts_code(machine)
     messages = PATTERNS * local.inputs // machine.section(Hosts).block_bytes
     return RecallTimes(
         reading_cycles(machine, messages, local),

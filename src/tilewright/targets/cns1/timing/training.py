@@ -102,7 +102,7 @@ def training_times(machine: Machine, network: Layers, conditions: Conditions) ->
         overhead_cycles(machine, local),
         0,
     )
-    if not conditions.worst_instruction_misses:
+    if not conditions.evicts_code(machine):
         return times
     return replace(times, penalty_cycles=forward.penalty_cycles + _penalty(machine, local))
 
