@@ -10,7 +10,7 @@ KILLS ?= 300
 NETWORKS ?= 500
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
-DEMO := compile vgg16 --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
+DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
 .PHONY: fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition fuzz-core-programs fuzz-files clean

@@ -1,4 +1,4 @@
-"""Compile a network from an ONNX file and write its code: `python compile_onnx.py [FILE.onnx]`.
+"""Compile the layers of an ONNX file and write their code: `python compile_onnx.py [FILE.onnx]`.
 
 Without a file a small network is made first. Every layer is chosen, generated and simulated, and
 its code is run on the host and compared with the reference.
@@ -37,7 +37,7 @@ def made(path: Path) -> Path:
 
 path = Path(sys.argv[1]) if len(sys.argv) > 1 else made(Path("small.onnx"))
 network = tw.load(path, batch=32)
-compiled = tw.compile(network, machine="sw26010", check="each layer")
+compiled = tw.compile(network, machine="sw26010", layers=True, check="each layer")
 for name, kernel in compiled.kernels.items():
     layer = kernel.result
     print(f"{name:8} {layer.algorithm:9} {layer.milliseconds:.3f} ms simulated, code {layer.check}")

@@ -84,8 +84,9 @@ def test_compile_gives_the_json_of_the_contract(artifact):
 def test_compile_a_network_writes_a_folder_per_distinct_layer(tmp_path):
     out = tmp_path / "lenet"
     result = run_json(
-        "compile", "lenet5", "--batch", 4, "-m", "sw26010", "--algorithm", "implicit", "-o", out
-    )
+        "compile", "lenet5", "--layers", "--batch", 4, "-m", "sw26010", "--algorithm", "implicit",
+        "-o", out,
+    )  # fmt: skip
     assert result["batch"] == 4
     assert [layer["name"] for layer in result["layers"]] == ["c1", "c3", "c5", "f6", "output"]
     assert [layer["artifact"] for layer in result["layers"]] == [
@@ -119,14 +120,16 @@ def test_compile_checks_the_code_of_each_algorithm():
 def test_compile_an_onnx_file(tmp_path):
     image, weights = {"x": (2, 4, 9, 8)}, {"w": floats(6, 4, 3, 3)}
     path = saved(tmp_path, model([node("Conv", ["x", "w"], ["y"], name="a/b")], image, weights))
-    result = run_json("compile", path, "--batch", 8, "--dtype", "f64", "-m", "sw26010_cg")
+    result = run_json(
+        "compile", path, "--layers", "--batch", 8, "--dtype", "f64", "-m", "sw26010_cg"
+    )
     (layer,) = result["layers"]
     assert (layer["name"], layer["shape"]) == ("a_b", "conv2d 8x4x9x8 -> 6, 3x3 s1 p0")
 
 
 def test_a_network_without_layers_to_compile(tmp_path):
     path = saved(tmp_path, model([node("Relu", ["x"], ["y"])], {"x": (2, 4, 9, 8)}))
-    result = run("compile", path, code=1)
+    result = run("compile", path, "--layers", code=1)
     assert result.stderr == "error: m has no convolution or matrix product to compile\n"
 
 

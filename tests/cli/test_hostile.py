@@ -47,7 +47,9 @@ def test_names_in_a_model_reach_neither_paths_nor_code(name, tmp_path):
     proto = model([conv], {x: (8, 8, 6, 6)}, {w: floats(8, 8, 3, 3)}, outputs=(y,))
     path = saved(tmp_path, proto)
     out = tmp_path / "out"
-    result = run("compile", path, "-m", "sw26010_cg", "--algorithm", "explicit", "-o", out)
+    result = run(
+        "compile", path, "--layers", "-m", "sw26010_cg", "--algorithm", "explicit", "-o", out
+    )
     assert result.exit_code == 0, result.output
     assert {p.name for p in tmp_path.iterdir()} == {"m.onnx", "out"}
     assert {p.name for p in out.iterdir()} == {"network.json", NAMES[name]}
@@ -81,7 +83,9 @@ def test_nothing_is_left_of_what_fails(tmp_path):
 
 
 def test_the_layer_of_a_network_that_lacks_most_is_named():
-    result = run("compile", "lenet5", "-m", "sw26010", "--set", "memory.spm.capacity_bytes=4300")
+    result = run(
+        "compile", "lenet5", "--layers", "-m", "sw26010", "--set", "memory.spm.capacity_bytes=4300"
+    )
     assert result.exit_code == 1
     assert re.fullmatch(
         r"error: \w+, each of 4 pieces: no tile of .* fits: the smallest tiles of '\w+' take \d+ "
@@ -90,7 +94,7 @@ def test_the_layer_of_a_network_that_lacks_most_is_named():
         result.stderr,
     )
     enough = result.stderr.split()[-1]
-    assert run("compile", "lenet5", "-m", "sw26010", "--set", enough).exit_code == 0
+    assert run("compile", "lenet5", "--layers", "-m", "sw26010", "--set", enough).exit_code == 0
 
 
 @pytest.fixture(scope="module")

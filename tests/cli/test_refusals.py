@@ -10,6 +10,8 @@ from tilewright.asm import assemble, write_object
 from tilewright.cli.main import app
 from tilewright.isa import read_table
 from tilewright.machine import list_machines
+from tilewright.machine.family import machine_files
+from tilewright.network.plans import NETWORKS
 
 
 def run(*arguments):
@@ -81,6 +83,29 @@ REFUSALS = [
         2,
         "--check already checks every layer: leave --check-each-algorithm",
         "",
+    ),
+    (["compile", "gemm", "--layers"], 2, "--layers is for networks, found gemm", ""),
+    *[
+        (
+            ["compile", "lenet5", *words],
+            2,
+            f"{words[0]} is for kernels that are compiled alone: add --layers",
+            "",
+        )
+        for words in (
+            ["--partition", "rows"],
+            ["--records", "r.db"],
+            ["--executor", "local"],
+            ["--top", "3"],
+            ["--check-each-algorithm"],
+        )
+    ],
+    (
+        ["compile", "lenet5", "--machine", "cns1-128"],
+        1,
+        "machine 'cns1-128' has no code for whole networks",
+        "--layers for the products of the network alone, or take another machine: "
+        + ", ".join(name for name, (f, _) in machine_files().items() if f in NETWORKS.families()),
     ),
     (
         ["compile", "lenet5", "--machine", "tpu"],

@@ -1,4 +1,4 @@
-"""Networks on simulated machines: `simulate`, `run` and `compile --whole`."""
+"""Networks on simulated machines: `simulate`, `run` and `compile`."""
 
 import json
 import re
@@ -53,9 +53,9 @@ def test_run_computes_with_every_group_and_compares(tmp_path):
         assert arrays["prob"].shape == (3, 10)
 
 
-def test_compile_whole_writes_one_host_file_for_all_stages(tmp_path):
+def test_compile_writes_one_host_file_for_all_stages(tmp_path):
     folder = tmp_path / "lenet"
-    found = run_json("compile", "lenet5", "-m", "sw26010_cg", "--whole", "-o", folder)
+    found = run_json("compile", "lenet5", "-m", "sw26010_cg", "-o", folder)
     host = (folder / "lenet5_host.c").read_text(encoding="utf-8")
     assert host.count("athread_spawn(") == len(found["stages"])
     assert (folder / "lenet5.bin").stat().st_size >= found["constant_bytes"]

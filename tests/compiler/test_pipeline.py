@@ -227,12 +227,34 @@ def test_unknown_algorithms_and_partitions_are_refused():
 
 def test_networks_by_name_and_by_value():
     assert load("lenet5", batch=2).name == "lenet5"
-    compiled = compile("lenet5", ONE_GROUP, batch=2, dtype="f32", algorithm="implicit")
+    compiled = compile("lenet5", ONE_GROUP, batch=2, dtype="f32", algorithm="implicit", layers=True)
     assert (compiled.batch, compiled.dtype) == (2, "f32")
     assert list(compiled.kernels) == [name for name, _ in network("lenet5", 2).layers()]
     with pytest.raises(GraphError) as caught:
         compiled.kernel("c2")
     assert str(caught.value) == ("lenet5 has no layer 'c2'; its layers are c1, c3, c5, f6, output")
+
+
+def test_a_network_is_compiled_as_a_whole_unless_its_layers_are_asked_for():
+    whole = compile("lenet5", ONE_GROUP, batch=2)
+    found = whole.described()
+    assert sum(found.work.values()) == found.cycles == sum(s.cycles for s in found.stages)
+    assert {node for stage in whole.plan.stages for node in stage.nodes} == {
+        node.name for node in network("lenet5", 2).nodes if node.op.kind != "reshape"
+    }
+
+
+def test_settings_of_kernels_are_refused_for_a_whole_network():
+    with pytest.raises(ScheduleError) as caught:
+        compile("lenet5", ONE_GROUP, partition="rows", check="each layer", top=3)
+    assert str(caught.value) == (
+        "kernels that are compiled alone take partition, check, top, found a whole network; "
+        "layers=True"
+    )
+    with pytest.raises(
+        GraphError, match=r"^the layers of a network are compiled alone, found gemm"
+    ):
+        compile(gemm(8, 8, 8), ONE_GROUP, layers=True)
 
 
 @pytest.mark.parametrize("option", [{"batch": 2}, {"dtype": "f32"}])

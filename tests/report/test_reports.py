@@ -127,7 +127,7 @@ def test_causes_are_gathered_by_what_cycles_are_spent_on(kind: str, meaning: str
 
 
 def test_every_report_takes_a_written_network_and_a_written_operator(tmp_path: Path) -> None:
-    network = tw.compile("lenet5", machine="sw26010_cg", batch=1)
+    network = tw.compile("lenet5", machine="sw26010_cg", batch=1, layers=True)
     network.write(tmp_path / "network")
     kernel = next(iter(network.kernels.values()))
     kernel.write(tmp_path / "kernel")

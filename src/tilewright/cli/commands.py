@@ -16,7 +16,7 @@ from tilewright.cli.interrupts import interruptible
 from tilewright.common.version import tool_version
 
 COMMANDS = {
-    "compile": "Choose the best schedule of every layer; generate, time and report its code.",
+    "compile": "Choose the best schedules of a network or operator; generate and time its code.",
     "tune": "Search the schedules of every layer, and show the best ones.",
     "run": "Run an operator or a network on this computer, compare it, and time it.",
     "simulate": "Simulate a core group running a program or network, with a cause for each cycle.",

@@ -40,7 +40,12 @@ class CompileOptions:
         bool, typer.Option(help="Time the chosen code, where the machine is this computer.")
     ] = True
     check: Annotated[
-        bool, typer.Option("--check", help="Run the generated code of every layer on the host.")
+        bool,
+        typer.Option(
+            "--check",
+            help="Run the generated code of an operator or of every layer on the host; compare a "
+            "whole network with the reference.",
+        ),
     ] = False
     check_each_algorithm: Annotated[
         bool,
@@ -54,10 +59,11 @@ class CompileOptions:
         Path | None,
         typer.Option(help="Replay the schedule in this file: a kernel's schedule.txt."),
     ] = None
-    whole: Annotated[
+    layers: Annotated[
         bool,
         typer.Option(
-            "--whole", help="A network with all its operators, as code that launches every stage."
+            "--layers",
+            help="The convolutions and matrix products of a network, each tuned alone as a kernel.",
         ),
     ] = False
     objective: Annotated[
@@ -115,36 +121,26 @@ def compile_command(
     options: CompileOptions,
     output: OutputOptions,
 ) -> None:
-    """Choose the best schedule of every layer; generate, time and report its code."""
+    """Choose the best schedules of a network or operator; generate and time its code."""
     # Help needs none of these, which bring NumPy with them.
-    from tilewright.cli.run_network import write_network
-    from tilewright.cli.workload import is_operator, read_workload
-    from tilewright.codegen.artifact import LOADS
-    from tilewright.codegen.folder import require_replaceable
+    from tilewright.cli.workload import is_operator
     from tilewright.partition.capability import DIVIDES
 
     target, check, schedule = machine.load(), options.which, _schedule(network, options)
-    native = LOADS.of(target) is not None
-    if options.whole and is_operator(network):
-        raise UsageProblem(f"--whole is for networks, found {network}")
-    if DIVIDES.of(target) is not None and not is_operator(network):
+    if options.layers and is_operator(network):
+        raise UsageProblem(f"--layers is for networks, found {network}")
+    whole = not options.layers and not is_operator(network)
+    if whole and DIVIDES.of(target) is not None:
         _divide(network, target, operator, search, output, options)
         return
     options.require_undivided()
-    if (native or options.whole) and not is_operator(network):
-        write_network(
-            network,
-            target,
-            operator,
-            search,
-            output,
-            options.out,
-            options.top,
-            measure=options.measure,
-            check=check != "none",
-        )
+    if whole:
+        _write_whole(network, target, operator, search, output, options)
         return
-    from tilewright.cli.layers import searched, show_result, write_result  # heavy: numba
+    # Heavy: numba.
+    from tilewright.cli.layers import searched, show_result, write_result
+    from tilewright.cli.workload import read_workload
+    from tilewright.codegen.folder import require_replaceable
 
     workload = read_workload(network, operator)
     if options.out is not None:
@@ -157,6 +153,39 @@ def compile_command(
     show_result(written, target, output, timings=options.timings)
     if options.out is not None:
         output.show(f"written to {options.out}")
+
+
+def _write_whole(
+    network: str,
+    machine: Machine,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
+    options: CompileOptions,
+) -> None:
+    from tilewright.cli.run_network import write_network  # heavy: NumPy
+    from tilewright.codegen.artifact import LOADS
+    from tilewright.network.plans import NETWORKS
+
+    NETWORKS.required(machine, "--layers for the products of the network alone")
+    _require_whole(search, options, native=LOADS.of(machine) is not None)
+    out, top, measure, check = options.out, options.top, options.measure, options.check
+    write_network(
+        network, machine, operator, search, output, out, top, measure=measure, check=check
+    )
+
+
+def _require_whole(search: SearchOptions, options: CompileOptions, *, native: bool) -> None:
+    """Raise UsageProblem for what only kernels take that are compiled alone."""
+    for option, given in (
+        ("partition", search.partition is not None),
+        ("records", search.records is not None),
+        ("executor", search.executor != SearchOptions.executor),
+        ("top", options.top > 0 and not native),
+        ("check-each-algorithm", options.check_each_algorithm),
+    ):
+        if given:
+            raise UsageProblem(f"--{option} is for kernels that are compiled alone: add --layers")
 
 
 def _divide(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from tilewright.codegen.artifact import LOADS
 from tilewright.common.errors import GraphError, ScheduleError, ShapeError
@@ -42,8 +42,20 @@ def compile(
     batch: int | None = ...,
     dtype: str | None = ...,
     shapes: Mapping[str, Shape] | None = ...,
+    layers: Literal[False] = ...,
     **options: Unpack[Options],
-) -> CompiledNetwork | NativeNetwork: ...
+) -> NativeNetwork: ...
+@overload
+def compile(
+    workload: Network | str | Path,
+    machine: str | Machine = ...,
+    *,
+    batch: int | None = ...,
+    dtype: str | None = ...,
+    shapes: Mapping[str, Shape] | None = ...,
+    layers: Literal[True],
+    **options: Unpack[Options],
+) -> CompiledNetwork: ...
 def compile(
     workload: Op | Network | str | Path,
     machine: str | Machine = DEFAULT_MACHINE,
@@ -51,17 +63,21 @@ def compile(
     batch: int | None = None,
     dtype: str | None = None,
     shapes: Mapping[str, Shape] | None = None,
+    layers: bool = False,
     **options: Unpack[Options],
 ) -> Kernel | CompiledNetwork | NativeNetwork:
     """Find the best schedule of every algorithm and partition, and generate its code.
 
     `workload` is an operator, a network, the name of a known network or the path of an ONNX file;
     `batch` and `dtype` hold for the latter two, `shapes` of inputs by name for a file. `options`
-    are the fields of `Settings`. A network on a machine that is this computer becomes one function
-    (`NativeNetwork`), in f32 unless its file or `dtype` says otherwise; of the settings it takes
-    those of the search. Raises CapacityError where nothing fits the machine, ScheduleError for a
-    schedule that is not of the operator's space, CheckFailed where generated code computes
-    something else than the reference.
+    are the fields of `Settings`. A network is compiled as a whole (`NativeNetwork`), on a machine
+    that is this computer in f32 unless its file or `dtype` says otherwise; of the settings it takes
+    `algorithm`, `max_error` and `keep`, and `top` where it is measured. With `layers` each of its
+    convolutions and matrix products becomes a kernel of its own (`CompiledNetwork`).
+
+    Raises CapacityError where nothing fits the machine, ToolError where it runs no whole networks,
+    ScheduleError for a schedule that is not of the operator's space or for settings of kernels with
+    a whole network, CheckFailed where generated code computes something else than the reference.
     """
     target = find_machine(machine) if isinstance(machine, str) else machine
     settings = Settings(**options)
@@ -78,26 +94,38 @@ def compile(
     if isinstance(workload, Network) and settings.schedule is not None:
         raise ScheduleError("a schedule is one operator's, found a network")
     if isinstance(workload, Network):
+        if layers:
+            return _compile_layers(workload, target, settings)
         return compile_network(workload, target, settings)
+    if layers:
+        raise GraphError(f"the layers of a network are compiled alone, found {workload.describe()}")
     from tilewright.compiler.pipeline import compile_layers  # heavy: numba
 
-    layers = [(workload.kind, workload)]
-    return compile_layers(workload.kind, layers, target, settings).kernels[workload.kind]
+    named = [(workload.kind, workload)]
+    return compile_layers(workload.kind, named, target, settings).kernels[workload.kind]
 
 
-def compile_network(
-    network: Network, machine: Machine, settings: Settings
-) -> CompiledNetwork | NativeNetwork:
-    """A network as one function where the machine is this computer; elsewhere a kernel for each of
-    its convolutions and matrix products. Raises as `compile` does.
-    """
-    network, networks = simplified(network), NETWORKS.of(machine)
-    if networks is not None and LOADS.of(machine) is not None:
-        search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
-        return networks.compile(network, machine, search, progress=settings.progress)
+def compile_network(network: Network, machine: Machine, settings: Settings) -> NativeNetwork:
+    """A network as a whole. Raises as `compile` does."""
+    networks = NETWORKS.required(machine, "layers=True for the products of the network alone")
+    usual, native = Settings(), LOADS.of(machine) is not None
+    alone = ("partition", "records", "executor", "check", *(() if native else ("top",)))
+    given = [name for name in alone if getattr(settings, name) != getattr(usual, name)]
+    if given:
+        raise ScheduleError(
+            f"kernels that are compiled alone take {', '.join(given)}, found a whole network",
+            fix="layers=True",
+        )
+    search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
+    return networks.compile(simplified(network), machine, search, progress=settings.progress)
+
+
+def _compile_layers(network: Network, machine: Machine, settings: Settings) -> CompiledNetwork:
+    """A kernel for each convolution and matrix product of a network. Raises as `compile` does."""
     from tilewright.compiler.pipeline import compile_layers  # heavy: numba
 
-    return compile_layers(network.name, list(network.layers()), machine, settings)
+    simpler = simplified(network)
+    return compile_layers(simpler.name, list(simpler.layers()), machine, settings)
 
 
 def load(
