@@ -72,11 +72,27 @@ def _mapping(rank: int, result: Pattern, operands: tuple[Pattern, ...], expressi
     y = _tensor("y", "output", result)
     inputs = [_tensor(f"x{i}", "input", p, i) for i, p in enumerate(operands)]
     uses = [_use(x, p, axes) for x, p in zip(inputs, operands, strict=True)]
-    roles = dict(zip(_LETTERS, axes, strict=False))
+    blocks = _blocks((result, *operands))
+    cut = tuple(a for n, a in enumerate(axes) if n not in blocks)
+    roles = dict(zip(_LETTERS, cut, strict=False))
     body = nest("map", "map", axes, roles, _use(y, result, axes), *uses, expression=expression)
-    space = _spread(Space(body).split(*axes), axes).prefetch(y, *inputs)
+    space = _spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
     space = space.limit(largest=1 << 14, most=_MOST.get(rank, 3))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
+
+
+def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:
+    """The axes that count blocks in a dimension of one tensor where another tensor has the places
+    within a block apart: a tile lies within one block.
+    """
+    dims = [frozenset(a for a, _ in terms) for places, _ in patterns for terms in places]
+    found: set[int] = set()
+    for places, _ in patterns:
+        for terms in places:
+            together = frozenset(a for a, _ in terms)
+            if any(apart and apart < together for apart in dims):
+                found |= together - {min(terms, key=lambda term: term[1])[0]}
+    return frozenset(found)
 
 
 @seed("reduce", name="reduce")
