@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from support.core_programs import check_parts, doubles
-from support.partitions import GRIDS, random_case, residual_block
+from support.partitions import GRIDS, check_layers, random_case, residual_block
 from tilewright.graph import network
 from tilewright.machine import Machine, load_machine
 from tilewright.partition.parts import by_reference
@@ -52,7 +52,9 @@ def _networks(core: Machine) -> None:
     for net in (*whole, residual_block("f32")):
         for cores in GRIDS:
             parts = check_parts(net, cores, programs_of(core, "f32"))
-            print(f"{net.name} on {cores} cores: {parts} different parts equal the reference")
+            check_layers(net, cores)
+            print(f"{net.name} on {cores} cores: every layer equals that of one core bit for bit, "
+                  f"and {parts} different parts by their programs the reference")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from support.partitions import GRIDS, Case, numbers, random_case, residual_block
+from support.partitions import GRIDS, Case, check_layers, numbers, random_case, residual_block
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
@@ -36,6 +36,12 @@ def test_lenet5(cores):
     plan = best_plan(layers_of(whole), cores)
     found = Execution(whole, plan, feeds).run()["prob"]
     np.testing.assert_allclose(found, whole.evaluate(feeds)["prob"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("cores", GRIDS)
+def test_layers_of_lenet5_bit_for_bit(cores):
+    """Softmax, too: a core adds up in the order in which one core does."""
+    check_layers(network("lenet5", 1), cores)
 
 
 def test_a_pyramid_computes_the_same_without_exchanges():

@@ -24,15 +24,19 @@ from tilewright.ops import (
     gemm,
     relu,
 )
-from tilewright.partition.division import Grid
-from tilewright.partition.execute import execute
+from tilewright.ops.box import Box
+from tilewright.partition.cuts import undivided
+from tilewright.partition.division import Grid, divide
+from tilewright.partition.execute import CoreMemory, Execution, execute
 from tilewright.partition.layers import Layer, layers_of
-from tilewright.partition.parts import Computes, by_reference
-from tilewright.partition.plan import PartitionPlan, given_plan
+from tilewright.partition.parts import Computes, by_reference, parts_of
+from tilewright.partition.plan import PartitionPlan, Planned, best_plan, given_plan
 from tilewright.partition.strategies import strategies
 
 GRIDS = (56, 4, 15, 1)
 """Cores of 7 x 8, 4 x 1, 3 x 5 and 1 x 1 grids."""
+_LARGEST = 4
+"""Whole numbers up to this keep sums exact."""
 KINDS = ("conv", "conv", "conv", "pool", "product", "add", "concat", "other")
 
 
@@ -49,6 +53,34 @@ class Case:
         expected = self.network.evaluate(self.feeds)
         for name, found in execute(self.network, self.plan, self.feeds, computes).items():
             np.testing.assert_array_equal(found, expected[name])
+
+
+def check_layers(network: Network, cores: int) -> None:
+    """Every layer from the same small whole numbers, divided and by one core: bit for bit, those
+    that round included.
+    """
+    plan = best_plan(layers_of(network), cores)
+    _Layers(network, plan, numbers(network, 2)).run()
+
+
+class _Layers(Execution):
+    """Compares each layer with that of one core, and goes on with whole numbers near its result."""
+
+    def _compute(self, planned: Planned) -> None:
+        super()._compute(planned)
+        layer = planned.layer
+        (share,) = divide(layer, undivided(layer), "whole").shares
+        whole = CoreMemory(0)
+        for name in layer.reads:
+            whole.put(name, Box.whole(self._network.tensors[name].shape), self._assembled(name))
+        (part,) = parts_of(layer, share)
+        expected = self._begun(layer, share, part, whole)
+        small = np.clip(np.rint(expected), -_LARGEST, _LARGEST)
+        for core, own in zip(planned.cores, planned.division.shares, strict=True):
+            if own.kept.size:
+                memory, place = self.memories[core], own.kept.slices
+                np.testing.assert_array_equal(memory.read(layer.output, own.kept), expected[place])
+                memory.put(layer.output, own.kept, small[place])
 
 
 def random_case(seed: int) -> Case:
