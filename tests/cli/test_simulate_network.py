@@ -61,6 +61,14 @@ def test_compile_writes_one_host_file_for_all_stages(tmp_path):
     assert (folder / "lenet5.bin").stat().st_size >= found["constant_bytes"]
 
 
+def test_compile_checks_the_emulated_code_with_few_images_where_all_take_long(monkeypatch):
+    monkeypatch.setattr("tilewright.cli.run_network._CHECKED_FLOPS", 2_000_000)
+    found = run_json("compile", "lenet5", "-m", "sw26010_cg", "--batch", 32, "--check")
+    assert found["comparison"]["images"] == 2
+    assert found["comparison"]["largest_difference"] <= found["comparison"]["bound"] == 1e-11
+    assert found["work"].keys() >= {"product", "window"}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -19,14 +19,17 @@ from tilewright.codegen.folder import require_replaceable
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed, ShapeError
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS, NativeNetwork, Other
-from tilewright.network.results import NetworkRun
+from tilewright.network.results import Comparison, NetworkRun
 from tilewright.network.search import Search
 from tilewright.report.network import network_table, network_totals, plan_table, plan_totals
 
+_CHECKED_FLOPS = 40 * 10**9
+"""Operations that an emulated network computes in about a minute."""
 _DEFAULT_ERROR = 1e-5
 """What algorithms may deviate on this computer where nothing is said."""
 
@@ -98,7 +101,10 @@ def write_network(
         require_replaceable(out)
     network = read_network(name, operator, _usual_type(target))
     compiled, seconds = _compiled(network, target, search, output, top)
-    if check or (measure and LOADS.of(target) is not None):
+    if check and LOADS.of(target) is None:
+        checked = _checked(network, compiled, target, search, output)
+        found = structs.replace(compiled.described(seconds), comparison=checked)
+    elif check or (measure and LOADS.of(target) is not None):
         compare: Other | None = "reference" if check else None
         inputs = read_inputs(network, None)
         network, weights = _for_comparison(network, compiled, compare)
@@ -116,6 +122,34 @@ def write_network(
         compiled.write(out)
         found = structs.replace(found, output=str(out))
     _show(found, output)
+
+
+def _checked(
+    network: Network,
+    compiled: NativeNetwork,
+    target: Machine,
+    search: SearchOptions,
+    output: OutputOptions,
+) -> Comparison | None:
+    """The emulated code against the reference, for as many images as emulation computes in a
+    minute or so; fewer images than the network's have a plan of their own.
+    """
+    batch = batch_of(network) or 1
+    flops = sum(op.flops for _, op in network.layers())
+    count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
+    few = FewerImages(count).apply(network)
+    if few is not network:
+        compiled, _ = _compiled(few, target, search, output, 0)
+    found, _ = compiled.measured(
+        few,
+        dict(compiled.weights),
+        read_inputs(few, None),
+        compare="reference",
+        bound=_bound(search),
+    )
+    if few is network or found.comparison is None:
+        return found.comparison
+    return structs.replace(found.comparison, images=count)
 
 
 def _usual_type(target: Machine) -> str:

@@ -6,8 +6,9 @@ network. A family that generates code for plans adds `write`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import structs
@@ -29,6 +30,9 @@ BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
 """The largest difference, over the largest magnitude of an output, that rounding may make."""
 
 
+Outputs: TypeAlias = dict[str, Array]
+
+
 @dataclass(eq=False)
 class PlannedNetwork:
     """A network and the plan that each group of its machine runs on its own images."""
@@ -45,17 +49,17 @@ class PlannedNetwork:
     def run(
         self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
     ) -> dict[str, Array]:
-        """The outputs by name, computed by the meaning of the programs, group after group.
+        """The outputs by name, computed group after group.
 
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
         given = self._given(inputs, named)
-        numbers = {**self.weights, **(weights or {})}
+        compute = self.computed({**self.weights, **(weights or {})})
         parts, batch = [], next(iter(given.values())).shape[0] if given else 1
         pieces = [slice(*part) for part in intervals(batch, self.plan.groups)]
         for images in pieces:
             own = {name: x[images] for name, x in given.items()} if len(pieces) > 1 else given
-            parts.append((images, interpret_plan(self.plan, own, numbers)))
+            parts.append((images, compute(own)))
         if len(parts) == 1:
             return parts[0][1]
         found = {n: np.empty((batch, *y.shape[1:]), y.dtype) for n, y in parts[0][1].items()}
@@ -63,6 +67,10 @@ class PlannedNetwork:
             for name, y in outputs.items():
                 found[name][images] = y
         return found
+
+    def computed(self, weights: Mapping[str, Array]) -> Callable[[Mapping[str, Array]], Outputs]:
+        """What computes a group's outputs of its inputs: the meaning of the programs."""
+        return lambda inputs: interpret_plan(self.plan, inputs, weights)
 
     def _given(self, inputs: tuple[Array, ...], named: Mapping[str, Array]) -> dict[str, Array]:
         names = [t.name for t in self.network.inputs]

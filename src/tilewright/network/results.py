@@ -29,7 +29,8 @@ class Comparison(Struct, frozen=True):
     output, and where it was timed its time and how many times faster ours is, round by round.
 
     `model` is the file that the other one read, empty where it was given our network. Beyond
-    `bound` the results differ by more than rounding.
+    `bound` the results differ by more than rounding. `images` is how many of the network's were
+    computed, None for all.
     """
 
     other: Literal["reference", "onnxruntime"]
@@ -40,6 +41,7 @@ class Comparison(Struct, frozen=True):
     milliseconds: float | None = None
     speedup: float | None = None
     spread: float | None = None
+    images: int | None = None
 
     @property
     def is_within_bound(self) -> bool:

@@ -112,7 +112,10 @@ def network_totals(found: NetworkRun) -> str:
 
 def _compared(other: Comparison) -> str:
     name = f"{other.other} {other.version}".strip() + (f" on {other.model}" if other.model else "")
-    text = f"against {name}: largest difference {other.largest_difference:.2e} of the largest "
+    images = "" if other.images is None else f" for {other.images} images"
+    text = (
+        f"against {name}{images}: largest difference {other.largest_difference:.2e} of the largest "
+    )
     text += f"magnitude, {'within' if other.is_within_bound else 'beyond'} {other.bound:g}"
     if other.milliseconds is None or other.speedup is None:
         return text

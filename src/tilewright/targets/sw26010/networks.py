@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,15 +12,30 @@ from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
-from tilewright.network.planned import PlannedNetwork
+from tilewright.network.planned import Outputs, PlannedNetwork
 from tilewright.network.search import Search
 from tilewright.network.stored import write_native
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
+from tilewright.targets.sw26010.emulate import run_emulated
+
+_LONGEST_SECONDS = 1800
+"""After this time the code of a group is taken to hang."""
 
 
 @dataclass(eq=False)
 class Sw26010Network(PlannedNetwork):
-    """A planned network that can be written as athread C."""
+    """A planned network that can be written as athread C, which runs emulated."""
+
+    def computed(self, weights: Mapping[str, Array]) -> Callable[[Mapping[str, Array]], Outputs]:
+        """What computes a group's outputs of its inputs: the generated code on emulated cores.
+
+        Raises SimulationError for what the code does wrong, ToolError where it cannot be built.
+        """
+        artifact = emit_network(self.plan, self.machine)
+        constants = {artifact.block: constant_block(self.plan, weights)}
+        return lambda inputs: run_emulated(
+            artifact, {**inputs, **constants}, seconds=_LONGEST_SECONDS
+        )
 
     def write(self, directory: str | Path, weights: Mapping[str, Array] | None = None) -> Path:
         """Write the code of one group and its constants; the folder appears when it is complete.
