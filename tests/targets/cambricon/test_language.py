@@ -102,6 +102,9 @@ def test_macros_and_blocks_of_ones_own() -> None:
         ("@block_fc_pf y, x, w", [
             "1:2 no block, macro or declaration '@block_fc_pf'; did you mean 'block_fc_fp'?"
         ]),
+        ("@fc y, x, w", [
+            "1:2 no block, macro or declaration '@fc'; did you mean 'fc_fp'?"
+        ]),
         (".code\n@fc_fp y, x", ["2:2 @fc_fp takes 3 to 4 arguments (out, in, w[, b]), 2 given"]),
         (f".code\n@fc_fp y, z, w{DATA}", ["2:11 'z' is not declared; declare @neuron z, ..."]),
         (f".code\n@fc_fp fixed, x, w{DATA}", [

@@ -171,7 +171,7 @@ class DlaFrontEnd:
                 DlaError.UNKNOWN,
                 f"no block, macro or declaration '@{word}'",
                 span,
-                fix=did_you_mean(word, known),
+                fix=did_you_mean(word, known) or did_you_mean(f"{word}_fp", known),
             )
         low, high = block.arguments
         if not low <= len(pieces) <= high:
