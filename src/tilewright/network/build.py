@@ -23,15 +23,8 @@ from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
 from tilewright.network.forms import Forms
 from tilewright.network.layouts import Chain, Layouts, WholeNetwork, nearest
+from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
-from tilewright.network.moves import (
-    concatenated,
-    padded,
-    resized,
-    sliced,
-    space_to_depth,
-    transposed,
-)
 from tilewright.network.plan import Plan, Stage, Work, lives_of
 from tilewright.network.products import Ranked, ranked_products, ranked_stages
 from tilewright.network.requirements import (
@@ -41,21 +34,7 @@ from tilewright.network.requirements import (
     require_room,
 )
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.windows import local_response, pool, reduced, softmax
-from tilewright.ops import (
-    CONTRACTIONS,
-    Concat,
-    LocalResponseNorm,
-    Pad,
-    Pool2d,
-    Reduce,
-    Reshape,
-    Resize,
-    Slice,
-    Softmax,
-    SpaceToDepth,
-    Transpose,
-)
+from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Op, Shape
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
@@ -150,32 +129,7 @@ class _Builder:
         for name in node.inputs:
             if name in self.weights and name not in self.memory.held:
                 self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
-        match node.op:
-            case Pool2d() as op:
-                return pool(self.memory, node, op)
-            case Softmax() as op:
-                return softmax(self.memory, node, op)
-            case LocalResponseNorm() as op:
-                return local_response(self.memory, node, op)
-            case Reduce() as op:
-                return reduced(self.memory, node, op)
-            case Concat() as op:
-                return concatenated(self.memory, node, op)
-            case SpaceToDepth() as op:
-                return space_to_depth(self.memory, node, op)
-            case Transpose() as op:
-                return transposed(self.memory, node, op)
-            case Pad() as op:
-                return padded(self.memory, node, op)
-            case Slice() as op:
-                return sliced(self.memory, node, op)
-            case Resize() as op:
-                return resized(self.memory, node, op)
-            case Reshape() as op:
-                x = self._tensor(node.inputs[0], row_major(op.shape))
-                return Located(x.value, row_major(op.out_shape), tuple(range(len(op.out_shape))))
-            case _:
-                raise AssertionError(node.op)
+        return LOWERINGS[type(node.op)](self.memory, node, node.op)
 
     def finish(self) -> None:
         """The network's outputs as C arrays in values of their own."""

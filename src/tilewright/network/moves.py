@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from tilewright.graph.graph import Node
 from tilewright.network.access import Index, access_of, plain
-from tilewright.network.form import canonical, permuted
+from tilewright.network.form import canonical, permuted, row_major
 from tilewright.network.memory import Located, Memory, bordered, in_order, unbordered
-from tilewright.ops import Concat, Pad, Resize, Slice, SpaceToDepth, Transpose
+from tilewright.ops import Concat, Pad, Reshape, Resize, Slice, SpaceToDepth, Transpose
 from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Shape
 
@@ -22,6 +22,12 @@ def transposed(memory: Memory, node: Node, op: Transpose) -> Located:
     """The same memory under other names of the dimensions."""
     x = memory.held[node.inputs[0]][0]
     return Located(x.value, permuted(x.form, op.order), tuple(range(len(op.order))))
+
+
+def reshaped(memory: Memory, node: Node, op: Reshape) -> Located:
+    """The same memory in C order, with other extents."""
+    x = memory.in_form(node.inputs[0], row_major(op.shape))
+    return Located(x.value, row_major(op.out_shape), tuple(range(len(op.out_shape))))
 
 
 def padded(memory: Memory, node: Node, op: Pad) -> Located:

@@ -20,23 +20,9 @@ from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.machine import Machine
 from tilewright.network.arena import Life
 from tilewright.network.expressions import elementwise
-from tilewright.ops import (
-    CONTRACTIONS,
-    Concat,
-    LocalResponseNorm,
-    Pad,
-    Pool2d,
-    Reduce,
-    Reshape,
-    Resize,
-    Slice,
-    Softmax,
-    SpaceToDepth,
-    Transpose,
-)
+from tilewright.network.lowerings import LOWERINGS
+from tilewright.ops import CONTRACTIONS, Reshape, Transpose
 
-_MOVING = (Concat, Pad, Reshape, Resize, Slice, SpaceToDepth, Transpose)
-_GATHERING = (LocalResponseNorm, Pool2d, Reduce, Softmax)
 _SHOWN = 5
 
 
@@ -67,7 +53,7 @@ def require_lowered(network: Network, machine: Machine) -> None:
 
 
 def _is_lowered(node: Node) -> bool:
-    known = isinstance(node.op, (*_MOVING, *_GATHERING)) or node.op.kind in CONTRACTIONS
+    known = type(node.op) in LOWERINGS or node.op.kind in CONTRACTIONS
     return known or elementwise(node.op) is not None
 
 
