@@ -49,13 +49,13 @@ def test_breakpoints_and_registers() -> None:
         "breakpoint",
         "4 instructions, cycle 3",
         " >     4  turn: vav $1, $2, $1, $1  line 7",
-        "       5  ssub $3, $3, #1  line 8",
-        "       6  cb $3, -3  line 9",
+        "       5  ssub $3, $3, #1           line 8",
+        "       6  cb $3, -3                 line 9",
         "breakpoint",
         "7 instructions, cycle 5",
         " >     4  turn: vav $1, $2, $1, $1  line 7",
-        "       5  ssub $3, $3, #1  line 8",
-        "       6  cb $3, -3  line 9",
+        "       5  ssub $3, $3, #1           line 8",
+        "       6  cb $3, -3                 line 9",
         "$2 = 4, $3 = 2",
     ]
 
@@ -83,6 +83,13 @@ def test_commands_that_are_typed() -> None:
         ("brake", ["error: no command 'brake'", "  fix: did you mean 'break'?"]),
         ("break trun", ["error: no label 'trun'", "  fix: did you mean 'turn'?"]),
         ("step two", ["error: 'two' is no number"]),
+        (
+            "memory vector",
+            [
+                "error: a memory, an address and a number of elements are needed",
+                "  fix: memories: main, vector, matrix",
+            ],
+        ),
         ("memory matrx 0 1", ["error: no memory 'matrx'", "  fix: memories: main, vector, matrix"]),
         (
             "watch vector 32767 2",
@@ -121,8 +128,8 @@ def test_a_core_alone_goes_by_the_cycles_in_which_something_issues() -> None:
     again = [
         "7 instructions, cycle 8",
         " >     2  loop: ldw $2, 0($3)  line 3",
-        "       3  addl $2, 3, $2  line 4",
-        "       4  stw $2, 0($3)  line 5",
+        "       3  addl $2, 3, $2       line 4",
+        "       4  stw $2, 0($3)        line 5",
     ]
     shown = result.output.splitlines()[4:]
     assert shown[:6] == ["breakpoint at instruction 2", "breakpoint", "2 instructions, cycle 1",

@@ -142,12 +142,15 @@ class _Session:
         upcoming = self.stepper.upcoming(_SHOWN)
         if not upcoming:
             self.output.show("  end")
-        for place, (number, instruction) in enumerate(upcoming):
-            labels = "".join(f"{label}: " for label in instruction.labels)
+        texts = [
+            "".join(f"{label}: " for label in instruction.labels) + instruction.text()
+            for _, instruction in upcoming
+        ]
+        width = max(map(len, texts), default=0)
+        for place, ((number, instruction), text) in enumerate(zip(upcoming, texts, strict=True)):
             mark = " " if place else ">"
             line = f"line {instruction.line}" if instruction.line else ""
-            text = instruction.text()
-            self.output.show(f" {mark} {number:>5}  {labels}{text}  {line}".rstrip())
+            self.output.show(f" {mark} {number:>5}  {text:{width}}  {line}".rstrip())
 
     def _move(self, move: Callable[[int], None], arguments: list[str]) -> None:
         move(_number(arguments[0]) if arguments else 1)
@@ -177,7 +180,10 @@ class _Session:
     def _range(self, arguments: list[str]) -> Range:
         """Memory, address and count. Errors: SimulationError."""
         if len(arguments) != 3:
-            raise SimulationError("a memory, an address and a number of elements are needed")
+            raise SimulationError(
+                "a memory, an address and a number of elements are needed",
+                fix=f"memories: {', '.join(self.stepper.sizes)}",
+            )
         memory, address, count = arguments[0], _number(arguments[1]), _number(arguments[2])
         sizes = self.stepper.sizes
         if memory not in sizes:
