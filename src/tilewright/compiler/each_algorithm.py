@@ -2,7 +2,7 @@
 
 In: the kernels of a network. Out: what their code gave. An algorithm runs on the layer that is
 least work to run on the host; where it won there, as the very code that was generated, otherwise
-with no more images than are work for about a second.
+with no more images than are work for about half a second.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Work: TypeAlias = tuple[Kernel, Option]
 
 _OPERATIONS_PER_ELEMENT = 500
 """The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
-_ENOUGH_OPERATIONS = 20_000_000_000
-"""Work for about a second."""
+_ENOUGH_OPERATIONS = 10_000_000_000
+"""Work for about half a second."""
 _CHECKS_AT_A_TIME = 2
 """Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 

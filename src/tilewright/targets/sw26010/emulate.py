@@ -3,7 +3,7 @@
 The C that a user would take to the machine is compiled against an emulated tool chain and run in a
 process of its own (`emulation/`): cores with an LDM each, DMA that delivers at the wait, and a
 report where the machine would trap, hang or compute garbage. Tensors travel in one file that both
-sides map.
+sides map; where the system has files without a place on a disk, it is one of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -87,28 +87,42 @@ def run_emulated_many(
             distinct.append(artifact)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         executable = build_cases(distinct, Path(folder), mesh)
-        data = _Data(cases, [numbers[id(a)] for a, _ in cases], seconds, Path(folder) / "data")
-        command = [str(executable), str(data.path)]
-        if products is None:
-            _execute(command, seconds * len(cases) + 60)
-        else:
-            _execute_with(products, command)
+        with _shared_file(Path(folder)) as file:
+            data = _Data(cases, [numbers[id(a)] for a, _ in cases], seconds, file)
+            command = [str(executable), f"/dev/fd/{file.fileno()}"]
+            if products is None:
+                _execute(command, file, seconds * len(cases) + 60)
+            else:
+                _execute_with(products, command, file)
         return [data.result(i) for i in range(len(cases))]
 
 
-def _execute(command: list[str], seconds: int) -> None:
+def _shared_file(folder: Path) -> BinaryIO:
+    """A file that two processes map: in memory, which no disk slows down, or in `folder`."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("tilewright"), "w+b")
+    return (folder / "data").open("w+b")
+
+
+def _execute(command: list[str], file: BinaryIO, seconds: int) -> None:
+    shared = (file.fileno(),)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        done = subprocess.run(
+            command, pass_fds=shared, capture_output=True, text=True, timeout=seconds, check=False
+        )
     except subprocess.TimeoutExpired:
         raise SimulationError(f"the emulation did not end within {seconds} s") from None
     if done.returncode:
         raise ToolError(f"the emulation ended with status {done.returncode}: {done.stderr.strip()}")
 
 
-def _execute_with(products: SimulatedProducts, command: list[str]) -> None:
+def _execute_with(products: SimulatedProducts, command: list[str], file: BinaryIO) -> None:
     """Run the process and serve its products; each case ends by itself in its seconds."""
     environment, pipe = {**os.environ, SWITCH: "1"}, subprocess.PIPE
-    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe) as process:
+    shared = (file.fileno(),)
+    with subprocess.Popen(
+        command, env=environment, stdin=pipe, stdout=pipe, pass_fds=shared
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         products.serve(process.stdout, process.stdin)
@@ -119,8 +133,9 @@ def _execute_with(products: SimulatedProducts, command: list[str]) -> None:
 class _Data:
     """The file that both sides map: words of `tw_main.c`, reports, tensors."""
 
-    def __init__(self, cases: Sequence[Case], numbers: list[int], seconds: int, path: Path) -> None:
-        self.path = path
+    def __init__(
+        self, cases: Sequence[Case], numbers: list[int], seconds: int, file: BinaryIO
+    ) -> None:
         self._cases = cases
         self._records: list[int] = []
         self._places: list[list[int]] = []
@@ -140,12 +155,11 @@ class _Data:
                 *([0] * len(public)),
             ]
         end = self._place(words)
-        self._memory = np.memmap(path, np.uint8, "w+", shape=(end,))
+        self._memory = np.memmap(file, np.uint8, "w+", shape=(end,))
         self._words = self._memory[: len(words) * _WORD_BYTES].view(np.int64)
         self._words[:] = words
         for i, (artifact, inputs) in enumerate(cases):
             self._write(i, artifact, inputs)
-        self._memory.flush()
 
     def _place(self, words: list[int]) -> int:
         """Give every report and tensor its offset; returns the file's size."""
