@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from tilewright.cli.compile_options import CompileOptions
 from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.workload import read_network
@@ -26,9 +26,6 @@ from tilewright.partition.divided import DividedNetwork, DividedResult
 from tilewright.partition.objective import TIME, TRAFFIC, Weights
 from tilewright.report.division import division_table, division_totals
 from tilewright.report.division_picture import layer_picture
-
-if TYPE_CHECKING:
-    from tilewright.cli.compile import CompileOptions
 
 
 class Written(Struct, frozen=True):
