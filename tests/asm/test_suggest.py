@@ -31,3 +31,21 @@ def test_closest(word: str, found: str | None) -> None:
 def test_the_fix_is_a_question_or_nothing() -> None:
     assert did_you_mean("lop", ["loop", "pool"]) == "did you mean 'loop'?"
     assert did_you_mean("lop", ["elsewhere"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("vloda", "vload"),
+        ("vlod", "vload"),
+        ("vloadd", "vload"),
+        ("vlaoda", "vloada"),
+        ("mlaod", "mload"),
+        ("vstro", "vstore"),
+        ("vtsorea", "vstorea"),
+        ("jmup", "jump"),
+    ],
+)
+def test_the_fewest_edits_count(word: str, found: str) -> None:
+    """An exchange of neighbours is one edit, and a longer word is no better for its length."""
+    assert closest(word, load_table("cambricon").mnemonics) == found

@@ -89,7 +89,7 @@ def test_instruction_reads_writes_and_prints(
     [
         ("vlddx", (), "unknown instruction 'vlddx' in sw26010_cpe; did you mean 'vldd'?"),
         ("vldd", (_r(1),), "vldd takes 2 operands (d, displacement(base)), 1 given"),
-        ("vfmadd", (_r(1),), "vfmadd takes 3 or 4 operands, 1 given"),
+        ("vfmadd", (_r(1),), "vfmadd takes 3 operands (a, b, d) or 4 (a, b, c, d), 1 given"),
         (
             "vldd",
             (_r(1), _r(2)),

@@ -6,6 +6,7 @@ relocates them.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import assert_never
 
@@ -75,7 +76,7 @@ def bind_instruction(
     try:
         return make_instruction(table, parsed.word, operands, labels=labels, line=line_number)
     except AssemblyError as error:
-        raise _located(error, parsed, table) from None
+        raise _located(error, parsed, table, operands) from None
 
 
 def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Context) -> Operand:
@@ -125,19 +126,33 @@ def _register(operand: ParsedRegister, table: InstructionTable) -> Register:
     return register
 
 
-def _located(error: AssemblyError, parsed: ParsedLine, table: InstructionTable) -> Fault:
+def _located(
+    error: AssemblyError, parsed: ParsedLine, table: InstructionTable, operands: list[Operand]
+) -> Fault:
     """The table's complaint, at the operand whose role it names."""
-    spec = spec_of(parsed, table)
+    spec, other = spec_of(parsed, table), _other_form(parsed, table, operands)
     if spec is None:
-        return Fault(SourceError.COUNT, error.message, parsed.span, fix=error.fix)
+        return Fault(SourceError.COUNT, error.message, parsed.span, fix=error.fix or other)
     for index, operand in enumerate(table.operands_of(spec)):
         if f": operand {operand.role} " in error.message:
             is_range = "outside" in error.message
             fixes = _FIX_OF_RANGE if is_range else _fix_of_kind(table)
-            fix = error.fix or fixes.get(operand.kind, "")
+            fix = error.fix or other or fixes.get(operand.kind, "")
             code = SourceError.RANGE if is_range else SourceError.KIND
             return Fault(code, error.message, operand_span(parsed, table, index), fix=fix)
-    return Fault(SourceError.COUNT, error.message, parsed.span, fix=error.fix)
+    return Fault(SourceError.COUNT, error.message, parsed.span, fix=error.fix or other)
+
+
+def _other_form(parsed: ParsedLine, table: InstructionTable, operands: list[Operand]) -> str:
+    """The fix that names an instruction of a longer or shorter name that takes the operands."""
+    word, kinds = parsed.word, tuple([type(part) for part in parsed.operands])
+    for name in table.mnemonics:
+        is_other = name != word and (name.startswith(word) or word.startswith(name))
+        if is_other and _wrongly_marked(table, name, kinds) is None:
+            with suppress(AssemblyError):
+                make_instruction(table, name, operands)
+                return f"did you mean '{name}'?"
+    return ""
 
 
 def _fix_of_kind(table: InstructionTable) -> dict[str, str]:

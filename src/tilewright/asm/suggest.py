@@ -17,7 +17,7 @@ _LARGEST_VOCABULARY = 1000
 
 
 def closest(word: str, vocabulary: Iterable[str]) -> str | None:
-    """The most similar word within two edits (one for up to three letters), or None."""
+    """The word that the fewest edits give, at most two (one for up to three letters), or None."""
     if len(word) > _LONGEST_WORD:
         return None
     index = _index(tuple(islice(vocabulary, _LARGEST_VOCABULARY)))
@@ -26,12 +26,28 @@ def closest(word: str, vocabulary: Iterable[str]) -> str | None:
         return None
     wanted = word.lower()
 
-    def likeness(known: str) -> tuple[float, bool]:
+    def likeness(known: str) -> tuple[int, bool, float]:
         """How alike the words are; of equals, the one with the same letters, exchanged."""
-        ratio = SequenceMatcher(None, wanted, known.lower()).ratio()
-        return ratio, sorted(wanted) == sorted(known.lower())
+        other = known.lower()
+        has_letters = sorted(wanted) == sorted(other)
+        return -_edits(wanted, other), has_letters, SequenceMatcher(None, wanted, other).ratio()
 
     return max(sorted(near), key=likeness)
+
+
+def _edits(word: str, other: str) -> int:
+    """Letters to insert, leave out, replace, or exchange with the next one."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(word, 1):
+        above, earlier, row = row, before, [i]
+        for j, wanted in enumerate(other, 1):
+            cost = min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and (letter, word[i - 2]) == (other[j - 2], wanted):
+                cost = min(cost, earlier[j - 2] + 1)
+            row.append(cost)
+        before = above
+    return row[-1]
 
 
 def did_you_mean(word: str, vocabulary: Iterable[str]) -> str:

@@ -183,6 +183,7 @@ class Effect(StrEnum):
     BRANCH_LESS_EQUAL = "branch_less_equal"
     BRANCH_GREATER = "branch_greater"
     BRANCH_GREATER_EQUAL = "branch_greater_equal"
+    BRANCH_GREATER_REGISTER = "branch_greater_register"  # to the address in b
     BRANCH_IF_EQUAL = "branch_if_equal"
     BRANCH_IF_NOT_EQUAL = "branch_if_not_equal"
     BRANCH_IF_GREATER = "branch_if_greater"
@@ -284,6 +285,7 @@ _SPECIFIC: dict[Effect, Traits] = {
     Effect.BRANCH_ALWAYS: Traits(("target",), branch=Branch.ALWAYS),
     Effect.BRANCH_CALL: Traits(("d", "target"), branch=Branch.CALL),
     Effect.BRANCH_RETURN: Traits(("a",), branch=Branch.RETURN),
+    Effect.BRANCH_GREATER_REGISTER: Traits(("a", "b"), branch=Branch.CONDITIONAL),
     Effect.READ_SPECIAL: Traits(("d", "immediate"), ordered=True),
     Effect.MEMORY_BARRIER: Traits((), ordered=True),
     Effect.SYNC_ROW: Traits(("immediate",), ordered=True),

@@ -177,11 +177,7 @@ def make_instruction(
     if rules is None:
         raise _unknown_mnemonic(table, mnemonic, len(operands))
     if len(rules.operands) != len(operands):
-        specs = table.operands_of(rules.spec)
-        raise AssemblyError(
-            f"{mnemonic} takes {len(specs)} operands ({_signature(table, specs)}), "
-            f"{len(operands)} given"
-        )
+        raise AssemblyError(_wrong_count(table, mnemonic, len(operands)))
     for rule, operand in zip(rules.operands, operands, strict=True):
         if not _accepts(rule, operand):
             _refuse_operand(table, rules.spec, rule.spec, operand)
@@ -215,13 +211,33 @@ def _alias_operand(table: InstructionTable, part: int | str, given: Sequence[Ope
 
 
 def _unknown_mnemonic(table: InstructionTable, mnemonic: str, count: int) -> AssemblyError:
-    counts = sorted(alias.arguments for alias in table.aliases if alias.mnemonic == mnemonic)
-    if counts:
-        allowed = " or ".join(map(str, counts))
-        return AssemblyError(f"{mnemonic} takes {allowed} operands, {count} given")
+    if mnemonic in table.known_mnemonics:
+        return AssemblyError(_wrong_count(table, mnemonic, count))
     close = difflib.get_close_matches(mnemonic, table.mnemonics, n=1)
     fix = f"did you mean '{close[0]}'?" if close else ""
     return AssemblyError(f"unknown instruction '{mnemonic}' in {table.name}", fix=fix)
+
+
+def _wrong_count(table: InstructionTable, mnemonic: str, count: int) -> str:
+    """The operands of each form of an instruction, the shorter first, and how many are given."""
+    spec = table.by_mnemonic.get(mnemonic)
+    operands = table.operands_of(spec) if spec else None
+    forms = {len(operands): operands} if operands is not None else {}
+    for alias in table.aliases:
+        if alias.mnemonic == mnemonic:
+            specs = table.operands_of(table.by_mnemonic[alias.instruction])
+            by_place: dict[int | str, OperandSpec] = {}
+            for place, spec_of_place in zip(alias.operands, specs, strict=True):
+                if place not in by_place or spec_of_place.access == "write":
+                    by_place[place] = spec_of_place
+            forms[alias.arguments] = tuple(by_place[place] for place in range(alias.arguments))
+    sizes = sorted(forms)
+    noun = "operand" if sizes[0] == 1 else "operands"
+    texts = [
+        f"{size}{f' {noun}' if size == sizes[0] else ''} ({_signature(table, forms[size])})"
+        for size in sizes
+    ]
+    return f"{mnemonic} takes {' or '.join(texts)}, {count} given"
 
 
 def _signature(table: InstructionTable, specs: Sequence[OperandSpec]) -> str:
@@ -251,9 +267,9 @@ def _refuse_operand(
             if isinstance(displacement, int):
                 _check_range(table, spec, operand_spec, displacement, label)
         case kind, _:
-            expected = kind.replace("_", " ") if kind != "memory" else _memory_form(table)
+            expected = {"memory": _memory_form(table), "target": "label"}.get(kind, kind)
             got = _operand_text(table, operand_spec, operand)
-            raise AssemblyError(f"{label} must be a {expected}, not {got}")
+            raise AssemblyError(f"{label} must be a {expected.replace('_', ' ')}, not {got}")
 
 
 def _check_register(

@@ -182,11 +182,36 @@ second: smul  $3, #2
     assert found.cycles == found.issue_cycles + sum(found.stalls.values())
 
 
+def test_a_branch_to_a_register_is_taken_while_the_other_one_is_positive() -> None:
+    """A subroutine that turns until its caller's counter is zero, and then returns."""
+    found = device(
+        """
+        smove $1, #4
+        smove $2, #back
+        jump  double
+back:   smove $4, $3
+        jump  end
+double: smove $3, #1
+        smove $5, #turn
+turn:   smul  $3, #2
+        ssub  $1, #1
+        cbr   $1, $5
+        cbr   $3, $2
+        smove $3, #0
+end:    sadd  $4, #0
+        """,
+        load_machine("dla-al"),
+    ).launch()
+    assert found.registers[4] == 2**4
+    assert found.cycles == found.issue_cycles + sum(found.stalls.values())
+
+
 @pytest.mark.parametrize("address", [3, 4000, -4])
-def test_a_jump_to_no_instruction_is_refused(address: int) -> None:
+@pytest.mark.parametrize("jump", ["jumpr $1", "cbr $2, $1"])
+def test_a_jump_to_no_instruction_is_refused(jump: str, address: int) -> None:
     with pytest.raises(SimulationError) as error:
-        run(f"smove $1, #{address}\njumpr $1", load_machine("dla-al"))
+        run(f"smove $1, #{address}\nsmove $2, #1\n{jump}", load_machine("dla-al"))
     assert str(error.value) == (
-        f"instruction 1, line 2: jumpr $1: no instruction is at address {address}; put the address "
+        f"instruction 2, line 3: {jump}: no instruction is at address {address}; put the address "
         "of a label into the register"
     )

@@ -19,6 +19,8 @@ from tilewright.simulate.window.scalars import SCALARS, TAKEN, Scalar
 
 Values = Mapping[str, float]
 Function = Callable[[Values], float]
+_TARGET_ROLES = {Effect.BRANCH_RETURN: "a", Effect.BRANCH_GREATER_REGISTER: "b"}
+"""Operands that hold the address to which a branch goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class Step:
     """One instruction. `operands` pairs each role with a register, or with None and a number.
 
     `cycles` is there for operations that take a slot of the window. `compute` is there for what
-    computes one register from others, `meaning` for operations, `taken` for branches. Behind one
-    that `goes_to_register` follows the instruction whose address its register `a` holds.
+    computes one register from others, `meaning` for operations, `taken` for branches. One that is
+    taken goes to the instruction `target`, or to the address in the operand `target_role`.
     """
 
     instruction: Instruction
@@ -52,7 +54,7 @@ class Step:
     meaning: Meaning | None
     taken: Callable[[int], bool] | None
     target: int
-    goes_to_register: bool
+    target_role: str
     halts: bool
 
     def values(self, registers: Sequence[int]) -> dict[str, int]:
@@ -110,7 +112,7 @@ def _step(
         meaning=meanings.get(spec.operation),
         taken=TAKEN.get(spec.effect),
         target=number + 1 + target if isinstance(target, int) else number + 1,
-        goes_to_register=traits.branch is Branch.RETURN,
+        target_role=_TARGET_ROLES.get(spec.effect, ""),
         halts=spec.effect is Effect.HALT,
     )
 

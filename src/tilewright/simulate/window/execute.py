@@ -196,11 +196,11 @@ class Executor:
         self._compute(step, values)
         if step.halts:
             return len(self.steps)
-        if step.taken is not None and step.taken(values.get("a", 0)):
-            return self._checked_target(step)
-        if step.goes_to_register:
-            return self._instruction_at(step, values["a"])
-        return step.number + 1
+        if step.taken is None or not step.taken(values.get("a", 0)):
+            return step.number + 1
+        if step.target_role:
+            return self._instruction_at(step, values[step.target_role])
+        return self._checked_target(step)
 
     def _fly(self, step: Step, unit: str, time: int, values: Mapping[str, int]) -> None:
         """Give an operation its slot, its start and its end."""

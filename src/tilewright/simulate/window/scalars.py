@@ -50,4 +50,6 @@ TAKEN: Mapping[Effect, Callable[[int], bool]] = {
     Effect.BRANCH_LESS_EQUAL: lambda a: a <= 0,
     Effect.BRANCH_GREATER: lambda a: a > 0,
     Effect.BRANCH_GREATER_EQUAL: lambda a: a >= 0,
+    Effect.BRANCH_RETURN: lambda _: True,
+    Effect.BRANCH_GREATER_REGISTER: lambda a: a > 0,
 }
