@@ -262,10 +262,22 @@ def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None =
 
 
 def _stop(p: Decisions, index: Expr) -> Expr | None:
-    """Where the places of a dimension end that the axes reach, None where no tile goes beyond."""
-    if not any(a in free_vars(index) for a in p.spreads):
+    """Where the places of a dimension end that the axes reach, None where no tile goes beyond.
+
+    Of two axes in one dimension the outer counts blocks: a last tile of the inner one ends with
+    its block, since the next block is another core's.
+    """
+    used = [a for a in p.nest.axes if a.name in free_vars(index)]
+    if not any(a.name in p.spreads for a in used):
         return None
-    return substitute(index, {a.name: a.extent - 1 for a in p.nest.axes}) + 1
+    return substitute(index, {a.name: _last(p, a) for a in used}) + 1
+
+
+def _last(p: Decisions, axis: Axis) -> Expr:
+    """The last iteration of the axis in the tiles of all cores together."""
+    if axis.name in {*p.spreads, *p.pads} or not p.looped(axis):
+        return axis.extent - 1
+    return axis.var * _tile(p, axis) + _tile(p, axis) - 1
 
 
 def _ordered(p: Decisions, use: Use) -> tuple[Expr, ...]:
