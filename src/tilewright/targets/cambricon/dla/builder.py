@@ -1,8 +1,7 @@
 """Statements of a block as they are written: registers for numbers, scratchpads, loops.
 
-Blocks use the registers from `FIRST_REGISTER` on and both scratchpads from address 0; whoever calls
-a block keeps nothing there. Numbers that recur stay in registers; when those run out, a number is
-moved into one of a few registers in turn before its use.
+Blocks use the registers from `$32` on and both scratchpads from address 0; whoever calls a block
+keeps nothing there.
 """
 
 from __future__ import annotations
@@ -13,12 +12,7 @@ from dataclasses import dataclass, field
 
 from tilewright.asm.diagnostics import Fault
 from tilewright.targets.cambricon.dla.error_codes import DlaError
-
-FIRST_REGISTER = 32
-_CONSTANTS = tuple(f"${n}" for n in range(32, 48))
-_VARIABLES = tuple(f"${n}" for n in range(48, 58))
-_TURNS = tuple(f"${n}" for n in range(58, 64))
-"""Registers for numbers that found no register of their own; a statement reads at most five."""
+from tilewright.targets.cambricon.dla.registers import VARIABLES, Use, statements
 
 
 @dataclass(frozen=True)
@@ -39,31 +33,25 @@ class Builder:
 
     capacities: Mapping[str, int]
     serial: int
-    lines: list[str] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
-    _constants: dict[str, str] = field(default_factory=dict)
+    _lines: list[str | Use] = field(default_factory=list)
     _variables: int = 0
-    _turn: int = 0
+    _most_variables: int = 0
     _labels: int = 0
 
     # ---------------------------------------------------------------- registers
 
     def constant(self, value: int | str) -> str:
-        """A register that holds a number, or the address of a symbol."""
-        text = str(value)
-        if text in self._constants:
-            return self._constants[text]
-        if len(self._constants) < len(_CONSTANTS):
-            return self._constants.setdefault(text, _CONSTANTS[len(self._constants)])
-        register = _TURNS[self._turn]
-        self._turn = (self._turn + 1) % len(_TURNS)
-        self.write(f"smove {register}, #{text}")
-        return register
+        """What stands in statements for a register that holds a number, or a symbol's address."""
+        use = Use(len(self._lines), str(value))
+        self._lines.append(use)
+        return use.place
 
     def variable(self, value: int | str) -> str:
         """A register of its own that starts with a number."""
-        register = _VARIABLES[self._variables]
+        register = VARIABLES[self._variables]
         self._variables += 1
+        self._most_variables = max(self._most_variables, self._variables)
         self.write(f"smove {register}, #{value}")
         return register
 
@@ -85,12 +73,11 @@ class Builder:
 
     def write(self, statement: str) -> None:
         """Append a statement."""
-        self.lines.append(statement)
+        self._lines.append(statement)
 
     def text(self) -> tuple[str, ...]:
         """The whole block: its numbers first."""
-        moves = (f"smove {register}, #{text}" for text, register in self._constants.items())
-        return (*moves, *self.lines)
+        return statements(self._lines, self._most_variables)
 
     # ---------------------------------------------------------------- scratchpads
 
@@ -200,17 +187,34 @@ class Builder:
         self.write(f"smove {register}, {source}")
 
     @contextmanager
-    def loop(self, count: int) -> Iterator[None]:
-        """What is written inside is executed `count` times; its variables end with it."""
+    def loop(self, count: int, *, counts_down: bool = True) -> Iterator[str]:
+        """What is written inside is executed `count` times; its variables end with it. Gives the
+        counter; where the loop does not count down, what is inside does.
+        """
         if count == 1:
-            yield
+            yield ""
             return
         taken = self._variables
         counter = self.variable(count)
-        label = f".Lblock_{self.serial}_{self._labels}"
-        self._labels += 1
+        label = self._label()
         self.write(f"{label}:")
-        yield
-        self.write(f"ssub {counter}, {counter}, #1")
+        yield counter
+        if counts_down:
+            self.write(f"ssub {counter}, {counter}, #1")
         self.write(f"cb {counter}, {label}")
         self._variables = taken
+
+    @contextmanager
+    def where_positive(self, register: str) -> Iterator[None]:
+        """What is written inside is executed where a register is greater than zero."""
+        inside, behind = self._label(), self._label()
+        self.write(f"cb {register}, {inside}")
+        self.write(f"jump {behind}")
+        self.write(f"{inside}:")
+        yield
+        self.write(f"{behind}:")
+
+    def _label(self) -> str:
+        """A label that no other place has."""
+        self._labels += 1
+        return f".Lblock_{self.serial}_{self._labels - 1}"

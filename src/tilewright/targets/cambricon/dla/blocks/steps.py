@@ -1,19 +1,17 @@
 """Steps of a block, one tile each: loaded while the one before is computed, repeated as loops.
 
 In: all steps of a block. Out: its statements, in the order of the paper's Code #2. Steps that come
-again at a fixed distance in main memory become a loop over address registers, with the same order.
+again at even distances in main memory become loops over address registers, with the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.targets.cambricon.dla.blocks.call import Tile
+from tilewright.targets.cambricon.dla.blocks.nests import Loop, Node, Turn, nested
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
-
-_LEAST_LOOPED = 8
-"""Loops stand for more steps than this."""
 
 
 @dataclass(frozen=True)
@@ -59,32 +57,67 @@ def write_steps(builder: Builder, steps: Sequence[Step], period: int) -> None:
     """The statements of all steps; they may repeat after `period` of them, or twice as many."""
     places: dict[str, tuple[str, int]] = {}
     _load(builder, steps[0], places)
-    at = 0
-    while at < len(steps):
-        length, count, moves = _repeats(steps, at, period)
-        if count * length <= _LEAST_LOOPED or count < 2:
-            _step(builder, steps, at, places)
-            at += 1
-            continue
-        before = builder.mark()
-        for symbol in moves:
-            offset = _first_offset(steps, at, symbol)
-            places[symbol] = (builder.variable(f"{symbol}+{offset}"), offset)
-        with builder.loop(count):
-            for inside in range(length):
-                _step(builder, steps, at + inside, places)
-            for symbol, amount in moves.items():
-                builder.add(places[symbol][0], amount)
-        places.clear()
-        builder.release(before)
-        at += length * count
+    for node in nested(_turns(steps), period):
+        match node:
+            case Turn():
+                _step(builder, steps, node.number, places)
+            case Loop():
+                before = builder.mark()
+                for symbol in node.symbols:
+                    offset = _first_offset(node, symbol)
+                    places[symbol] = (builder.variable(f"{symbol}+{offset}"), offset)
+                _loop(builder, steps, node, places)
+                places.clear()
+                builder.release(before)
+
+
+def _turns(steps: Sequence[Step]) -> tuple[Turn, ...]:
+    """What is written for each step: the loads of the following one, and all else of its own."""
+    known: dict[Hashable, int] = {}
+    turns: list[Turn] = []
+    for number in reversed(range(len(steps))):
+        step, following = steps[number], turns[-1] if turns else None
+        kind = known.setdefault((step.key, step.clears, step.fixed), len(known))
+        turns.append(Turn(number, kind, step.places, following))
+    return tuple(reversed(turns))
+
+
+def _loop(
+    builder: Builder, steps: Sequence[Step], loop: Loop, places: dict[str, tuple[str, int]]
+) -> None:
+    """A loop, and those in it. `places` are registers and the offsets that they hold in the first
+    turn; behind the loop they hold those after its last.
+    """
+    first = {symbol: offset for symbol, (_, offset) in places.items()}
+    with builder.loop(loop.count, counts_down=not loop.is_last) as counter:
+        for node in loop.body:
+            match node:
+                case Turn():
+                    is_last = loop.is_last and node is loop.body[-1]
+                    _step(builder, steps, node.number, places, counter if is_last else "")
+                case Loop():
+                    _loop(builder, steps, node, places)
+        for symbol, (register, offset) in places.items():
+            builder.add(register, first[symbol] + loop.moves.get(symbol, 0) - offset)
+    for symbol, (register, _) in places.items():
+        places[symbol] = register, first[symbol] + loop.count * loop.moves.get(symbol, 0)
 
 
 def _step(
-    builder: Builder, steps: Sequence[Step], at: int, places: dict[str, tuple[str, int]]
+    builder: Builder,
+    steps: Sequence[Step],
+    at: int,
+    places: dict[str, tuple[str, int]],
+    counter: str = "",
 ) -> None:
-    """Load the next tile, compute and store this one."""
-    if at + 1 < len(steps):
+    """Load the next tile, compute and store this one. With the counter of a loop there is a next
+    one in all turns but the last, which this counts down.
+    """
+    if counter:
+        builder.add(counter, -1)
+        with builder.where_positive(counter):
+            _load(builder, steps[at + 1], places)
+    elif at + 1 < len(steps):
         _load(builder, steps[at + 1], places)
     step = steps[at]
     for needed in step.needs:
@@ -117,33 +150,16 @@ def _place(symbol: str, offset: int, places: dict[str, tuple[str, int]]) -> str:
     return f"{register}, #{offset - first}"
 
 
-def _repeats(steps: Sequence[Step], at: int, period: int) -> tuple[int, int, dict[str, int]]:
-    """How many steps repeat from a place on, how often, and how far each symbol moves."""
-    for length in (period, 2 * period):
-        if at + length >= len(steps):
-            break
-        moves: dict[str, int] = {}
-        same = 0
-        while at + length + same < len(steps) and _is_moved(
-            steps[at + same], steps[at + length + same], moves
-        ):
-            same += 1
-        count = (same - 1) // length + 1 if same else 1
-        if count > 1:
-            return length, count, {symbol: move for symbol, move in moves.items() if move}
-    return 1, 1, {}
+def _first_offset(node: Node, symbol: str) -> int:
+    """An offset of a symbol near the first turn: what its register starts with."""
+    turns = (one for turn in _flat(node) for one in (turn, turn.following) if one)
+    return next(offset for turn in turns for name, offset in turn.places if name == symbol)
 
 
-def _is_moved(step: Step, other: Step, moves: dict[str, int]) -> bool:
-    """Whether a step is another one moved in main memory; `moves` are the distances so far."""
-    if (step.key, step.clears, step.fixed) != (other.key, other.clears, other.fixed):
-        return False
-    return all(
-        moves.setdefault(symbol, two - one) == two - one
-        for (symbol, one), (_, two) in zip(step.places, other.places, strict=True)
-    )
-
-
-def _first_offset(steps: Sequence[Step], at: int, symbol: str) -> int:
-    """An offset of a symbol near a step: what its register starts with."""
-    return next(offset for step in steps[at:] for name, offset in step.places if name == symbol)
+def _flat(node: Node) -> Iterator[Turn]:
+    match node:
+        case Turn():
+            yield node
+        case Loop():
+            for inner in node.body:
+                yield from _flat(inner)
