@@ -66,6 +66,30 @@ def test_a_watched_write() -> None:
     ]
 
 
+def test_watched_data_is_named_by_its_indices() -> None:
+    shown = session("watch y; run; run; clear; watch y 0 0 0 1; back 20; run")
+    assert shown[:2] == [
+        "watching 4 elements of y",
+        "4 watched elements of y changed, the first at 0 0 0 0: 0 to 8",
+    ]
+    assert shown[4] == "the program has ended"
+    assert shown[7] == "watching 2 elements of y"
+    assert shown[-3:] == [
+        "2 watched elements of y changed, the first at 0 0 0 2: 0 to 24",
+        "14 instructions, cycle 113",
+        "  end",
+    ]
+
+
+def test_a_stop_at_a_line_of_the_source() -> None:
+    assert session("break line 8; run")[:4] == [
+        "breakpoint at instruction 5",
+        "breakpoint",
+        "5 instructions, cycle 3",
+        " >     5  ssub $3, $3, #1      line 8",
+    ]
+
+
 def test_to_the_end_and_back() -> None:
     shown = session("run; print y; print y 0 0 0 1; back 1; print y; memory vector 0 4")
     assert shown[:2] == ["the program has ended", "14 instructions, cycle 113"]
@@ -90,7 +114,25 @@ def test_commands_that_are_typed() -> None:
                 "  fix: memories: main, vector, matrix",
             ],
         ),
-        ("memory matrx 0 1", ["error: no memory 'matrx'", "  fix: memories: main, vector, matrix"]),
+        (
+            "memory matrx 0 1",
+            [
+                "error: no memory 'matrx'",
+                "  fix: memories: main, vector, matrix; the program declares x, y",
+            ],
+        ),
+        (
+            "watch y 1",
+            [
+                "error: y has 1 x 1 x 1 x 2 segments",
+                "  fix: give four numbers, each from 0 to one less",
+            ],
+        ),
+        (
+            "break line 6",
+            ["error: line 6 has no instructions", "  fix: the next line that has is 7"],
+        ),
+        ("break line", ["error: no label 'line'", "  fix: labels: turn"]),
         (
             "watch vector 32767 2",
             [
@@ -98,7 +140,13 @@ def test_commands_that_are_typed() -> None:
                 "memory"
             ],
         ),
-        ("print y 0 0 0 2", ["error: y has 1 x 1 x 1 x 2 segments"]),
+        (
+            "print y 0 0 0 2",
+            [
+                "error: y has 1 x 1 x 1 x 2 segments",
+                "  fix: give four numbers, each from 0 to one less",
+            ],
+        ),
         ("print z", ["error: the program declares no 'z'", "  fix: it declares x, y"]),
     ],
 )
@@ -136,8 +184,8 @@ def test_a_core_alone_goes_by_the_cycles_in_which_something_issues() -> None:
                          *again[1:]]  # fmt: skip
     assert shown[6:12] == ["breakpoint", *again, "$1 = 1, $2 = 10, $26 = 65568"]
     assert shown[12:14] == [
-        "watching 1 elements of local",
-        "1 watched elements of local changed, the first at 0: 5e-323 to 6.4e-323",
+        "watching 1 element of local",
+        "1 watched element of local changed, the first at 0: 5e-323 to 6.4e-323",
     ]
     assert shown[-3:] == ["  end", "error: the program declares no data",
                           "  fix: memory shows elements"]  # fmt: skip

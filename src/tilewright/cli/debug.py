@@ -23,13 +23,10 @@ from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.machine import Machine, load_machine
 from tilewright.simulate.core_stepper import CoreStepper
 from tilewright.simulate.image import load_image
-from tilewright.simulate.stepping import Stepping
-from tilewright.simulate.window.hosted import RUNTIMES
+from tilewright.simulate.stepping import Stepping, watch_of_range
+from tilewright.simulate.window.hosted import RUNTIMES, Debugged
 from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.stepper import Stepper
-
-Segment = Callable[[str, tuple[int, ...]], NDArray[Any]]
-"""A segment of declared data as it is now."""
 
 _SHOWN = 3
 """Instructions that are shown at a place."""
@@ -39,7 +36,10 @@ step [N]            issue N instructions (on a core alone, those of N cycles)
 back [N]            go back as many
 run                 go on to a breakpoint, a watched write or the end
 break PLACE         stop before an instruction: a label, or its number
+break line N        stop where the instructions of a line of the source begin
 watch MEMORY A N    stop when one of N elements from address A changes
+watch NAME [B H W C]  stop when declared data changes, or a segment of it
+clear               no breakpoints and nothing watched any more
 registers           the registers that are not zero
 memory MEMORY A N   N elements from address A
 print NAME [B H W C]  a segment of declared data, the first without numbers
@@ -82,7 +82,7 @@ def debug_command(
 
 def _stepped(
     image: Object, machine: Machine, arrays: Mapping[str, NDArray[Any]]
-) -> tuple[Stepping, Segment | None]:
+) -> tuple[Stepping, Debugged | None]:
     """The program as its host prepares it, or on a core alone. Errors: UsageProblem."""
     runtime = RUNTIMES.of(machine)
     if runtime is None:
@@ -90,8 +90,7 @@ def _stepped(
             raise UsageProblem(f"--input means nothing on {machine.name}: its cores run alone")
         return CoreStepper(load_image(image, instruction_table(machine))), None
     debugged = runtime.debug(image, machine, arrays)
-    stepper = Stepper(debugged.executor, debugged.register_names)
-    return stepper, lambda name, index: debugged.segment(name, index, stepper.executor)
+    return Stepper(debugged.executor, debugged.register_names), debugged
 
 
 def _commands(given: str | None) -> Iterator[str]:
@@ -110,10 +109,10 @@ def _commands(given: str | None) -> Iterator[str]:
 
 @dataclass
 class _Session:
-    """One session: where the program is, what shows a segment of its data, and where to show it."""
+    """One session: where the program is, what knows its declared data, and where to show it."""
 
     stepper: Stepping
-    segment: Segment | None
+    data: Debugged | None
     output: OutputOptions
 
     def obey(self, word: str, arguments: list[str]) -> None:
@@ -124,6 +123,7 @@ class _Session:
             "run": lambda a: self._run(),
             "break": self._break,
             "watch": self._watch,
+            "clear": lambda a: self._clear(),
             "registers": lambda a: self._registers(),
             "memory": self._memory,
             "print": self._print,
@@ -161,8 +161,11 @@ class _Session:
         self.where()
 
     def _break(self, arguments: list[str]) -> None:
+        if len(arguments) == 2 and arguments[0] == "line":
+            self._break_at_line(_number(arguments[1]))
+            return
         if len(arguments) != 1:
-            raise SimulationError("break takes a label or a number")
+            raise SimulationError("break takes a label, a number, or the word line and its number")
         (place,) = arguments
         labels = self.stepper.labels
         if not place.isdecimal() and place not in labels:
@@ -172,10 +175,28 @@ class _Session:
         self.stepper.breakpoints.add(number)
         self.output.show(f"breakpoint at instruction {number}")
 
+    def _break_at_line(self, line: int) -> None:
+        lines = [instruction.line for instruction in self.stepper.instructions]
+        places = {n for n, own in enumerate(lines) if own == line and line not in lines[n - 1 : n]}
+        if not places:
+            behind = min((own for own in lines if own > line), default=0)
+            fix = f"the next line that has is {behind}" if behind else ""
+            raise SimulationError(f"line {line} has no instructions", fix=fix)
+        self.stepper.breakpoints |= places
+        self.output.show(f"breakpoint at instruction {', '.join(map(str, sorted(places)))}")
+
+    def _clear(self) -> None:
+        self.stepper.breakpoints.clear()
+        self.stepper.watches.clear()
+
     def _watch(self, arguments: list[str]) -> None:
-        found = self._range(arguments)
-        self.stepper.ranges.append(found)
-        self.output.show(f"watching {found.count} elements of {found.memory}")
+        if self.data is not None and arguments and arguments[0] in self.data.names:
+            watch = self.data.watch(arguments[0], tuple(map(_number, arguments[1:])))
+        else:
+            watch = watch_of_range(self._range(arguments))
+        self.stepper.watches.append(watch)
+        noun = "element" if watch.place.count == 1 else "elements"
+        self.output.show(f"watching {watch.place.count} {noun} of {watch.of}")
 
     def _range(self, arguments: list[str]) -> Range:
         """Memory, address and count. Errors: SimulationError."""
@@ -187,7 +208,10 @@ class _Session:
         memory, address, count = arguments[0], _number(arguments[1]), _number(arguments[2])
         sizes = self.stepper.sizes
         if memory not in sizes:
-            raise SimulationError(f"no memory '{memory}'", fix=f"memories: {', '.join(sizes)}")
+            names = ", ".join(self.data.names) if self.data is not None else ""
+            declared = f"; the program declares {names}" if names else ""
+            fix = f"memories: {', '.join(sizes)}{declared}"
+            raise SimulationError(f"no memory '{memory}'", fix=fix)
         if address + count > sizes[memory]:
             raise SimulationError(
                 f"{count} elements at address {address} lie outside the {sizes[memory]} elements "
@@ -206,9 +230,11 @@ class _Session:
         if not arguments:
             raise SimulationError("print takes the name of declared data")
         index = tuple(map(_number, arguments[1:]))
-        if self.segment is None:
+        if self.data is None:
             raise SimulationError("the program declares no data", fix="memory shows elements")
-        self.output.show(np.array2string(self.segment(arguments[0], index), threshold=64))
+        place, shape = self.data.segment(arguments[0], index)
+        elements = self.stepper.elements(place).reshape(shape)
+        self.output.show(np.array2string(elements, threshold=64))
 
 
 def _number(text: str) -> int:

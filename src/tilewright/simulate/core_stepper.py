@@ -18,7 +18,7 @@ from tilewright.isa import Instruction
 from tilewright.simulate.image import LoadedImage
 from tilewright.simulate.instruction_level import core_after, simulate_core
 from tilewright.simulate.runs import CoreRun, Issue
-from tilewright.simulate.stepping import changed
+from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.memories import Range
 
 _ELEMENT_BYTES = 8
@@ -32,7 +32,7 @@ class CoreStepper:
 
     image: LoadedImage
     breakpoints: set[int] = field(default_factory=set)
-    ranges: list[Range] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
     position: int = 0
 
     def __post_init__(self) -> None:
@@ -64,6 +64,11 @@ class CoreStepper:
         """Doubles of each local memory."""
         memories = self.image.program.table.memories
         return {memory.name: memory.capacity_bytes // _ELEMENT_BYTES for memory in memories}
+
+    @property
+    def instructions(self) -> Sequence[Instruction]:
+        """The whole program."""
+        return self.image.program.instructions
 
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
         """What issues next, and in the steps behind."""
@@ -97,10 +102,10 @@ class CoreStepper:
     def go(self) -> str:
         """Run on to a breakpoint, to a write of watched elements, or to the end; says which."""
         while self._next:
-            before = [self.elements(watched).copy() for watched in self.ranges]
+            before = [self.elements(watch.place).copy() for watch in self.watches]
             self.forward()
-            for watched, old in zip(self.ranges, before, strict=True):
-                text = changed(watched, old, self.elements(watched))
+            for watch, old in zip(self.watches, before, strict=True):
+                text = watch.changed(old, self.elements(watch.place))
                 if text:
                     return text
             if any(issue.instruction in self.breakpoints for issue in self._next):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -11,11 +12,36 @@ from tilewright.isa import Instruction
 from tilewright.simulate.window.memories import Range
 
 
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """Elements of a memory or of data (`of`) whose writes stop a run. `index` places one."""
+
+    place: Range
+    of: str
+    index: Callable[[int], str]
+
+    def changed(self, old: NDArray[Any], new: NDArray[Any]) -> str:
+        """What a write changed, "" for nothing."""
+        places = (old != new).nonzero()[0]
+        if not len(places):
+            return ""
+        first, noun = int(places[0]), "element" if len(places) == 1 else "elements"
+        return (
+            f"{len(places)} watched {noun} of {self.of} changed, the first at "
+            f"{self.index(first)}: {old[first]} to {new[first]}"
+        )
+
+
+def watch_of_range(place: Range) -> Watch:
+    """A watch of elements of a memory, by address."""
+    return Watch(place, place.memory, lambda number: str(place.address + number))
+
+
 class Stepping(Protocol):
     """A run that stops where it is told: before instructions, and after writes of memory."""
 
     breakpoints: set[int]
-    ranges: list[Range]
+    watches: list[Watch]
 
     @property
     def executed(self) -> int:
@@ -32,6 +58,10 @@ class Stepping(Protocol):
     @property
     def sizes(self) -> Mapping[str, int]:
         """Elements of each memory."""
+
+    @property
+    def instructions(self) -> Sequence[Instruction]:
+        """The whole program."""
 
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
         """The next instructions with their numbers; none at the end."""
@@ -53,15 +83,3 @@ class Stepping(Protocol):
 
         Errors: SimulationError.
         """
-
-
-def changed(watched: Range, old: NDArray[Any], new: NDArray[Any]) -> str:
-    """What a write changed of watched elements, "" for nothing."""
-    places = (old != new).nonzero()[0]
-    if not len(places):
-        return ""
-    first = int(places[0])
-    return (
-        f"{len(places)} watched elements of {watched.memory} changed, the first at "
-        f"{watched.address + first}: {old[first]} to {new[first]}"
-    )

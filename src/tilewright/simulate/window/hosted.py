@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from tilewright.asm import Object
 from tilewright.machine import Capability, Machine
+from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
+from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.run import WindowRun
 
 
@@ -33,11 +35,20 @@ class Debugged(Protocol):
     def register_names(self) -> Sequence[str]:
         """The names of the registers in order."""
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of declared data."""
+
     def executor(self) -> Executor:
         """A run that has not begun."""
 
-    def segment(self, name: str, index: Sequence[int], executor: Executor) -> NDArray[Any]:
-        """A segment of declared data as it is now, by default the first. Raises ShapeError."""
+    def segment(self, name: str, index: Sequence[int]) -> tuple[Range, tuple[int, ...]]:
+        """Where a segment of declared data lies, by default the first, and its shape. Raises
+        ShapeError.
+        """
+
+    def watch(self, name: str, index: Sequence[int]) -> Watch:
+        """A watch of declared data, or of a segment of it. Errors: ShapeError."""
 
 
 class Runtime(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilewright.isa import Instruction
-from tilewright.simulate.stepping import changed
+from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import Range
 
@@ -25,7 +25,7 @@ class Stepper:
     make: Callable[[], Executor]
     register_names: Sequence[str]
     breakpoints: set[int] = field(default_factory=set)
-    ranges: list[Range] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
     executed: int = 0
 
     def __post_init__(self) -> None:
@@ -46,6 +46,11 @@ class Stepper:
     def sizes(self) -> Mapping[str, int]:
         """Elements of each memory."""
         return self.executor.memories.sizes
+
+    @property
+    def instructions(self) -> Sequence[Instruction]:
+        """The whole program."""
+        return [step.instruction for step in self.executor.steps]
 
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
         """The next instructions of the program with their numbers; none at the end."""
@@ -84,12 +89,12 @@ class Stepper:
         Errors: SimulationError.
         """
         while True:
-            before = [self.elements(watched).copy() for watched in self.ranges]
+            before = [self.elements(watch.place).copy() for watch in self.watches]
             if not self.executor.step():
                 return "the program has ended"
             self.executed += 1
-            for watched, old in zip(self.ranges, before, strict=True):
-                text = changed(watched, old, self.elements(watched))
+            for watch, old in zip(self.watches, before, strict=True):
+                text = watch.changed(old, self.elements(watch.place))
                 if text:
                     return text
             if self.executor.number in self.breakpoints:

@@ -20,6 +20,7 @@ from tilewright.common.errors import ShapeError, SimulationError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.simulate.image import instructions_of
+from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.hosted import HostedRun
 from tilewright.simulate.window.launch import MAX_CYCLES, window_executor
@@ -98,18 +99,38 @@ class Device:
         """The names of the registers in order."""
         return self.table.register_names
 
-    def segment(self, name: str, index: Sequence[int], executor: Executor) -> NDArray[np.int16]:
-        """A segment of declared data in main memory of a run. Errors: ShapeError."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of declared data."""
+        return tuple(self.data)
+
+    def segment(self, name: str, index: Sequence[int]) -> tuple[Range, tuple[int, ...]]:
+        """Where a segment of declared data lies, by default the first, and its shape. Raises
+        ShapeError.
+        """
         layout = self._declared(name).layout
         place = tuple(index) or (0, 0, 0, 0)
         if len(place) != 4 or any(
             not 0 <= i < n for i, n in zip(place, layout.counts, strict=True)
         ):
-            raise ShapeError(f"{name} has {' x '.join(map(str, layout.counts))} segments")
-        first, shape = self._address(name) + layout.offset(place), layout.shape(place)
-        main = executor.memories.arrays[_MAIN]
-        found: NDArray[np.int16] = main[first : first + prod(shape)].reshape(shape)
-        return found
+            raise ShapeError(
+                f"{name} has {' x '.join(map(str, layout.counts))} segments",
+                fix="give four numbers, each from 0 to one less",
+            )
+        shape = layout.shape(place)
+        return Range(_MAIN, self._address(name) + layout.offset(place), prod(shape)), shape
+
+    def watch(self, name: str, index: Sequence[int]) -> Watch:
+        """A watch of declared data, or of a segment of it. Errors: ShapeError."""
+        layout, first = self._declared(name).layout, self._address(name)
+        place = self.segment(name, index)[0] if index else Range(_MAIN, first, layout.size)
+
+        def element(number: int) -> str:
+            order = layout.restored(np.arange(layout.size)).reshape(-1)
+            (found,) = np.flatnonzero(order == place.address - first + number)
+            return " ".join(map(str, np.unravel_index(found, layout.extents)))
+
+        return Watch(place, name, element)
 
     def wait(self) -> WindowRun:
         """The finished run. Errors: SimulationError where nothing was launched."""
