@@ -28,6 +28,8 @@ def test_the_shipped_templates_are_as_good_as_what_the_search_finds(
         path.write_text(shipped_text(found), encoding="utf-8")
     for precision in (F64, F32):
         shipped, searched = gemm_template(precision), found[precision.name]
+        question = f'question = "{shipped_templates()[precision.name].question}"'
+        assert question in shipped_text(found), "what is shipped is not used, but searched again"
         assert shipped.schedule.times == shipped_templates()[precision.name].times
         assert shipped.schedule.graph == searched.schedule.graph
         assert shipped.slack_cycles == searched.slack_cycles
