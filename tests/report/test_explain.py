@@ -58,8 +58,8 @@ EXPLANATION = Explanation(
     ),
     routines=(RoutineCycles("gemm_f64", "16 x 4 x 8 per core", 1290, 1302),),
     arranged=(
-        Arranged("b", "in", True, 4096, 0.25),
-        Arranged("c", "out", False, 12288, 0.125),
+        Arranged("b", "in", True, 4096, 0.25, 590, 600),
+        Arranged("c", "out", False, 12288, 0.125, 300, 300),
     ),
 )
 TEXT = """\
@@ -82,10 +82,11 @@ routines of the code (cycles of one call)
   routine                  call  priced  simulated
   gemm_f64  16 x 4 x 8 per core    1290       1302
 
-arranged by the managing cores, from and to C order (not in the time above)
-  tensor  bytes         for  least ms
-  b in     4096  all groups     0.250
-  c out   12288  each group     0.125
+arranged by the groups' cores, from and to C order (not in the time above)
+  tensor    bytes         for  cycles  by the model     ms  least ms
+  b in       4096  all groups     600           590  0.300     0.250
+  c out     12288  each group     300           300  0.150     0.125
+  together                        900                0.450
 
 bound by dma bandwidth
 no schedule of this algorithm takes less than 800 cycles: 399 at the cores' peak, 800 to move each \

@@ -19,7 +19,9 @@ from tilewright.machine import Machine
 from tilewright.machine.build import changed
 from tilewright.machine.keys import document_key
 from tilewright.machine.parts import Direction, Engine
-from tilewright.network.groups import GroupWork
+from tilewright.network.groups import Cut, GroupWork
+from tilewright.network.plan import Stage
+from tilewright.network.products import one_group
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.view import Arranged, Change, Explanation, LayerResult, Rejected
@@ -114,18 +116,32 @@ def explanation(
     )
 
 
-def arranged(work: GroupWork, op: Op, machine: Machine) -> tuple[Arranged, ...]:
-    """What the managing cores copy to start an operator on all groups, and back: each element is
-    read and written, by all groups at the same time unless they share it.
+def arranged(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
+    """What the groups' cores do to start an operator on whole arrays in C order, and to put its
+    result into its place. All groups move at the same time; what they share the first one moves.
     """
-    kinds = (*op.numerics.operands, op.numerics.result)
-    rate = machine.transfer_engine(SCRATCHPAD).get.peak_bytes_per_second
-    rows = []
-    for cut, kind in zip((*work.operands, work.result), kinds, strict=True):
-        size, copies = cut.elements * kind.size_bytes, 1 if cut.shared else work.groups
-        direction = "out" if cut is work.result else "in"
-        rows.append(Arranged(cut.name, direction, cut.shared, size, 2e3 * size / copies / rate))
-    return tuple(rows)
+    single, known = one_group(machine), dict[int, int]()
+    peak = machine.transfer_engine(SCRATCHPAD).get.peak_bytes_per_second
+
+    def cycles(stage: Stage) -> int:
+        key = id(stage.candidate)
+        if key not in known:
+            known[key] = simulate(stage.candidate.program(single), single).cycles
+        return known[key]
+
+    def row(cut: Cut, direction: str) -> Arranged:
+        copies = 1 if cut.shared else work.groups
+        return Arranged(
+            cut.name,
+            direction,
+            cut.shared,
+            cut.moved_bytes,
+            2e3 * cut.moved_bytes / copies / peak,
+            round(max(sum(s.candidate.cycles for s in stages) for stages in cut.stages)),
+            max(sum(cycles(s) for s in stages) for stages in cut.stages),
+        )
+
+    return (*(row(cut, "in") for cut in work.operands), row(work.result, "out"))
 
 
 def rejected_options(choice: Choice, winner: Option) -> tuple[Rejected, ...]:

@@ -2,7 +2,8 @@
 
 In: the kernels of a network. Out: what their code gave. An algorithm runs on the layer that is
 least work to run on the host; where it won there, as the very code that was generated, otherwise
-with no more images than are work for about half a second.
+with no more images than are work for about half a second. Where all core groups together have no
+more to do, the code that starts them and arranges their operands runs too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Progress
 from tilewright.compiler.kernel import Kernel
 from tilewright.ops import Conv2d, Op
-from tilewright.report.view import AlgorithmCheck
+from tilewright.report.view import AlgorithmCheck, CheckResult
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import Option
 from tilewright.tune.measure import schedule_text
@@ -98,7 +99,13 @@ def _checked(kernel: Kernel, option: Option) -> Kernel:
     """What ran of a layer and an option, checked: the kernel itself where the option won."""
     won = option is kernel.option
     case = kernel if won else with_option(*_with_fewer_images(kernel, option))
-    return replace(case, checked=case.check())
+    return replace(case, checked=_ran(case))
+
+
+def _ran(case: Kernel) -> CheckResult:
+    """What the code of all core groups gave where that is little work, else that of one."""
+    little = _host_work(case.op) <= _ENOUGH_OPERATIONS
+    return case.check_groups() if case.is_driven and little else case.check()
 
 
 def _with_fewer_images(kernel: Kernel, option: Option) -> Work:

@@ -45,6 +45,7 @@ from tilewright.cost.roofline import Roofline, roofline
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.network.arranging import arranged_by_cores
 from tilewright.network.groups import DRIVES, GroupWork, group_work
 from tilewright.ops import Op
 from tilewright.partition import Piece
@@ -164,16 +165,22 @@ class Kernel:
         return check_code(piece, chosen, self.program, self.artifact, self.machine, given)
 
     @property
+    def is_driven(self) -> bool:
+        """Whether something starts it on all core groups: there are several and a driver."""
+        return DRIVES.of(self.machine) is not None and self.machine.groups.count > 1
+
+    @property
     def driven(self) -> Artifact:
         """The code with what starts it on all core groups, where the family has a driver."""
-        driver = DRIVES.of(self.machine)
-        if driver is None or self.machine.groups.count == 1:
+        if not self.is_driven:
             return self.artifact
-        return driver.drive(self.artifact, self._group_work)
+        driver = DRIVES.required(self.machine)
+        return driver.drive(self.artifact, self._group_work, self.machine)
 
     @cached_property
     def _group_work(self) -> GroupWork:
-        return group_work(self.option.partition, self.option.candidate)
+        work = group_work(self.option.partition, self.option.candidate)
+        return arranged_by_cores(work, self.machine)
 
     def check_groups(
         self, operands: Sequence[Array] | None = None, *, data: Data = "integers", seed: int = 0
@@ -190,8 +197,8 @@ class Kernel:
     def explanation(self, *, what_if: bool = True) -> Explanation:
         """Where the time goes; with `what_if`, also which changes of the machine would help."""
         found = explanation(self.result, self.choice, self.option, self.machine, self.account)
-        if DRIVES.of(self.machine) is not None and self.machine.groups.count > 1:
-            moved = arranged(self._group_work, self.op, self.machine)
+        if self.is_driven:
+            moved = arranged(self._group_work, self.machine)
             found = structs.replace(found, arranged=moved)
         if not what_if or self.simulated is None:
             return found

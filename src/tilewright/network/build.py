@@ -25,7 +25,7 @@ from tilewright.network.forms import Forms
 from tilewright.network.layouts import Chain, Layouts, WholeNetwork, nearest
 from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
-from tilewright.network.plan import Plan, Stage, Work, lives_of
+from tilewright.network.plan import Plan, Work, lives_of
 from tilewright.network.products import Ranked, ranked_products, ranked_stages
 from tilewright.network.requirements import (
     own_part,
@@ -280,23 +280,10 @@ def _plan(
         memory.dtype,
         groups,
         tuple(memory.values),
-        tuple(_stage(d, d.candidate or schedules[d.op]) for d in memory.drafts),
+        tuple(d.stage(d.candidate or schedules[d.op]) for d in memory.drafts),
         tuple(builder.inputs),
         tuple(builder.outputs),
         least,
-    )
-
-
-def _stage(draft: Draft, candidate: Candidate) -> Stage:
-    return Stage(
-        draft.name,
-        draft.label,
-        draft.work,
-        draft.op,
-        candidate,
-        draft.arguments,
-        draft.nodes,
-        draft.flops,
     )
 
 

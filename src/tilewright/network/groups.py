@@ -2,19 +2,23 @@
 
 In: a partition and the candidate that computes its pieces. Out: for each tensor of the pieces'
 program its form, and for each group its region of the whole operand and the border of zeros that
-its piece has. A family's driver is generated from it: it cuts whole operands in C order into the
-pieces' tensors, starts all groups, and puts the result together.
+its piece has. A family's driver is generated from it: it starts all groups, whose cores arrange
+whole operands in C order as the pieces' tensors (`network.arranging`), compute, and put the result
+into its place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Protocol
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.machine import Capability
+from tilewright.common.dtypes import dtype
+from tilewright.machine import Capability, Machine
 from tilewright.network.form import Form, StoredDim
 from tilewright.network.forms import Forms
+from tilewright.network.plan import Stage
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.partition import Partition
@@ -32,19 +36,34 @@ _CHANNELS = ("in_channels", "out_channels")
 class Cut:
     """One tensor of the pieces: `forms` and `regions` of the whole array, one for each group.
 
-    `shared`: the groups read one array together.
+    `shared`: the groups read one array together. `stages` are those by which each group, of a
+    shared array the first, arranges it or puts it into its place; none where it lies so.
     """
 
     name: str
+    dtype: str
     shape: tuple[int, ...]
     forms: tuple[Form, ...]
     regions: tuple[Box, ...]
     shared: bool = False
+    stages: tuple[tuple[Stage, ...], ...] = ()
 
     @property
-    def elements(self) -> int:
-        """Elements that are written into the groups' tensors, or read from them."""
-        return self.forms[0].elements * (1 if self.shared else len(self.forms))
+    def is_moved(self) -> bool:
+        """Whether the groups' tensors are others than the whole array."""
+        return any(self.stages)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that are written into the groups' tensors, or read from them."""
+        copies = 1 if self.shared else len(self.forms)
+        written = self.forms[0].elements * copies if self.is_moved else 0
+        return written * dtype(self.dtype).size_bytes
+
+    def first(self, group: int) -> int:
+        """The place of a group's first element in the whole array."""
+        starts = enumerate(self.regions[group].start)
+        return sum(start * prod(self.shape[axis + 1 :]) for axis, start in starts)
 
 
 @dataclass(frozen=True)
@@ -59,7 +78,7 @@ class GroupWork:
 class Drives(Protocol):
     """Generates what starts a kernel on all core groups."""
 
-    def drive(self, kernel: Artifact, work: GroupWork) -> Artifact:
+    def drive(self, kernel: Artifact, work: GroupWork, machine: Machine) -> Artifact:
         """The kernel's artifact with the driver, whose tensors are whole arrays in C order."""
 
 
@@ -70,17 +89,18 @@ def group_work(partition: Partition, candidate: Candidate) -> GroupWork:
     """What the groups do for the whole operator of a partition."""
     seed, pieces = candidate.seed, partition.pieces
     found = [_forms(replace(candidate, op=piece.op)) for piece in pieces]
-    shared = partition.shared_operands
+    shared, numerics = partition.shared_operands, partition.op.numerics
     operands = []
     for number, name in enumerate(seed.operands):
         forms = tuple(forms[name] for forms in found)
         regions = tuple(piece.operands[number] for piece in pieces)
         together = shared[number] and len(set(forms)) == 1
         shape = partition.op.input_shapes[number]
-        operands.append(Cut(name, shape, forms, regions, together))
+        kind = numerics.operands[number].name
+        operands.append(Cut(name, kind, shape, forms, regions, together))
     forms = tuple(forms[seed.result] for forms in found)
     regions = tuple(piece.result for piece in pieces)
-    result = Cut(seed.result, partition.op.out_shape, forms, regions)
+    result = Cut(seed.result, numerics.result.name, partition.op.out_shape, forms, regions)
     return GroupWork(len(pieces), tuple(operands), result)
 
 

@@ -13,7 +13,7 @@ from tilewright.codegen.artifact import Array
 from tilewright.graph.names import safe_name
 from tilewright.network.access import access_of, blocked_loops, normalised_mapping
 from tilewright.network.form import Form, StoredDim, canonical, row_major, same_memory
-from tilewright.network.plan import Role, Value, Work
+from tilewright.network.plan import Role, Stage, Value, Work
 from tilewright.ops import Op
 from tilewright.ops.mapping import Access, Mapping
 from tilewright.ops.op import Shape
@@ -42,6 +42,19 @@ class Draft:
     nodes: tuple[str, ...] = ()
     flops: int = 0
     candidate: Candidate | None = None
+
+    def stage(self, candidate: Candidate) -> Stage:
+        """The stage with the schedule that was chosen."""
+        return Stage(
+            self.name,
+            self.label,
+            self.work,
+            self.op,
+            candidate,
+            self.arguments,
+            self.nodes,
+            self.flops,
+        )
 
 
 class Memory:

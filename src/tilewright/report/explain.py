@@ -115,18 +115,28 @@ def _routines(e: Explanation) -> Iterator[str]:
 def _arranged(e: Explanation) -> Iterator[str]:
     if not e.arranged:
         return
-    yield "arranged by the managing cores, from and to C order (not in the time above)"
-    head = ("tensor", "bytes", "for", "least ms")
+    yield "arranged by the groups' cores, from and to C order (not in the time above)"
+    head = ("tensor", "bytes", "for", "cycles", "by the model", "ms", "least ms")
     rows = [
         (
             f"{row.tensor} {row.direction}",
             str(row.bytes),
             "all groups" if row.shared else "each group",
+            str(row.cycles),
+            str(row.estimate_cycles),
+            _milliseconds(row.cycles, e),
             f"{row.least_milliseconds:.3f}",
         )
         for row in e.arranged
     ]
-    yield from columns([head, *rows])
+    total = sum(row.cycles for row in e.arranged)
+    yield from columns(
+        [head, *rows, ("together", "", "", str(total), "", _milliseconds(total, e), "")]
+    )
+
+
+def _milliseconds(cycles: int, e: Explanation) -> str:
+    return f"{1e3 * cycles / e.clock_hz:.3f}"
 
 
 def _bounds(e: Explanation) -> Iterator[str]:

@@ -104,9 +104,10 @@ class TrafficRow(Struct, frozen=True):
 
 
 class Arranged(Struct, frozen=True):
-    """What the managing cores copy between a tensor in C order and those of the groups: `bytes` in
-    all groups, or once for what they share, in no less than `least_milliseconds` at the memories'
-    peak.
+    """What the groups' cores move between a tensor in C order and those of the groups, beside the
+    operator's own time: `bytes` in all groups, or once for what they share, none where the tensor
+    lies as the groups take it. `estimate_cycles` by the model and `cycles` simulated are those of
+    the slowest group; no copy takes less than `least_milliseconds` at the memories' peak.
     """
 
     tensor: str
@@ -114,6 +115,8 @@ class Arranged(Struct, frozen=True):
     shared: bool
     bytes: int
     least_milliseconds: float
+    estimate_cycles: int
+    cycles: int
 
 
 class Rejected(Struct, frozen=True):

@@ -8,7 +8,7 @@ it allocates. All products of the network share one assembly file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.common.expr import Const
 from tilewright.graph.names import safe_name
-from tilewright.ir.nodes import SCRATCHPAD, Program, Tensor
-from tilewright.ir.visit import instantiate
+from tilewright.ir.nodes import Program, Tensor
 from tilewright.machine import Machine
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Stage
@@ -39,12 +38,10 @@ from tilewright.targets.sw26010.emit_host import (
     initialize_once,
     tensor_bytes,
 )
-from tilewright.targets.sw26010.emit_slave import emit_slave
 from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
+from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
 from tilewright.targets.sw26010.names import (
     Naming,
-    buffer_infos,
-    mesh_bindings,
     name_program,
     tensor_infos,
 )
@@ -59,18 +56,6 @@ class NetworkArtifact(Artifact):
 
     kernels: tuple[Artifact, ...] = ()
     block: str = "constants"
-
-
-@dataclass(frozen=True, eq=False)
-class _Kernel:
-    """The program of one or more stages, with its names in C."""
-
-    program: Program
-    naming: Naming
-
-    @property
-    def tensors(self) -> tuple[TensorInfo, ...]:
-        return tensor_infos(self.program, self.naming)
 
 
 @dataclass(frozen=True)
@@ -107,9 +92,7 @@ def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
         "tw_primitives.c": primitives_source(),
     }
     for kernel in distinct:
-        files[f"{kernel.naming.artifact}.h"] = emit_header(kernel.program, kernel.naming)
-        text = emit_slave(kernel.program, single, kernel.naming)
-        files[f"{kernel.naming.artifact}_slave.c"] = text
+        files |= kernel.files(single)
     instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
     kinds = tuple(dict.fromkeys(kind for k in distinct for kind in gemm_types(k.program)))
     if kinds:
@@ -129,7 +112,7 @@ def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
         (),
         spm.capacity_bytes,
         spm.alignment_bytes,
-        tuple(_described(kernel, single) for kernel in distinct),
+        tuple(kernel.described(single) for kernel in distinct),
         block,
     )
 
@@ -143,19 +126,18 @@ def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
     return np.concatenate(parts) if parts else np.zeros(1, dtype(plan.dtype).numpy)
 
 
-def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, _Kernel]:
+def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
     """The kernel of each stage, by the identity of its candidate."""
-    found: dict[int, _Kernel] = {}
+    found: dict[int, Launched] = {}
     for stage in plan.stages:
         key = id(stage.candidate)
         if key not in found:
-            program = instantiate(stage.candidate.program(machine), mesh_bindings(machine))
-            program = replace(program, name=f"{name}_{len(found)}_{program.name}")
-            found[key] = _Kernel(program, name_program(program))
+            program = stage.candidate.program(machine)
+            found[key] = launched(program, machine, f"{name}_{len(found)}_{program.name}")
     return found
 
 
-def _layout(plan: Plan, machine: Machine, kernels: dict[int, _Kernel]) -> _Layout:
+def _layout(plan: Plan, machine: Machine, kernels: dict[int, Launched]) -> _Layout:
     """Constants one after the other; the arena by liveness, behind it the stages' own scratch."""
     size = dtype(plan.dtype).size_bytes
     unit = machine.main.alignment_bytes // size
@@ -207,7 +189,7 @@ def _declared(info: TensorInfo) -> Tensor:
 def _host(
     plan: Plan,
     machine: Machine,
-    kernels: dict[int, _Kernel],
+    kernels: dict[int, Launched],
     layout: _Layout,
     whole: tuple[Naming, tuple[TensorInfo, ...]],
 ) -> str:
@@ -219,11 +201,9 @@ def _host(
     writer.line()
     writer.line(f'#include "{naming.artifact}.h"')
     for kernel in dict.fromkeys(kernels.values()):
-        writer.line(f'#include "{kernel.naming.artifact}.h"')
+        writer.line(f'#include "{kernel.name}.h"')
     writer.line()
-    for kernel in dict.fromkeys(kernels.values()):
-        writer.line(f"extern void SLAVE_FUN({kernel.naming.kernel})(void *);")
-    writer.line()
+    declare(writer, (kernel.name for kernel in dict.fromkeys(kernels.values())))
     places = _places(plan, layout, infos)
     with writer.block(entry_prototype(infos, naming)):
         kind = dtype(plan.dtype).c_name
@@ -255,7 +235,7 @@ def _places(plan: Plan, layout: _Layout, infos: Sequence[TensorInfo]) -> dict[in
 def _launch(
     writer: CWriter,
     stage: Stage,
-    kernel: _Kernel,
+    kernel: Launched,
     places: dict[int, str],
     context: tuple[Machine, _Layout],
 ) -> None:
@@ -263,48 +243,31 @@ def _launch(
     own, free = dict(stage.arguments), layout.shared
     with writer.block():
         writer.comment(f"{stage.name}: {stage.work}")
-        writer.line(f"struct {kernel.naming.parameters} parameters;")
+        given = []
         for info in kernel.tensors:
             unit = machine.main.alignment_bytes // dtype(info.dtype).size_bytes
             if info.name in own:
                 place = places[own[info.name]]
             else:
                 place, free = f"arena + {free}", free + _rounded(info, unit)
-            writer.line(f"parameters.{info.identifier} = {place};")
-        writer.line(f"athread_spawn({kernel.naming.kernel}, &parameters);")
-        writer.line("athread_join();")
+            given.append((info.identifier, place))
+        launch(writer, kernel.name, given)
 
 
 def _build(
-    name: str, kernels: Sequence[_Kernel], routines: Sequence[str], *, has_gemm: bool
+    name: str, kernels: Sequence[Launched], routines: Sequence[str], *, has_gemm: bool
 ) -> BuildPlan:
     """The steps from sources to a static library `lib<name>.a`."""
     own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
     flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
-    headers = tuple(f"{k.naming.artifact}.h" for k in kernels)
+    headers = tuple(f"{k.name}.h" for k in kernels)
     steps = [compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *headers))]
     for kernel, header in zip(kernels, headers, strict=True):
         needed = (header, "spm_gemm.h", "tw_primitives.h")
-        steps.append(compile_step(f"{kernel.naming.artifact}_slave.c", flags, needed))
+        steps.append(compile_step(f"{kernel.name}_slave.c", flags, needed))
     steps += [compile_step(file, SLAVE_FLAGS, ()) for file in routines]
     if has_gemm:
         steps.append(compile_step("spm_gemm.c", flags, ("spm_gemm.h",)))
         steps.append(compile_step(f"{name}_gemm.S", SLAVE_FLAGS, ()))
     objects, library = tuple(step.output for step in steps), f"lib{name}.a"
     return BuildPlan((*steps, BuildStep(library, objects, ("ar", "rcs", library, *objects))))
-
-
-def _described(kernel: _Kernel, machine: Machine) -> Artifact:
-    """What is known of a kernel's tensors and buffers."""
-    available = {SCRATCHPAD: machine.spm_available_bytes}
-    buffers = buffer_infos(kernel.program, available)
-    return Artifact(
-        kernel.naming.artifact,
-        machine.target,
-        {},
-        BuildPlan(),
-        kernel.tensors,
-        buffers,
-        machine.spm.capacity_bytes,
-        machine.spm.alignment_bytes,
-    )

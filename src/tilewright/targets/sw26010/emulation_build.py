@@ -107,10 +107,8 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
     writer.line('#include "tw_watch.h"')
     for number, artifact in numbered:
         match artifact:
-            case NetworkArtifact():
+            case NetworkArtifact() | GroupsArtifact():
                 _launching_case(writer, number, artifact, artifact.kernels)
-            case GroupsArtifact():
-                _launching_case(writer, number, artifact, (artifact.kernel,))
             case _:
                 _case(writer, number, artifact)
     if first:

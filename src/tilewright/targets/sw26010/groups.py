@@ -1,16 +1,17 @@
 """The driver of a kernel: starts it on all core groups, each on its piece of the operator.
 
 In: the kernel's artifact and how whole operands are cut for the groups. Out: the artifact with
-`<name>_groups.h` and `<name>_groups.c`. A thread for each group initialises it once, on the first
-call, and waits for work. Of every call it writes the group's operands in the kernel's storage
-order, zeros around them, runs the kernel and copies the result out; what all groups read is
-arranged once, before they begin.
+`<name>_groups.h`, `<name>_groups.c` and the programs that arrange tensors. A thread for each group
+initialises it and waits for work. In every call the group's cores write its operands in the
+kernel's storage order, zeros around them, run the kernel, and put the result into its place; what
+all groups read is arranged by the first one. A tensor that lies as the kernel takes it stays there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from math import prod
 
 from tilewright.codegen.artifact import Artifact, BuildPlan, TensorInfo
@@ -18,62 +19,117 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import TensorKind
+from tilewright.machine import Machine
+from tilewright.network.arranging import WHOLE
 from tilewright.network.groups import Cut, GroupWork
-from tilewright.targets.sw26010.emit_build import HOST_FLAGS, compile_step, emit_makefile
+from tilewright.network.plan import Stage
+from tilewright.network.products import one_group
+from tilewright.targets.sw26010.emit_build import (
+    HOST_FLAGS,
+    SLAVE_FLAGS,
+    compile_step,
+    emit_makefile,
+)
 from tilewright.targets.sw26010.emit_host import tensor_bytes
+from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
+from tilewright.targets.sw26010.vector_routines import program_routines
 
 GROUPS_SUFFIX = "_groups"
 _ALIGNMENT_BYTES = 128
+_HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 
 @dataclass(frozen=True)
 class GroupsArtifact(Artifact):
-    """Generated code of an operator on all core groups: `kernel` is that of one of them."""
+    """Generated code of an operator on all core groups: `kernels` are that of one group, and those
+    that arrange its tensors.
+    """
 
-    kernel: Artifact = field(default_factory=lambda: Artifact("", "", {}))
+    kernels: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)
 class Sw26010Groups:
     """Generates the driver of a kernel."""
 
-    def drive(self, kernel: Artifact, work: GroupWork) -> GroupsArtifact:
+    def drive(self, kernel: Artifact, work: GroupWork, machine: Machine) -> GroupsArtifact:
         """The kernel with its driver, whose entry is `<name>_groups`.
 
         Raises ProgramError where a tensor of the kernel lies otherwise than its form says.
         """
-        cuts = _by_tensor(kernel, work)
-        name = f"{kernel.name}{GROUPS_SUFFIX}"
-        infos = tuple(replace(t, shape=c.shape, kind=_kind(t)) for t, c in cuts)
-        steps = kernel.build.steps
-        own = compile_step(f"{name}.c", HOST_FLAGS, (f"{name}.h", f"{kernel.name}.h"))
-        archive = steps[-1]
-        inputs = (*archive.inputs, own.output)
-        archive = replace(archive, inputs=inputs, command=(*archive.command, own.output))
-        build = BuildPlan((*steps[:-1], own, archive))
+        single = one_group(machine)
+        driver = _Driver(kernel, tuple(_by_tensor(kernel, work)), _movers(kernel, work, single))
+        movers = tuple(driver.movers.values())
         routines = [f for f in kernel.files if f.endswith(".S") and not f.endswith("_gemm.S")]
+        texts = {f"{r.name}.S": r.text() for m in movers for r in program_routines(m.program)}
+        own = [*routines, *(f for f in texts if f not in routines)]
+        build = _build(driver, len(routines), own)
         files = {
             **kernel.files,
-            f"{name}.h": _header(name, infos),
-            f"{name}.c": _source(kernel, name, cuts, work.groups),
-            "Makefile": emit_makefile(build, routines),
+            **texts,
+            **{file: text for m in movers for file, text in m.files(single).items()},
+            f"{driver.name}.h": _header(driver),
+            f"{driver.name}.c": _source(driver, work.groups),
+            "Makefile": emit_makefile(build, own),
         }
         return GroupsArtifact(
-            name,
+            driver.name,
             kernel.target,
             files,
             build,
-            infos,
+            driver.whole,
             kernel.buffers,
             kernel.scratchpad_bytes,
             kernel.scratchpad_alignment_bytes,
-            kernel,
+            (kernel, *(mover.described(single) for mover in movers)),
         )
 
 
 GROUPS = Sw26010Groups()
 
-_Cuts = Sequence[tuple[TensorInfo, Cut]]
+
+@dataclass(frozen=True, eq=False)
+class _Driver:
+    """The tensors of the kernel's entry function with what they are cut from; the programs that
+    arrange them, by the identity of their candidates.
+    """
+
+    kernel: Artifact
+    cuts: tuple[tuple[TensorInfo, Cut], ...]
+    movers: Mapping[int, Launched]
+
+    @property
+    def name(self) -> str:
+        return f"{self.kernel.name}{GROUPS_SUFFIX}"
+
+    @property
+    def whole(self) -> tuple[TensorInfo, ...]:
+        """The tensors of the driver's entry function."""
+        return tuple(replace(t, shape=c.shape, kind=_kind(t)) for t, c in self.cuts)
+
+    @property
+    def own(self) -> list[TensorInfo]:
+        """What each group allocates."""
+        moved = [t for t, cut in self.cuts if cut.is_moved and not cut.shared]
+        return [*moved, *(t for t in self.kernel.tensors if t.kind == "scratch")]
+
+    @property
+    def shared(self) -> list[tuple[TensorInfo, Cut]]:
+        """What one group arranges for all."""
+        return [(t, cut) for t, cut in self.cuts if cut.is_moved and cut.shared]
+
+    def region(self, info: TensorInfo) -> str:
+        """A group's first element of a whole array."""
+        x = info.identifier
+        return f"{self.name}_now.{x} + {self.name}_{x}_first[group]"
+
+    def part(self, info: TensorInfo) -> str:
+        """The tensor that the kernel takes."""
+        cut = next((cut for t, cut in self.cuts if t is info), None)
+        if cut is None or (cut.is_moved and not cut.shared):
+            return info.identifier
+        shared = f"{self.name}_now.shared_{info.identifier}"
+        return shared if cut.is_moved else self.region(info)
 
 
 def _kind(info: TensorInfo) -> TensorKind:
@@ -95,174 +151,176 @@ def _by_tensor(kernel: Artifact, work: GroupWork) -> list[tuple[TensorInfo, Cut]
     return found
 
 
+def _movers(kernel: Artifact, work: GroupWork, machine: Machine) -> dict[int, Launched]:
+    found: dict[int, Launched] = {}
+    cuts = (*work.operands, work.result)
+    for candidate in (s.candidate for cut in cuts for group in cut.stages for s in group):
+        if id(candidate) not in found:
+            name = f"move{len(found)}_{kernel.name}"
+            found[id(candidate)] = launched(candidate.program(machine), machine, name)
+    return found
+
+
+def _build(driver: _Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:
+    """The kernel's steps, behind its `routines` those that are new, then movers and driver."""
+    *steps, archive = driver.kernel.build.steps
+    files, headers = [m.name for m in driver.movers.values()], [f"{driver.kernel.name}.h"]
+    headers = [f"{driver.name}.h", *headers, *(f"{name}.h" for name in files)]
+    behind = 2 + routines
+    steps = [
+        *steps[:behind],
+        *(compile_step(file, SLAVE_FLAGS, ()) for file in all_routines[routines:]),
+        *steps[behind:],
+        *(compile_step(f"{m}_slave.c", SLAVE_FLAGS, (f"{m}.h", *_HEADERS)) for m in files),
+        compile_step(f"{driver.name}.c", HOST_FLAGS, tuple(headers)),
+    ]
+    objects, library = tuple(step.output for step in steps), archive.output
+    command = ("ar", "rcs", library, *objects)
+    return BuildPlan((*steps, replace(archive, inputs=objects, command=command)))
+
+
 def _pointer(info: TensorInfo) -> str:
     return f"{'' if info.kind == 'output' else 'const '}{dtype(info.dtype).c_name} *"
 
 
-def _prototype(name: str, infos: Sequence[TensorInfo]) -> str:
-    return f"int {name}({', '.join(f'{_pointer(t)}{t.identifier}' for t in infos)})"
+def _prototype(driver: _Driver) -> str:
+    arguments = ", ".join(f"{_pointer(t)}{t.identifier}" for t in driver.whole)
+    return f"int {driver.name}({arguments})"
 
 
-def _header(name: str, infos: Sequence[TensorInfo]) -> str:
+def _header(driver: _Driver) -> str:
+    name = driver.name
     writer, guard = CWriter(), f"TW_{name.upper()}_H"
     writer.comment(f"{name}.h: the operator on all core groups. Generated.")
     writer.lines(f"#ifndef {guard}\n#define {guard}")
     writer.line()
-    for info in infos:
+    for info in driver.whole:
         shape = " x ".join(map(str, info.shape)) or "1"
         writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, in C order")
     writer.comment("0 when done, 1 where memory is missing. Callers take turns.")
-    writer.line(f"{_prototype(name, infos)};")
+    writer.line(f"{_prototype(driver)};")
     writer.line()
     writer.line("#endif")
     return writer.text()
 
 
-def _source(kernel: Artifact, name: str, cuts: _Cuts, groups: int) -> str:
-    writer = CWriter()
+def _source(driver: _Driver, groups: int) -> str:
+    writer, name, kernel = CWriter(), driver.name, driver.kernel.name
+    launches = [kernel, *(mover.name for mover in driver.movers.values())]
     writer.comment(f"{name}.c: starts all core groups, each on its piece. Generated.")
-    writer.lines("#include <pthread.h>\n#include <stdlib.h>")
+    writer.lines("#include <pthread.h>\n#include <stdlib.h>\n#include <athread.h>")
     writer.line()
-    writer.line(f'#include "{kernel.name}.h"\n#include "{name}.h"')
+    writer.lines("\n".join(f'#include "{file}.h"' for file in (*launches, name)))
     writer.line()
+    declare(writer, launches)
     writer.line(f"enum {{ TW_GROUPS = {groups} }};")
     writer.line()
-    for info, cut in cuts:
-        _mover(writer, info, cut, name)
-    _state(writer, cuts, name)
-    _piece(writer, kernel, cuts, name)
-    _threads(writer, name)
-    infos = [replace(info, kind=_kind(info)) for info, _ in cuts]
-    with writer.block(_prototype(name, infos)):
-        _entry(writer, cuts, name)
+    writer.comment("The place of each group's first element in the whole arrays.")
+    for info, cut in driver.cuts:
+        places = [str(cut.first(group)) for group in range(groups)]
+        writer.array(f"static const long {name}_{info.identifier}_first[TW_GROUPS]", places)
+    writer.line()
+    _state(writer, driver)
+    _piece(writer, driver)
+    _threads(writer, driver)
+    with writer.block(_prototype(driver)):
+        _entry(writer, driver)
     return writer.text()
 
 
-def _mover(writer: CWriter, info: TensorInfo, cut: Cut, name: str) -> None:
-    """The function that copies between a whole array and a group's tensor.
-
-    Its table holds, for each group and axis, the first index of the region, the places before it
-    and its extent.
-    """
-    kind, given = dtype(info.dtype).c_name, info.kind != "output"
-    table = f"{name}_{info.identifier}_regions"
-    with writer.block(f"static const long {table}[][{len(cut.shape)}][3] =", "};"):
-        for form, region in zip(cut.forms, cut.regions, strict=True):
-            sides = zip(region.start, form.before, region.shape, strict=True)
-            places = ", ".join(
-                f"{{{first}, {before}, {extent}}}" for first, before, extent in sides
-            )
-            writer.line(f"{{{places}}},")
-    whole, part = (f"const {kind} *whole", f"{kind} *part")
-    if not given:
-        whole, part = f"{kind} *whole", f"const {kind} *part"
-    writer.head(f"static void {name}_{info.identifier}", [whole, part, "const long (*axis)[3]"])
-    with writer.block():
-        writer.line(f"long {', '.join(f'i{d}' for d in range(len(cut.forms[0].dims)))};")
-        _indices(writer, cut, -1)
-        _loops(writer, cut, 0, given=given)
-    writer.line()
-
-
-def _loops(writer: CWriter, cut: Cut, depth: int, *, given: bool) -> None:
-    dims = cut.forms[0].dims
-    if depth < len(dims):
-        i = f"i{depth}"
-        with writer.block(f"for ({i} = 0; {i} < {dims[depth].extent}; {i}++)"):
-            _indices(writer, cut, depth)
-            _loops(writer, cut, depth + 1, given=given)
-        return
-    inside = " && ".join(f"in{axis}" for axis in range(len(cut.shape)) if _may_leave(cut, axis))
-    place = " + ".join(f"at{axis}" for axis in range(len(cut.shape)))
-    if given:
-        value = f"whole[{place}]"
-        writer.line(f"*part++ = {f'{inside} ? {value} : 0' if inside else value};")
-        return
-    with writer.block(f"if ({inside})") if inside else writer.flat():
-        writer.line(f"whole[{place}] = *part;")
-    writer.line("part++;")
-
-
-def _indices(writer: CWriter, cut: Cut, depth: int) -> None:
-    """The indices that are known inside the loop `depth`, as distances in the whole array."""
-    dims = cut.forms[0].dims
-    for axis in range(len(cut.shape)):
-        own = [n for n, d in enumerate(dims) if d.axis == axis]
-        if max(own, default=-1) != depth:
-            continue
-        steps = [f"i{n}" if dims[n].step == 1 else f"i{n} * {dims[n].step}" for n in own]
-        index = f"{' + '.join(steps) or 0} - axis[{axis}][1]"
-        stride = prod(cut.shape[axis + 1 :])
-        writer.line(f"const long x{axis} = {index};")
-        writer.line(f"const long at{axis} = (axis[{axis}][0] + x{axis}) * {stride};")
-        if _may_leave(cut, axis):
-            writer.line(f"const int in{axis} = x{axis} >= 0 && x{axis} < axis[{axis}][2];")
-
-
-def _may_leave(cut: Cut, axis: int) -> bool:
-    """Whether some group's tensor has zeros along an axis."""
-    return any(
-        form.before[axis] or prod(d.extent for d in form.along(axis)) != region.shape[axis]
-        for form, region in zip(cut.forms, cut.regions, strict=True)
-    )
-
-
-def _state(writer: CWriter, cuts: _Cuts, name: str) -> None:
+def _state(writer: CWriter, driver: _Driver) -> None:
+    name = driver.name
     writer.comment("The call that the groups work on; of shared operands the arranged array.")
     with writer.block(f"static struct {name}_call", f"}} {name}_now;"):
-        for info, cut in cuts:
+        for info, _ in driver.cuts:
             writer.line(f"{_pointer(info)}{info.identifier};")
-            if cut.shared:
-                writer.line(f"{dtype(info.dtype).c_name} *shared_{info.identifier};")
+        for info, _ in driver.shared:
+            writer.line(f"{dtype(info.dtype).c_name} *shared_{info.identifier};")
         writer.line("int failed[TW_GROUPS];")
+    writer.line()
+    writer.line(f"static pthread_barrier_t {name}_begin, {name}_arranged, {name}_end;")
     writer.line()
 
 
 def _allocate(writer: CWriter, info: TensorInfo, place: str) -> None:
     size = max(tensor_bytes(info), 1)
+    writer.line(f"{place} = 0;")
     writer.call(
         "failed |= posix_memalign", [f"(void **)&{place}", str(_ALIGNMENT_BYTES), f"{size}UL"]
     )
 
 
-def _move(writer: CWriter, name: str, info: TensorInfo, part: str, group: str) -> None:
-    x = info.identifier
-    writer.call(f"{name}_{x}", [f"{name}_now.{x}", part, f"{name}_{x}_regions[{group}]"])
-
-
-def _piece(writer: CWriter, kernel: Artifact, cuts: _Cuts, name: str) -> None:
-    with writer.block(f"static int {name}_piece(long group)"):
-        own = [(info, cut) for info, cut in cuts if not cut.shared]
-        for info, _ in own:
-            writer.line(f"{dtype(info.dtype).c_name} *{info.identifier} = 0;")
+def _piece(writer: CWriter, driver: _Driver) -> None:
+    with writer.block(f"static int {driver.name}_piece(long group)"):
+        for info in driver.own:
+            writer.line(f"{dtype(info.dtype).c_name} *{info.identifier};")
         writer.line("int failed = 0;")
-        for info, _ in own:
+        for info in driver.own:
             _allocate(writer, info, info.identifier)
+        if driver.shared:
+            with writer.block("if (group == 0)"):
+                for info, cut in driver.shared:
+                    _moves(writer, driver, info, cut)
         with writer.block("if (!failed)"):
-            for info, _ in own:
-                if info.kind != "output":
-                    _move(writer, name, info, info.identifier, "group")
-            arguments = [
-                f"{name}_now.shared_{i.identifier}" if c.shared else i.identifier for i, c in cuts
-            ]
-            writer.call(f"failed = {kernel.name}", arguments)
-            for info, _ in own:
+            for info, cut in driver.cuts:
+                if info.kind != "output" and not cut.shared:
+                    _moves(writer, driver, info, cut)
+        if driver.shared:
+            writer.line(f"pthread_barrier_wait(&{driver.name}_arranged);")
+        with writer.block("if (!failed)"):
+            with writer.block():
+                tensors = driver.kernel.tensors
+                launch(
+                    writer, driver.kernel.name, ((t.identifier, driver.part(t)) for t in tensors)
+                )
+            for info, cut in driver.cuts:
                 if info.kind == "output":
-                    _move(writer, name, info, info.identifier, "group")
-        for info, _ in own:
+                    _moves(writer, driver, info, cut)
+        for info in driver.own:
             writer.line(f"free({info.identifier});")
         writer.line("return failed;")
     writer.line()
 
 
-def _threads(writer: CWriter, name: str) -> None:
+def _moves(writer: CWriter, driver: _Driver, info: TensorInfo, cut: Cut) -> None:
+    """The launches that arrange a tensor, by groups that do it alike."""
+    alike = groupby(enumerate(cut.stages), lambda group: [id(s.candidate) for s in group[1]])
+    runs = [list(run) for _, run in alike]
+    if len(runs) == 1:
+        _move(writer, driver, info, runs[0][0][1])
+        return
+    with writer.block("switch (group)"):
+        for run in runs:
+            for group, _ in run:
+                writer.line(f"case {group}:")
+            with writer.deeper():
+                _move(writer, driver, info, run[0][1])
+                writer.line("break;")
+
+
+def _move(writer: CWriter, driver: _Driver, info: TensorInfo, stages: Sequence[Stage]) -> None:
+    for stage in stages:
+        mover, values = driver.movers[id(stage.candidate)], dict(stage.arguments)
+        with writer.block():
+            writer.comment(f"{info.identifier}: {stage.label}")
+            places = [
+                (
+                    t.identifier,
+                    driver.region(info) if values[t.name] == WHOLE else driver.part(info),
+                )
+                for t in mover.tensors
+            ]
+            launch(writer, mover.name, places)
+
+
+def _threads(writer: CWriter, driver: _Driver) -> None:
+    name = driver.name
     writer.lines(
-        f"static pthread_barrier_t {name}_begin, {name}_end;\n"
-        f"static pthread_once_t {name}_once = PTHREAD_ONCE_INIT;\n"
-        f"static int {name}_started;"
+        f"static pthread_once_t {name}_once = PTHREAD_ONCE_INIT;\nstatic int {name}_started;"
     )
     writer.line()
     with writer.block(f"static void *{name}_group(void *number)"):
+        writer.line("athread_init();")
         with writer.block("for (;;)"):
             writer.line(f"pthread_barrier_wait(&{name}_begin);")
             writer.line(f"{name}_now.failed[(long)number] = {name}_piece((long)number);")
@@ -274,6 +332,7 @@ def _threads(writer: CWriter, name: str) -> None:
         writer.line("long group;")
         for barrier in ("begin", "end"):
             writer.line(f"pthread_barrier_init(&{name}_{barrier}, 0, TW_GROUPS + 1);")
+        writer.line(f"pthread_barrier_init(&{name}_arranged, 0, TW_GROUPS);")
         with writer.block("for (group = 0; group < TW_GROUPS; group++)"):
             create = f"pthread_create(&thread, 0, {name}_group, (void *)group)"
             with writer.block(f"if ({create})"):
@@ -282,26 +341,23 @@ def _threads(writer: CWriter, name: str) -> None:
     writer.line()
 
 
-def _entry(writer: CWriter, cuts: _Cuts, name: str) -> None:
+def _entry(writer: CWriter, driver: _Driver) -> None:
+    name = driver.name
     writer.line("static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;")
     writer.line("int failed = 0;")
     writer.line("long group;")
     writer.line("pthread_mutex_lock(&turn);")
     writer.line(f"pthread_once(&{name}_once, {name}_start);")
-    for info, _ in cuts:
+    for info, _ in driver.cuts:
         writer.line(f"{name}_now.{info.identifier} = {info.identifier};")
-    shared = [(info, f"{name}_now.shared_{info.identifier}") for info, cut in cuts if cut.shared]
-    for info, place in shared:
-        writer.line(f"{place} = 0;")
-        _allocate(writer, info, place)
+    for info, _ in driver.shared:
+        _allocate(writer, info, driver.part(info))
     with writer.block(f"if (!failed && {name}_started)"):
-        for info, place in shared:
-            _move(writer, name, info, place, "0")
         writer.line(f"pthread_barrier_wait(&{name}_begin);")
         writer.line(f"pthread_barrier_wait(&{name}_end);")
         with writer.block("for (group = 0; group < TW_GROUPS; group++)"):
             writer.line(f"failed |= {name}_now.failed[group];")
-    for _, place in shared:
-        writer.line(f"free({place});")
+    for info, _ in driver.shared:
+        writer.line(f"free({driver.part(info)});")
     writer.line("pthread_mutex_unlock(&turn);")
     writer.line(f"return failed || !{name}_started;")

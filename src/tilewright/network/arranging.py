@@ -1,0 +1,79 @@
+"""Operands of core groups, arranged by the groups' own cores.
+
+In: whole arrays in C order and the forms of the groups' tensors of them. Out: for each group the
+stages that write its tensor, zeros around its elements, or that put its result into its place:
+programs like any other's, so that they are priced, simulated and emitted as those are. A region
+that lies in the whole array as its form says needs none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import repeat
+
+from tilewright.machine import Machine
+from tilewright.network.access import access_of, blocked_loops
+from tilewright.network.form import Form, row_major
+from tilewright.network.groups import Cut, GroupWork
+from tilewright.network.memory import Draft, Memory
+from tilewright.network.products import ranked_stages
+from tilewright.ops.box import Box
+from tilewright.ops.mapping import Mapping
+
+WHOLE, PART = 0, 1
+"""The values of the stages: the whole array from the region's first element on, and the tensor."""
+
+
+def arranged_by_cores(work: GroupWork, machine: Machine) -> GroupWork:
+    """The same with the stages of each group for each of its tensors, the fastest by the model.
+
+    Raises ScheduleError or CapacityError where a tensor can be moved in no way.
+    """
+    cuts = (*work.operands, work.result)
+    drafts = [
+        [_drafts(cut, group, given=cut is not work.result) for group in _movers(cut)]
+        for cut in cuts
+    ]
+    ops = [draft.op for cut in drafts for group in cut for draft in group]
+    schedules = ranked_stages(ops, machine)
+
+    def staged(cut: Cut, own: list[list[Draft]]) -> Cut:
+        stages = (tuple(d.stage(schedules[d.op]) for d in group) for group in own)
+        return replace(cut, stages=tuple(stages))
+
+    *operands, result = (staged(cut, own) for cut, own in zip(cuts, drafts, strict=True))
+    return replace(work, operands=tuple(operands), result=result)
+
+
+def _movers(cut: Cut) -> range:
+    """The groups that arrange a tensor: of a shared one the first."""
+    return range(1 if cut.shared else len(cut.forms))
+
+
+def _drafts(cut: Cut, group: int, *, given: bool) -> list[Draft]:
+    if all(map(_lies_so, cut.forms, cut.regions, repeat(cut.shape))):
+        return []
+    form, region = cut.forms[group], cut.regions[group]
+    memory = Memory(cut.dtype)
+    whole, part = memory.value("whole", row_major(cut.shape)), memory.value("part", form)
+    source, target = (whole, part) if given else (part, whole)
+    extents, index = blocked_loops(region.shape, [form])
+    to, of = (access_of(place.form, index, extents) for place in (target, source))
+    mapping = Mapping(extents, to, (of,), "x0", cut.dtype)
+    memory.mapped(cut.name, "layout", mapping, target, (source,))
+    if given:
+        memory.fill(cut.name, target)
+    return memory.drafts
+
+
+def _lies_so(form: Form, region: Box, shape: tuple[int, ...]) -> bool:
+    """Whether a region of an array in C order is its tensor: nothing between or around elements.
+
+    >>> _lies_so(row_major((1, 2, 5)), Box((0, 1, 0), (1, 3, 5)), (4, 7, 5))
+    True
+    >>> _lies_so(row_major((2, 2, 5)), Box((0, 1, 0), (2, 3, 5)), (4, 7, 5))
+    False
+    """
+    extents = region.shape
+    outer = next((axis for axis, n in enumerate(extents) if n > 1), len(extents))
+    return form == row_major(extents) and extents[outer + 1 :] == tuple(shape[outer + 1 :])
