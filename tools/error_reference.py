@@ -9,14 +9,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from support.source_errors import SOURCES
+from support.source_errors import SOURCES, table_of
 from tilewright.asm import SourceErrors, assemble
 from tilewright.asm.error_codes import ErrorCode, SourceError
-from tilewright.isa import load_table
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "assembly-errors.md"
-TABLES = {"A": load_table("sw26010_cpe"), "D": load_table("cambricon")}
 
 HEAD = """\
 # Errors in assembly sources
@@ -61,9 +59,8 @@ def _table(codes: Iterable[ErrorCode]) -> str:
 
 
 def _example(code: ErrorCode) -> str:
-    table = TABLES["D" if code is SourceError.MARK else code.number[0]]
     try:
-        assemble(SOURCES[code], table, filename="p.s", folder=PAGE.parent)
+        assemble(SOURCES[code], table_of(code), filename="p.s", folder=PAGE.parent)
     except SourceErrors as errors:
         return f"```text\n{errors}\n```\n"
     raise AssertionError(f"{code.number}: its source assembles")

@@ -109,7 +109,7 @@ def test_objects_and_texts_go_around() -> None:
         (".fast\nstop", "instruction 'stop' in data section .fast", "write .code before it"),
         (".zeros\n.byte 1", ".byte in section .zeros, which holds no bytes",
          "reserve with .space, or write .fast before it"),
-        (".text", "unknown directive '.text'", "did you mean '.set'?"),
+        (".text", "unknown directive '.text'", "sections are .code, .fast, .zeros"),
         ("add r1, r2 # 1", "unexpected '#'", "expected ',' or the end of the line"),
         (".irp 5", ".irp needs a name and values", "write for instance .irp r, r1, r2"),
     ],

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from tilewright.asm.error_codes import ErrorCode, SourceError
+from tilewright.isa import InstructionTable, load_table
 from tilewright.targets.cambricon.dla.error_codes import DlaError
+
+_OF_CAMBRICON = (SourceError.MARK, SourceError.READ_ONLY, *DlaError)
 
 SOURCES: dict[ErrorCode, str | bytes] = {
     SourceError.SYNTAX: "addl $1 $2, $3",
@@ -22,6 +25,7 @@ SOURCES: dict[ErrorCode, str | bytes] = {
     SourceError.RANGE: ".data\n.byte 300",
     SourceError.MARK: "sadd $1, $2, 4",
     SourceError.ADDRESS: ".data\nx: .space x",
+    SourceError.READ_ONLY: ".code\nvstore $1, $2, #w\n.static_ro\n@synapse w, 1, 1, 1, 4",
     SourceError.ARITHMETIC: ".data\n.long 1 / 0",
     SourceError.ARGUMENTS: ".data\n.space",
     SourceError.SECTION: ".data\nnop",
@@ -54,3 +58,8 @@ SOURCES: dict[ErrorCode, str | bytes] = {
     DlaError.HOST: ".host\n@launch\n@launch",
     DlaError.FUSION: ".code\n@fuse\n@endfuse",
 }
+
+
+def table_of(code: ErrorCode) -> InstructionTable:
+    """The table for which the source of a code is written."""
+    return load_table("cambricon" if code in _OF_CAMBRICON else "sw26010_cpe")

@@ -27,6 +27,7 @@ from tilewright.asm.source import IncludeFolder, SourceText, decode_source
 from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable
+from tilewright.isa.dialect import GNU_SECTIONS
 
 
 def assemble(
@@ -139,6 +140,9 @@ def _directive(layout: FirstPass, parsed: ParsedLine, known: Mapping[str, Direct
     directive = known.get(parsed.word)
     if directive is None:
         fix = did_you_mean(parsed.word, (*known, *EXPANSION_WORDS))
+        if parsed.word in {section.name for section in GNU_SECTIONS}:
+            names = [section.name for section in layout.table.dialect.sections]
+            fix = f"sections are {', '.join(names)}"
         raise Fault(
             SourceError.DIRECTIVE, f"unknown directive '{parsed.word}'", parsed.span, fix=fix
         )

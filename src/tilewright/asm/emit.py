@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass, field
+from functools import cache
 from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
@@ -28,9 +29,21 @@ from tilewright.asm.sections import ByteItem, CodeItem, Item, NumberItem, Sectio
 from tilewright.asm.suggest import did_you_mean
 from tilewright.asm.symbols import HIDDEN_PREFIX
 from tilewright.common.errors import AssemblyError
-from tilewright.isa import Instruction, Label, Register
+from tilewright.common.expr import free_vars
+from tilewright.common.expr_parser import parse_expr
+from tilewright.isa import Instruction, InstructionSpec, Label, Register
 
 _WITHOUT_LABEL = frozenset((Register, int))
+
+
+@cache
+def _written_from(spec: InstructionSpec, role: str) -> frozenset[str]:
+    """The memories that an instruction writes at an address that an operand is part of."""
+    return frozenset(
+        span.memory
+        for span in spec.spans
+        if span.access == "write" and role in free_vars(parse_expr(span.address))
+    )
 
 
 @dataclass(slots=True)
@@ -140,6 +153,7 @@ class _Emitter:
         if kind.name != "TARGET" or place is None or place[0] != self.section.name:
             section = self.section.name
             self._relocate(Relocation(section, item.offset, kind, label.name, label.addend, index))
+            self._check_written(item, instruction, index, label)
             return instruction
         try:
             target = place[1] + label.addend
@@ -150,6 +164,27 @@ class _Emitter:
             raise Fault(
                 SourceError.RANGE, f"{label.name}: {error.message}", span, fix=error.fix
             ) from None
+
+    def _check_written(
+        self, item: CodeItem, instruction: Instruction, index: int, label: Label
+    ) -> None:
+        """Refuse a write to a place in a section of this source that is read-only. Raises Fault."""
+        table, place = instruction.table, self.layout.symbols.place(label.name)
+        role = table.operands_of(instruction.spec)[index].role
+        memories = _written_from(instruction.spec, role)
+        if place is None or not memories:
+            return
+        section = self.layout.sections.by_name[place[0]]
+        if table.dialect.section_style(section.name).memory not in memories:
+            return
+        if "w" not in section.flags:
+            writable = (s.name for s in table.dialect.sections if "w" in s.flags)
+            raise Fault(
+                SourceError.READ_ONLY,
+                f"{item.parsed.word} writes to {label.name}, which is in {section.name}",
+                operand_span(item.parsed, table, index),
+                fix=f"declare {label.name} in {' or '.join(writable)}",
+            )
 
     def _relocate(self, relocation: Relocation) -> None:
         """Hidden labels are not in the object: their section stands for them."""

@@ -37,6 +37,7 @@ class SourceError(ErrorCode):
     MARK = "A304", "the mark of immediates is missing, or stands where it must not"
     ADDRESS = "A305", "an address stands where a number is needed, or the reverse"
     ARITHMETIC = "A306", "an expression has no value"
+    READ_ONLY = "A307", "an instruction writes where its section is read-only"
     ARGUMENTS = "A401", "a directive has the wrong arguments"
     SECTION = "A402", "the section does not take this, or was opened differently"
     REFUSED = "A403", "the source itself refuses with .error"

@@ -16,6 +16,7 @@ from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import Expression, Value, evaluate
 from tilewright.asm.limits import Limits
 from tilewright.asm.object import LineEntry
+from tilewright.asm.operands import unknown_instruction
 from tilewright.asm.parsed import ParsedLabel, ParsedLine, ParsedOperand, span_of
 from tilewright.asm.sections import CodeItem, SectionSet
 from tilewright.asm.symbols import Definition, Label, NotYetKnown, Scope, SymbolTable
@@ -120,6 +121,8 @@ class FirstPass:
     def place_instruction(self, parsed: ParsedLine) -> None:
         """Reserve a word. Raises Fault in a data section or at an unaligned address."""
         section = self.sections.current
+        if not section.is_code and parsed.word not in self.table.known_mnemonics:
+            raise unknown_instruction(parsed, self.table)
         if not section.is_code:
             raise Fault(
                 SourceError.SECTION,

@@ -16,6 +16,7 @@ from typing import Protocol
 from tilewright.asm.diagnostics import Fault, SourceLine
 from tilewright.asm.object import Object
 from tilewright.asm.parsed import ParsedOperand
+from tilewright.asm.suggest import did_you_mean
 from tilewright.isa import InstructionTable
 from tilewright.isa.load import table_files
 from tilewright.machine.family import Capability, find_family
@@ -63,6 +64,8 @@ class Language(Protocol):
     machine: str
     definition: re.Pattern[str]
     """Lines that define a name, its group `name`."""
+    words: tuple[str, ...]
+    """What a line may begin with besides mnemonics and directives."""
 
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""
@@ -79,7 +82,7 @@ class Language(Protocol):
 
 LANGUAGES: Capability[Language] = Capability(
     "language",
-    ("front_end", "is_needed", "definition", "describe", "maps", "suffix", "machine"),
+    ("front_end", "is_needed", "definition", "describe", "maps", "suffix", "machine", "words"),
     "language of its own",
 )
 
@@ -99,6 +102,13 @@ def front_end_of(table: InstructionTable, text: str) -> FrontEnd | None:
     if language is None or not language.is_needed(text):
         return None
     return language.front_end(table)
+
+
+def nearest_word(table: InstructionTable, word: str) -> str:
+    """The fix that names the mnemonic or word of the language closest to one; empty for none."""
+    language = language_of(table.instruction_set)
+    words = () if language is None else language.words
+    return did_you_mean(word, (*table.mnemonics, *words))
 
 
 def maps_of(source: Object) -> Sequence[str]:

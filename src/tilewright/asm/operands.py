@@ -13,6 +13,7 @@ from typing import assert_never
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.expression import Context, Expression, Integer, Value, evaluate
+from tilewright.asm.front_end import nearest_word
 from tilewright.asm.parsed import (
     ParsedImmediate,
     ParsedLine,
@@ -56,15 +57,7 @@ def bind_instruction(
 ) -> Instruction:
     """The instruction of a line. Raises Fault at the operand that is wrong."""
     if parsed.word not in table.known_mnemonics:
-        fix = did_you_mean(parsed.word, table.mnemonics)
-        if not fix and not parsed.operands:
-            fix = f"write {parsed.word}: if it is a label"
-        raise Fault(
-            SourceError.INSTRUCTION,
-            f"unknown instruction '{parsed.word}' in {table.name}",
-            parsed.span,
-            fix=fix,
-        )
+        raise unknown_instruction(parsed, table)
     registers = _registers(table)
     operands = [
         (isinstance(operand, ParsedRegister) and registers.get(operand.name))
@@ -77,6 +70,19 @@ def bind_instruction(
         return make_instruction(table, parsed.word, operands, labels=labels, line=line_number)
     except AssemblyError as error:
         raise _located(error, parsed, table, operands) from None
+
+
+def unknown_instruction(parsed: ParsedLine, table: InstructionTable) -> Fault:
+    """The fault of a line whose word the table does not have."""
+    fix = nearest_word(table, parsed.word)
+    if not fix and not parsed.operands:
+        fix = f"write {parsed.word}: if it is a label"
+    return Fault(
+        SourceError.INSTRUCTION,
+        f"unknown instruction '{parsed.word}' in {table.name}",
+        parsed.span,
+        fix=fix,
+    )
 
 
 def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Context) -> Operand:
@@ -144,7 +150,13 @@ def _located(
 
 
 def _other_form(parsed: ParsedLine, table: InstructionTable, operands: list[Operand]) -> str:
-    """The fix that names an instruction of a longer or shorter name that takes the operands."""
+    """The fix that names an instruction of a longer or shorter name that takes the operands, or
+    this one with two operands exchanged.
+    """
+    if len(operands) == 2:
+        with suppress(AssemblyError):
+            exchanged = make_instruction(table, parsed.word, operands[::-1])
+            return f"exchange the operands: {exchanged.text()}"
     word, kinds = parsed.word, tuple([type(part) for part in parsed.operands])
     for name in table.mnemonics:
         is_other = name != word and (name.startswith(word) or word.startswith(name))

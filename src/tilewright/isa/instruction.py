@@ -268,7 +268,8 @@ def _refuse_operand(
                 _check_range(table, spec, operand_spec, displacement, label)
         case kind, _:
             expected = {"memory": _memory_form(table), "target": "label"}.get(kind, kind)
-            got = _operand_text(table, operand_spec, operand)
+            is_number = isinstance(operand, Label | int)
+            got = str(operand) if is_number else _operand_text(table, operand_spec, operand)
             raise AssemblyError(f"{label} must be a {expected.replace('_', ' ')}, not {got}")
 
 

@@ -96,9 +96,16 @@ def test_macros_and_blocks_of_ones_own() -> None:
         ("C-Macro f a\nvexp \\a, $1, $2", [
             "1:1 C-Macro without mend; write mend after its last line"
         ]),
+        ("C-Macro f a\n  vexp \\a, $1, $2\nendm\n.code\n@f $1\nvexp $1", [
+            "1:1 C-Macro without mend; write mend in place of 'endm' in line 3",
+            "6:1 vexp takes 3 operands (out, size, source), 1 given",
+        ]),
+        ("Block f\nend:\n  vexp $1, $2, $3\nC-Macro g\nmend\n.code\n@g\n@f", [
+            "1:1 Block without mend; write mend before line 4"
+        ]),
         ("mend", ["1:1 mend without a macro; write C-Macro, IO-Macro or Block before"]),
         ("Block f\n@f\nmend\n.code\n@f", ["2:2 Block 'f' calls itself; write a loop with cb"]),
-        ("C-Macro f a\nmend\n@f 1, 2", ["3:2 C-Macro 'f' takes 1 arguments (a), 2 given"]),
+        ("C-Macro f a\nmend\n@f 1, 2", ["3:2 C-Macro 'f' takes 1 argument (a), 2 given"]),
         ("@block_fc_pf y, x, w", [
             "1:2 no block, macro or declaration '@block_fc_pf'; did you mean 'block_fc_fp'?"
         ]),
@@ -127,6 +134,17 @@ def test_macros_and_blocks_of_ones_own() -> None:
         (".static_rw\n@neuron x, 1, 1, 1, 4\n@neuron x, 1, 1, 1, 4", [
             "3:9 'x' is declared twice; choose another name"
         ]),
+        (f".code\n@fc_fp y, z, w\n@relu_fp z, z{DATA}@neuron z 1, 1, 1, 4", [
+            "10:9 @neuron z has no comma behind its name; write @neuron z, 1, 1, 1, 4"
+        ]),
+        (f".code\nvstore $1, $2, #fixed\nsstore $1, $2, #fixed{DATA}", [
+            "2:16 vstore writes to fixed, which is in .static_ro; declare fixed in .static_rw",
+            "3:16 sstore writes to fixed, which is in .static_ro; declare fixed in .static_rw",
+        ]),
+        (f".code\n@fuse\n@fc_fp y, x, w\nsmove $1, #1\n@relu_fp y, y\n@endfuse{DATA}", [
+            "4:1 only blocks stand between @fuse at p.dla:2 and @endfuse; write @endfuse behind "
+            "the blocks"
+        ]),
         ("@neuron x, 1, 1, 1, 4", [
             "1:2 @neuron in section .code; write .static_rw or .static_ro before it"
         ]),
@@ -151,7 +169,7 @@ def test_what_the_paper_prints_with_errors_is_refused_with_a_way_out() -> None:
     """Fig. 2 as scanned: a letter for the mark of declarations, a comma too many."""
     text = ".static_rw\nOneuron a, 1, 1, 1, 256\n@synapse w, 128, 1, 1, 256,\n  128, 1, 1, 128,"
     assert refusal(text) == [
-        "2:1 instruction 'oneuron' in data section .static_rw; write .code before it",
+        "2:1 unknown instruction 'oneuron' in cambricon; did you mean '@neuron'?",
         "4:17 the declaration ends with a comma; remove it",
     ]
 

@@ -19,6 +19,10 @@ class _Language:
     suffix = ".dla"
     machine = "dla-al"
     definition = DEFINED
+    words = (
+        *(f"@{name}" for name in (*AXES, "parameter", "fuse", "endfuse", *BLOCKS)),
+        *(f"@block_{name}" for name in BLOCKS),
+    )
 
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""

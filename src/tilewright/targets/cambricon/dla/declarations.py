@@ -18,6 +18,7 @@ from tilewright.asm.diagnostics import Fault, Span
 from tilewright.common.errors import AssemblyError
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.dla.layouts import Layout
+from tilewright.targets.cambricon.dla.pieces import Piece
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AXES = {"neuron": "B, H, W, C", "synapse": "CO, KH, KW, CI"}
@@ -60,6 +61,30 @@ class Data(msgspec.Struct, frozen=True):
 
 def _joined(numbers: Sequence[int]) -> str:
     return "x".join(map(str, numbers))
+
+
+def name_of(
+    kind: str, pieces: Sequence[Piece], word: Span, refused: set[str]
+) -> tuple[Piece, Sequence[Piece]]:
+    """The name of a declaration, and what follows. It is refused until its numbers are found to be
+    right. Raises Fault.
+    """
+    name = NAME.match(pieces[0].text) if pieces else None
+    if name is None:
+        span = pieces[0].span if pieces else word
+        raise Fault(
+            DlaError.DECLARATION, f"@{kind} needs a name", span, fix=f"write @{kind} name, ..."
+        )
+    refused.add(name[0])
+    if name[0] != pieces[0].text:
+        rest = pieces[0].text[name.end() :].strip()
+        raise Fault(
+            DlaError.DECLARATION,
+            f"@{kind} {name[0]} has no comma behind its name",
+            Span(pieces[0].column, name.end()),
+            fix=f"write @{kind} {name[0]}, {', '.join([rest, *(p.text for p in pieces[1:])])}",
+        )
+    return pieces[0], pieces[1:]
 
 
 def data_of(

@@ -25,16 +25,18 @@ from tilewright.targets.cambricon.dla.declarations import (
     SECTION,
     Data,
     data_of,
+    name_of,
     stored_records,
 )
 from tilewright.targets.cambricon.dla.error_codes import DlaError
-from tilewright.targets.cambricon.dla.fusion import stage_of
+from tilewright.targets.cambricon.dla.fusion import Fusion, stage_of
 from tilewright.targets.cambricon.dla.host import SECTION as HOST
 from tilewright.targets.cambricon.dla.host import HostStep, check_host, host_step
 from tilewright.targets.cambricon.dla.macros import (
     DEFINITION,
     END,
     Macro,
+    body_of,
     check_kind,
     definition_of,
 )
@@ -55,14 +57,6 @@ _DATA_SECTIONS = (".static_ro", ".static_rw")
 
 
 @dataclass
-class _Fusion:
-    """Blocks between `@fuse` and `@endfuse`."""
-
-    line: SourceLine
-    calls: list[tuple[SourceLine, str, list[Piece], Span]] = field(default_factory=list)
-
-
-@dataclass
 class DlaFrontEnd:
     """The front end of one source (`asm.front_end.FrontEnd`)."""
 
@@ -70,13 +64,15 @@ class DlaFrontEnd:
     declaring: bool = False
     data: dict[str, Data] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    """Names of wrong declarations: what uses them is not looked at."""
     macros: dict[str, Macro] = field(default_factory=dict)
     uses: Counter[str] = field(default_factory=Counter)
     _placed: list[str] = field(default_factory=list)
     _serial: int = 0
     _buffers: list[PlacedBuffer] = field(default_factory=list)
     _host: list[HostStep] = field(default_factory=list)
-    _fusion: _Fusion | None = None
+    _fusion: Fusion | None = None
 
     def begin(self, *, declaring: bool) -> None:
         """Begin to see the source from its first line; what was declared stays known."""
@@ -95,8 +91,7 @@ class DlaFrontEnd:
                 return self._called(line, match, context)
         match = DEFINITION.match(line.text)
         if match:
-            self._define(line, match, context)
-            return ()
+            return self._define(line, match, context)
         if _HOST_SECTION.match(line.text):
             return _children(line, "the host's program", [f'.section {HOST}, ""'])
         if END.match(line.text):
@@ -105,8 +100,9 @@ class DlaFrontEnd:
                 "mend without a macro",
                 fix="write C-Macro, IO-Macro or Block before",
             )
-        if self._fusion is not None and COMMENT.split(line.text)[0].strip():
-            where, self._fusion = self._fusion.line, None
+        fusion = self._fusion
+        if fusion and not fusion.is_interrupted and COMMENT.split(line.text)[0].strip():
+            where, fusion.is_interrupted = fusion.line, True
             message = f"only blocks stand between @fuse at {where.file}:{where.number} and @endfuse"
             context.report(
                 line, Fault(DlaError.FUSION, message, fix="write @endfuse behind the blocks")
@@ -115,7 +111,7 @@ class DlaFrontEnd:
 
     def closing(self) -> Iterable[str]:
         """The declarations for the runtime. Raises Fault for a fusion that is left open."""
-        if self._fusion is not None:
+        if self._fusion is not None and not self._fusion.is_interrupted:
             where = f"{self._fusion.line.file}:{self._fusion.line.number}"
             raise Fault(
                 SourceError.UNBALANCED,
@@ -147,6 +143,9 @@ class DlaFrontEnd:
             return self._macro_lines(line, self.macros[name], pieces, span, before)
         if self.declaring:
             self.uses.update(piece.text for piece in pieces)
+            return ()
+        known = self.data.keys() | self.parameters.keys()
+        if any(piece.text.removeprefix("#") in self.refused - known for piece in pieces):
             return ()
         if context.section == HOST:
             return self._on_host(word, pieces, span, context)
@@ -244,12 +243,7 @@ class DlaFrontEnd:
                 Span(match.start("name") + 1, len(kind)),
                 fix="write .static_rw or .static_ro before it",
             )
-        if not pieces or not NAME.fullmatch(pieces[0].text):
-            span = pieces[0].span if pieces else Span(match.start("name") + 1, len(kind))
-            raise Fault(
-                DlaError.DECLARATION, f"@{kind} needs a name", span, fix=f"write @{kind} name, ..."
-            )
-        name, rest = pieces[0], pieces[1:]
+        name, rest = name_of(kind, pieces, Span(match.start("name") + 1, len(kind)), self.refused)
         if not self.declaring and name.text in self._placed:
             raise Fault(
                 SourceError.DEFINED_TWICE,
@@ -263,6 +257,7 @@ class DlaFrontEnd:
             return self._parameter(line, name, numbers)
         data = data_of(kind, name.text, numbers, context.section, spans)
         self.data[data.name] = data
+        self.refused.discard(data.name)
         if not self.declaring:
             self._placed.append(data.name)
         return _children(line, f"declaration of '{data.name}'", data.directives())
@@ -273,25 +268,17 @@ class DlaFrontEnd:
         if len(numbers) != 1:
             raise Fault(DlaError.DECLARATION, f"@parameter {name.text} takes one number", name.span)
         self.parameters[name.text] = numbers[0]
+        self.refused.discard(name.text)
         text = f".equiv {name.text}, {numbers[0]}"
         return _children(line, f"declaration of '{name.text}'", [text])
 
     # ---------------------------------------------------------------- macros
 
-    def _define(self, line: SourceLine, match: re.Match[str], context: Expansion) -> None:
+    def _define(
+        self, line: SourceLine, match: re.Match[str], context: Expansion
+    ) -> Iterable[SourceLine]:
         kind, name, parameters = definition_of(line, match)
-        body: list[SourceLine] = []
-        while True:
-            following = context.next_line()
-            if following is None:
-                raise Fault(
-                    SourceError.UNBALANCED,
-                    f"{kind} without mend",
-                    fix="write mend after its last line",
-                )
-            if END.match(following.text):
-                break
-            body.append(following)
+        body, behind = body_of(line, kind, context)
         if name in self.macros:
             first = self.macros[name].line
             raise Fault(
@@ -305,6 +292,7 @@ class DlaFrontEnd:
         if not self.declaring:
             for wrong, fault in check_kind(macro, self.macros, self.table):
                 context.report(wrong, fault)
+        return behind
 
     def _macro_lines(
         self,
@@ -315,9 +303,10 @@ class DlaFrontEnd:
         before: Sequence[str],
     ) -> Iterable[SourceLine]:
         if len(pieces) != len(macro.parameters):
+            noun = "argument" if len(macro.parameters) == 1 else "arguments"
             raise Fault(
                 DlaError.ARGUMENTS,
-                f"{macro.title} takes {len(macro.parameters)} arguments "
+                f"{macro.title} takes {len(macro.parameters)} {noun} "
                 f"({', '.join(macro.parameters)}), {len(pieces)} given",
                 span,
             )
@@ -353,7 +342,7 @@ class DlaFrontEnd:
                     span,
                     fix="write @endfuse before it",
                 )
-            self._fusion = _Fusion(line)
+            self._fusion = Fusion(line)
             return ()
         fusion, self._fusion = self._fusion, None
         if fusion is None:
@@ -365,10 +354,16 @@ class DlaFrontEnd:
             )
         if not fusion.calls:
             raise Fault(DlaError.FUSION, "nothing stands between @fuse and @endfuse", span)
-        return self._fused_lines(fusion, context)
+        try:
+            return self._fused_lines(fusion, context)
+        except Fault as fault:
+            context.report(fusion.calls[0][0], fault)
+            return ()
 
-    def _fused_lines(self, fusion: _Fusion, context: Expansion) -> Iterable[SourceLine]:
-        """One block whose results go through the activations behind it before they are stored."""
+    def _fused_lines(self, fusion: Fusion, context: Expansion) -> Iterable[SourceLine]:
+        """One block whose results go through the activations behind it before they are stored.
+        Raises Fault for the first.
+        """
         (first_line, word, pieces, span), *others = fusion.calls
         call, block = self._call(word, pieces, span, context)
         last, stages = call.output(), []

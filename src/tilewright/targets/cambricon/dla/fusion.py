@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from tilewright.asm.diagnostics import Fault
+from tilewright.asm.diagnostics import Fault, SourceLine, Span
 from tilewright.targets.cambricon.dla.blocks import Block, Call
 from tilewright.targets.cambricon.dla.blocks.call import Stage
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
+from tilewright.targets.cambricon.dla.pieces import Piece
+
+
+@dataclass
+class Fusion:
+    """Blocks between `@fuse` and `@endfuse`; a fault was reported where others interrupt them."""
+
+    line: SourceLine
+    calls: list[tuple[SourceLine, str, list[Piece], Span]] = field(default_factory=list)
+    is_interrupted: bool = False
 
 
 def stage_of(call: Call, block: Block, previous: Data, uses: Mapping[str, int]) -> Stage:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
+from tilewright.asm.front_end import Expansion
+from tilewright.asm.suggest import closest
 from tilewright.isa import InstructionTable
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
@@ -19,6 +21,8 @@ DEFINITION = re.compile(
     r"\s*(?P<kind>C\s*-\s*Macro|IO\s*-\s*Macro|Block)\s+(?P<rest>.*)$", re.IGNORECASE | re.ASCII
 )
 END = re.compile(r"\s*mend\s*(?:;.*|//.*)?$", re.IGNORECASE)
+_OTHER_ENDS = (".endm", ".end", "endmacro")
+"""What ends a macro in other languages."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:")
 _WORD = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*(@?[A-Za-z_][\w.]*)", re.ASCII)
@@ -102,6 +106,35 @@ def definition_of(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tup
                 SourceError.MACRO, f"{kind} {name} has two parameters '{part}'", Span(column + 1)
             )
     return kind, name, parameters
+
+
+def body_of(
+    line: SourceLine, kind: str, context: Expansion
+) -> tuple[list[SourceLine], list[SourceLine]]:
+    """The body of the definition that begins at a line, and lines taken that are not part of it.
+
+    Without `mend` the body ends where a line looks like it, or begins a definition or section.
+    """
+    body: list[SourceLine] = []
+    for following in iter(context.next_line, None):
+        if END.match(following.text):
+            return body, []
+        if DEFINITION.match(following.text):
+            body += [following, *iter(context.next_line, None)]
+            break
+        body.append(following)
+    fix, end, behind = "write mend after its last line", len(body), len(body)
+    for place, inside in enumerate(body):
+        word = inside.text.strip().lower()
+        if word in _OTHER_ENDS or (word.isalpha() and closest(word, ["mend"])):
+            fix = f"write mend in place of '{word}' in line {inside.number}"
+            end, behind = place, place + 1
+            break
+        if DEFINITION.match(inside.text) or word.startswith((".code", ".static", ".host")):
+            fix, end, behind = f"write mend before line {inside.number}", place, place
+            break
+    context.report(line, Fault(SourceError.UNBALANCED, f"{kind} without mend", fix=fix))
+    return body[:end], body[behind:]
 
 
 def check_kind(

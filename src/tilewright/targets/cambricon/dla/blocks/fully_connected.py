@@ -79,6 +79,7 @@ def _checked(call: Call) -> _Layer:
         f"the output has {'x'.join(map(str, out.extents))} elements, the layer gives "
         f"{source.extents[0]}x1x1x{rows}",
         0,
+        f"declare {out.name}, {source.extents[0]}, 1, 1, {rows}",
     )
     for data, index, segment in ((source, 1, weight.segments[3]), (out, 0, weight.segments[0])):
         call.require(

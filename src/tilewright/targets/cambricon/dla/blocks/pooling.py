@@ -88,7 +88,13 @@ def check_windows(call: Call, out: Data, source: Data, first: int, index: int) -
     batch, height, width, channels = source.extents
     expected = (batch, *window.results(height, width), channels)
     call.require(
-        rows <= height and columns <= width and out.extents == expected,
+        rows <= height and columns <= width,
+        DlaError.EXTENTS,
+        f"windows of {rows}x{columns} are larger than the images of the {source.places}",
+        1 - index,
+    )
+    call.require(
+        out.extents == expected,
         DlaError.EXTENTS,
         f"windows of {rows}x{columns} in steps of {step_y}x{step_x} over the {source.places} give "
         f"{'x'.join(map(str, expected))}, the output has {'x'.join(map(str, out.extents))}",
