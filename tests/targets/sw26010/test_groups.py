@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import tilewright as tw
 from support.explicit_programs import GEMM, SHARED
 from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import ProgramError, SimulationError
@@ -163,3 +164,34 @@ def test_forms_that_are_not_the_kernels() -> None:
     assert caught.value.message == (
         "tensor 'a' of the kernel has 32768 elements, the forms of the groups' pieces have 30720"
     )
+
+
+@pytest.mark.parametrize("partition", ["rows", "out_channels"])
+def test_all_groups_compute_an_operator_of_whole_arrays(partition: str) -> None:
+    conv = tw.ops.conv2d(
+        batch=3, in_channels=5, out_channels=12, height=9, width=4, kernel=3, padding=1
+    )
+    kernel = tw.compile(conv, MACHINE, algorithm="implicit", partition=partition)
+    assert kernel.check_groups() == "exact"
+
+
+def test_what_arranging_takes_stands_beside_the_kernel() -> None:
+    """A product whose rows are divided takes its operands as they lie; a convolution never does."""
+    gemm = tw.compile(tw.ops.gemm(m=64, n=48, k=32), MACHINE, partition="m")
+    conv = tw.ops.conv2d(
+        batch=8, in_channels=8, out_channels=16, height=8, width=8, kernel=3, padding=1
+    )
+    kernel = tw.compile(conv, MACHINE, algorithm="implicit", partition="batch")
+    found, moved = (k.explanation(what_if=False) for k in (gemm, kernel))
+    assert [(r.tensor, r.bytes, r.cycles) for r in found.arranged] == [
+        ("a", 0, 0),
+        ("b", 0, 0),
+        ("c", 0, 0),
+    ]
+    assert sum(cause.cycles for cause in moved.causes) == kernel.cycles
+    x, w, y = moved.arranged
+    assert (x.shared, w.shared, y.shared) == (False, True, False)
+    assert (x.bytes, w.bytes, y.bytes) == (8 * 8 * 10 * 10 * 8, 8 * 16 * 9 * 8, 8 * 16 * 64 * 8)
+    for row in moved.arranged:
+        assert row.cycles == pytest.approx(row.estimate_cycles, rel=0.1)
+        assert row.cycles > row.least_milliseconds * 1e-3 * MACHINE.clock_hz
