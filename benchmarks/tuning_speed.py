@@ -4,10 +4,11 @@
         [--sample 4] [--json] [--csv FILE]
 
 Ranks the convolutions of VGG-16 (13, of 9 different shapes; equal ones are ranked once, and swATOP
-Table 3 counts 9 too) under all four algorithms on one core of this computer: warm (structures
-lowered by an earlier call), and cold in fresh processes, whose imports are done and whose compiled
-code is on disk (one warm-up process sees to that; its time, with the compiling where that was due,
-is printed). A black box would run every candidate: of each layer a sample of those of implicit
+Table 3 counts 9 too) under every algorithm that applies, on one core of this computer: warm
+(structures lowered by an earlier call), and cold in fresh processes, whose imports are done and
+whose compiled code is on disk (one warm-up process sees to that; its time, with the compiling where
+that was due, is printed). Of each algorithm it prints the candidates considered, fitting, priced
+and played. A black box would run every candidate: of each layer a sample of those of implicit
 convolution is lowered and simulated, and the mean stands for all that are priced.
 """
 

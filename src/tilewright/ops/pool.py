@@ -155,7 +155,9 @@ class Pool2d(Divisible):
         return rounded(self, total / self.counts())
 
     def _largest(self, images: Array) -> Array:
-        """The first of the largest numbers of each window; NaN is skipped as in ONNX's runtimes."""
+        """The first of the largest numbers of each window; NaN is skipped, as in the reference
+        implementation of ONNX. The standard is silent, and onnxruntime keeps it in some places.
+        """
         windows = self._windows(images, -np.inf, -np.inf)
         best = np.full(windows.shape[:-2], -np.inf)
         for row, column in np.ndindex(self.kernel):
