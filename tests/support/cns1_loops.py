@@ -14,6 +14,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     errors_body,
     update_body,
 )
+from tilewright.targets.cns1.kernels.elements import Elements, elements_body
 from tilewright.targets.cns1.kernels.pipelining import PortCycles, port_cycles
 from tilewright.targets.cns1.sections import Vectors
 
@@ -31,8 +32,15 @@ def usual_loops() -> list[tuple[Body, PortCycles]]:
     return list(found)
 
 
+OUTPUT_ERRORS = Elements("3 * (x0 - x1)", (1, 1), 2)
+"""The scaled difference of results and outputs."""
+HIDDEN_ERRORS = Elements("x0 * x1 * (x1 - 1)", (4, 1), 2)
+"""Sums of errors, scaled by the hidden vector."""
+
+
 def _bodies(machine: Machine) -> list[Body]:
     vectors = machine.section(Vectors)
+    in_vectors = vectors.scalar_registers > 0
     accumulate = vectors.multiply_accumulate > 0
     factors = FACTORS if vectors.scalar_registers else SCALAR_FACTORS
     return [
@@ -40,4 +48,5 @@ def _bodies(machine: Machine) -> list[Body]:
         *(backward_body(accumulate=accumulate, factor_bytes=size) for size in (1, 2)),
         *(update_body(rows, factors) for rows in range(1, 5)),
         errors_body(),
+        *(elements_body(e, vector_scalars=in_vectors) for e in (OUTPUT_ERRORS, HIDDEN_ERRORS)),
     ]

@@ -114,8 +114,8 @@ def _schedule(workload: str, options: CompileOptions) -> str | None:
     if options.schedule is None:
         return None
     from tilewright.cli.workload import is_operator  # brings NumPy, which help does without
-    from tilewright.ops import CONTRACTIONS
+    from tilewright.ops import OPERATORS
 
     if not is_operator(workload):
-        raise UsageProblem(f"--schedule is for one operator, {', '.join(CONTRACTIONS)}")
+        raise UsageProblem(f"--schedule is for one operator, {', '.join(OPERATORS)}")
     return options.schedule.read_text(encoding="utf-8", errors="replace")

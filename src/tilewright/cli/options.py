@@ -124,6 +124,13 @@ class OperatorOptions:
     transpose_b: Flag = False
     alpha: Factor = None
     beta: Factor = None
+    expression: Annotated[
+        str | None,
+        typer.Option(
+            help="What map computes of the elements x0, x1, ..., as '3 * (x0 - x1)'.",
+            rich_help_panel="Operator",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tilewright.compiler.entry import load
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
-from tilewright.ops import CONTRACTIONS, Op
+from tilewright.ops import OPERATORS, Op
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")
 _EXTENTS = {"kernel": (1, 2), "stride": (1, 2), "dilation": (1, 2), "padding": (1, 2, 4)}
@@ -54,7 +54,7 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
     """
     _refuse_others(name, options, _NETWORK_OPTIONS)
     if not name.endswith(".onnx") and name not in list_networks():
-        known = [*list_networks(), *CONTRACTIONS]
+        known = [*list_networks(), *OPERATORS]
         close = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
         raise GraphError(f"unknown network {quoted(name)}", fix=f"{meant} or give an .onnx file")
@@ -66,12 +66,12 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
 
 def is_operator(name: str) -> bool:
     """Whether `name` is an operator, whose extents are options, and not a network."""
-    return name in CONTRACTIONS
+    return name in OPERATORS
 
 
 def _operator(kind: str, options: OperatorOptions) -> Op:
     """The operator by the function that users make it by, whose parameters are the options."""
-    make = CONTRACTIONS[kind].make
+    make = OPERATORS[kind].make
     taken = signature(make).parameters
     _refuse_others(kind, options, (*taken, *_TYPES))
     given = _given(options)

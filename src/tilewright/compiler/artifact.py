@@ -35,7 +35,7 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
-from tilewright.ops import CONTRACTIONS, Op, Shape
+from tilewright.ops import OPERATORS, Op, Shape
 from tilewright.ops.box import Box
 from tilewright.partition import Partition
 from tilewright.report.subject import Compiled
@@ -203,7 +203,7 @@ def read_program(text: str, where: str) -> Program:
 def stored_op(fields: dict[str, Any], where: str) -> Op:
     """The operator that `kernel.json` describes."""
     values = dict(fields)
-    kind = CONTRACTIONS.get(str(values.pop("kind", "")))
+    kind = OPERATORS.get(str(values.pop("kind", "")))
     if kind is None:
         raise ArtifactError(f"unknown operator {fields.get('kind')!r}", where=where)
     try:

@@ -29,14 +29,15 @@ P = TypeVar("P", bound=Primitive, covariant=True)
 @dataclass(frozen=True)
 class PricedCall(Generic[P]):
     """What the time of a call depends on: the primitive with its attributes, the extents
-    (`timing.call_dims`), the element type, and of a product whether both factors lie `packed`, in
-    panels in buffers.
+    (`timing.call_dims`), the element type that it computes in and those of its operands, and of a
+    product whether both factors lie `packed`, in panels in buffers.
     """
 
     primitive: P
     dims: Dims
     dtype: str = "f64"
     packed: bool = False
+    operand_dtypes: tuple[str, ...] = ()
 
 
 CallCost: TypeAlias = Callable[[Machine, PricedCall[Any]], Value]
@@ -68,7 +69,8 @@ def priced_call(call: Call, dims: Dims, program: Program) -> PricedCall[Primitiv
     primitive = call.primitive
     dtype = primitive.computed_in or program.element_type(call.operands[0])
     if not isinstance(primitive, MatrixProduct):
-        return PricedCall(primitive, dims, dtype)
+        kinds = tuple(program.element_type(operand) for operand in call.operands)
+        return PricedCall(primitive, dims, dtype, operand_dtypes=kinds)
     constants = {
         s.buffer
         for s in walk(program.body)

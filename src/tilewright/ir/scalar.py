@@ -211,6 +211,39 @@ def operations(scalar: Scalar) -> int:
             return 0
 
 
+_EXACT = ("+", "-", "*", "negative")
+"""The functions whose results are the same modulo 2 ** bits whenever they wrap."""
+
+
+def integral(scalar: Scalar) -> Scalar:
+    """The expression with integers for its numbers, to be evaluated on integers.
+
+    Raises ProgramError for functions that integers that wrap do not have, and for fractions.
+    """
+    match scalar:
+        case Number(number) if number == int(number):
+            return Number(int(number))
+        case Element():
+            return scalar
+        case Apply(function, arguments) if function in _EXACT:
+            return Apply(function, tuple(map(integral, arguments)))
+        case _:
+            raise ProgramError(
+                f"integers have no {str(scalar)[:60]!r}", fix="take +, -, * and whole numbers"
+            )
+
+
+def numbers_of(scalar: Scalar) -> tuple[float, ...]:
+    """The constants, from left to right."""
+    match scalar:
+        case Number(number):
+            return (number,)
+        case Apply(_, arguments):
+            return tuple(number for a in arguments for number in numbers_of(a))
+        case _:
+            return ()
+
+
 def c_text(scalar: Scalar, operands: Sequence[str]) -> str:
     """The expression in C over doubles that are called `operands`."""
     match scalar:

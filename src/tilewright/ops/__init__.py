@@ -19,7 +19,7 @@ from tilewright.ops.elementwise import (
 )
 from tilewright.ops.gemm import Gemm, gemm
 from tilewright.ops.normalize import BatchNorm, LocalResponseNorm, Softmax
-from tilewright.ops.op import CONTRACTIONS, Op, Shape
+from tilewright.ops.op import CONTRACTIONS, OPERATORS, Op, Shape
 from tilewright.ops.pool import Pool2d, average_pool2d, global_average_pool2d, max_pool2d
 from tilewright.ops.reduce import Reduce
 from tilewright.ops.shaping import Concat, Reshape, SpaceToDepth, flatten
@@ -32,6 +32,7 @@ globals().update({kind: found.make for kind, found in CONTRACTIONS.items()})
 __all__ = [
     "BINARY_FUNCTIONS",
     "CONTRACTIONS",
+    "OPERATORS",
     "UNARY_FUNCTIONS",
     "BatchNorm",
     "Bias",

@@ -13,9 +13,9 @@ from tilewright.ops.numerics import partial_types, require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
-    Contraction,
     Divisible,
     Follows,
+    Maker,
     Shape,
     in_double,
     in_own_type,
@@ -136,4 +136,4 @@ def batched_matmul(
     return BatchedMatmul(batch, m, n, k, transpose_a, transpose_b, dtype)
 
 
-CONTRACTIONS["batched_matmul"] = Contraction(BatchedMatmul, batched_matmul)
+CONTRACTIONS["batched_matmul"] = Maker(BatchedMatmul, batched_matmul)

@@ -15,9 +15,9 @@ from tilewright.ops.numerics import require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
-    Contraction,
     Follows,
     IntOrPair,
+    Maker,
     Shape,
     Typed,
     in_double,
@@ -219,4 +219,4 @@ def _short(numbers: tuple[int, ...]) -> str:
     return str(numbers[0]) if len(set(numbers)) == 1 else ",".join(map(str, numbers))
 
 
-CONTRACTIONS["conv2d"] = Contraction(Conv2d, conv2d)
+CONTRACTIONS["conv2d"] = Maker(Conv2d, conv2d)

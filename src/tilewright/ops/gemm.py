@@ -13,9 +13,9 @@ from tilewright.ops.numerics import Numerics, partial_types, require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
     Array,
-    Contraction,
     Divisible,
     Follows,
+    Maker,
     Shape,
     in_double,
     in_own_type,
@@ -178,4 +178,4 @@ def gemm(
     return Gemm(m, n, k, transpose_a, transpose_b, alpha, beta, dtype)
 
 
-CONTRACTIONS["gemm"] = Contraction(Gemm, gemm)
+CONTRACTIONS["gemm"] = Maker(Gemm, gemm)

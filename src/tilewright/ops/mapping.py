@@ -8,28 +8,32 @@ broadcast is the same operator with another access.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from tilewright.common.errors import ShapeError
-from tilewright.ir.primitives.maps import Gathering
-from tilewright.ir.scalar import operand_count, operations, parse_scalar
+from tilewright.common.errors import ProgramError, ShapeError
+from tilewright.ir.primitives.maps import Gathering, wrapped
+from tilewright.ir.scalar import integral, numbers_of, operand_count, operations, parse_scalar
 from tilewright.ops.box import Box
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
+    OPERATORS,
     Array,
-    Floats,
+    Maker,
     Shape,
     Typed,
     in_double,
+    in_integers,
+    require_positive,
     require_shape,
     rounded,
     show_shape,
 )
 
+_INTEGER_OPERANDS = 2
 Term = tuple[int, int]
 """An axis, and how many places one step along it is."""
 
@@ -128,7 +132,8 @@ class Mapping(_InMemory):
 
     def __post_init__(self) -> None:
         require_shape(self.kind, "extents", self.extents)
-        require_float(self.kind, self.numerics)
+        if not self.numerics.is_float:
+            self._require_wrapping()
         for access in (self.result, *self.operands):
             access.check(self.kind, self.extents)
         idle = [i for i, n in enumerate(self.extents) if n > 1 and i not in self.result.axes]
@@ -138,6 +143,35 @@ class Mapping(_InMemory):
             raise ShapeError(
                 f"map: {self.expression[:60]!r} reads more than {len(self.operands)} operands"
             )
+
+    def _require_wrapping(self) -> None:
+        """Integers wrap, so that the result is the same in whatever order they are computed."""
+        if len(self.operands) > _INTEGER_OPERANDS:
+            raise ShapeError(
+                f"map takes up to {_INTEGER_OPERANDS} operands of integers, found "
+                f"{len(self.operands)}",
+                fix="map its parts one after the other",
+            )
+        numerics = self.numerics
+        kinds = (*numerics.operands, numerics.sums, numerics.result)
+        if any(k.kind != "integer" or k.size_bytes > numerics.sums.size_bytes for k in kinds):
+            raise ShapeError(
+                f"map computes integers in the widest of their types, found {numerics}",
+                fix="name the widest in the middle, as i8:i32:i16:even:wrap",
+            )
+        if numerics.saturate and numerics.requantises:
+            raise ShapeError(
+                f"map wraps integers to their type, {numerics} saturates",
+                fix=f"--dtype {replace(numerics, saturate=False)}",
+            )
+        try:
+            numbers = numbers_of(integral(parse_scalar(self.expression)))
+        except ProgramError as error:
+            raise ShapeError(f"map: {error.message}", fix=error.fix) from error
+        low, high = numerics.sums.limits
+        for number in numbers:
+            if not low <= number <= high:
+                raise ShapeError(f"map: {number} is no {numerics.sums}, which has {low} to {high}")
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -159,17 +193,39 @@ class Mapping(_InMemory):
         return f"map {show_shape(self.extents)}: {self.expression}"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision; zero where nothing is written."""
-        inputs = in_double(self, operands)
+        """In double precision, integers exactly and wrapped; zero where nothing is written."""
+        exact = not self.numerics.is_float
+        inputs = in_integers(self, operands) if exact else in_double(self, operands)
         elements = [a.read(x, self.extents) for a, x in zip(self.operands, inputs, strict=True)]
+        scalar = parse_scalar(self.expression)
+        if exact:
+            return self._stored(wrapped(scalar, elements, self.numerics.sums))
         with np.errstate(all="ignore"):
-            found = parse_scalar(self.expression).value(elements)
-        return self._stored(np.broadcast_to(np.asarray(found, np.float64), self.extents))
+            found = scalar.value(elements)
+        return self._stored(np.asarray(found, np.float64))
 
-    def _stored(self, values: Floats) -> Array:
-        whole = np.zeros(self.result.shape)
-        whole[self.result.index(self.extents)] = values
+    def _stored(self, values: Array) -> Array:
+        whole = np.zeros(self.result.shape, values.dtype)
+        whole[self.result.index(self.extents)] = np.broadcast_to(values, self.extents)
         return rounded(self, whole)
+
+
+def mapping(n: int, expression: str, *, dtype: str = "f64") -> Mapping:
+    """The expression over x0, x1, ... of each of n elements; raises ShapeError for one that reads
+    none, ProgramError for what is no expression.
+
+    >>> mapping(3, "2 * (x0 - x1)", dtype="i8:i32:i16:even:wrap").out_dtype
+    'i16'
+    """
+    require_positive("map", n=n)
+    count = operand_count(parse_scalar(expression))
+    if count == 0:
+        raise ShapeError(f"map: {expression[:60]!r} reads no element", fix="name x0 in it")
+    place = straight((n,))
+    return Mapping((n,), place, (place,) * count, expression, dtype)
+
+
+OPERATORS["map"] = Maker(Mapping, mapping)
 
 
 @dataclass(frozen=True)

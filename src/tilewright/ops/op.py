@@ -6,6 +6,7 @@ made. `reference` is the meaning that all generated code and simulations are jud
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
@@ -103,17 +104,19 @@ class Op(Protocol):
 
 
 @dataclass(frozen=True)
-class Contraction:
-    """An operator that sums products, so that schedules are searched for it: its class, and the
-    function that users make it by, whose parameters are its options on the command line.
+class Maker:
+    """An operator that users compile by itself: its class, and the function that they make it by,
+    whose parameters are its options on the command line.
     """
 
     operator: type[Op]
     make: Callable[..., Op]
 
 
-CONTRACTIONS: dict[str, Contraction] = {}
-"""By kind. A module of this package that defines such an operator registers it here."""
+CONTRACTIONS: dict[str, Maker] = {}
+"""Those that sum products, by kind. A module of this package that defines one registers it here."""
+OPERATORS: ChainMap[str, Maker] = ChainMap({}, CONTRACTIONS)
+"""All of them."""
 
 
 class _Declared(Protocol):

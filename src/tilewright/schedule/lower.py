@@ -42,7 +42,7 @@ from tilewright.ir.nodes import (
     Tensor,
     Tile,
 )
-from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
+from tilewright.ir.primitives import Fill, Map, MatrixProduct, Requantise
 from tilewright.ir.visit import used_symbols
 from tilewright.ops.numerics import Numerics
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
@@ -121,6 +121,8 @@ def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
     primitive = nest.primitive
     if isinstance(primitive, MatrixProduct) and p.vector:
         primitive = structs.replace(primitive, vector=p.vector, dtype=numerics.sums.name)
+    if isinstance(primitive, Map) and not numerics.is_float:
+        primitive = structs.replace(primitive, dtype=numerics.sums.name)
     requantises = _requantises(nest, numerics)
     if requantises:
         operands = (replace(operands[0], tensor=f"{operands[0].tensor}_sums"), *operands[1:])

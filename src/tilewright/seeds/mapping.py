@@ -17,7 +17,7 @@ from tilewright.ir.primitives import Map
 from tilewright.ops.mapping import Access, Mapping, Reduction
 from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
-from tilewright.seeds.steps import Spread
+from tilewright.seeds.steps import IN_PLACE, Spread, Stage
 
 _LETTERS = "pqrstuvw"
 _MOST = {1: 8, 2: 6, 3: 4}
@@ -62,12 +62,28 @@ INTERFACES["reduce"] = NestInterface("reduce", _reduce_parameters, _shaped, lamb
 @seed("map", name="map")
 def mapping(op: Mapping) -> Seed:
     """The expression for each element, tile by tile."""
-    patterns = tuple(map(_pattern, op.operands))
-    return _mapping(len(op.extents), _pattern(op.result), patterns, op.expression)
+    return _mapping(*_mapped(op), in_place=False)
+
+
+@seed("map", name="map", addressed=True)
+def mapping_in_place(op: Mapping) -> Seed:
+    """The expression for each element where it lies."""
+    return _mapping(*_mapped(op), in_place=True)
+
+
+def _mapped(op: Mapping) -> tuple[int, Pattern, tuple[Pattern, ...], str]:
+    return len(op.extents), _pattern(op.result), tuple(map(_pattern, op.operands)), op.expression
 
 
 @cache
-def _mapping(rank: int, result: Pattern, operands: tuple[Pattern, ...], expression: str) -> Seed:
+def _mapping(
+    rank: int,
+    result: Pattern,
+    operands: tuple[Pattern, ...],
+    expression: str,
+    *,
+    in_place: bool,
+) -> Seed:
     axes = _axes(rank)
     y = _tensor("y", "output", result)
     inputs = [_tensor(f"x{i}", "input", p, i) for i, p in enumerate(operands)]
@@ -76,8 +92,12 @@ def _mapping(rank: int, result: Pattern, operands: tuple[Pattern, ...], expressi
     cut = tuple(a for n, a in enumerate(axes) if n not in blocks)
     roles = dict(zip(_LETTERS, cut, strict=False))
     body = nest("map", "map", axes, roles, _use(y, result, axes), *uses, expression=expression)
-    space = _spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
-    space = space.limit(largest=1 << 14, most=_MOST.get(rank, 3))
+    if in_place:
+        space = Space(body).split(*cut).choose(tuple(Stage(t.name, IN_PLACE) for t in (y, *inputs)))
+        space = space.limit(largest=1 << 31, most=1)
+    else:
+        space = _spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
+        space = space.limit(largest=1 << 14, most=_MOST.get(rank, 3))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
 
 

@@ -1,12 +1,13 @@
-"""A step of training on one node: its products come from operators, and every bit agrees."""
+"""A step of training on one node: its kernels come from operators, and every bit agrees."""
 
 import numpy as np
 
 from tilewright import compile
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
+from tilewright.ops.mapping import mapping
 from tilewright.targets.cns1.code import CODE
-from tilewright.targets.cns1.kernels import reference, run
+from tilewright.targets.cns1.kernels import reference
 
 MACHINE = load_machine("cns1-128")
 INPUTS, HIDDEN, OUTPUTS, SHIFT, FACTOR = 64, 128, 64, 12, 3
@@ -15,7 +16,8 @@ INPUTS, HIDDEN, OUTPUTS, SHIFT, FACTOR = 64, 128, 64, 12, 3
 def _computed(op, **operands):
     """The result of an operator's code on the simulated node."""
     kernel = compile(op, MACHINE)
-    return CODE.run(kernel.artifact, MACHINE, operands)["c"]
+    (result,) = CODE.run(kernel.artifact, MACHINE, operands).values()
+    return result
 
 
 def _forward(weights, vector, table):
@@ -46,13 +48,14 @@ def test_a_step_of_training_from_operators_is_the_fixed_point_reference():
     assert (hidden == reference.forward(first, pattern[None], table, SHIFT)[0]).all()
     assert (found == reference.forward(second, hidden[None], table, SHIFT)[0]).all()
 
-    error = run.errors(MACHINE, target, found, FACTOR).values
+    scaled = mapping(OUTPUTS, f"{FACTOR} * (x0 - x1)", dtype="i8:i32:i16:even:wrap")
+    error = _computed(scaled, x0=target, x1=found)
     assert (error == reference.errors(target, found, FACTOR)).all()
 
     op = gemm(1, HIDDEN, OUTPUTS, transpose_b=True, dtype="i16:i32")
-    sums = _computed(op, a=error[None], b=second)[0].astype(np.int64)
-    scaled = (sums * hidden).astype(np.int32).astype(np.int64)
-    back = (scaled * (hidden.astype(np.int64) - 1)).astype(np.int16)
+    sums = _computed(op, a=error[None], b=second)[0]
+    scaled = mapping(HIDDEN, "x0 * x1 * (x1 - 1)", dtype="i32,i8:i32:i16:even:wrap")
+    back = _computed(scaled, x0=sums, x1=hidden)
     assert (back == reference.backward(second, error, hidden)).all()
 
     assert (_updated(second, error, hidden) == reference.update(second, error, hidden)).all()

@@ -1,20 +1,22 @@
 """Primitives that compute any function of elements: one by one (`map`), or gathered along axes
-(`reduce`, windows included). They compute in double precision and round once per call.
+(`reduce`, windows included). They compute in double precision and round once per call; `map` also
+computes in integers, which wrap.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from tilewright.common.dtypes import DType
+from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
 from tilewright.ir.primitives.registry import register
-from tilewright.ir.scalar import Scalar, operand_count, parse_scalar
+from tilewright.ir.scalar import Scalar, integral, operand_count, parse_scalar
 from tilewright.ir.verify_types import check_one_type, element_types
 
 Gathering: TypeAlias = Literal["sum", "max"]
@@ -30,10 +32,7 @@ class ScalarPrimitive(Primitive, frozen=True):
         raise NotImplementedError
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
-        check_one_type(self, operands, place)
-        kind = element_types(operands, place)[0]
-        if not kind.is_float:
-            raise place.error(f"{self.name} computes in floating point, not in {kind}")
+        self.check_types(operands, place)
         try:
             needed = operand_count(self.scalar)
         except ProgramError as error:
@@ -44,23 +43,62 @@ class ScalarPrimitive(Primitive, frozen=True):
                 f"found {len(operands) - 1}"
             )
 
+    def check_types(self, operands: tuple[Operand, ...], place: Place) -> None:
+        """Raise ProgramError unless all operands are of one floating-point type."""
+        check_one_type(self, operands, place)
+        kind = element_types(operands, place)[0]
+        if not kind.is_float:
+            raise place.error(f"{self.name} computes in floating point, not in {kind}")
+
+
+def wrapped(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Array:
+    """The expression over integers, which wrap to the type that they are computed in."""
+    with np.errstate(all="ignore"):  # what wraps at 64 bits has the same lower ones
+        found = integral(scalar).value([x.astype(np.int64) for x in inputs])
+        return np.asarray(found, np.int64).astype(kind.numpy)
+
 
 @register
 class Map(ScalarPrimitive, frozen=True):
-    """y = the expression over the elements x0, x1, ... of the further operands."""
+    """y = the expression over the elements x0, x1, ... of the further operands.
+
+    `dtype` is the type in which integers are computed; they wrap to it, and to the type of y.
+    """
 
     name: ClassVar[str] = "map"
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "writes"), Argument(""))
     broadcasts: ClassVar[bool] = True
 
     expression: str = "x0"
+    dtype: str | None = None
 
     @property
     def scalar(self) -> Scalar:
         return parse_scalar(self.expression)
 
+    @property
+    def computed_in(self) -> str | None:
+        return self.dtype
+
+    def check_types(self, operands: tuple[Operand, ...], place: Place) -> None:
+        """Integers may be narrower than what they are computed in."""
+        if self.dtype is None:
+            super().check_types(operands, place)
+            return
+        try:
+            integral(self.scalar)
+        except ProgramError as error:
+            raise place.error(error.message, error.fix) from error
+        kinds = (dtype(self.dtype), *element_types(operands, place))
+        for kind in kinds:
+            if kind.kind != "integer" or kind.size_bytes > kinds[0].size_bytes:
+                raise place.error(f"map computes integers in {kinds[0]}, found {kind}")
+
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, *inputs = operands
+        if self.dtype is not None:
+            whole = wrapped(self.scalar, inputs, dtype(self.dtype))
+            return np.broadcast_to(whole, y.shape).astype(y.dtype)
         with np.errstate(all="ignore"):  # infinities and what is no number are results, too
             found = self.scalar.value([x.astype(np.float64, copy=False) for x in inputs])
             return np.broadcast_to(np.asarray(found), y.shape).astype(y.dtype)

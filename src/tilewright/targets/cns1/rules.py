@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from tilewright.common.errors import ScheduleError
 from tilewright.ir.nodes import Call, Program, Tile
-from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.primitives import Map, MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
 from tilewright.passes.base import Pass
@@ -23,6 +23,7 @@ from tilewright.passes.lowering import Lowering
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
 CACHE = "cache"
+_ELEMENTS = frozenset(("i8", "i16", "i32"))
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class PlaceOperands:
 
         Raises ScheduleError for a product of operands that lie elsewhere or the other way round.
         """
+        for call, _ in calls_of(program.body, Map):
+            _check_map(call, program)
         for call, product in calls_of(program.body, MatrixProduct):
             placed = ["main" if isinstance(o, Tile) else CACHE for o in call.operands]
             forms = product.matrices(call.operands, program)
@@ -59,6 +62,21 @@ def updates_weights(call: Call, program: Program) -> bool:
     """Whether a product is added to what C holds before the program runs."""
     c = call.operands[0]
     return isinstance(c, Tile) and program.tensor(c.tensor).kind == "updated"
+
+
+def _check_map(call: Call, program: Program) -> None:
+    """Elements are read and written where they lie, and wrap to 32 bits."""
+    kinds = [program.element_type(operand) for operand in call.operands]
+    if not set(kinds) <= _ELEMENTS:
+        raise ScheduleError(
+            f"a Torrent maps elements of {', '.join(sorted(_ELEMENTS))}, found {', '.join(kinds)}",
+            fix="--dtype i8:i32:i16:even:wrap, or other such types",
+        )
+    if not all(isinstance(operand, Tile) for operand in call.operands):
+        raise ScheduleError(
+            "a Torrent maps elements in main memory, found some of them in its cache",
+            fix="use them in place",
+        )
 
 
 def _check_update(placed: list[str], call: Call, program: Program) -> None:

@@ -16,7 +16,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Binary, Const, Expr, evaluate, free_vars, substitute
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Tile, Transfer, View, Wait
-from tilewright.ir.primitives import Fill, MatrixProduct
+from tilewright.ir.primitives import Fill, Map, MatrixProduct
 from tilewright.ir.regions import strides_of
 from tilewright.ir.visit import map_body, simplify_body, walk
 from tilewright.machine import Machine
@@ -29,7 +29,9 @@ from tilewright.targets.cns1.emit.calls import (
     write_product,
     write_update,
 )
+from tilewright.targets.cns1.emit.elements import write_elements
 from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.kernels.elements import Elements
 from tilewright.targets.cns1.rules import updates_weights
 
 ARGUMENTS = ("$4", "$5", "$6")
@@ -161,6 +163,8 @@ def _call(stmt: Call, context: _Context) -> None:
             _product(stmt, stmt.primitive, context)
         case Fill(0.0):
             _fill(stmt, context)
+        case Map():
+            _map(stmt, stmt.primitive, context)
         case other:
             raise ProgramError(f"a Torrent has no code for {other.name!r}")
 
@@ -227,6 +231,20 @@ def _fill(stmt: Call, context: _Context) -> None:
     size = dtype(tensor.dtype).size_bytes
     context.writer.address("$16", context.addresses[c.tensor], start, size, "$12")
     write_fill(context.writer, rows, columns, _number(strides[0]) * size)
+
+
+def _map(stmt: Call, primitive: Map, context: _Context) -> None:
+    result, *operands = stmt.operands
+    sizes = [dtype(context.program.element_type(o)).size_bytes for o in (*operands, result)]
+    elements = Elements(primitive.expression, tuple(sizes[:-1]), sizes[-1])
+    writer = context.writer
+    writer.comment(f"{primitive.expression} of {result.ranges[0].extent} elements")
+    for tensor, (operand, size) in enumerate(zip((*operands, result), sizes, strict=True)):
+        if not isinstance(operand, Tile) or len(operand.ranges) != 1:
+            raise ProgramError("a Torrent maps vectors in main memory")
+        start, first = operand.ranges[0].start, elements.pointers(tensor)[0]
+        writer.address(first, context.addresses[operand.tensor], start, size, "$12")
+    write_elements(writer, context.machine, elements, _number(result.ranges[0].extent))
 
 
 def _transfer(stmt: Transfer, context: _Context) -> None:

@@ -157,9 +157,14 @@ def pipelined_lines(body: Body, machine: Machine, trips: int) -> list[str]:
     Its label is that of the body; the branch is followed by its delay slot.
     """
     if trips < scheduled(body, port_cycles(machine)).stages:
-        _, *lines = body.text.splitlines()
-        return [line.strip() for line in (f"loop: {lines[0].strip()}", *lines[1:], "nop")]
+        return plain_lines(body)
     return [_line(instruction) for instruction in pipelined(body, machine, trips).program]
+
+
+def plain_lines(body: Body) -> list[str]:
+    """The text of a loop as it stands."""
+    _, *lines = body.text.splitlines()
+    return [line.strip() for line in (f"loop: {lines[0].strip()}", *lines[1:], "nop")]
 
 
 def _line(instruction: Instruction) -> str:
@@ -179,7 +184,9 @@ def _with_ports(
     table = load_table(TABLE)
     names = sorted({shared for _, shared in body.ports})
     numbers = {name: table.register_count + i for i, name in enumerate(names)}
-    of_pointer = {table.register_numbers[p]: numbers[shared] for p, shared in body.ports}
+    of_pointer: dict[int, list[int]] = {}
+    for pointer, shared in body.ports:
+        of_pointer.setdefault(table.register_numbers[pointer], []).append(numbers[shared])
     found = []
     for instruction, operation in zip(instructions, operations_of(instructions), strict=True):
         if not is_stream(instruction) or instruction.spec.memory != "main":
@@ -187,7 +194,7 @@ def _with_ports(
             continue
         base = instruction.by_role["b"]
         assert isinstance(base, Register)
-        port = [of_pointer[base.number]] if base.number in of_pointer else []
+        port = of_pointer.get(base.number, [])
         found.append(
             replace(
                 operation,

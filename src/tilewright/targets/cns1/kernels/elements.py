@@ -1,0 +1,243 @@
+"""The loop of an expression over elements, as text of the Torrent: a pass over four vectors.
+
+In: an expression over integers, the bytes of the elements of the result and of the operands. Out:
+a `Body` for 128 elements, one vector through each memory port, or the text of a few vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from tilewright.common.errors import ProgramError
+from tilewright.ir.scalar import Apply, Element, Number, Scalar, integral, parse_scalar
+from tilewright.targets.cns1.kernels.bodies import Body
+
+VECTOR, VECTORS = 32, 4
+"""Elements of a vector; vectors of a pass, and ports of the memory."""
+PASS = VECTOR * VECTORS
+POINTERS = (
+    *("$13", "$14", "$15", "$16", "$17", "$18", "$19", "$20"),
+    *("$24", "$25", "$26", "$27"),
+)
+"""Lead through the tensors; the first one counts the passes."""
+SCALAR_CONSTANTS = ("$1", "$2", "$3", "$7", "$8", "$9", "$29")
+"""Hold the constants where the vector unit has no registers for them."""
+FACTOR_CONSTANTS = tuple(f"$vs{1 + i}" for i in range(len(SCALAR_CONSTANTS)))
+_REGISTERS = 7
+"""Vector registers that each of the four vectors has to itself."""
+_KINDS = {1: "b", 2: "h", 4: "w"}
+
+
+@dataclass(frozen=True)
+class Elements:
+    """An expression, and the bytes of an element of each operand and of the result."""
+
+    expression: str
+    operand_bytes: tuple[int, ...]
+    result_bytes: int
+
+    def __post_init__(self) -> None:
+        for size in self.sizes:
+            if size not in _KINDS:
+                raise ProgramError(
+                    f"elements of {size} bytes are not among {', '.join(map(str, _KINDS))}"
+                )
+        if sum(map(pointers_of, self.sizes)) > len(POINTERS):
+            raise ProgramError(
+                f"a pass takes {sum(map(pointers_of, self.sizes))} pointers, a Torrent has "
+                f"{len(POINTERS)} left",
+                fix="map fewer tensors at a time",
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the operands, then of the result."""
+        return (*self.operand_bytes, self.result_bytes)
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """What stands in registers, each once."""
+        return tuple(_lowered(self.expression).constants)
+
+    @property
+    def operations(self) -> int:
+        """Instructions of the vector unit for each vector."""
+        return len(_lowered(self.expression).lines)
+
+    @property
+    def step_bytes(self) -> int:
+        """How far a pass leads the first pointer."""
+        return PASS * self.operand_bytes[0]
+
+    def pointers(self, tensor: int) -> tuple[str, ...]:
+        """Those of a tensor: each of them leads to the vectors in some of the ports."""
+        first = sum(map(pointers_of, self.sizes[:tensor]))
+        return POINTERS[first : first + pointers_of(self.sizes[tensor])]
+
+
+def pointers_of(size: int) -> int:
+    """How many pointers a tensor of such elements takes: a vector takes as many ports as an
+    element has bytes.
+    """
+    return VECTORS // size
+
+
+def elements_body(elements: Elements, *, vector_scalars: bool = True) -> Body:
+    """The loop over passes of 128 elements, without what stands around it."""
+    lines = vector_lines(elements, range(VECTORS), vector_scalars=vector_scalars)
+    ports, objects = [], []
+    for tensor, size in enumerate(elements.sizes):
+        for i, pointer in enumerate(elements.pointers(tensor)):
+            ports += [(pointer, f"port {port}") for port in range(i * size, (i + 1) * size)]
+            objects.append((pointer, f"tensor {tensor}, pointer {i}"))
+    text = "loop:\n" + "".join(f"    {line}\n" for line in (*lines, "if ($13 != $10) loop"))
+    return Body(f"map of {elements.expression}", text, tuple(ports), tuple(objects))
+
+
+def vector_lines(
+    elements: Elements, vectors: Sequence[int], *, vector_scalars: bool = True
+) -> list[str]:
+    """All loads, then the arithmetic, an instruction for each vector in turn, then all stores.
+    Narrow elements come first: each of their vectors leaves the other ports to the others.
+    """
+    code, sizes = _lowered(elements.expression), elements.operand_bytes
+    constants = FACTOR_CONSTANTS if vector_scalars else SCALAR_CONSTANTS
+    shared = {f"c{i}": name for i, name in enumerate(constants)} | {"zero": "$v0"}
+    loads = [
+        f"{_registers(vector)[f'v{tensor}']} = {_place(elements, tensor, vector)}"
+        for tensor in sorted(range(len(sizes)), key=sizes.__getitem__)
+        for vector in vectors
+    ]
+    names = [shared | _registers(vector) for vector in vectors]
+    arithmetic = [f"{n[d]} = {n[a]} {o} {n[b]}" for d, o, a, b in code.lines for n in names]
+    stores = [
+        f"{_place(elements, len(sizes), vector)} = {_registers(vector)[f'v{code.result}']}"
+        for vector in vectors
+    ]
+    return [*loads, *arithmetic, *stores]
+
+
+def _registers(vector: int) -> dict[str, str]:
+    return {f"v{i}": f"$v{1 + _REGISTERS * vector + i}" for i in range(_REGISTERS)}
+
+
+def _place(elements: Elements, tensor: int, vector: int) -> str:
+    """A vector of a tensor; its pointer moves on."""
+    pointers = elements.pointers(tensor)
+    pointer, kind = pointers[vector % len(pointers)], _KINDS[elements.sizes[tensor]]
+    return f"m[{pointer}+=$30].{kind}"
+
+
+@dataclass
+class _Code:
+    """Vector instructions as result, operator and operands: registers `v0`, `v1`, ..., of which the
+    first hold the elements, constants `c0`, `c1`, ..., and `zero`. `left` counts the uses to come
+    of elements.
+    """
+
+    left: dict[int, int]
+    free: list[int]
+    lines: list[tuple[str, str, str, str]] = field(default_factory=list)
+    constants: list[int] = field(default_factory=list)
+    result: int = 0
+
+    def constant(self, number: float) -> str:
+        """The name of a constant, modulo 32 bits."""
+        wrapped = _wrapped(int(number))
+        if wrapped not in self.constants:
+            self.constants.append(wrapped)
+        if len(self.constants) > len(SCALAR_CONSTANTS):
+            raise ProgramError(
+                f"an expression has more than the {len(SCALAR_CONSTANTS)} constants that a Torrent "
+                "keeps in registers",
+                fix="map its parts one after the other",
+            )
+        return f"c{self.constants.index(wrapped)}"
+
+    def value(self, scalar: Scalar) -> int:
+        """The register of a value that is no constant."""
+        match scalar:
+            case Element(index):
+                return index
+            case Apply("negative", (a,)):
+                return self.negated(a)
+            case Apply("*", (Number(number), a)) | Apply("*", (a, Number(number))):
+                return self.apply("*", self.value(a), self.constant(number))
+            case Apply("-", (Number(number), a)):
+                return self.apply("-", self.negated(a), self.constant(-number))
+            case Apply("-", (a, Number(number))):
+                return self.apply("-", self.value(a), self.constant(number))
+            case Apply("+", (Number(number), a)) | Apply("+", (a, Number(number))):
+                return self.apply("-", self.value(a), self.constant(-number))
+            case Apply(function, (a, b)):
+                return self.apply(function, self.value(a), self.value(b))
+            case _:
+                raise ProgramError(f"a Torrent has no code for {scalar}")
+
+    def negated(self, scalar: Scalar) -> int:
+        """Zero less the value."""
+        return self.apply("-", "zero", self.value(scalar))
+
+    def apply(self, operator: str, *operands: int | str) -> int:
+        """A register for the result; it may be that of an operand that is not needed again."""
+        for operand in (o for o in operands if isinstance(o, int)):
+            if operand in self.left:
+                self.left[operand] -= 1
+            if not self.left.get(operand) and operand not in self.free:
+                self.free.append(operand)
+        if not self.free:
+            raise ProgramError(
+                f"an expression takes more than the {_REGISTERS} registers that a Torrent has for "
+                "each of four vectors",
+                fix="map its parts one after the other",
+            )
+        into = min(self.free)
+        self.free.remove(into)
+        a, b = (f"v{o}" if isinstance(o, int) else o for o in operands)
+        self.lines.append((f"v{into}", operator, a, b))
+        return into
+
+
+@cache
+def _lowered(expression: str) -> _Code:
+    """The instructions for one vector."""
+    scalar = _folded(integral(parse_scalar(expression)))
+    uses: dict[int, int] = {}
+    _count(scalar, uses)
+    if not uses:
+        raise ProgramError(f"{expression[:60]!r} reads no element")
+    operands = max(uses) + 1
+    unused = [i for i in range(operands) if i not in uses]
+    code = _Code(uses, [*unused, *range(operands, _REGISTERS)])
+    code.result = code.value(scalar)
+    return code
+
+
+def _count(scalar: Scalar, uses: dict[int, int]) -> None:
+    match scalar:
+        case Element(index):
+            uses[index] = uses.get(index, 0) + 1
+        case Apply(_, arguments):
+            for argument in arguments:
+                _count(argument, uses)
+
+
+def _folded(scalar: Scalar) -> Scalar:
+    """The expression with each part that reads no element as one number of 32 bits."""
+    match scalar:
+        case Apply(function, arguments):
+            inner = tuple(map(_folded, arguments))
+            whole = Apply(function, inner)
+            if all(isinstance(a, Number) for a in inner):
+                return Number(_wrapped(int(whole.value(()))))
+            return whole
+        case Number(number):
+            return Number(_wrapped(int(number)))
+        case _:
+            return scalar
+
+
+def _wrapped(number: int) -> int:
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
