@@ -66,6 +66,20 @@ def test_meanings(line: int, column: int, meaning: str) -> None:
     assert meaning_of(source(PROGRAM), line, column) == meaning
 
 
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("@mmv y, x, m", "@mmv out, in, m"),
+        ("mmv $1, $2, $3, $4, $5", "mmv out, out_size, matrix, source, in_size"),
+        ("@fuse", "@fuse: the results of the blocks up to @endfuse go through all of them on chip"),
+        ("@upload x", "@upload name: a statement of the host's program"),
+        ("upload", ""),
+    ],
+)
+def test_a_word_with_a_mark_is_one_of_the_language(text: str, meaning: str) -> None:
+    assert meaning_of(source(text), 1, 2).partition("\n")[0] == meaning
+
+
 def test_definitions_are_found_in_included_files(tmp_path: Path) -> None:
     (tmp_path / "part.s").write_text(".macro clear r\naddl \\r, 0, \\r\n.endm\n")
     program = source('.include "part.s"\nagain: clear $3\nbr again\n', tmp_path / "k.s")

@@ -130,7 +130,11 @@ def test_commands_that_are_typed() -> None:
         ),
         (
             "break line 6",
-            ["error: line 6 has no instructions", "  fix: the next line that has is 7"],
+            [
+                "error: line 6 has no instructions",
+                "  fix: the next line that has is 7; those of a macro have the lines of its "
+                "definition",
+            ],
         ),
         ("break line", ["error: no label 'line'", "  fix: labels: turn"]),
         (

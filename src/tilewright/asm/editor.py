@@ -19,7 +19,8 @@ from tilewright.asm.source import IncludeFolder
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionSpec, InstructionTable
 
-_WORD = re.compile(r"[A-Za-z_.][\w.]*", re.ASCII)
+_WORD = re.compile(r"(?P<mark>@\s*)?(?P<name>[A-Za-z_.][\w.]*)", re.ASCII)
+"""A name; with the mark it is a word of a language's own."""
 _INCLUDE = re.compile(r'\s*\.include\s+"([^"]+)"')
 _DEFINITIONS = (
     re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*?(?P<name>[A-Za-z_.][\w.]*)\s*:", re.ASCII),
@@ -104,13 +105,14 @@ def _whole(text: str) -> Span:
 
 def word_at(source: Source, line: int, column: int) -> str:
     """The name at a place, "" where there is none."""
+    match = _match_at(source, line, column)
+    return "" if match is None else match["name"]
+
+
+def _match_at(source: Source, line: int, column: int) -> re.Match[str] | None:
     lines = source.lines
-    if not 1 <= line <= len(lines):
-        return ""
-    for match in _WORD.finditer(lines[line - 1]):
-        if match.start() < column <= match.end() + 1:
-            return match[0]
-    return ""
+    matches = _WORD.finditer(lines[line - 1]) if 1 <= line <= len(lines) else ()
+    return next((m for m in matches if m.start() < column <= m.end() + 1), None)
 
 
 def definition_of(source: Source, line: int, column: int) -> Place | None:
@@ -154,14 +156,16 @@ def _included(source: Source, name: str) -> list[str]:
 
 def meaning_of(source: Source, line: int, column: int) -> str:
     """What the word at a place is, in a few lines; "" where it is nothing known."""
-    word = word_at(source, line, column)
-    table = source.table
+    match = _match_at(source, line, column)
+    if match is None:
+        return ""
+    word, table = match["name"], source.table
     mnemonic = word.lower() if table.dialect.ignores_case else word
     place = definition_of(source, line, column)
     if place is not None:
         return f"{place.text.strip()}\n{place.path.name}:{place.line}"
     language = language_of(table.instruction_set)
-    described = language.describe(word) if language else ""
+    described = language.describe(word) if language and match["mark"] else ""
     if described:
         return described
     spec = table.by_mnemonic.get(mnemonic)

@@ -74,7 +74,7 @@ class Language(Protocol):
         """Whether a source has lines for the front end."""
 
     def describe(self, word: str) -> str:
-        """What a word of the language is, "" for one that it does not have."""
+        """What a word of the language, without its mark, is; "" for one that it does not have."""
 
     def maps(self, source: Object) -> Sequence[str]:
         """Rows that show where the data of an object or image lies, beyond its symbols."""

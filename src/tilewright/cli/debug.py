@@ -180,7 +180,8 @@ class _Session:
         places = {n for n, own in enumerate(lines) if own == line and line not in lines[n - 1 : n]}
         if not places:
             behind = min((own for own in lines if own > line), default=0)
-            fix = f"the next line that has is {behind}" if behind else ""
+            nearest = f"the next line that has is {behind}; " if behind else ""
+            fix = f"{nearest}those of a macro have the lines of its definition"
             raise SimulationError(f"line {line} has no instructions", fix=fix)
         self.stepper.breakpoints |= places
         self.output.show(f"breakpoint at instruction {', '.join(map(str, sorted(places)))}")

@@ -10,7 +10,15 @@ from tilewright.isa import InstructionTable
 from tilewright.targets.cambricon.dla.blocks import BLOCKS
 from tilewright.targets.cambricon.dla.declarations import AXES
 from tilewright.targets.cambricon.dla.front_end import DEFINED, NEEDED, DlaFrontEnd
+from tilewright.targets.cambricon.dla.host import FORMS
 from tilewright.targets.cambricon.dla.maps import maps
+
+_DOES: dict[str, str] = {
+    "parameter": "@parameter name, value: a number for the assembler",
+    "fuse": "@fuse: the results of the blocks up to @endfuse go through all of them on chip",
+    "endfuse": "@endfuse: the end of the blocks behind @fuse",
+    **{action: f"{form}: a statement of the host's program" for action, form in FORMS.items()},
+}
 
 
 class _Language:
@@ -33,8 +41,10 @@ class _Language:
         return NEEDED.search(text) is not None
 
     def describe(self, word: str) -> str:
-        """The form of a built-in block, or the numbers of a declaration."""
+        """The form of a built-in block, the numbers of a declaration, what a word does."""
         name = word.lower()
+        if name in _DOES:
+            return _DOES[name]
         block = BLOCKS.get(name.removeprefix("block_"))
         if block is not None:
             return f"@{name} {block.form}"

@@ -20,12 +20,13 @@ from tilewright.targets.cambricon.dla.error_codes import DlaError
 SECTION = ".host"
 Action = Literal["initialise", "upload", "launch", "download"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
-_FORMS: Mapping[Action, str] = {
+FORMS: Mapping[Action, str] = {
     "initialise": "@initialise name, #element",
     "upload": "@upload name",
     "launch": "@launch",
     "download": "@download name",
 }
+"""How the host's statements are written."""
 _SMALLEST, _LARGEST = -(2**15), 2**15 - 1
 
 
@@ -58,7 +59,7 @@ def host_step(word: str, values: Sequence[Data | int], before: Sequence[HostStep
         case [Data() as data, int(element)] if action == "initialise":
             pass
         case _:
-            raise Fault(DlaError.ARGUMENTS, f"@{word} is written {_FORMS[action]}")
+            raise Fault(DlaError.ARGUMENTS, f"@{word} is written {FORMS[action]}")
     _check_order(action, data, before)
     if not _SMALLEST <= element <= _LARGEST:
         raise Fault(DlaError.HOST, f"the element {element} is outside {_SMALLEST} .. {_LARGEST}")
