@@ -31,17 +31,17 @@ from tilewright.asm.symbols import HIDDEN_PREFIX
 from tilewright.common.errors import AssemblyError
 from tilewright.common.expr import free_vars
 from tilewright.common.expr_parser import parse_expr
-from tilewright.isa import Instruction, InstructionSpec, Label, Register
+from tilewright.isa import Instruction, InstructionTable, Label, Register
 
 _WITHOUT_LABEL = frozenset((Register, int))
 
 
 @cache
-def _written_from(spec: InstructionSpec, role: str) -> frozenset[str]:
+def _written_from(table: InstructionTable, mnemonic: str, role: str) -> frozenset[str]:
     """The memories that an instruction writes at an address that an operand is part of."""
     return frozenset(
         span.memory
-        for span in spec.spans
+        for span in table.by_mnemonic[mnemonic].spans
         if span.access == "write" and role in free_vars(parse_expr(span.address))
     )
 
@@ -169,9 +169,11 @@ class _Emitter:
         self, item: CodeItem, instruction: Instruction, index: int, label: Label
     ) -> None:
         """Refuse a write to a place in a section of this source that is read-only. Raises Fault."""
+        if not instruction.spec.spans:
+            return
         table, place = instruction.table, self.layout.symbols.place(label.name)
         role = table.operands_of(instruction.spec)[index].role
-        memories = _written_from(instruction.spec, role)
+        memories = _written_from(table, instruction.mnemonic, role)
         if place is None or not memories:
             return
         section = self.layout.sections.by_name[place[0]]
