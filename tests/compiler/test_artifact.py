@@ -41,8 +41,8 @@ def test_a_kernel_folder_holds_code_program_schedule_and_results(written, kernel
 
 
 def test_what_is_read_is_what_was_written(written, kernel):
-    stored, program = read_kernel(written)
-    assert program == kernel.program
+    stored, programs = read_kernel(written)
+    assert programs == (kernel.program,)
     assert stored.machine == MACHINE
     found = kernel.explanation(what_if=False)
     assert stored.explanation == structs.replace(found, routines=kernel.routines(simulated=False))
@@ -83,7 +83,7 @@ def test_a_written_folder_is_replaced_whole(written, kernel):
     (written / "old.o").write_text("")
     kernel.write(written)
     assert "old.o" not in names(written)
-    assert read_kernel(written)[1] == kernel.program
+    assert read_kernel(written)[1] == (kernel.program,)
     assert names(written.parent) == ["out"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops import conv2d, gemm, relu
-from tilewright.partition import split
+from tilewright.partition import split, split_sums
 
 small = st.integers(1, 7)
 
@@ -150,3 +150,34 @@ def test_operands_that_every_piece_reads_whole_are_shared():
     assert shared == {"batch": (False, True), "rows": (False, True), "out_channels": (True, False)}
     (whole,) = split(op, 1)
     assert whole.shared_operands == (False, False)
+
+
+@given(st.one_of(convolutions(), products()), st.integers(1, 5))
+def test_partial_results_add_up_to_the_whole(op, groups):
+    op = replace(op, batch=1) if op.kind == "conv2d" else replace(op, m=1)
+    operands = tuple(integers(shape, i) for i, shape in enumerate(op.input_shapes))
+    for partition in split_sums(op, groups):
+        assert partition.partial
+        assert len(partition.pieces) == groups
+        results = [partition.piece.reference(*piece.take(operands)) for piece in partition.pieces]
+        np.testing.assert_array_equal(partition.assemble(results), op.reference(*operands))
+
+
+def test_sums_are_divided_over_input_channels_of_one_image():
+    op = conv2d(batch=1, in_channels=512, out_channels=512, height=7, width=7, kernel=3, padding=1)
+    (partition,) = split_sums(op, 4)
+    assert [piece.op.describe() for piece in partition.pieces] == [
+        "conv2d 1x128x7x7 -> 512, 3x3 s1 p1"
+    ] * 4
+    assert [piece.operands[0].sides[1] for piece in partition.pieces] == [
+        (0, 128), (128, 256), (256, 384), (384, 512),
+    ]  # fmt: skip
+
+
+def test_sums_stay_whole_where_pieces_would_differ():
+    op = conv2d(batch=1, in_channels=6, out_channels=8, height=7, width=7, kernel=3)
+    assert split_sums(op, 4) == []  # 6 channels over 4 groups
+    assert split_sums(replace(op, in_channels=8, batch=2), 4) == []  # images are divided
+    assert split_sums(replace(op, in_channels=8, groups=8), 4) == []  # nothing to divide
+    assert split_sums(gemm(1, 8, 8, beta=1.0), 4) == []  # the first group alone would add c
+    assert split_sums(replace(op, in_channels=8, dtype="i8:i32:i8"), 4) == []  # sums are wider

@@ -89,7 +89,7 @@ def _kernels(path: Path) -> list[Path]:
 
 
 def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
-    return _program(read_kernel(folder)[1], str(folder / PROGRAM_FILE), machine)
+    return _program(read_kernel(folder)[1][0], str(folder / PROGRAM_FILE), machine)
 
 
 def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tuple[Finding, ...]:

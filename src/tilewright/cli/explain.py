@@ -72,7 +72,8 @@ def explain_command(
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
         return
     folder = kernel_folder(Path(subject), layer, output)
-    stored, program = read_kernel(folder)
+    stored, programs = read_kernel(folder)
+    program = programs[0]
     found = structs.replace(
         stored.explanation, routines=routines_of(program, stored.machine, simulated=True)
     )
@@ -81,7 +82,7 @@ def explain_command(
         piece = stored_op(stored.pieces[0].op, where) if stored.pieces else None
         if piece is None:
             raise ArtifactError("has no pieces", where=where)
-        helping = changes_that_help(piece, found.layer.algorithm, program, stored.machine)
+        helping = changes_that_help(piece, found.layer.algorithm, programs, stored.machine)
         found = structs.replace(found, changes=helping)
     if levels:
         simulated = found.layer.timed_by == "simulated"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +18,13 @@ from tilewright.cli.simulate_network import NetworkOptions, simulate_network
 from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import read_text, write_text
 from tilewright.common.errors import SimulationError
+from tilewright.compiler.adding import simulated_run
 from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.ir.nodes import Program
 from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.view import CauseRow, TrafficRow
-from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.simulate.kernel.level import KernelRun
 from tilewright.simulate.window.hosted import RUNTIMES
 
 Subject = Annotated[
@@ -91,15 +93,22 @@ def simulate_command(
         return
     if inputs or outputs or timing:
         raise UsageProblem("--input, --output and --timing are for programs in assembly language")
-    program, target = _read(source, layer, given, output)
-    _simulate(program, target, trace, trace_limit, output)
+    programs, target = _read(source, layer, given, output)
+    _simulate(programs, target, trace, trace_limit, output)
 
 
 def _simulate(
-    program: Program, target: Machine, trace: Path | None, limit: int, output: OutputOptions
+    programs: Sequence[Program],
+    target: Machine,
+    trace: Path | None,
+    limit: int,
+    output: OutputOptions,
 ) -> None:
-    """Simulate a program, write its timeline and show where the time goes."""
-    run = simulate(program, target, trace_limit=limit if trace else 0)
+    """Simulate programs one after the other, write the timeline of the first and show where the
+    time goes.
+    """
+    program = programs[0]
+    run = simulated_run(programs, target, limit if trace else 0)
     if trace:
         write_text(trace, perfetto_json(run, target, program.name))
     result = _result(run, program, target, trace)
@@ -109,23 +118,23 @@ def _simulate(
 
 def _read(
     source: Path, layer: str | None, machine: Machine | None, output: OutputOptions
-) -> tuple[Program, Machine]:
-    """The program, and the machine that it is simulated on. Errors: SimulationError."""
+) -> tuple[tuple[Program, ...], Machine]:
+    """The programs of a group, and the machine to simulate them on. Errors: SimulationError."""
     if source.is_dir():
         quiet = OutputOptions(json=True)
-        stored, program = read_kernel(kernel_folder(source, layer, quiet))
+        stored, programs = read_kernel(kernel_folder(source, layer, quiet))
         target = machine or stored.machine
     else:
         if layer is not None:
             raise UsageProblem(f"{source} is no network: leave --layer")
-        program = read_program(read_text(source), str(source))
+        programs = (read_program(read_text(source), str(source)),)
         target = machine or load_machine(DEFAULT_MACHINE)
     if LOADS.of(target) is not None:
         raise SimulationError(
             f"machine {target.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",
         )
-    return program, target
+    return programs, target
 
 
 def _result(

@@ -80,6 +80,6 @@ def _rows(kernel: Kernel) -> Iterator[tuple[str, ...]]:
             option.algorithm,
             option.partition.kind,
             short_schedule(schedule_text(option.candidate)),
-            f"{option.candidate.cycles:.0f}",
+            f"{option.cycles:.0f}",
             simulated,
         )

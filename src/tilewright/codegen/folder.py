@@ -18,7 +18,7 @@ import msgspec
 from tilewright.common.errors import TilewrightError
 
 KERNEL_FILE, NETWORK_FILE = "kernel.json", "network.json"
-PROGRAM_FILE, SCHEDULE_FILE = "program.ir", "schedule.txt"
+PROGRAM_FILE, SCHEDULE_FILE, SUMS_FILE = "program.ir", "schedule.txt", "sums.ir"
 
 
 class ArtifactError(TilewrightError):
@@ -55,7 +55,7 @@ def require_replaceable(directory: Path) -> None:
 def _written_names(directory: Path, present: set[str]) -> set[str]:
     """The files of a folder that tilewright wrote, or that were built from those."""
     built = {name for name in present if name.endswith((".o", ".a", ".so"))}
-    fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE}
+    fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE, SUMS_FILE}
     listed: set[str] = set()
     for file in (KERNEL_FILE, NETWORK_FILE):
         if file in present:

@@ -8,7 +8,7 @@ engine's peak (roofline); the changes are simulated on a machine with that one n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.codegen.artifact import ROUTINES, RoutineCycles
@@ -24,10 +24,10 @@ from tilewright.network.plan import Stage
 from tilewright.network.products import one_group
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
-from tilewright.report.view import Arranged, Change, Explanation, LayerResult, Rejected
+from tilewright.report.view import Adding, Arranged, Change, Explanation, LayerResult, Rejected
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.accuracy import expected_error
-from tilewright.tune.candidate import Candidate
+from tilewright.tune.candidate import NestChoice
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 
@@ -80,7 +80,7 @@ def layer_result(
         candidates=choice.counts.considered,
         candidates_fitting=choice.counts.fitting,
         candidates_priced=choice.counts.priced,
-        estimate_cycles=round(option.candidate.cycles),
+        estimate_cycles=round(option.cycles),
         simulated_cycles=account.cycles if account.timed_by == "simulated" else None,
         milliseconds=seconds * 1e3,
         gflops=op.flops / seconds / 1e9,
@@ -113,7 +113,15 @@ def explanation(
         lower_bound_compute_cycles=compute,
         lower_bound_transfer_cycles=transfer,
         rejected=rejected_options(choice, option),
+        adding=_adding(option),
     )
+
+
+def _adding(option: Option) -> Adding | None:
+    if option.adding is None:
+        return None
+    (elements,) = option.adding.op.out_shape
+    return Adding(elements, round(option.adding_cycles))
 
 
 def arranged(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
@@ -149,9 +157,7 @@ def rejected_options(choice: Choice, winner: Option) -> tuple[Rejected, ...]:
 
     Those that the model prices exactly like a better one of their kind come last of all.
     """
-    losers = sorted(
-        (o for o in choice.options if o is not winner), key=lambda o: o.candidate.cycles
-    )
+    losers = sorted((o for o in choice.options if o is not winner), key=lambda o: o.cycles)
     kinds, priced = set[tuple[str, str]](), {_price(winner)}
     firsts: list[Option] = []
     others: list[Option] = []
@@ -165,22 +171,22 @@ def rejected_options(choice: Choice, winner: Option) -> tuple[Rejected, ...]:
             kinds.add(kind)
         priced.add(_price(option))
     shown = (firsts + others + twins)[:_SHOWN_REJECTED]
-    best = _parts(winner.candidate)
-    ordered = sorted(shown, key=lambda o: o.candidate.cycles)
+    best = _parts(winner)
+    ordered = sorted(shown, key=lambda o: o.cycles)
     return tuple(_rejected(option, best) for option in ordered)
 
 
 def _price(option: Option) -> tuple[str, str, float]:
-    return option.algorithm, option.partition.kind, option.candidate.cycles
+    return option.algorithm, option.partition.kind, option.cycles
 
 
 def _rejected(option: Option, best: tuple[float, float]) -> Rejected:
-    compute, waiting = _parts(option.candidate)
+    compute, waiting = _parts(option)
     return Rejected(
         algorithm=option.algorithm,
         partition=option.partition.kind,
         schedule=schedule_text(option.candidate),
-        estimate_cycles=round(option.candidate.cycles),
+        estimate_cycles=round(option.cycles),
         compute_cycles=round(compute),
         waiting_cycles=round(waiting),
         why=_why((compute, waiting), best, option.measured_cycles),
@@ -204,17 +210,22 @@ def _why(own: tuple[float, float], best: tuple[float, float], measured: int | No
     return f"{text}, {rest} {abs(other):.0f} {'more' if other > 0 else 'less'}"
 
 
-def _parts(candidate: Candidate) -> tuple[float, float]:
+def _parts(option: Option) -> tuple[float, float]:
     """(cycles of computing, other cycles) by the model."""
-    compute = sum(nest.compute_cycles for nest in candidate.nests)
-    return compute, candidate.cycles - compute
+    nests = (*option.candidate.nests, *_adding_nests(option))
+    compute = sum(nest.compute_cycles for nest in nests)
+    return compute, option.cycles - compute
+
+
+def _adding_nests(option: Option) -> tuple[NestChoice, ...]:
+    return () if option.adding is None else option.adding.best.candidate.nests
 
 
 def changes_that_help(
-    piece: Op, algorithm: str, program: Program, machine: Machine
+    piece: Op, algorithm: str, programs: Sequence[Program], machine: Machine
 ) -> tuple[Change, ...]:
-    """Simulate the program on faster memories, or as its family's prices say, and a retuned one
-    with twice the scratchpad.
+    """Simulate the programs of a group on faster memories, or as its family's prices say, and a
+    retuned one with twice the scratchpad; of several programs the first alone is tuned again.
     """
     own = prices_of(machine).changes(machine)
     engines = {f"engines.{name}": e for name, e in machine.transfer_engines.items()}
@@ -225,7 +236,7 @@ def changes_that_help(
         _halved("issue_cycles", engines),
     ]
     found = [
-        Change(_settings(s), simulate(program, changed(machine, s)).cycles, retuned=False)
+        Change(_settings(s), _cycles(programs, changed(machine, s)), retuned=False)
         for s in (own or same_schedule)
     ]
     larger = {
@@ -234,8 +245,13 @@ def changes_that_help(
     }
     roomy = changed(machine, {**larger, "groups.count": 1})
     (choice,) = choose([piece], roomy, algorithm=algorithm, keep=1)
-    cycles = simulate(choice.best.candidate.program(roomy), roomy).cycles
+    cycles = _cycles([choice.best.candidate.program(roomy), *programs[1:]], roomy)
     return (*found, Change(_settings(larger), cycles, retuned=True))
+
+
+def _cycles(programs: Sequence[Program], machine: Machine) -> int:
+    """What programs take one after the other."""
+    return sum(simulate(program, machine).cycles for program in programs)
 
 
 def _faster(path: str, way: Direction) -> tuple[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from tilewright.codegen.folder import (
     NETWORK_FILE,
     PROGRAM_FILE,
     SCHEDULE_FILE,
+    SUMS_FILE,
     ArtifactError,
     read_text,
 )
@@ -37,7 +39,7 @@ from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
 from tilewright.ops import OPERATORS, Op, Shape
 from tilewright.ops.box import Box
-from tilewright.partition import Partition
+from tilewright.partition import TERMS, Partition
 from tilewright.report.subject import Compiled
 from tilewright.report.view import Explanation, NetworkResult
 
@@ -99,16 +101,15 @@ Stored = TypeVar("Stored", StoredKernel, StoredNetwork)
 def write_kernel(
     directory: Path,
     artifact: Artifact,
-    program: Program,
+    programs: Sequence[Program],
     partition: Partition,
     machine: Machine,
     explanation: Explanation,
 ) -> None:
     """Write one kernel's files into an existing folder."""
-    named = {
-        PROGRAM_FILE: print_program(program),
-        SCHEDULE_FILE: explanation.layer.schedule,
-    }
+    texts = zip((PROGRAM_FILE, SUMS_FILE), programs, strict=False)
+    named = {file: print_program(program) for file, program in texts}
+    named[SCHEDULE_FILE] = explanation.layer.schedule
     stored = StoredKernel(
         _KERNEL_FORMAT,
         tool_version(),
@@ -137,11 +138,12 @@ def write_network(
     (directory / NETWORK_FILE).write_text(to_json(stored), encoding="utf-8")
 
 
-def read_kernel(directory: Path) -> tuple[StoredKernel, Program]:
+def read_kernel(directory: Path) -> tuple[StoredKernel, tuple[Program, ...]]:
     """What `write_kernel` wrote; raises ArtifactError, or ProgramError for a broken program."""
     stored = _read(directory / KERNEL_FILE, StoredKernel, _KERNEL_FORMAT)
-    text = read_text(directory / PROGRAM_FILE)
-    return stored, read_program(text, str(directory / PROGRAM_FILE))
+    partial = stored.explanation.layer.partition == TERMS
+    paths = [directory / f for f in (PROGRAM_FILE, *((SUMS_FILE,) if partial else ()))]
+    return stored, tuple(read_program(read_text(path), str(path)) for path in paths)
 
 
 def read_network(directory: Path) -> StoredNetwork:

@@ -17,10 +17,10 @@ from typing import TypeAlias
 from tilewright.codegen.artifact import EMITS
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Progress
+from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.kernel import Kernel
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
-from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import Option
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.replay import replay
@@ -80,10 +80,11 @@ def with_option(kernel: Kernel, option: Option) -> Kernel:
     """The kernel as it would be had `option` won."""
     program = option.candidate.program(kernel.machine)
     code = EMITS.required(kernel.machine).emit(program, kernel.machine)
-    other = replace(kernel, option=option, program=program, artifact=code)
+    adding = adding_program(option, kernel.machine)
+    other = replace(kernel, option=option, program=program, artifact=code, adding=adding)
     if kernel.simulated is None:
         return replace(other, measured=None)
-    return replace(other, simulated=simulate(program, kernel.machine))
+    return replace(other, simulated=simulated_run(other.programs, kernel.machine))
 
 
 def _smallest_by_algorithm(kernels: Mapping[Op, Kernel]) -> dict[str, Work]:

@@ -41,8 +41,8 @@ from tilewright.compiler.checking import (
     program_inputs,
     random_operands,
 )
+from tilewright.compiler.meaning import operator_meaning
 from tilewright.cost.roofline import Roofline, roofline
-from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.arranging import arranged_by_cores
@@ -68,8 +68,9 @@ class Kernel:
     """One operator on one machine: what was chosen, its program, its time, its code.
 
     `option` says how the operator is divided over the core groups; program, time and code are those
-    of one piece, which every group executes on its own part of the operands. A machine that is not
-    this computer is `simulated`; on this computer kernels are `measured`, if that is asked for.
+    of one piece, which every group executes on its own part of the operands. Where pieces have
+    partial results, `adding` is what each group runs behind its piece. A machine that is not this
+    computer is `simulated`; on this computer kernels are `measured`, if that is asked for.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Kernel:
     simulated: KernelRun | None = None
     measured: Seconds | None = None
     checked: CheckResult = "not run"
+    adding: Program | None = None
 
     def __repr__(self) -> str:
         head = f"<Kernel {self.name}: {self.op.describe()} by {self.option.algorithm} on "
@@ -94,14 +96,19 @@ class Kernel:
     @property
     def estimate_cycles(self) -> int:
         """Cycles by the model."""
-        return round(self.option.candidate.cycles)
+        return round(self.option.cycles)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """What one group runs: its piece, and what adds up partial results."""
+        return self.program, *(() if self.adding is None else (self.adding,))
 
     @property
     def account(self) -> Account:
         """Where the time goes: by the simulator, or by the model."""
         if self.simulated is not None:
             return simulated_account(self.simulated)
-        cycles = self.option.candidate.cycles
+        cycles = self.option.cycles
         return model_account(self.program, self.machine, cycles, self.measured)
 
     @property
@@ -147,9 +154,10 @@ class Kernel:
         if not operands:
             return run
         whole = self._operands(operands)
-        results = [self._interpreted(i, whole) for i in range(len(self.option.partition.pieces))]
         name = self.option.candidate.seed.result
-        return replace(run, outputs={name: self.option.partition.assemble(results)})
+        mesh = (self.machine.mesh.rows, self.machine.mesh.columns)
+        result = operator_meaning(self.option, self.programs, mesh, whole)
+        return replace(run, outputs={name: result})
 
     def check(
         self, operands: Sequence[Array] | None = None, *, data: Data = "integers", seed: int = 0
@@ -179,7 +187,9 @@ class Kernel:
 
     @cached_property
     def _group_work(self) -> GroupWork:
-        work = group_work(self.option.partition, self.option.candidate)
+        option = self.option
+        adding = None if option.adding is None else option.adding.best.candidate
+        work = group_work(option.partition, option.candidate, adding)
         return arranged_by_cores(work, self.machine)
 
     def check_groups(
@@ -203,7 +213,7 @@ class Kernel:
         if not what_if or self.simulated is None:
             return found
         piece, algorithm = self.option.partition.piece, self.option.algorithm
-        changes = changes_that_help(piece, algorithm, self.program, self.machine)
+        changes = changes_that_help(piece, algorithm, self.programs, self.machine)
         return structs.replace(found, changes=changes)
 
     def roofline(self) -> Roofline:
@@ -232,7 +242,7 @@ class Kernel:
         explained = self.explanation(what_if=False)
         found = structs.replace(explained, routines=self.routines(simulated=False))
         partition = self.option.partition
-        write_kernel(folder, self.driven, self.program, partition, self.machine, found)
+        write_kernel(folder, self.driven, self.programs, partition, self.machine, found)
 
     def _operands(self, given: Mapping[str, Array]) -> tuple[Array, ...]:
         names = self.option.candidate.seed.operands
@@ -253,14 +263,6 @@ class Kernel:
         bound = code.bind(program_inputs(piece.op, seed, self.program, piece.take(operands)))
         bound.repeat(1)
         return operator_result(piece.op, seed, self.program, bound.outputs())
-
-    def _interpreted(self, index: int, operands: tuple[Array, ...]) -> Array:
-        """The result of one piece by the meaning of its program."""
-        piece, seed = self.option.partition.pieces[index], self.option.candidate.seed
-        inputs = program_inputs(piece.op, seed, self.program, piece.take(operands))
-        mesh = (self.machine.mesh.rows, self.machine.mesh.columns)
-        outputs = interpret(self.program, inputs, mesh)
-        return operator_result(piece.op, seed, self.program, outputs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,13 +14,13 @@ from functools import partial
 
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
+from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.each_algorithm import algorithms_checked, each_checked
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck
-from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -103,7 +103,8 @@ def _generated(
         watch.lap("instantiate")
         code = emits.emit(program, machine)
         watch.lap("emit")
-        kernels[op] = Kernel(names[op], op, machine, choice, option, program, code)
+        adding = adding_program(option, machine)
+        kernels[op] = Kernel(names[op], op, machine, choice, option, program, code, adding=adding)
         try:
             kernels[op] = _timed(kernels[op], settings)
         except BusyError as error:
@@ -118,7 +119,7 @@ def _generated(
 def _timed(kernel: Kernel, settings: Settings) -> Kernel:
     """The kernel with its time: simulated, or measured where the machine is this computer."""
     if LOADS.of(kernel.machine) is None:
-        return replace(kernel, simulated=simulate(kernel.program, kernel.machine))
+        return replace(kernel, simulated=simulated_run(kernel.programs, kernel.machine))
     if not settings.measure:
         return kernel
     return replace(kernel, measured=measured_seconds(kernel.artifact, kernel.machine))

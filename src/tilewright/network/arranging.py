@@ -51,7 +51,8 @@ def _movers(cut: Cut) -> range:
 
 
 def _drafts(cut: Cut, group: int, *, given: bool) -> list[Draft]:
-    if all(map(_lies_so, cut.forms, cut.regions, repeat(cut.shape))):
+    added = cut.shared and not given  # an array longer than the result
+    if not added and all(map(_lies_so, cut.forms, cut.regions, repeat(cut.shape))):
         return []
     form, region = cut.forms[group], cut.regions[group]
     memory = Memory(cut.dtype)

@@ -36,8 +36,9 @@ _CHANNELS = ("in_channels", "out_channels")
 class Cut:
     """One tensor of the pieces: `forms` and `regions` of the whole array, one for each group.
 
-    `shared`: the groups read one array together. `stages` are those by which each group, of a
-    shared array the first, arranges it or puts it into its place; none where it lies so.
+    `shared`: the groups read one array together, or add one up. `stages` are those by which each
+    group, of a shared array the first, arranges it or puts it into its place; none where it lies
+    so.
     """
 
     name: str
@@ -68,11 +69,16 @@ class Cut:
 
 @dataclass(frozen=True)
 class GroupWork:
-    """The operands and the result of an operator, cut for the groups."""
+    """The operands and the result of an operator, cut for the groups.
+
+    Where the groups' results are partial, `adding` adds up each group's share of them; the sum is
+    shared by all groups.
+    """
 
     groups: int
     operands: tuple[Cut, ...]
     result: Cut
+    adding: Candidate | None = None
 
 
 class Drives(Protocol):
@@ -85,7 +91,9 @@ class Drives(Protocol):
 DRIVES: Capability[Drives] = Capability("groups", ("drive",), "driver for all core groups")
 
 
-def group_work(partition: Partition, candidate: Candidate) -> GroupWork:
+def group_work(
+    partition: Partition, candidate: Candidate, adding: Candidate | None = None
+) -> GroupWork:
     """What the groups do for the whole operator of a partition."""
     seed, pieces = candidate.seed, partition.pieces
     found = [_forms(replace(candidate, op=piece.op)) for piece in pieces]
@@ -100,8 +108,9 @@ def group_work(partition: Partition, candidate: Candidate) -> GroupWork:
         operands.append(Cut(name, kind, shape, forms, regions, together))
     forms = tuple(forms[seed.result] for forms in found)
     regions = tuple(piece.result for piece in pieces)
-    result = Cut(seed.result, numerics.result.name, partition.op.out_shape, forms, regions)
-    return GroupWork(len(pieces), tuple(operands), result)
+    shape, kind = partition.op.out_shape, numerics.result.name
+    result = Cut(seed.result, kind, shape, forms, regions, partition.partial)
+    return GroupWork(len(pieces), tuple(operands), result, adding)
 
 
 def _forms(candidate: Candidate) -> dict[str, Form]:

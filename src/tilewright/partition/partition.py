@@ -5,24 +5,27 @@ themselves, with the regions of the operands that a piece reads and of the resul
 All pieces of a partition have the same extents, so one program serves every group and its time is
 that of the whole: where the groups do not divide an extent, neighbouring pieces overlap and compute
 the same values twice. swDNN III-D divides the rows of the output images; images and channels are
-divided alike. Reductions are not divided: no piece needs another's result.
+divided alike. Of one image the sums can be divided as well: each group then has a partial result of
+every element, and all groups together add those up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops import Op
+from tilewright.ops.box import Box
 from tilewright.ops.op import Array
-from tilewright.ops.piece import Piece, whole_piece
+from tilewright.ops.piece import Piece, intervals, piece, whole_piece
 
-__all__ = ["Partition", "Piece", "split"]
+__all__ = ["TERMS", "Partition", "Piece", "split", "split_sums"]
 
-WHOLE = "whole"
+WHOLE, TERMS = "whole", "terms"
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,18 @@ class Partition:
             for i, region in enumerate(first)
         )
 
+    @property
+    def partial(self) -> bool:
+        """Whether each piece has a part of the sums of every element."""
+        return self.kind == TERMS
+
     def assemble(self, results: Sequence[Array]) -> Array:
         """The whole result from those of the pieces, in their order."""
+        if self.partial:
+            return reduce(np.add, results)
         whole = np.empty(self.op.out_shape, results[0].dtype)
-        for piece, result in zip(self.pieces, results, strict=True):
-            whole[piece.result.slices] = result
+        for own, result in zip(self.pieces, results, strict=True):
+            whole[own.result.slices] = result
         return whole
 
 
@@ -65,3 +75,21 @@ def split(op: Op, groups: int) -> list[Partition]:
     found = op.divided(groups) if groups > 1 else []
     partitions = [Partition(kind, op, pieces) for kind, pieces in found if len(pieces) > 1]
     return partitions or [Partition(WHOLE, op, (whole_piece(op),))]
+
+
+def split_sums(op: Op, groups: int) -> list[Partition]:
+    """`op` with the terms of its sums, input channels or k, divided over `groups` core groups.
+
+    Nothing where the result has several images or rows, which are divided without partial results,
+    or where one program does not serve all pieces: their terms differ in number, the first alone
+    adds an operand, or partial sums are wider than results.
+    """
+    if groups == 1 or op.out_shape[0] > 1 or not op.terms or op.terms[0] % groups:
+        return []
+    whole, terms = Box.whole(op.out_shape), Box.whole(op.terms)
+    parts = intervals(op.terms[0], groups)
+    pieces = tuple(piece(op, whole, terms.along(0, part)) for part in parts)
+    first = pieces[0].op
+    if first.dtype != op.dtype or any(p.op != first or p.result != whole for p in pieces):
+        return []
+    return [Partition(TERMS, op, pieces)]

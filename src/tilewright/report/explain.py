@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.0005
 
 def explain_text(e: Explanation) -> str:
     """The whole explanation."""
-    sections = [_head(e), _time(e), _traffic(e), _routines(e), _arranged(e)]
+    sections = [_head(e), _adding(e), _time(e), _traffic(e), _routines(e), _arranged(e)]
     sections += [_bounds(e), _changes(e), _rejected(e)]
     return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines) + "\n"
 
@@ -37,6 +37,16 @@ def _head(e: Explanation) -> Iterator[str]:
         f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak; "
         f"scratchpad {e.scratchpad_bytes} of {e.scratchpad_limit_bytes} bytes"
     )
+
+
+def _adding(e: Explanation) -> Iterator[str]:
+    if e.adding is None:
+        return
+    yield (
+        f"each group has a part of every sum; behind a barrier each adds up {e.adding.elements} "
+        f"elements of all {e.groups_used}"
+    )
+    yield f"parts: {e.adding.estimate_cycles} of the cycles by the model, `sums` below"
 
 
 def _times(e: Explanation) -> str:

@@ -119,6 +119,15 @@ class Arranged(Struct, frozen=True):
     cycles: int
 
 
+class Adding(Struct, frozen=True):
+    """How partial results are added up: each group takes `elements` of every one, in so many cycles
+    by the model, which are part of the operator's.
+    """
+
+    elements: int
+    estimate_cycles: int
+
+
 class Rejected(Struct, frozen=True):
     """A candidate that lost: the model's cycles, of which `waiting` not covered by computing."""
 
@@ -163,3 +172,4 @@ class Explanation(Struct, frozen=True):
     threads: int = 1
     routines: tuple[RoutineCycles, ...] = ()
     arranged: tuple[Arranged, ...] = ()
+    adding: Adding | None = None

@@ -17,7 +17,7 @@ from tilewright.partition import Partition
 from tilewright.seeds.space import Seed, parameters
 from tilewright.seeds.steps import Schedule, parse_schedule
 from tilewright.tune.candidate import Candidate, NestChoice
-from tilewright.tune.choose import Choice, Option, shared_operands
+from tilewright.tune.choose import Choice, Option, additions, shared_operands
 from tilewright.tune.search import Counts, choice_of
 from tilewright.tune.ways import ways
 
@@ -45,12 +45,14 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
     options, refused = [], []
     for part, seed in found:
         try:
-            options.append(Option(part, _candidate(said, part, seed, machine)))
+            candidate = _candidate(said, part, seed, machine)
+            (adding,) = additions([(part, seed)], machine)
+            options.append(Option(part, candidate, adding=adding))
         except ScheduleError as error:
             refused.append(error)
     if not options:
         raise refused[0]
-    options.sort(key=lambda option: option.candidate.cycles)
+    options.sort(key=lambda option: option.cycles)
     return Choice(op, tuple(options), Counts(*[len(options)] * 4))
 
 

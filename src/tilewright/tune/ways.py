@@ -19,6 +19,7 @@ from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.tune.accuracy import accurate
 from tilewright.tune.legal import require_multiples, require_types, require_updates, rules_of
+from tilewright.tune.sums import divided_sums
 
 for _module in iter_modules(shipped_seeds.__path__):
     import_module(f"{shipped_seeds.__name__}.{_module.name}")
@@ -105,7 +106,7 @@ def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
 
 
 def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:
-    found = split(op, machine.groups.count)
+    found = [*split(op, machine.groups.count), *divided_sums(op, machine)]
     chosen = [part for part in found if only in (None, part.kind)]
     if not chosen:
         kinds = ", ".join(part.kind for part in found)

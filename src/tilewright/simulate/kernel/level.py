@@ -9,7 +9,7 @@ multiplied instead of repeated, with the same result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,26 @@ class KernelRun:
         for kind, cycles in self.by_kind().items():
             parts[_BOUNDS[kind]] = parts.get(_BOUNDS[kind], 0) + cycles
         return max(parts, key=lambda part: parts[part]) if parts else "compute"
+
+    def then(self, other: KernelRun, called: str) -> KernelRun:
+        """This run and another one behind it, with the outputs and the trace of this one; the name
+        of the other stands before what its causes and tensors are called.
+        """
+        own = (replace(c, subject=f"{called} {c.subject}".strip()) for c in other.causes)
+        causes = sorted((*self.causes, *own), key=lambda cause: -cause.cycles)
+        tensors = (replace(t, tensor=f"{called} {t.tensor}") for t in other.tensors)
+        return replace(
+            self,
+            cycles=self.cycles + other.cycles,
+            seconds=self.seconds + other.seconds,
+            causes=tuple(causes),
+            tensors=(*self.tensors, *tensors),
+            useful_flops=self.useful_flops + other.useful_flops,
+            allocated_bytes=max(self.allocated_bytes, other.allocated_bytes),
+            peak_bytes=max(self.peak_bytes, other.peak_bytes),
+            statements=self.statements + other.statements,
+            simulated_statements=self.simulated_statements + other.simulated_statements,
+        )
 
 
 def simulate(

@@ -9,7 +9,7 @@ all groups read is arranged by the first one. A tensor that lies as the kernel t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
@@ -18,7 +18,6 @@ from tilewright.codegen.artifact import Artifact, BuildPlan, TensorInfo
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.ir.nodes import TensorKind
 from tilewright.machine import Machine
 from tilewright.network.arranging import WHOLE
 from tilewright.network.groups import Cut, GroupWork
@@ -31,10 +30,11 @@ from tilewright.targets.sw26010.emit_build import (
     emit_makefile,
 )
 from tilewright.targets.sw26010.emit_host import tensor_bytes
+from tilewright.targets.sw26010.groups_driver import Driver
+from tilewright.targets.sw26010.groups_sums import Sums
 from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
 from tilewright.targets.sw26010.vector_routines import program_routines
 
-GROUPS_SUFFIX = "_groups"
 _ALIGNMENT_BYTES = 128
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
@@ -58,8 +58,11 @@ class Sw26010Groups:
         Raises ProgramError where a tensor of the kernel lies otherwise than its form says.
         """
         single = one_group(machine)
-        driver = _Driver(kernel, tuple(_by_tensor(kernel, work)), _movers(kernel, work, single))
-        movers = tuple(driver.movers.values())
+        cuts = tuple(_by_tensor(kernel, work))
+        driver = Driver(
+            kernel, cuts, _movers(kernel, work, single), _sums(kernel, cuts, work, single)
+        )
+        movers = driver.launched
         routines = [f for f in kernel.files if f.endswith(".S") and not f.endswith("_gemm.S")]
         texts = {f"{r.name}.S": r.text() for m in movers for r in program_routines(m.program)}
         own = [*routines, *(f for f in texts if f not in routines)]
@@ -88,54 +91,6 @@ class Sw26010Groups:
 GROUPS = Sw26010Groups()
 
 
-@dataclass(frozen=True, eq=False)
-class _Driver:
-    """The tensors of the kernel's entry function with what they are cut from; the programs that
-    arrange them, by the identity of their candidates.
-    """
-
-    kernel: Artifact
-    cuts: tuple[tuple[TensorInfo, Cut], ...]
-    movers: Mapping[int, Launched]
-
-    @property
-    def name(self) -> str:
-        return f"{self.kernel.name}{GROUPS_SUFFIX}"
-
-    @property
-    def whole(self) -> tuple[TensorInfo, ...]:
-        """The tensors of the driver's entry function."""
-        return tuple(replace(t, shape=c.shape, kind=_kind(t)) for t, c in self.cuts)
-
-    @property
-    def own(self) -> list[TensorInfo]:
-        """What each group allocates."""
-        moved = [t for t, cut in self.cuts if cut.is_moved and not cut.shared]
-        return [*moved, *(t for t in self.kernel.tensors if t.kind == "scratch")]
-
-    @property
-    def shared(self) -> list[tuple[TensorInfo, Cut]]:
-        """What one group arranges for all."""
-        return [(t, cut) for t, cut in self.cuts if cut.is_moved and cut.shared]
-
-    def region(self, info: TensorInfo) -> str:
-        """A group's first element of a whole array."""
-        x = info.identifier
-        return f"{self.name}_now.{x} + {self.name}_{x}_first[group]"
-
-    def part(self, info: TensorInfo) -> str:
-        """The tensor that the kernel takes."""
-        cut = next((cut for t, cut in self.cuts if t is info), None)
-        if cut is None or (cut.is_moved and not cut.shared):
-            return info.identifier
-        shared = f"{self.name}_now.shared_{info.identifier}"
-        return shared if cut.is_moved else self.region(info)
-
-
-def _kind(info: TensorInfo) -> TensorKind:
-    return "output" if info.kind == "output" else "input"
-
-
 def _by_tensor(kernel: Artifact, work: GroupWork) -> list[tuple[TensorInfo, Cut]]:
     """The tensors of the kernel's entry function, in its order, with what they are cut from."""
     cuts = {cut.name: cut for cut in (*work.operands, work.result)}
@@ -161,10 +116,20 @@ def _movers(kernel: Artifact, work: GroupWork, machine: Machine) -> dict[int, La
     return found
 
 
-def _build(driver: _Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:
+def _sums(
+    kernel: Artifact, cuts: Sequence[tuple[TensorInfo, Cut]], work: GroupWork, machine: Machine
+) -> Sums | None:
+    if work.adding is None:
+        return None
+    program = launched(work.adding.program(machine), machine, f"{kernel.name}_sums")
+    (result,) = (info for info, _ in cuts if info.kind == "output")
+    return Sums(program, result, work.groups)
+
+
+def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:
     """The kernel's steps, behind its `routines` those that are new, then movers and driver."""
     *steps, archive = driver.kernel.build.steps
-    files, headers = [m.name for m in driver.movers.values()], [f"{driver.kernel.name}.h"]
+    files, headers = [m.name for m in driver.launched], [f"{driver.kernel.name}.h"]
     headers = [f"{driver.name}.h", *headers, *(f"{name}.h" for name in files)]
     behind = 2 + routines
     steps = [
@@ -183,12 +148,12 @@ def _pointer(info: TensorInfo) -> str:
     return f"{'' if info.kind == 'output' else 'const '}{dtype(info.dtype).c_name} *"
 
 
-def _prototype(driver: _Driver) -> str:
+def _prototype(driver: Driver) -> str:
     arguments = ", ".join(f"{_pointer(t)}{t.identifier}" for t in driver.whole)
     return f"int {driver.name}({arguments})"
 
 
-def _header(driver: _Driver) -> str:
+def _header(driver: Driver) -> str:
     name = driver.name
     writer, guard = CWriter(), f"TW_{name.upper()}_H"
     writer.comment(f"{name}.h: the operator on all core groups. Generated.")
@@ -204,9 +169,9 @@ def _header(driver: _Driver) -> str:
     return writer.text()
 
 
-def _source(driver: _Driver, groups: int) -> str:
+def _source(driver: Driver, groups: int) -> str:
     writer, name, kernel = CWriter(), driver.name, driver.kernel.name
-    launches = [kernel, *(mover.name for mover in driver.movers.values())]
+    launches = [kernel, *(mover.name for mover in driver.launched)]
     writer.comment(f"{name}.c: starts all core groups, each on its piece. Generated.")
     writer.lines("#include <pthread.h>\n#include <stdlib.h>\n#include <athread.h>")
     writer.line()
@@ -222,13 +187,15 @@ def _source(driver: _Driver, groups: int) -> str:
     writer.line()
     _state(writer, driver)
     _piece(writer, driver)
+    if driver.sums is not None:
+        driver.sums.write(writer, name, driver.part(driver.sums.result))
     _threads(writer, driver)
     with writer.block(_prototype(driver)):
         _entry(writer, driver)
     return writer.text()
 
 
-def _state(writer: CWriter, driver: _Driver) -> None:
+def _state(writer: CWriter, driver: Driver) -> None:
     name = driver.name
     writer.comment("The call that the groups work on; of shared operands the arranged array.")
     with writer.block(f"static struct {name}_call", f"}} {name}_now;"):
@@ -236,6 +203,8 @@ def _state(writer: CWriter, driver: _Driver) -> None:
             writer.line(f"{_pointer(info)}{info.identifier};")
         for info, _ in driver.shared:
             writer.line(f"{dtype(info.dtype).c_name} *shared_{info.identifier};")
+        if driver.sums is not None:
+            driver.sums.declare(writer)
         writer.line("int failed[TW_GROUPS];")
     writer.line()
     writer.line(f"static pthread_barrier_t {name}_begin, {name}_arranged, {name}_end;")
@@ -250,31 +219,31 @@ def _allocate(writer: CWriter, info: TensorInfo, place: str) -> None:
     )
 
 
-def _piece(writer: CWriter, driver: _Driver) -> None:
+def _piece(writer: CWriter, driver: Driver) -> None:
     with writer.block(f"static int {driver.name}_piece(long group)"):
         for info in driver.own:
             writer.line(f"{dtype(info.dtype).c_name} *{info.identifier};")
         writer.line("int failed = 0;")
         for info in driver.own:
             _allocate(writer, info, info.identifier)
-        if driver.shared:
+        given = [(info, cut) for info, cut in driver.shared if info.kind != "output"]
+        if given:
             with writer.block("if (group == 0)"):
-                for info, cut in driver.shared:
+                for info, cut in given:
                     _moves(writer, driver, info, cut)
         with writer.block("if (!failed)"):
             for info, cut in driver.cuts:
                 if info.kind != "output" and not cut.shared:
                     _moves(writer, driver, info, cut)
-        if driver.shared:
+        if given:
             writer.line(f"pthread_barrier_wait(&{driver.name}_arranged);")
         with writer.block("if (!failed)"):
             with writer.block():
                 tensors = driver.kernel.tensors
-                launch(
-                    writer, driver.kernel.name, ((t.identifier, driver.part(t)) for t in tensors)
-                )
+                places = [(t.identifier, driver.written(t)) for t in tensors]
+                launch(writer, driver.kernel.name, places)
             for info, cut in driver.cuts:
-                if info.kind == "output":
+                if info.kind == "output" and not cut.shared:
                     _moves(writer, driver, info, cut)
         for info in driver.own:
             writer.line(f"free({info.identifier});")
@@ -282,7 +251,7 @@ def _piece(writer: CWriter, driver: _Driver) -> None:
     writer.line()
 
 
-def _moves(writer: CWriter, driver: _Driver, info: TensorInfo, cut: Cut) -> None:
+def _moves(writer: CWriter, driver: Driver, info: TensorInfo, cut: Cut) -> None:
     """The launches that arrange a tensor, by groups that do it alike."""
     alike = groupby(enumerate(cut.stages), lambda group: [id(s.candidate) for s in group[1]])
     runs = [list(run) for _, run in alike]
@@ -298,7 +267,7 @@ def _moves(writer: CWriter, driver: _Driver, info: TensorInfo, cut: Cut) -> None
                 writer.line("break;")
 
 
-def _move(writer: CWriter, driver: _Driver, info: TensorInfo, stages: Sequence[Stage]) -> None:
+def _move(writer: CWriter, driver: Driver, info: TensorInfo, stages: Sequence[Stage]) -> None:
     for stage in stages:
         mover, values = driver.movers[id(stage.candidate)], dict(stage.arguments)
         with writer.block():
@@ -313,17 +282,21 @@ def _move(writer: CWriter, driver: _Driver, info: TensorInfo, stages: Sequence[S
             launch(writer, mover.name, places)
 
 
-def _threads(writer: CWriter, driver: _Driver) -> None:
+def _threads(writer: CWriter, driver: Driver) -> None:
     name = driver.name
     writer.lines(
         f"static pthread_once_t {name}_once = PTHREAD_ONCE_INIT;\nstatic int {name}_started;"
     )
     writer.line()
     with writer.block(f"static void *{name}_group(void *number)"):
+        if driver.sums is not None:
+            writer.lines("const long group = (long)number;\nint failed;")
         writer.line("athread_init();")
         with writer.block("for (;;)"):
             writer.line(f"pthread_barrier_wait(&{name}_begin);")
             writer.line(f"{name}_now.failed[(long)number] = {name}_piece((long)number);")
+            if driver.sums is not None:
+                _add_up(writer, driver)
             writer.line(f"pthread_barrier_wait(&{name}_end);")
         writer.line("return 0;")
     writer.line()
@@ -341,7 +314,20 @@ def _threads(writer: CWriter, driver: _Driver) -> None:
     writer.line()
 
 
-def _entry(writer: CWriter, driver: _Driver) -> None:
+def _add_up(writer: CWriter, driver: Driver) -> None:
+    """No group changes what the others ask before all have asked; then the first has the sum."""
+    name = driver.name
+    writer.line(f"pthread_barrier_wait(&{name}_arranged);")
+    writer.line(f"failed = {name}_sums(group);")
+    writer.line(f"pthread_barrier_wait(&{name}_arranged);")
+    writer.line(f"{name}_now.failed[group] = failed;")
+    with writer.block("if (group == 0 && !failed)"):
+        for info, cut in driver.shared:
+            if info.kind == "output":
+                _moves(writer, driver, info, cut)
+
+
+def _entry(writer: CWriter, driver: Driver) -> None:
     name = driver.name
     writer.line("static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;")
     writer.line("int failed = 0;")
@@ -350,14 +336,14 @@ def _entry(writer: CWriter, driver: _Driver) -> None:
     writer.line(f"pthread_once(&{name}_once, {name}_start);")
     for info, _ in driver.cuts:
         writer.line(f"{name}_now.{info.identifier} = {info.identifier};")
-    for info, _ in driver.shared:
-        _allocate(writer, info, driver.part(info))
+    for place, info in driver.arrays:
+        _allocate(writer, info, place)
     with writer.block(f"if (!failed && {name}_started)"):
         writer.line(f"pthread_barrier_wait(&{name}_begin);")
         writer.line(f"pthread_barrier_wait(&{name}_end);")
         with writer.block("for (group = 0; group < TW_GROUPS; group++)"):
             writer.line(f"failed |= {name}_now.failed[group];")
-    for info, _ in driver.shared:
-        writer.line(f"free({driver.part(info)});")
+    for place, _ in driver.arrays:
+        writer.line(f"free({place});")
     writer.line("pthread_mutex_unlock(&turn);")
     writer.line(f"return failed || !{name}_started;")

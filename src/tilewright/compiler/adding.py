@@ -1,0 +1,31 @@
+"""The program that adds up the partial results of the core groups behind their pieces.
+
+In: an option whose pieces divide the sums. Out: the program of one group's share; its time is a
+part of the operator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.tune.choose import Option
+
+SUMS = "sums"
+"""What comes before the causes and tensors of adding up."""
+
+
+def adding_program(option: Option, machine: Machine) -> Program | None:
+    """What adds up the results of the option's pieces; None where they are not partial."""
+    return None if option.adding is None else option.adding.best.candidate.program(machine)
+
+
+def simulated_run(programs: Sequence[Program], machine: Machine, trace_limit: int = 0) -> KernelRun:
+    """The simulated run of a piece, and of what is added up behind it."""
+    first, *others = programs
+    run = simulate(first, machine, trace_limit=trace_limit)
+    for other in others:
+        run = run.then(simulate(other, machine), SUMS)
+    return run
