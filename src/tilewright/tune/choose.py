@@ -82,6 +82,11 @@ class Choice:
         """The winner."""
         return self.options[0]
 
+    @property
+    def best_of_whole_sums(self) -> Option:
+        """The best whose pieces have no partial results."""
+        return next(option for option in self.options if not option.partition.partial)
+
 
 def choose(
     ops: Sequence[Op],

@@ -125,7 +125,8 @@ def _library(op: Op, machine: Machine) -> Outcome:
         (choice,) = choose([op], machine, algorithm=LIBRARY, keep=1)
     except CapacityError as error:
         return Outcome(refusal=error.message)
-    part, candidate = choice.best.partition, choice.best.candidate
+    best = choice.best_of_whole_sums
+    part, candidate = best.partition, best.candidate
     return outcome_of(op, part, simulate(candidate.program(machine), machine), machine)
 
 

@@ -117,7 +117,8 @@ def _picks(tasks: list[Task], machine: Machine) -> list[Pick]:
     if fetching == "late, tuned":
         return _best_late(ops, algorithm, machine)
     choices = choose(ops, machine, algorithm=algorithm, keep=1)
-    found = [(choice.best.partition, choice.best.candidate) for choice in choices]
+    options = [choice.best_of_whole_sums for choice in choices]  # swATOP divides no sums
+    found = [(option.partition, option.candidate) for option in options]
     if fetching == "ahead":
         return found
     return [(part, fetching_late(candidate)) for part, candidate in found]
