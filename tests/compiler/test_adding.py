@@ -16,9 +16,9 @@ from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
 from tilewright.ops import Conv2d, conv2d
 from tilewright.simulate.kernel.level import simulate
-from tilewright.tune.choose import choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.replay import replay
+from tilewright.tune.sums import divided_sums
 
 MACHINE = load_machine("sw26010")
 OP = conv2d(batch=1, in_channels=256, out_channels=64, height=7, width=7, kernel=3, padding=1)
@@ -26,7 +26,7 @@ OP = conv2d(batch=1, in_channels=256, out_channels=64, height=7, width=7, kernel
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    return compile(OP, MACHINE, algorithm="implicit", partition="terms")
+    return compile(OP, MACHINE, algorithm="explicit")
 
 
 def outcome(kernel: Kernel, op: Conv2d) -> np.ndarray:
@@ -44,10 +44,10 @@ def test_programs_of_all_groups_mean_the_operator(kernel: Kernel) -> None:
 
 
 def test_shares_of_a_result_that_they_do_not_divide() -> None:
-    op = replace(OP, in_channels=16, out_channels=9, height=5, width=7, dtype="f32")
-    odd = compile(op, MACHINE, algorithm="implicit", partition="terms")
+    op = replace(OP, in_channels=16, out_channels=9, height=5, width=7)
+    odd = compile(op, MACHINE, algorithm="explicit", partition="terms")
     outcome(odd, op)
-    assert odd.option.adding.op.out_shape == (96,)  # 315 elements, 4 shares of whole 128 bytes
+    assert odd.option.adding.op.out_shape == (80,)  # 315 elements, 4 shares of whole 128 bytes
     assert odd.check_groups() == "exact"
 
 
@@ -57,8 +57,8 @@ def test_the_driver_adds_up_on_emulated_cores(kernel: Kernel) -> None:
 
 def test_a_wrong_share_is_caught(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     driven = kernel.driven
-    text = driven.files["implicit_groups.c"].replace("partial[2] + first", "partial[1] + first")
-    wrong = replace(driven, files={**driven.files, "implicit_groups.c": text})
+    text = driven.files["explicit_groups.c"].replace("partial[2] + first", "partial[1] + first")
+    wrong = replace(driven, files={**driven.files, "explicit_groups.c": text})
     monkeypatch.setattr(Kernel, "driven", wrong)
     with pytest.raises(CheckFailed):
         kernel.check_groups()
@@ -88,7 +88,7 @@ def test_a_folder_holds_both_programs(kernel: Kernel, tmp_path: Path) -> None:
     stored, programs = read_kernel(written)
     assert programs == kernel.programs
     assert stored.explanation.adding.elements == 784
-    assert {"implicit_sums_slave.c", "sums.ir"} <= {path.name for path in written.iterdir()}
+    assert {"explicit_sums_slave.c", "sums.ir"} <= {path.name for path in written.iterdir()}
     kernel.write(written)
 
 
@@ -97,10 +97,14 @@ def test_a_schedule_is_replayed_with_its_sums(kernel: Kernel) -> None:
     assert again.best.cycles == kernel.option.cycles
 
 
-def test_divided_sums_win_where_they_are_faster() -> None:
-    several = replace(OP, batch=4)
-    one, four = choose([OP, several], MACHINE)
-    others = [option.cycles for option in one.options if not option.partition.partial]
-    assert one.best.partition.kind == "terms"
-    assert one.best.cycles < 0.9 * min(others)
-    assert all(not option.partition.partial for option in four.options)
+def test_divided_sums_win_where_they_are_faster(kernel: Kernel) -> None:
+    others = [o.cycles for o in kernel.choice.options if not o.partition.partial]
+    assert kernel.option.partition.kind == "terms"
+    assert kernel.option.cycles < 0.9 * min(others)
+    assert kernel.choice.best_of_whole_sums.cycles == min(others)
+
+
+def test_several_images_are_divided_without_partial_results() -> None:
+    assert divided_sums(OP, MACHINE)
+    assert divided_sums(replace(OP, batch=2), MACHINE) == []
+    assert divided_sums(OP, load_machine("sw26010_cg")) == []
