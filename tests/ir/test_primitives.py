@@ -13,6 +13,7 @@ from tilewright.ir.primitives import (
     Copy,
     Fill,
     MatrixProduct,
+    MultiplyAccumulate,
     Repack,
     ScaleAdd,
     WinogradOutput,
@@ -24,8 +25,8 @@ from tilewright.ir.printer import print_program
 
 
 def test_what_primitives_do_with_their_first_operand():
-    accumulating = {type(p) for p in (MatrixProduct(), ScaleAdd(), Repack()) if p.accumulates}
-    assert accumulating == {MatrixProduct, ScaleAdd, Repack}
+    every = (MatrixProduct(), ScaleAdd(), MultiplyAccumulate(), Repack())
+    assert all(p.accumulates for p in every)
     assert [p.replaces for p in (Copy(), WinogradOutput(2), Fill(), MatrixProduct())] == [
         True,
         True,

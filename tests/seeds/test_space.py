@@ -124,8 +124,8 @@ def test_joint_layouts_are_the_product_of_the_layouts() -> None:
         (
             lambda: other("gem"),
             "nest 'other': there is no primitive 'gem'; the primitives are fill, copy, scale_add, "
-            "requantise, repack, map, reduce, gemm, windows, winograd_input, winograd_filter, "
-            "winograd_output",
+            "multiply_accumulate, requantise, repack, map, reduce, gemm, windows, winograd_input, "
+            "winograd_filter, winograd_output",
         ),
         (
             lambda: other(inputs=PRODUCT.inputs[:1]),

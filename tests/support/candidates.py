@@ -56,7 +56,7 @@ BATCHES = {"winograd2_fours": (32, 64), "swdnn_image": (32, 64), "swdnn_batch": 
 """Of the algorithms that do not take any."""
 
 
-_CHANNELS = {"explicit_fused": 32}
+_CHANNELS = {"explicit_fused": 32, "direct_vectors": 8}
 """Of a group, of the algorithms that take few."""
 
 

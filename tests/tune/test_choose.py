@@ -59,6 +59,16 @@ def test_an_algorithm_that_does_not_apply_is_refused_or_passed_over():
     assert [choice.best.algorithm for choice in choices] == ["gemm", "implicit"]
 
 
+def test_a_layer_of_few_products_takes_no_matrix_product():
+    images = {"batch": 8, "height": 8, "width": 8, "kernel": 3}
+    depthwise = conv2d(in_channels=32, out_channels=32, groups=32, **images)
+    (choice,) = choose([depthwise], ONE_GROUP)
+    assert choice.best.algorithm == "direct_vectors"
+    cycles = {o.algorithm: o.candidate.cycles for o in choice.options}
+    best = cycles.pop("direct_vectors")
+    assert min(cycles.values()) > 5 * best
+
+
 def test_candidates_that_overflow_main_memory_are_not_taken():
     op = conv2d(batch=8, in_channels=16, out_channels=16, height=12, width=12, kernel=3, padding=1)
     seeds = {seed.name: seed for seed in seeds_for(op)}

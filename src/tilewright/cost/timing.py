@@ -40,7 +40,7 @@ from tilewright.ir.nodes import (
     Transfer,
     View,
 )
-from tilewright.ir.primitives import MatrixProduct, Repack, WinogradTransform
+from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate, Repack, WinogradTransform
 from tilewright.ir.regions import Repeat, split
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
@@ -189,11 +189,12 @@ def call_dims(call: Call) -> dict[str, Expr]:
 
     One entry per role letter: the product of the extents of the dimensions with that role, in the
     first operand that has it. Besides, with names longer than a letter: `elements` of the first
-    operand, the contiguous `run` of it in the slot, the number of `operands`; for `repack`
-    `elements` and `run` are those of the whole new tile, `source_elements` and `source_run` those
-    of the old one. Extents are those of core (0, 0), whose tile may be whole where another core
-    re-packs: the cores run in lockstep, so a re-packing that is executed costs all of them. What
-    the others keep of a tile is in the entries that `RepackedAxis` names.
+    operand, the contiguous `run` of it in the slot, the number of `operands`, that of the `factors`
+    of `multiply_accumulate`; for `repack` `elements` and `run` are those of the whole new tile,
+    `source_elements` and `source_run` those of the old one. Extents are those of core (0, 0), whose
+    tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing that
+    is executed costs all of them. What the others keep of a tile is in the entries that
+    `RepackedAxis` names.
     """
     first = call.operands[0]
     dims: dict[str, Expr] = {}
@@ -207,6 +208,8 @@ def call_dims(call: Call) -> dict[str, Expr]:
     if not isinstance(call.primitive, MatrixProduct):
         dims["common_run"] = _common_run(call)
         dims["inner"] = _inner_extent(first)
+    if isinstance(call.primitive, MultiplyAccumulate):
+        dims["factors"] = product(r.extent for r in call.operands[-1].ranges)
     return dims
 
 
@@ -242,10 +245,16 @@ def _run(operand: Operand) -> Expr:
 
 def _common_run(call: Call) -> Expr:
     """Elements of the innermost run that is contiguous in every operand, the points of a tile
-    (`winograd`) aside: dimensions of the same role merge while they are whole in all.
+    (`winograd`) aside: dimensions of the same role merge while they are whole in all. Elements of
+    one factor (`multiply_accumulate`) are a run of their own.
     """
-    dimensions = [_inner_dimensions(operand) for operand in call.operands]
-    points = set("xrc" if isinstance(call.primitive, WinogradTransform) else "")
+    operands, points = list(call.operands), set[str]()
+    match call.primitive:
+        case WinogradTransform():
+            points = set("xrc")
+        case MultiplyAccumulate():
+            points = set(operands.pop().roles)
+    dimensions = [_inner_dimensions(operand) for operand in operands]
     run: Expr = Const(1)
     whole: Expr = Const(1)
     for inner in zip(*dimensions, strict=False):

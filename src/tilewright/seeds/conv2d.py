@@ -21,6 +21,8 @@ IN_ROWS, IN_COLS, OUT_ROWS, OUT_COLS = (
     Var(name) for name in ("in_rows", "in_cols", "out_rows", "out_cols")
 )
 
+Window = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+"""Kernel size, stride and dilation, each rows then columns."""
 PIXELS_INNER = ("group", "rows", "channels", "cols", "batch")
 """Storage order of images with the pixels of a row contiguous, image by image."""
 CHANNELS_INNER = ("group", "rows", "cols", "batch", "channels")

@@ -23,9 +23,10 @@ from tilewright.seeds.conv2d import (
     OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
+    Window,
     weights,
 )
-from tilewright.seeds.conv2d_implicit import TAPS, Window, direct_nest
+from tilewright.seeds.conv2d_implicit import TAPS, direct_nest
 from tilewright.seeds.nest import TensorSpec, axis, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 

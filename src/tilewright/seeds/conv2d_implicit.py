@@ -21,6 +21,7 @@ from tilewright.seeds.conv2d import (
     OUT_COLS,
     OUT_ROWS,
     PIXELS_INNER,
+    Window,
     images,
     results,
     weights,
@@ -30,8 +31,6 @@ from tilewright.seeds.space import Seed, Space, seed, tile_factor
 from tilewright.seeds.steps import Fuse, Layout, Split, Spread, Stage, Step
 
 Pair = tuple[int, int]
-Window = tuple[Pair, Pair, Pair]
-"""Kernel size, stride and dilation, each rows then columns."""
 
 TAPS = ("in_channel", "kernel_row", "kernel_col")
 """The reduction loops."""

@@ -20,11 +20,11 @@ from tilewright.seeds.conv2d import (
     OUT_COLS,
     OUT_ROWS,
     PIXELS_INNER,
+    Window,
     images,
     results,
     weights,
 )
-from tilewright.seeds.conv2d_implicit import Window
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use, axis, nest
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Spread

@@ -76,6 +76,19 @@ def statement(calls: str) -> str:
             "const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; "
             "tw_scale_add_f64(q, p, count, y_stride, x_stride, 0.5, 1.0); }",
         ),
+        (
+            'multiply_accumulate(q[0](shape=(4, 16), roles="ab"), '
+            'p[0](0, at(0, 16), shape=(4, 16), roles=".b"), '
+            'p[0](at(0, 4), 3, shape=(4, 16), roles="a."))',
+            "{ double *const tw_to = q; const double *const tw_from0 = p; "
+            "const double *const tw_from1 = p + 3; "
+            "const long count[TW_LOOPS] = {1, 1, 1, 1, 1, 16}; "
+            "const long y_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; "
+            "const long x_stride[TW_LOOPS] = {0, 0, 0, 0, 0, 1}; long tw_at0; "
+            "for (tw_at0 = 0; tw_at0 < 4; tw_at0++) { "
+            "tw_multiply_accumulate_f64(&tw_to[tw_at0 * 16], &tw_from0[0], count, y_stride, "
+            "x_stride, &tw_from1[tw_at0 * 16]); } }",
+        ),
     ],
 )
 def test_elementwise(calls, expected):
@@ -108,8 +121,9 @@ def test_elementwise_meaning(calls):
     [
         (
             'requantise(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"))',
-            "target sw26010 has no primitive 'requantise'; it has copy, fill, gemm, map, reduce, "
-            "repack, scale_add, windows, winograd_filter, winograd_input, winograd_output",
+            "target sw26010 has no primitive 'requantise'; it has copy, fill, gemm, map, "
+            "multiply_accumulate, reduce, repack, scale_add, windows, winograd_filter, "
+            "winograd_input, winograd_output",
         ),
         (
             'copy(q[0](shape=(64,), roles="a"), single[0](shape=(64,), roles="a"))',

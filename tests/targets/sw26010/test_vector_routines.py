@@ -112,6 +112,13 @@ def test_filling_copying_and_scaling(precision: str, rows: int, extent: int, gap
     expected[y] = 3 * expected[y] + 0.5 * expected[combine.places(X_AT)]
     assert np.array_equal(combine.run(3.0, (0.5,))[: combine.span], expected[: combine.span])
 
+    add = Nest(f"tw_multiply_accumulate_{precision}", **shape)
+    factor_at = X_AT - add.size
+    add.memory[factor_at // add.size] = -1.5
+    expected, y = add.memory.copy(), add.places()
+    expected[y] -= 1.5 * expected[add.places(X_AT)]
+    assert np.array_equal(add.run(factor_at)[: add.span], expected[: add.span])
+
 
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 @pytest.mark.parametrize("extent", [8, 3])

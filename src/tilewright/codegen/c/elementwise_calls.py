@@ -105,7 +105,7 @@ def _letters(view: View) -> tuple[str, ...]:
     return tuple(dict.fromkeys(letter for letter in view.roles if letter != "."))
 
 
-def _write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: CallContext) -> None:
+def write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: CallContext) -> None:
     """The arrays `count` and `<operand>_stride` of the nest."""
     context.writer.array("const long count[TW_LOOPS]", [context.c(loop.extent) for loop in loops])
     for i, name in enumerate(operands):
@@ -139,7 +139,7 @@ def _nest(views: tuple[View, ...], primitive: Primitive) -> tuple[Loop, ...]:
 def _fill(fill: Fill, views: tuple[View, ...], context: CallContext) -> None:
     (y,) = views
     with context.writer.block():
-        _write_loops(_nest(views, fill), ("y",), context)
+        write_loops(_nest(views, fill), ("y",), context)
         arguments = [context.pointer(y, view_offset(y)), "count", "y_stride"]
         arguments.append(_finite(fill, "value", fill.value))
         context.writer.call(context.function("tw_fill", y), arguments)
@@ -152,7 +152,7 @@ def _copy(copy: Copy, views: tuple[View, ...], context: CallContext) -> None:
         if bool(axes[0][letter]) != bool(axes[1].get(letter)):
             raise ProgramError(f"the operands of copy disagree about axis {letter!r}")
     with context.writer.block():
-        _write_loops(_nest(views, copy), ("y", "x"), context)
+        write_loops(_nest(views, copy), ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in (y, x)]
         arguments = [*pointers, "count", "y_stride", "x_stride"]
         context.writer.call(context.function("tw_copy", y), arguments)
@@ -167,7 +167,7 @@ def requantisation(round_off: Requantise, kinds: Sequence[str]) -> Requantisatio
 def emit_requantise(round_off: Requantise, views: tuple[View, ...], context: CallContext) -> None:
     """The call of the function that `requantisation` gives."""
     with context.writer.block():
-        _write_loops(_nest(views, round_off), ("y", "x"), context)
+        write_loops(_nest(views, round_off), ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in views]
         arguments = [*pointers, "count", "y_stride", "x_stride", str(round_off.shift)]
         function = requantisation(round_off, [context.element_type(v) for v in views])
@@ -180,7 +180,7 @@ def _scale_add(combine: ScaleAdd, views: tuple[View, ...], context: CallContext)
     for x in views[1:] or (y,):
         beta = _finite(combine, "beta", combine.beta) if len(views) > 1 else "0.0"
         with context.writer.block():
-            _write_loops(_nest((y, x), combine), ("y", "x"), context)
+            write_loops(_nest((y, x), combine), ("y", "x"), context)
             pointers = [context.pointer(v, view_offset(v)) for v in (y, x)]
             arguments = [*pointers, "count", "y_stride", "x_stride", alpha, beta]
             context.writer.call(context.function("tw_scale_add", y), arguments)
@@ -222,7 +222,7 @@ def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> 
         elif letter != "x":
             loops += match_axes(letter, (axes[0].get(letter, []), axes[1].get(letter, [])), name)
     with context.writer.block():
-        _write_loops(padded(merge_loops(loops), 2, name), ("y", "x"), context)
+        write_loops(padded(merge_loops(loops), 2, name), ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in views]
         arguments = [*pointers, "count", "y_stride", "x_stride"]
         context.writer.call(context.function("tw_copy", y), arguments)
@@ -247,7 +247,7 @@ def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: Ca
     nest = padded(merge_loops(loops), 2, name)
     y_point, x_point = (plane, grid) if flat == 0 else (grid, plane)
     with context.writer.block():
-        _write_loops(nest, ("y", "x"), context)
+        write_loops(nest, ("y", "x"), context)
         arguments = [context.pointer(v, view_offset(v)) for v in (y, x)]
         arguments += ["count", "y_stride", "x_stride"]
         arguments += [context.c(e) for e in (*y_point, *x_point)]

@@ -105,6 +105,23 @@ void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED, double alpha, double b
 }
 """
 
+_MULTIPLY_ACCUMULATE = """\
+void tw_multiply_accumulate_SUFFIX(TYPE *y, const TYPE *x, STRIDED, const TYPE *w)
+{
+    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
+    const TYPE factor = *w;
+    long at[TW_LOOPS] = {0}, i;
+    if (tw_empty(count))
+        return;
+    do {
+        TYPE *const to = y + tw_place(at, y_stride);
+        const TYPE *const from = x + tw_place(at, x_stride);
+        for (i = 0; i < n; i++)
+            to[i * dy] += factor * from[i * dx];
+    } while (tw_next(at, count));
+}
+"""
+
 _REPACK = """\
 /* Moves each row of `kept` elements from its place in shape `from` to that in shape `to`; `up`
  * starts at the end: no row is overwritten before it has moved. New elements become zero. */
@@ -174,11 +191,13 @@ void tw_repack_rows_SUFFIX(TYPE *tile, long rows, long new_length, long old_leng
 
 
 _PROTOTYPES = """\
-/* y = value; y = x; y = alpha y + beta x; another length for the rows of a tile in its place. */
+/* y = value; y = x; y = alpha y + beta x; y = y + x w; another length for the rows of a tile in
+ * its place. */
 void tw_fill_SUFFIX(TYPE *y, const long *count, const long *y_stride, double value);
 void tw_copy_SUFFIX(TYPE *y, const TYPE *x, STRIDED);
 void tw_scale_add_SUFFIX(TYPE *y, const TYPE *x, STRIDED,
         double alpha, double beta);
+void tw_multiply_accumulate_SUFFIX(TYPE *y, const TYPE *x, STRIDED, const TYPE *w);
 void tw_repack_rows_SUFFIX(TYPE *tile, long rows, long new_length, long old_length);
 
 """
@@ -218,7 +237,7 @@ def primitives_source() -> str:
     ]
     parts.append(_LOOPS)
     for kind in FLOATS:
-        parts.append(_for_type(f"{_ELEMENTWISE}\n{_REPACK_ROWS}", kind))
+        parts.append(_for_type(f"{_ELEMENTWISE}\n{_MULTIPLY_ACCUMULATE}\n{_REPACK_ROWS}", kind))
         parts.append(winograd_functions(kind))
     return "\n".join(parts)
 

@@ -2,18 +2,31 @@
 
 In: a call of `map` or `reduce` on views. Out: loops that compute in double precision and round once
 per call, as the primitives' meaning does. Every target whose cores run C writes them alike.
+`multiply_accumulate` has a function for the elements of one factor, and loops over factors.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
-from tilewright.codegen.c.elementwise_calls import CallContext, Emitters, common_loops
-from tilewright.codegen.c.loop_nest import Loop, match_axes, merge_loops, view_axes, view_offset
+from tilewright.codegen.c.elementwise_calls import (
+    CallContext,
+    Emitters,
+    common_loops,
+    write_loops,
+)
+from tilewright.codegen.c.loop_nest import (
+    Loop,
+    match_axes,
+    merge_loops,
+    padded,
+    view_axes,
+    view_offset,
+)
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import View
-from tilewright.ir.primitives import Map, Reduce
+from tilewright.ir.primitives import Map, MultiplyAccumulate, Reduce
 from tilewright.ir.scalar import c_text
 
 
@@ -97,6 +110,23 @@ def _gathering(reduction: Reduce, value: str) -> str:
     if reduction.function == "sum":
         return f"tw_sum += {value};"
     return f"tw_sum = tw_sum < {value} ? {value} : tw_sum;"
+
+
+def emit_multiply_accumulate(
+    accumulate: MultiplyAccumulate, views: tuple[View, ...], context: CallContext
+) -> None:
+    """The loops over factors around the function of one factor's elements."""
+    loops = common_loops(views, accumulate)
+    factors = tuple(loop for loop in loops if loop.strides[2] != Const(0))
+    elements = tuple(loop for loop in loops if loop.strides[2] == Const(0))
+    with context.writer.block():
+        pointers = _pointers(views, context)
+        write_loops(padded(elements, len(views), accumulate.name), ("y", "x"), context)
+        _counters(len(factors), context)
+        with _nested(factors, 0, context):
+            y, x, w = (f"&{_at(name, i, factors, context)}" for i, name in enumerate(pointers))
+            function = context.function("tw_multiply_accumulate", views[0])
+            context.writer.call(function, [y, x, "count", "y_stride", "x_stride", w])
 
 
 SCALAR_CALLS: Emitters = {Map: _map, Reduce: _reduce}

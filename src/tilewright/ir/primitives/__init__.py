@@ -1,6 +1,13 @@
 """The shipped primitives, one module per kind; importing the package registers them."""
 
-from tilewright.ir.primitives.elementwise import Copy, Fill, Repack, Requantise, ScaleAdd
+from tilewright.ir.primitives.elementwise import (
+    Copy,
+    Fill,
+    MultiplyAccumulate,
+    Repack,
+    Requantise,
+    ScaleAdd,
+)
 from tilewright.ir.primitives.maps import Map, Reduce, ScalarPrimitive
 from tilewright.ir.primitives.product import MatrixProduct
 from tilewright.ir.primitives.registry import (
@@ -23,6 +30,7 @@ __all__ = [
     "Fill",
     "Map",
     "MatrixProduct",
+    "MultiplyAccumulate",
     "Reduce",
     "Repack",
     "Requantise",

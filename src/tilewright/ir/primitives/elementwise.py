@@ -1,5 +1,5 @@
-"""Primitives that treat elements one by one: filling, copying, scaling and adding, rounding to
-another type, re-packing.
+"""Primitives that treat elements one by one: filling, copying, scaling and adding, adding products,
+rounding to another type, re-packing.
 """
 
 from __future__ import annotations
@@ -67,6 +67,29 @@ class ScaleAdd(Primitive, frozen=True):
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         check_one_type(self, operands, place)
         check_whole(self, operands, place)
+
+
+@register
+class MultiplyAccumulate(Primitive, frozen=True):
+    """y = y + x w, where x and the factors w may lack axes of y."""
+
+    name: ClassVar[str] = "multiply_accumulate"
+    arguments: ClassVar[tuple[Argument, ...]] = (
+        Argument("", "accumulates"),
+        Argument(""),
+        Argument(""),
+    )
+    broadcasts: ClassVar[bool] = True
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        y, x, w = operands
+        result: Array = y + x * w
+        return result
+
+    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
+        if len(operands) != len(self.arguments):
+            raise place.error(f"{self.name} takes 3 operands, found {len(operands)}")
+        check_one_type(self, operands, place)
 
 
 @register

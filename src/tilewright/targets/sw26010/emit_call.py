@@ -12,13 +12,13 @@ from tilewright.codegen.c.elementwise_calls import (
     emitter_of,
 )
 from tilewright.codegen.c.expression import Scope, bounds_of
-from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
+from tilewright.codegen.c.scalar_calls import SCALAR_CALLS, emit_multiply_accumulate
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Binary, Const, Expr, minimum, product
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
-from tilewright.ir.primitives import MatrixProduct, Repack, WinogradTransform
+from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate, Repack, WinogradTransform
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
@@ -117,4 +117,10 @@ def _bounded(e: Expr, bound: Expr) -> bool:
             return e == bound
 
 
-EMITTERS: Emitters = {MatrixProduct: _product, **ELEMENTWISE, **SCALAR_CALLS, Repack: _repack}
+EMITTERS: Emitters = {
+    MatrixProduct: _product,
+    **ELEMENTWISE,
+    **SCALAR_CALLS,
+    MultiplyAccumulate: emit_multiply_accumulate,
+    Repack: _repack,
+}

@@ -8,7 +8,7 @@ from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.prices import Prices
-from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.timings import product_timing
 from tilewright.targets.sw26010.vector_prices import emitted_costs
@@ -30,7 +30,14 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     return cycles
 
 
-COSTS: Costs = {MatrixProduct: product_cycles, **emitted_costs(elementwise_costs(LoopForm()))}
+def multiply_accumulate_cycles(machine: Machine, call: PricedCall[MultiplyAccumulate]) -> Value:
+    """A compiled loop for each factor: load both, multiply and add, store."""
+    vectors = -(-call.dims["elements"] // machine.core.lanes(call.dtype))
+    return LoopForm().cycles(machine, vectors, memory=3, arithmetic=1)
+
+
+_LOOPS: Costs = {**elementwise_costs(LoopForm()), MultiplyAccumulate: multiply_accumulate_cycles}
+COSTS: Costs = {MatrixProduct: product_cycles, **emitted_costs(_LOOPS)}
 
 
 class MeshPrices(Prices):

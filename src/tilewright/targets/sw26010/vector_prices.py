@@ -13,7 +13,7 @@ from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, Costs, Dims, PricedCall
 from tilewright.cost.timing import RepackedAxis, repacked_axes
 from tilewright.ir.primitive import Primitive
-from tilewright.ir.primitives import ScaleAdd, Windows, WinogradTransform
+from tilewright.ir.primitives import MultiplyAccumulate, ScaleAdd, Windows, WinogradTransform
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.vector_nest import Work
@@ -72,7 +72,11 @@ def _row(call: PricedCall[Primitive], common: Value) -> Value:
 
 
 def _elements(call: PricedCall[Primitive]) -> Value:
-    """Elements of the result; of a transform its tiles, over every axis that it leaves alone."""
+    """Elements of the result in one call of the routine; of a transform its tiles, over every axis
+    that it leaves alone.
+    """
+    if isinstance(call.primitive, MultiplyAccumulate):
+        return call.dims["elements"] // call.dims["factors"]
     if not isinstance(call.primitive, WinogradTransform):
         return call.dims["elements"]
     tiles: Value = 1
@@ -83,10 +87,14 @@ def _elements(call: PricedCall[Primitive]) -> Value:
 
 
 def _calls(call: PricedCall[Primitive]) -> Value:
-    """One call of the routine for each further operand."""
-    if not isinstance(call.primitive, ScaleAdd):
-        return 1
-    return np.maximum(call.dims["operands"] - 1, 1)
+    """Calls of the routine: one for each further operand, or for each factor."""
+    match call.primitive:
+        case ScaleAdd():
+            return np.maximum(call.dims["operands"] - 1, 1)
+        case MultiplyAccumulate():
+            return call.dims["factors"]
+        case _:
+            return 1
 
 
 def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:

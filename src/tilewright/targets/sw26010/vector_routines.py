@@ -15,6 +15,7 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import (
     Copy,
     Fill,
+    MultiplyAccumulate,
     Repack,
     ScaleAdd,
     Windows,
@@ -25,7 +26,12 @@ from tilewright.targets.sw26010.gemm_shape import F32, F64, Precision
 from tilewright.targets.sw26010.vector_nest import Work, nest_routine
 from tilewright.targets.sw26010.vector_rows import rows_name, rows_routine
 from tilewright.targets.sw26010.vector_winograd import WinogradWork
-from tilewright.targets.sw26010.vector_works import CopyWork, FillWork, ScaleAddWork
+from tilewright.targets.sw26010.vector_works import (
+    CopyWork,
+    FillWork,
+    MultiplyAccumulateWork,
+    ScaleAddWork,
+)
 
 PRECISIONS = (F64, F32)
 
@@ -65,6 +71,8 @@ def routine_of(primitive: Primitive, dtype: str) -> Routine | None:
             return Routine(precision, CopyWork(precision))
         case ScaleAdd():
             return Routine(precision, ScaleAddWork(precision))
+        case MultiplyAccumulate():
+            return Routine(precision, MultiplyAccumulateWork(precision))
         case Repack():
             return Routine(precision)
         case WinogradTransform():
@@ -95,7 +103,8 @@ def all_routines() -> tuple[Routine, ...]:
     """Every routine that there is."""
     found = []
     for precision in PRECISIONS:
-        works: list[Work] = [FillWork(precision), CopyWork(precision), ScaleAddWork(precision)]
+        works: list[Work] = [FillWork(precision), CopyWork(precision)]
+        works += [ScaleAddWork(precision), MultiplyAccumulateWork(precision)]
         works += [WinogradWork(precision, w, p) for p in TILES_OF_CORES for w in TRANSFORMS]
         found += [Routine(precision, work) for work in works]
         found.append(Routine(precision))

@@ -1,4 +1,6 @@
-"""What the rows of fill, copy and scale-add do to their items, in SW26010 assembly."""
+"""What the rows of fill, copy, scale-add and multiply-accumulate do to their items, in SW26010
+assembly.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from tilewright.targets.sw26010.vector_nest import (
 
 _VALUE, _ALPHA, _BETA = 1, 9, 10
 _DATA = (1, 2, 3, 4, 5, 6)
-_READING = 5
+_READING, _FACTOR = 5, 13
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,33 @@ class ScaleAddWork(Work):
         code += [op(f"vmul{suffix}", r, _ALPHA, r) for r in results]
         multiply_add = self.precision.multiply_add
         code += [op(multiply_add, x, _BETA, r, r) for r, x in zip(results, others, strict=True)]
+        return [*code, *stores(self.precision, mode, results)]
+
+
+@dataclass(frozen=True)
+class MultiplyAccumulateWork(Work):
+    """y = y + x w; the sixth argument leads to the one factor w."""
+
+    unrolled: ClassVar[int] = 4
+    saves: ClassVar[tuple[int, ...]] = (9, 10, 11, 12, 13)
+
+    @property
+    def name(self) -> str:
+        """The symbol of the routine."""
+        return f"tw_multiply_accumulate_{self.precision.name}"
+
+    def arguments(self) -> list[Instruction]:
+        """The factor in every lane."""
+        return [op(self.precision.scalar_load, _FACTOR, (0, TO))]
+
+    def items(self, mode: str, count: int) -> list[Instruction]:
+        """Load both, add the product, store."""
+        results, others = (1, 2, 3, 4)[:count], (9, 10, 11, 12)[:count]
+        code = [move(TO, _READING)]
+        code += loads(self.precision, mode, FROM, others, FROM_STEP)
+        code += loads(self.precision, mode, _READING, results, TO_STEP)
+        multiply_add = self.precision.multiply_add
+        code += [op(multiply_add, x, _FACTOR, r, r) for r, x in zip(results, others, strict=True)]
         return [*code, *stores(self.precision, mode, results)]
 
 

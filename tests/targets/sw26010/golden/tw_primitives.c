@@ -74,6 +74,22 @@ void tw_scale_add_f64(double *y, const double *x, const long *count,
     } while (tw_next(at, count));
 }
 
+void tw_multiply_accumulate_f64(double *y, const double *x, const long *count,
+        const long *y_stride, const long *x_stride, const double *w)
+{
+    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
+    const double factor = *w;
+    long at[TW_LOOPS] = {0}, i;
+    if (tw_empty(count))
+        return;
+    do {
+        double *const to = y + tw_place(at, y_stride);
+        const double *const from = x + tw_place(at, x_stride);
+        for (i = 0; i < n; i++)
+            to[i * dy] += factor * from[i * dx];
+    } while (tw_next(at, count));
+}
+
 /* Gives the rows of a packed tile another length in place: zeros where they grow, cropped where
  * they shrink. Rows move in an order in which none is overwritten before it has moved. */
 void tw_repack_rows_f64(double *tile, long rows, long new_length, long old_length)
@@ -330,6 +346,22 @@ void tw_scale_add_f32(float *y, const float *x, const long *count,
         const float *const from = x + tw_place(at, x_stride);
         for (i = 0; i < n; i++)
             to[i * dy] = a * to[i * dy] + b * from[i * dx];
+    } while (tw_next(at, count));
+}
+
+void tw_multiply_accumulate_f32(float *y, const float *x, const long *count,
+        const long *y_stride, const long *x_stride, const float *w)
+{
+    const long last = TW_LOOPS - 1, n = count[last], dy = y_stride[last], dx = x_stride[last];
+    const float factor = *w;
+    long at[TW_LOOPS] = {0}, i;
+    if (tw_empty(count))
+        return;
+    do {
+        float *const to = y + tw_place(at, y_stride);
+        const float *const from = x + tw_place(at, x_stride);
+        for (i = 0; i < n; i++)
+            to[i * dy] += factor * from[i * dx];
     } while (tw_next(at, count));
 }
 

@@ -26,6 +26,9 @@ static inline long tw_span(const long *count, const long *stride)
 #define tw_watch_scale_add(f, y, x, count, dy, dx, alpha, beta) \
     (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
      (f)(y, x, count, dy, dx, alpha, beta))
+#define tw_watch_multiply_accumulate(f, y, x, count, dy, dx, w) \
+    (tw_at(__FILE__, __LINE__, #f), TW_SPAN(x, count, dx, 0), TW_SPAN(y, count, dy, 1), \
+     tw_touch(w, sizeof *(w), 0), (f)(y, x, count, dy, dx, w))
 #define tw_watch_rows(f, tile, rows, to, from) \
     (tw_at(__FILE__, __LINE__, #f), tw_touch(tile, (rows) * (from) * sizeof *(tile), 1), \
      tw_touch(tile, (rows) * (to) * sizeof *(tile), 1), (f)(tile, rows, to, from))
@@ -39,6 +42,8 @@ static inline long tw_span(const long *count, const long *stride)
 #define tw_copy_f32(...) tw_watch_copy(tw_copy_f32, __VA_ARGS__)
 #define tw_scale_add_f64(...) tw_watch_scale_add(tw_scale_add_f64, __VA_ARGS__)
 #define tw_scale_add_f32(...) tw_watch_scale_add(tw_scale_add_f32, __VA_ARGS__)
+#define tw_multiply_accumulate_f64(...) tw_watch_multiply_accumulate(tw_multiply_accumulate_f64, __VA_ARGS__)
+#define tw_multiply_accumulate_f32(...) tw_watch_multiply_accumulate(tw_multiply_accumulate_f32, __VA_ARGS__)
 #define tw_repack_rows_f64(...) tw_watch_rows(tw_repack_rows_f64, __VA_ARGS__)
 #define tw_repack_rows_f32(...) tw_watch_rows(tw_repack_rows_f32, __VA_ARGS__)
 #define tw_winograd_input_2_f64(...) tw_watch_winograd(tw_winograd_input_2_f64, 4, 4, __VA_ARGS__)

@@ -1,0 +1,105 @@
+"""Direct convolution by vectors of pixels, in the scratchpad: for layers that add few products into
+each result, as depthwise ones do.
+
+A matrix product rounds few channels up to what its registers hold; here each tap of a kernel is
+added into a tile of results by itself, at one multiply-add for each vector.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.ops import Conv2d
+from tilewright.seeds.conv2d import (
+    BATCH,
+    CHANNELS_OUTER,
+    GROUPS,
+    IN_CHANNELS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    PIXELS_INNER,
+    Window,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.nest import Nest, axis, nest
+from tilewright.seeds.space import Seed, Space, seed
+from tilewright.seeds.steps import Layout, Spread
+
+MOST_PAIRS = 64
+"""Of input and output channels of a group: with more a matrix product takes fewer cycles."""
+
+_ORDERS = (PIXELS_INNER, CHANNELS_OUTER)
+_SPREAD = (
+    ("group",),
+    ("out_row",),
+    ("group", "out_row"),
+    ("out_channel", "out_row"),
+    ("out_row", "out_col"),
+    ("out_col", "image"),
+)
+"""What won on some depthwise layer of MobileNet v2, or on a first layer of few channels."""
+_CUT = ("group", "out_channel", "out_row", "out_col", "image")
+
+
+@seed("conv2d", name="direct_vectors", staged=True)
+def direct_vectors(op: Conv2d) -> Seed | None:
+    """For few channels of a group."""
+    pairs = (op.in_channels // op.groups) * (op.out_channels // op.groups)
+    return _direct_vectors((op.kernel, op.stride, op.dilation)) if pairs <= MOST_PAIRS else None
+
+
+@cache
+def _direct_vectors(window: Window) -> Seed:
+    x, w, y = images(), weights(window[0]), results()
+    conv = _by_tap(window)
+    cut = tuple(conv.axis(name) for name in _CUT)
+    space = (
+        Space(conv)
+        .split(*cut)
+        .choose(*(_spread(*axes) for axes in _SPREAD))
+        .stage(x, "in_channel", "kernel_row")
+        .stage(w, "in_channel")
+        .prefetch(y, w, x)
+        .limit(largest=1 << 12, most=3)
+    )
+    layouts = tuple((Layout("x", order), Layout("y", order)) for order in _ORDERS)
+    return Seed("direct_vectors", (x, w, y), (space,), (layouts,), ("x", "w"), "y")
+
+
+def _spread(*axes: str) -> tuple[Spread, ...]:
+    """One axis over all cores, or two over rows and columns."""
+    over = ("cores",) if len(axes) == 1 else ("rows", "columns")
+    return tuple(Spread(name, line) for name, line in zip(axes, over, strict=True))
+
+
+def _by_tap(window: Window) -> Nest:
+    """One product of a tap and an input channel with the pixels of a tile."""
+    kernel, stride, dilation = window
+    group, image = axis("group", GROUPS), axis("image", BATCH)
+    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
+    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    return nest(
+        "direct_vectors",
+        "multiply_accumulate",
+        (group, out_channel, out_row, out_col, image, in_channel, kernel_row, kernel_col),
+        {"g": group, "m": out_channel, "p": out_row, "q": out_col, "s": image},
+        results().at(group=group, channels=out_channel, rows=out_row, cols=out_col, batch=image),
+        images().at(
+            group=group,
+            channels=in_channel,
+            rows=out_row.var * stride[0] + kernel_row.var * dilation[0],
+            cols=out_col.var * stride[1] + kernel_col.var * dilation[1],
+            batch=image,
+        ),
+        weights(kernel).at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+        ),
+    )
