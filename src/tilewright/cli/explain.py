@@ -71,7 +71,7 @@ def explain_command(
         found = structs.replace(found, routines=kernel.routines(simulated=True))
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
         return
-    folder = kernel_folder(Path(subject), layer, output)
+    folder = kernel_folder(_unchanged(subject, machine), layer, output)
     stored, programs = read_kernel(folder)
     program = programs[0]
     found = structs.replace(
@@ -90,6 +90,15 @@ def explain_command(
         levelled = roofline(every_call(program), stored.machine, useful)
         found = structs.replace(found, roofline=levelled)
     _show(found, output)
+
+
+def _unchanged(folder: str, machine: MachineOptions) -> Path:
+    """A folder of kernels; UsageProblem where numbers of their machine are to be changed."""
+    if machine.set:
+        raise UsageProblem(
+            f"{folder} was compiled for its own machine: leave --set, or explain the operator"
+        )
+    return Path(folder)
 
 
 def _tuned(

@@ -137,6 +137,22 @@ def test_what_would_help_is_asked_of_the_memory_and_the_multiplier():
     assert single == {"kernels.patterns": 1}
 
 
+@pytest.mark.parametrize(("ways", "misses"), [(1, 5), (2, 0)])
+def test_interleaved_codes_evict_a_kernel_unless_the_instruction_cache_is_associative(ways, misses):
+    """Each line of the code is fetched once more; a fetch may hide behind a load."""
+    machine = load_machine("cns1-128", {"memory.caches.instruction_ways": ways})
+    whole, evicted = compile(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), machine).routines(
+        simulated=True
+    )
+    assert (whole.call, evicted.call) == ("the whole source", "after interleaved codes")
+    priced = evicted.priced_cycles - whole.priced_cycles
+    assert whole.simulated_cycles is not None
+    assert evicted.simulated_cycles is not None
+    simulated = evicted.simulated_cycles - whole.simulated_cycles
+    assert priced == 44 * misses
+    assert 0.9 * priced <= simulated <= priced
+
+
 def test_a_change_that_a_machine_has_already_is_not_asked_again():
     single = load_machine("cns1-128", {"kernels.patterns": 1})
     assert {"kernels.patterns": 1} not in prices_of(single).changes(single)
