@@ -1,17 +1,19 @@
 """Checking each algorithm: what won as it is, the others with fewer images where all take long."""
 
 import re
+import threading
 from dataclasses import replace
 
 import pytest
 
 from tilewright.common.errors import CheckFailed, SimulationError
-from tilewright.compiler import each_algorithm
+from tilewright.compiler import each_algorithm, pipeline
+from tilewright.compiler.adding import simulated_run
 from tilewright.compiler.each_algorithm import with_option
 from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
-from tilewright.ops import conv2d
+from tilewright.ops import conv2d, gemm
 
 MACHINE = load_machine("sw26010_cg")
 LAYER = conv2d(batch=64, in_channels=64, out_channels=64, height=8, width=8, kernel=3, padding=1)
@@ -76,3 +78,44 @@ def with_fault(kernel, fault):
     assert places == 1
     files = {**kernel.artifact.files, name: text}
     return replace(kernel, artifact=replace(kernel.artifact, files=files))
+
+
+PRODUCTS = [("a", gemm(128, 32, 32)), ("b", gemm(128, 64, 32))]
+
+
+def test_a_layer_is_checked_while_the_next_is_generated(monkeypatch):
+    begun, simulated = threading.Event(), []
+
+    def run(programs, machine):
+        if simulated:
+            assert begun.wait(60)
+        simulated.append(programs)
+        return simulated_run(programs, machine)
+
+    def checked(kernel, option):
+        begun.set()
+        return replace(kernel, checked="exact")
+
+    monkeypatch.setattr(pipeline, "simulated_run", run)
+    monkeypatch.setattr(each_algorithm, "_checked", checked)
+    network = compile_layers("net", PRODUCTS, MACHINE, Settings(check="each layer", keep=1))
+    assert {kernel.checked for kernel in network.kernels.values()} == {"exact"}
+    assert network.checks == ()
+
+
+def test_nothing_is_checked_while_this_computer_is_measured(monkeypatch):
+    done = []
+
+    def measured(artifact, machine):
+        done.append("measured")
+        return 1.0
+
+    def checked(kernel, option):
+        done.append("checked")
+        return kernel
+
+    monkeypatch.setattr(pipeline, "measured_seconds", measured)
+    monkeypatch.setattr(each_algorithm, "_checked", checked)
+    host = load_machine("host_portable")
+    compile_layers("net", PRODUCTS, host, Settings(check="each layer", keep=1))
+    assert done == ["measured", "measured", "checked", "checked"]

@@ -9,19 +9,20 @@ more to do, the code that starts them and arranges their operands runs too.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from tilewright.codegen.artifact import EMITS
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Progress
 from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.kernel import Kernel
+from tilewright.compiler.settings import Check
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
-from tilewright.tune.choose import Option
+from tilewright.tune.choose import Choice, Option
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.replay import replay
 
@@ -36,44 +37,72 @@ _CHECKS_AT_A_TIME = 2
 """Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
 
 
-def algorithms_checked(
-    kernels: Mapping[Op, Kernel], progress: Progress
-) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
-    """Run the best schedule of each algorithm on the smallest layer that it applies to.
+Wanted: TypeAlias = Mapping[str, tuple[Op, Option]]
+"""The options whose code is to run, and their layers' operators."""
 
-    Gives the kernels with what their own code gave, and what the code of each algorithm gave.
+
+def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
+    """What is to run: nothing, what won of each layer, or for each algorithm its best option on the
+    layer that is least work to run on the host.
     """
-    smallest = list(_smallest_by_algorithm(kernels).values())
-    result = dict(kernels)
-    checks: list[AlgorithmCheck] = []
-    for (kernel, _), case in zip(smallest, _all_checked(smallest, progress), strict=True):
-        op, name, option = case.op, case.name, case.option
-        if option is kernel.option:
-            result[op] = case
-        images = op.batch if isinstance(op, Conv2d) and op != kernel.op else None
-        shape = option.partition.piece.describe()
-        checks.append(AlgorithmCheck(option.algorithm, name, shape, case.checked, images))
-    return result, tuple(checks)
+    match which:
+        case "none":
+            return {}
+        case "each layer":
+            return {str(i): (choice.op, choice.best) for i, choice in enumerate(choices)}
+        case "each algorithm":
+            found: dict[str, tuple[Op, Option]] = {}
+            for choice in sorted(choices, key=lambda choice: _host_work(choice.op)):
+                for option in choice.options:
+                    found.setdefault(option.algorithm, (choice.op, option))
+            return found
 
 
-def each_checked(kernels: Mapping[Op, Kernel], progress: Progress) -> dict[Op, Kernel]:
-    """The kernels with what their code gave."""
-    works = [(kernel, kernel.option) for kernel in kernels.values()]
-    return dict(zip(kernels, _all_checked(works, progress), strict=True))
-
-
-def _all_checked(works: Sequence[Work], progress: Progress) -> list[Kernel]:
-    """What ran of each, two at a time: code runs in a process of its own.
-
-    The largest begin, so that none of them is left over for the end.
+class Checks:
+    """Checks that run two at a time, in processes of their own, beside what else is done: each
+    begins when the kernel of its layer is there.
     """
-    progress("check", 0, len(works))
-    with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as threads:
-        order = sorted(works, key=lambda work: -_host_work(work[1].partition.piece))
-        running = {work: threads.submit(_checked, *work) for work in order}
-        for done, _ in enumerate(as_completed(running.values()), 1):
-            progress("check", done, len(works))
-    return [running[work].result() for work in works]
+
+    def __init__(self, wanted: Wanted, progress: Progress) -> None:
+        self._wanted = wanted
+        self._progress = progress
+        self._threads = ThreadPoolExecutor(_CHECKS_AT_A_TIME)
+        self._running: dict[str, Future[Kernel]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    def begin(self, kernels: Iterable[Kernel]) -> None:
+        """Check what is wanted of these layers; the largest begin, so that none of them is left
+        over for the end.
+        """
+        of_op = {kernel.op: kernel for kernel in kernels}
+        own = [(name, *pair) for name, pair in self._wanted.items() if pair[0] in of_op]
+        for name, op, option in sorted(own, key=lambda w: -_host_work(w[2].partition.piece)):
+            self._running[name] = self._threads.submit(_checked, of_op[op], option)
+
+    def finished(
+        self, kernels: Mapping[Op, Kernel]
+    ) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
+        """The kernels with what their own code gave, and what the code of each option gave."""
+        total = len(self._running)
+        if total:
+            self._progress("check", 0, total)
+        for done, _ in enumerate(as_completed(self._running.values()), 1):
+            self._progress("check", done, total)
+        result = dict(kernels)
+        checks: list[AlgorithmCheck] = []
+        for name, (op, option) in self._wanted.items():
+            case = self._running[name].result()
+            if option is kernels[op].option:
+                result[op] = replace(kernels[op], checked=case.checked)
+            images = case.op.batch if isinstance(case.op, Conv2d) and case.op != op else None
+            shape = case.option.partition.piece.describe()
+            checks.append(AlgorithmCheck(option.algorithm, case.name, shape, case.checked, images))
+        return result, tuple(checks)
 
 
 def with_option(kernel: Kernel, option: Option) -> Kernel:
@@ -85,15 +114,6 @@ def with_option(kernel: Kernel, option: Option) -> Kernel:
     if kernel.simulated is None:
         return replace(other, measured=None)
     return replace(other, simulated=simulated_run(other.programs, kernel.machine))
-
-
-def _smallest_by_algorithm(kernels: Mapping[Op, Kernel]) -> dict[str, Work]:
-    """For each algorithm the layer that is least work to run on the host, and its best option."""
-    found: dict[str, Work] = {}
-    for kernel in sorted(kernels.values(), key=lambda kernel: _host_work(kernel.op)):
-        for option in kernel.choice.options:
-            found.setdefault(option.algorithm, (kernel, option))
-    return found
 
 
 def _checked(kernel: Kernel, option: Option) -> Kernel:

@@ -15,12 +15,11 @@ from functools import partial
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.compiler.adding import adding_program, simulated_run
-from tilewright.compiler.each_algorithm import algorithms_checked, each_checked
+from tilewright.compiler.each_algorithm import Checks, wanted_checks
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
-from tilewright.report.view import AlgorithmCheck
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -46,8 +45,11 @@ def compile_layers(
     choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
     watch.lap("confirm")
 
-    kernels = _generated(choices, firsts, machine, settings, watch)
-    kernels, checks = _checked(kernels, settings)
+    wanted = wanted_checks(choices, settings.check)
+    with Checks(wanted, settings.progress) as running:
+        kernels = _generated(choices, firsts, machine, settings, watch, running)
+        kernels, found = running.finished(kernels)
+    checks = found if settings.check == "each algorithm" else ()
     watch.lap("check")
     tuning = watch.seconds["choose"] + watch.seconds["confirm"]
     by_layer = {layer: kernels[op] for layer, op in layers}
@@ -89,9 +91,11 @@ def _generated(
     machine: Machine,
     settings: Settings,
     watch: _Watch,
+    checks: Checks,
 ) -> dict[Op, Kernel]:
     """The kernels with their times, all by the same clock: where the computer is too busy to
-    measure one of them, all have the model's time.
+    measure one of them, all have the model's time. Their checks begin at once, but not beside a
+    measure.
     """
     emits, native = EMITS.required(machine), LOADS.of(machine) is not None
     kernels: dict[Op, Kernel] = {}
@@ -112,6 +116,10 @@ def _generated(
             settings = replace(settings, measure=False)
             kernels = {known: replace(k, measured=None) for known, k in kernels.items()}
         watch.lap("measure" if native else "simulate")
+        if not native:
+            checks.begin([kernels[op]])
+    if native:
+        checks.begin(kernels.values())
     settings.progress("generate", len(choices), len(choices))
     return kernels
 
@@ -156,16 +164,3 @@ def _confirmed(
     )
     settings.progress("confirm", index + 1, count)
     return confirmed
-
-
-def _checked(
-    kernels: dict[Op, Kernel], settings: Settings
-) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
-    """Run the generated code of every kernel, or of one per algorithm."""
-    match settings.check:
-        case "none":
-            return kernels, ()
-        case "each layer":
-            return each_checked(kernels, settings.progress), ()
-        case "each algorithm":
-            return algorithms_checked(kernels, settings.progress)
