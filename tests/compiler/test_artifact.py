@@ -59,7 +59,9 @@ def test_what_is_read_is_what_was_written(written, kernel):
 def test_a_network_folder_ties_the_kernels_together(tmp_path):
     layers = [("first", OP), ("again", OP)]
     compiled = compile_layers("net", layers, MACHINE, Settings())
-    folder = compiled.write(tmp_path / "net")
+    steps = []
+    folder = compiled.write(tmp_path / "net", lambda *step: steps.append(step))
+    assert steps == [("write", 0, 1), ("write", 1, 1)]
     assert names(folder) == ["first", "network.json"]
     stored = read_network(folder)
     assert stored.folders == {"first": "first", "again": "first"}

@@ -57,7 +57,7 @@ def compile_command(
     compiled = searched(
         workload, target, search, options.top, output, check, measure=measure, schedule=schedule
     )
-    written = write_result(workload, compiled, options.out)
+    written = write_result(workload, compiled, options.out, output)
     show_result(written, target, output, timings=options.timings)
     if options.out is not None:
         output.show(f"written to {options.out}")

@@ -55,7 +55,9 @@ def searched(
         return compile_layers(workload.name, workload.layers, machine, settings)
 
 
-def write_result(workload: Workload, compiled: CompiledNetwork, out: Path | None) -> NetworkResult:
+def write_result(
+    workload: Workload, compiled: CompiledNetwork, out: Path | None, output: OutputOptions
+) -> NetworkResult:
     """Write what was asked for; the result names the folders."""
     if out is None:
         return compiled.result()
@@ -67,7 +69,8 @@ def write_result(workload: Workload, compiled: CompiledNetwork, out: Path | None
         layers = tuple(structs.replace(layer, artifact=str(out)) for layer in result.layers)
         result = structs.replace(result, layers=layers)
     else:
-        compiled.write(out)
+        with progress_bar(output) as progress:
+            compiled.write(out, progress)
         result = compiled.result(out)
     timings = {**result.timings, "write": time.perf_counter() - started}
     return structs.replace(result, timings=timings)

@@ -24,6 +24,7 @@ from tilewright.codegen.artifact import (
 )
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
+from tilewright.common.progress import Progress, silent
 from tilewright.compiler.account import Account, every_call, model_account, simulated_account
 from tilewright.compiler.analysis import (
     arranged,
@@ -321,11 +322,16 @@ class CompiledNetwork:
         """Where the time of one layer goes."""
         return self.kernel(layer).explain()
 
-    def write(self, directory: str | Path) -> Path:
-        """Write a folder per distinct layer, and the file that ties them together."""
+    def write(self, directory: str | Path, progress: Progress = silent) -> Path:
+        """Write a folder per distinct layer, and the file that ties them together; `progress` is
+        told the layers that are written.
+        """
+        distinct = tuple(dict.fromkeys(self.kernels.values()))
         with new_folder(Path(directory)) as folder:
-            for kernel in dict.fromkeys(self.kernels.values()):
+            for written, kernel in enumerate(distinct):
+                progress("write", written, len(distinct))
                 (folder / kernel.name).mkdir()
                 kernel.write_into(folder / kernel.name)
+            progress("write", len(distinct), len(distinct))
             write_network(folder, self.machine, self.folders, self.result("."))
         return Path(directory)
