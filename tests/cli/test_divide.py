@@ -104,6 +104,11 @@ def test_weights_without_numbers_are_inputs_of_the_written_network(tmp_path):
     ("arguments", "message"),
     [
         (
+            ("lenet5", "--set", "fabrics.grid.rows=3"),
+            "error: the fabric of 'bwdsp-56' joins 3x8 cores, the machine has 7x8\n"
+            "  fix: set its rows and columns as those of the mesh\n",
+        ),
+        (
             ("lenet5", "--objective", "speed"),
             "error: --objective takes traffic, time, or how many values a cycle counts, found "
             "'speed'\n",

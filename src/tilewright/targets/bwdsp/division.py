@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.common.errors import PartitionError
 from tilewright.graph import Network
 from tilewright.machine import Machine
-from tilewright.partition.core_model import core_model
+from tilewright.partition.core_model import CoreModel, core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
@@ -36,6 +36,7 @@ class Division:
             )
         (element,) = elements
         layers, model = layers_of(network), core_model(machine, element)
+        _require_links(machine, model)
         if strategy is None:
             plan = best_plan(
                 layers,
@@ -53,6 +54,16 @@ class Division:
     def programs(self, machine: Machine, element: str) -> Programs:
         """Programs of one core."""
         return programs_of(core_machine(machine), element)
+
+
+def _require_links(machine: Machine, model: CoreModel) -> None:
+    rows, columns = model.fabric.rows, model.fabric.columns
+    if rows * columns < machine.cores:
+        raise PartitionError(
+            f"the fabric of {machine.name!r} joins {rows}x{columns} cores, the machine has "
+            f"{machine.mesh.rows}x{machine.mesh.columns}",
+            fix="set its rows and columns as those of the mesh",
+        )
 
 
 DIVISION = Division()
