@@ -2,74 +2,120 @@
 
     PYTHONPATH=tests python tools/fuzz_networks.py [COUNT [SEED]]
 
-Each network computes what its operators' references compute, within rounding; generated code
-computes the same on emulated cores and, where it computes all of a network's operators, on this
-computer; the causes of the simulated time sum to it. Prints what fails, how many were tried, and
-how many of them on this computer.
+Each network computes what its operators' references compute: to the last bit where all its numbers
+are sums of small powers of two, within rounding elsewhere. Generated code computes the same on
+emulated cores and, where it computes all of a network's operators, on this computer; the causes of
+the simulated time sum to it. Networks come in batches, one build for the emulated code of each;
+every batch has a seed of its own and says what came out, so that a run that was cut goes on with
+the next SEED. Prints what fails.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
+import time
 import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from support.native import NATIVE_HOSTS
-from support.networks import TOLERANCE, networks, numbers_for, quickly_loaded
+from support.networks import TOLERANCE, networks, numbers_for, quickly_loaded, small_integers
 from support.plans import GROUP, quick_search
 from tilewright.codegen.artifact import Array
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.search import Search
+from tilewright.network.plan import Plan
 from tilewright.network.simulate import simulate_plan
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.moves import require_moves
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulate import Case, run_emulated_many
+
+BATCH = 25
+"""Networks whose emulated code is built at once."""
+FRACTION, MAGNITUDE = 2**6, {"f32": 2**14, "f64": 2**40}
+"""Multiples of 1/64 below these are summed and multiplied without rounding."""
+
+Numbers = Mapping[str, Array]
 
 
-def on_host(net: Network) -> dict[str, Array] | None:
-    """What this computer computes, None where it does not compute all operators."""
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A network with its plan, its numbers and what it computes of them."""
+
+    network: Network
+    plan: Plan
+    numbers: tuple[Numbers, Numbers]
+    expected: Numbers
+    is_exact: bool
+
+    def case(self) -> Case:
+        """The generated code and what it is given."""
+        artifact, (weights, inputs) = emit_network(self.plan, GROUP), self.numbers
+        return artifact, {**inputs, artifact.block: constant_block(self.plan, weights)}
+
+    def require(self, who: str, found: Numbers) -> None:
+        """Raise where a result differs."""
+        kind = self.plan.dtype
+        for name, y in self.expected.items():
+            scale = max(1.0, float(np.abs(y).max()))
+            worst = float(np.abs(found[name] - y).max()) / scale
+            allowed = 0.0 if self.is_exact else TOLERANCE[kind]
+            assert worst <= allowed, f"{who}: {name} differs by {worst:.1e}, not {allowed:.0e}"
+
+
+def subject(network: Network) -> Subject:
+    """A network on small integers where it is exact on them, else on random numbers."""
+    plan = build_plan(network, GROUP, quick_search(network))
+    numbers = small_integers(network)
+    exact = _is_exact(network, numbers, plan.dtype)
+    numbers = numbers if exact else numbers_for(network)
+    return Subject(network, plan, numbers, _evaluated(network, numbers), exact)
+
+
+def _evaluated(network: Network, numbers: tuple[Numbers, Numbers]) -> Numbers:
+    weights, inputs = numbers
+    return network.evaluate({**weights, **inputs})
+
+
+def _is_exact(network: Network, numbers: tuple[Numbers, Numbers], kind: str) -> bool:
+    """Whether no tensor of the network holds a number that was or could have been rounded."""
+    every = replace(network, outputs=tuple(node.output for node in network.nodes))
+    found = np.concatenate([y.ravel() for y in _evaluated(every, numbers).values()]) * FRACTION
+    return bool((found == np.rint(found)).all() and np.abs(found).max() < MAGNITUDE[kind])
+
+
+def check(one: Subject) -> bool:
+    """Raise where the interpreter, the simulator or this computer differs; whether the last one
+    was among them.
+    """
+    run, (weights, inputs) = simulate_plan(one.plan), one.numbers
+    assert sum(run.by_cause().values()) == run.cycles, "causes do not sum to the cycles"
+    one.require("interpreter", interpret_plan(one.plan, inputs, weights))
     try:
-        require_moves(net)
+        require_moves(one.network)
     except GraphError:
-        return None
-    weights, inputs = numbers_for(net)
-    loaded = quickly_loaded(generated(net, NATIVE_HOSTS[0], Search(keep=1)))
+        return False
+    if not NATIVE_HOSTS:
+        return False
+    code = generated(one.network, NATIVE_HOSTS[0], quick_search(one.network))
+    loaded = quickly_loaded(code)
     bound = loaded.bind(loaded.constants(weights))
     bound.give(inputs)
     bound.repeat(1)
-    return bound.outputs()
+    one.require("this computer", bound.outputs())
+    return True
 
 
-def check(net: Network) -> bool:
-    """Raise where one of them differs; whether this computer was among them."""
-    (kind,) = {t.dtype for t in net.tensors.values()}
-    weights, inputs = numbers_for(net)
-    plan = build_plan(net, GROUP, quick_search(net))
-    run = simulate_plan(plan)
-    assert sum(run.by_cause().values()) == run.cycles, "causes do not sum to the cycles"
-    expected = net.evaluate({**weights, **inputs})
-    found = interpret_plan(plan, inputs, weights)
-    artifact = emit_network(plan, GROUP)
-    emulated = run_emulated(artifact, {**inputs, artifact.block: constant_block(plan, weights)})
-    native = on_host(net) if NATIVE_HOSTS else None
-    others = {"interpreter": found, "emulated code": emulated, "this computer": native}
-    for name, y in expected.items():
-        scale = max(1.0, float(np.abs(y).max()))
-        for who, z in ((who, z) for who, z in others.items() if z is not None):
-            worst = float(np.abs(z[name] - y).max()) / scale
-            assert worst <= TOLERANCE[kind], f"{who}: {name} differs by {worst:.1e}"
-    return native is not None
-
-
-def main(count: int, number: int) -> int:
-    """Try `count` networks; how many fail."""
-    tried, failed, native = 0, 0, 0
+def drawn(number: int, count: int) -> list[Network]:
+    """The networks of a seed, each with a name of its own."""
+    found: list[Network] = []
 
     @seed(number)
     @settings(
@@ -80,18 +126,54 @@ def main(count: int, number: int) -> int:
         suppress_health_check=list(HealthCheck),
     )
     @given(networks(moving=True))
-    def each(net: Network) -> None:
-        nonlocal tried, failed, native
-        tried += 1
-        try:
-            native += check(net)
-        except Exception:
-            failed += 1
-            print(f"network {tried}: {[n.op.describe() for n in net.nodes]}")
-            traceback.print_exc(limit=-3)
+    def each(network: Network) -> None:
+        found.append(replace(network, name=f"{network.name} {len(found)}"))
 
     each()
-    print(f"{tried} networks, {native} of them on this computer too, {failed} failed")
+    return found
+
+
+def failures(number: int, count: int) -> Iterator[str]:
+    """Check a batch; the networks that fail, and at the end a line about all."""
+    started, found, native = time.perf_counter(), drawn(number, count), 0
+    subjects: list[Subject] = []
+    for network in found:
+        try:
+            one = subject(network)
+            native += check(one)
+            subjects.append(one)
+        except Exception:
+            yield _failure(number, network, traceback.format_exc(limit=-3))
+    results = run_emulated_many([one.case() for one in subjects])
+    for one, result in zip(subjects, results, strict=True):
+        try:
+            if isinstance(result, Exception):
+                raise result
+            one.require("emulated code", result)
+        except Exception:
+            yield _failure(number, one.network, traceback.format_exc(limit=-3))
+    exact, seconds = sum(one.is_exact for one in subjects), time.perf_counter() - started
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(
+        f"seed {number}: {len(found)} networks, {exact} to the last bit, {native} on this computer "
+        f"too, in {seconds:.0f} s and {memory} MiB",
+        flush=True,
+    )
+
+
+def _failure(number: int, network: Network, why: str) -> str:
+    operators = [node.op.describe() for node in network.nodes]
+    return f"seed {number}, {network.name!r}: {operators}\n{why}"
+
+
+def main(count: int, number: int) -> int:
+    """Try `count` networks; how many fail."""
+    failed = 0
+    for first in range(0, count, BATCH):
+        for why in failures(number + first // BATCH, min(BATCH, count - first)):
+            failed += 1
+            print(why, flush=True)
+    print(f"{count} networks, {failed} failed")
     return failed
 
 

@@ -12,7 +12,7 @@ from support.candidates import Machines, candidate
 from support.native import quick_library
 from tilewright.codegen.artifact import Array
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.graph import Network, Node
+from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.names import safe_name
 from tilewright.graph.weights import random_weights
 from tilewright.network.forms import Forms
@@ -227,3 +227,18 @@ def numbers_for(network: Network) -> tuple[dict[str, Array], dict[str, Array]]:
     kind = {"f32": np.float32, "f64": np.float64}[network.inputs[0].dtype]
     inputs = {t.name: generator.standard_normal(t.shape).astype(kind) for t in network.inputs}
     return random_weights(network), inputs
+
+
+def small_integers(network: Network) -> tuple[dict[str, Array], dict[str, Array]]:
+    """(weights, inputs) of small integers; variances are squares."""
+    generator = np.random.default_rng(1)
+    kind = {"f32": np.float32, "f64": np.float64}[network.inputs[0].dtype]
+
+    def numbers(t: Tensor) -> Array:
+        if t.name.endswith("variance"):
+            return np.full(t.shape, 4, kind)
+        return generator.integers(-2, 3, t.shape).astype(kind)
+
+    return {t.name: numbers(t) for t in network.weights}, {
+        t.name: numbers(t) for t in network.inputs
+    }
