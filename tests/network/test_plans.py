@@ -62,7 +62,7 @@ def test_an_explanation_names_every_change_of_layout_and_sums():
     assert sum(c.cycles for c in found.layouts) == runs[0].by_work()["layout"]
     assert max(found.lower_bound_compute_cycles, found.lower_bound_transfer_cycles) < runs[0].cycles
     text = network_explanation_text(found)
-    assert "\n1 stages change layouts, " in text
+    assert "\n1 change of layout, " in text
     assert text.endswith("the graph was rewritten by identities")
 
 

@@ -6,7 +6,7 @@ Each is a model with inputs that onnxruntime runs as it stands.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -30,12 +30,15 @@ EDGES = np.array(
 
 @dataclass(frozen=True)
 class Case:
-    """A model with its inputs; `bound` is the relative difference that rounding may make."""
+    """A model with its inputs; `bound` is the relative difference that rounding may make. Generated
+    code computes it on this computer unless it is `elsewhere` alone.
+    """
 
     name: str
     proto: Any
     inputs: dict[str, np.ndarray]
     bound: float = 2e-6
+    elsewhere: bool = False
 
 
 def case(name, nodes, inputs, weights=None, opset=RECENT, bound=2e-6):
@@ -55,6 +58,7 @@ def every_case() -> list[Case]:
     found = [
         *unary(), *edges(), *binary(), *variadic(), *clips(), *windows(), *convolutions(),
         *products(), *normalisations(), *shapes(), *folded(), *moved(), *borders(),
+        *reductions(), *resizes(),
     ]  # fmt: skip
     assert len({item.name for item in found}) == len(found)
     return found
@@ -167,6 +171,35 @@ def windows() -> Iterator[Case]:
         yield case(f"ReduceMean_{keep}_{axes}", nodes, image, opset=13)
         nodes = [node("ReduceMean", "xa", "y", keepdims=keep)]
         yield case(f"ReduceMean_input_{keep}_{axes}", nodes, image, {"a": ints(*axes)}, 18)
+
+
+def reductions() -> Iterator[Case]:
+    """Each reduction along an axis, two and all, with and without the axes that are gone."""
+    for kind, (keep, axes) in product(
+        ("L1", "L2", "LogSum", "Max", "Mean", "Min", "Sum", "SumSquare"),
+        ((0, [1]), (1, [-1, 0]), (0, None)),
+    ):
+        given = {} if axes is None else {"axes": axes}
+        positive = node("Abs", "x", "p")
+        nodes = [positive, node(f"Reduce{kind}", "p", "y", keepdims=keep, **given)]
+        found = case(f"Reduced_{kind}_{keep}_{axes}", nodes, {"x": (2, 3, 4)}, opset=11)
+        yield replace(found, elsewhere=True)
+
+
+def resizes() -> Iterator[Case]:
+    """Copies of each element, elements a step apart, both."""
+    for number, (sizes, given) in enumerate((
+        ([1, 2, 8, 18], {}),
+        ([1, 2, 8, 3], {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+        ([1, 4, 4, 6], {"nearest_mode": "round_prefer_ceil"}),
+        ([1, 2, 2, 2], {"coordinate_transformation_mode": "align_corners"}),
+        ([1, 2, 4, 1], {"coordinate_transformation_mode": "pytorch_half_pixel"}),
+    )):  # fmt: skip
+        nodes = [node("Resize", ["x", "", "", "n"], ["y"], mode="nearest", **given)]
+        found = case(f"Resize_{number}", nodes, {"x": (1, 2, 4, 6)}, {"n": ints(*sizes)}, 13)
+        yield replace(found, elsewhere=min(sizes[2:]) < 4)
+    scales = {"s": np.array([1, 1, 2, 3], np.float32)}
+    yield case("Resize_old", [node("Resize", "xs", "y")], {"x": (1, 2, 4, 6)}, scales, 10)
 
 
 def convolutions() -> Iterator[Case]:

@@ -18,7 +18,9 @@ _SHOWN_LABEL = 48
 
 def network_table(found: NetworkRun) -> Table:
     """One line per stage."""
-    title = f"{found.network} on {found.machine}, {found.dtype}, {len(found.stages)} stages"
+    title = (
+        f"{found.network} on {found.machine}, {found.dtype}, {counted(len(found.stages), 'stage')}"
+    )
     table, measured = plain_table(title), found.milliseconds is not None
     for column in ("layer", "what", "algorithm"):
         table.add_column(column, overflow="fold", min_width=9)
@@ -36,9 +38,8 @@ def network_table(found: NetworkRun) -> Table:
 def plan_table(found: NetworkRun) -> Table:
     """One line per stage of a simulated network."""
     groups = "" if found.groups in (None, 1) else f", each of {found.groups} core groups"
-    table = plain_table(
-        f"{found.network} on {found.machine}, {found.dtype}, {len(found.stages)} stages{groups}"
-    )
+    stages = counted(len(found.stages), "stage")
+    table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {stages}{groups}")
     for column in ("stage", "what", "work", "algorithm", "bound"):
         table.add_column(column, overflow="fold", min_width=8)
     for column in ("ms (model)", "ms (simulated)", "% of time"):
@@ -62,7 +63,8 @@ def plan_totals(found: NetworkRun) -> str:
     beside = total - found.work.get("product", 0)
     lines = [
         f"total {found.milliseconds or 0.0:.3f} ms simulated, {total} cycles of a core group, "
-        f"{found.gflops or 0.0:.1f} Gflop/s; {100 * beside / total:.1f} % of it is no product",
+        f"{found.gflops or 0.0:.1f} Gflop/s; "
+        f"{100 * beside / total:.1f} % of it outside the products",
         "by work: " + _shares(found.work, total),
         "by cause: " + _shares(found.causes, total),
     ]
@@ -83,6 +85,11 @@ def plan_totals(found: NetworkRun) -> str:
 
 def _shares(parts: Mapping[str, int], total: int) -> str:
     return ", ".join(f"{name} {100 * cycles / total:.1f} %" for name, cycles in parts.items())
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with the noun, in the plural where it is not one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _figure(value: float | None, digits: int) -> str:
@@ -112,7 +119,7 @@ def network_totals(found: NetworkRun) -> str:
 
 def _compared(other: Comparison) -> str:
     name = f"{other.other} {other.version}".strip() + (f" on {other.model}" if other.model else "")
-    images = "" if other.images is None else f" for {other.images} images"
+    images = "" if other.images is None else f" for {counted(other.images, 'image')}"
     text = (
         f"against {name}{images}: largest difference {other.largest_difference:.2e} of the largest "
     )

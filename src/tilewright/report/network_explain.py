@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilewright.network.explain import LayoutChange, NetworkExplanation
 from tilewright.report.explain import columns
-from tilewright.report.network import plan_totals
+from tilewright.report.network import counted, plan_totals
 
 _SLOWEST = 10
 _CAUSES = 3
@@ -22,7 +22,8 @@ def _stages(e: NetworkExplanation) -> Iterator[str]:
     """The slowest stages with what takes most of each."""
     total = max(1, e.run.cycles or 0)
     slowest = sorted(e.stages, key=lambda stage: -stage.cycles)[:_SLOWEST]
-    yield f"the {len(slowest)} slowest of {len(e.stages)} stages, and what takes their time:"
+    whole = counted(len(e.stages), "stage")
+    yield f"the {len(slowest)} slowest of {whole}, and what takes their time:"
     width = max(len(stage.stage) for stage in slowest)
     for stage in slowest:
         causes = list(stage.causes.items())[:_CAUSES]
@@ -38,8 +39,8 @@ def _layouts(e: NetworkExplanation) -> Iterator[str]:
         yield "no stage changes a layout"
         return
     yield (
-        f"{len(e.layouts)} stages change layouts, {cycles} cycles, {100 * cycles / total:.1f} % of "
-        "the time:"
+        f"{counted(len(e.layouts), 'change')} of layout, {cycles} cycles, "
+        f"{100 * cycles / total:.1f} % of the time:"
     )
     dearest = sorted(e.layouts, key=lambda change: -change.cycles)
     yield from columns([_row(change) for change in dearest[:_LAYOUTS]])

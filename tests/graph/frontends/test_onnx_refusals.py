@@ -115,8 +115,29 @@ def cut(*numbers):
             "node 'p' (MaxPool): attribute kernel_shape is missing" + LISTED,
         ),
         (
-            model([node("ReduceMean", "x", "y", name="m", axes=[1])], IMAGE),
-            "node 'm' (ReduceMean): only the mean over axes 2 and 3 is supported",
+            model([node("ReduceMean", "x", "y", name="m", axes=[4])], IMAGE),
+            "node 'm' (ReduceMean): axis 4 is outside -4..3",
+        ),
+        (
+            model([node("Resize", ["x", "", "s"], ["y"], name="r")], IMAGE, {"s": floats(1)}),
+            "node 'r' (Resize): 1 scales or sizes do not fit 4 axes",
+        ),
+        (
+            model(
+                [node("Resize", ["x", "", "", "n"], ["y"], name="r")],
+                IMAGE,
+                {"n": ints(1, 4, 8, 7)},
+            ),
+            "node 'r' (Resize): axis 2 of 9 elements becomes 8, which neither copies each of them "
+            "equally often nor takes them a step apart",
+        ),
+        (
+            model(
+                [node("Resize", ["x", "", "", "n"], ["y"], name="r", mode="linear")],
+                IMAGE,
+                {"n": ints(1, 4, 8, 8)},
+            ),
+            "node 'r' (Resize): mode = 'linear' is not supported, only 'nearest'" + LISTED,
         ),
         (
             model([node("Transpose", "x", "y", name="t", perm=[0, 1, 1, 2])], IMAGE),
@@ -230,7 +251,7 @@ def test_all_that_a_model_lacks_stands_in_one_list(tmp_path):
     """Nodes are named for each reason, a node with two reasons twice; one count of them all."""
     nodes = [
         node("Einsum", "x", "a", equation="i"),
-        *(node("Resize", "x", f"r{i}", name=f"up{i}") for i in range(7)),
+        *(node("Tile", "x", f"r{i}", name=f"up{i}") for i in range(7)),
         node("Conv", "xw", "c", name="c1", strides=[1]),
         node("Conv", "xw", "d", name="c2", strides=[1], group=1.5),
         node("MaxPool", "x", ["p", "i"], name="pool", kernel_shape=[2, 2]),
@@ -244,7 +265,7 @@ def test_all_that_a_model_lacks_stands_in_one_list(tmp_path):
         "  Einsum: is not an operator that is read (node 'a')\n"
         "  MaxPool: output 1 is used, only output 0 is computed (node 'pool')\n"
         "  Relu: attribute alpha is not supported in operator set 13 (node 'r')\n"
-        "  Resize: is not an operator that is read (nodes 'up0', 'up1', 'up2', 'up3', 'up4' and "
+        "  Tile: is not an operator that is read (nodes 'up0', 'up1', 'up2', 'up3', 'up4' and "
         f"2 more){LISTED}"
     )
 

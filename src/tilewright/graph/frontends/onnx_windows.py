@@ -6,10 +6,10 @@ from functools import partial
 from typing import Literal
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx_declare import Attribute, Operator, X
 from tilewright.graph.frontends.onnx_importer import Importer
 from tilewright.graph.frontends.onnx_model import OnnxNode
-from tilewright.ops import Pool2d, global_average_pool2d
+from tilewright.ops import Pool2d
 from tilewright.ops.pool import Reduction
 from tilewright.ops.window import Padding
 
@@ -99,19 +99,6 @@ def _global_pool(importer: Importer, node: OnnxNode, *, reduction: Reduction) ->
     importer.emit(node, op, importer.operand(node, 0))
 
 
-def _reduce_mean(importer: Importer, node: OnnxNode) -> None:
-    """The mean over rows and columns of images, as exporters write global average pooling."""
-    shape = importer.images(node)
-    if {importer.axis(node, axis, 4) for axis in importer.axes(node)} != {2, 3}:
-        raise GraphError(f"{node.title()}: only the mean over axes 2 and 3 is supported")
-    op = global_average_pool2d(shape, dtype=importer.dtype)
-    if node.integer("keepdims"):
-        importer.emit(node, op, importer.operand(node, 0))
-        return
-    mean = importer.step(node, op, importer.operand(node, 0))
-    importer.reshape(node, mean, shape[:2])
-
-
 def _pool_operator(
     kind: Literal["AveragePool", "MaxPool"], versions: tuple[int, ...], *more: Attribute
 ) -> Operator:
@@ -152,16 +139,4 @@ WINDOWS = (
     ),
     _global_operator("GlobalAveragePool", "average"),
     _global_operator("GlobalMaxPool", "max"),
-    Operator(
-        "ReduceMean",
-        (1, 11, 13, 18),
-        (X, Input("axes", "constant", "integer", optional=True, since=18)),
-        (
-            Attribute("axes", "integers", until=17),
-            Attribute("keepdims", "integer", 1, (0, 1)),
-            Attribute("noop_with_empty_axes", "integer", 0, (0,), since=18),
-        ),
-        _reduce_mean,
-        limits=f"{IMAGES}, axes 2 and 3",
-    ),
 )
