@@ -22,6 +22,8 @@ from tilewright.ops import (
 )
 from tilewright.ops.op import Op, Shape
 
+SIZES = {"alexnet": (67, 16), "resnet50": (64, 32), "vgg16": (32, 64), "yolov2": (64, 64)}
+"""Pixels along a side of an image, and how many times fewer channels, of each network."""
 _TAPS = 3
 """Weights of a channel that are not zero: sums grow slowly enough to stay exact in 50 layers."""
 
@@ -60,7 +62,7 @@ def _smaller(op: Op, shapes: list[Shape], fewer: int) -> Op:
         case SpaceToDepth():
             return replace(op, channels=shape[1], height=shape[2], width=shape[3])
         case Concat():
-            return replace(op, shapes=tuple(shapes))
+            return replace(op, input_shapes=tuple(shapes))
         case LocalResponseNorm():
             return replace(op, shape=shape, alpha=0.0, beta=0.5, bias=16.0)
         case _ if op.kind == "reshape":

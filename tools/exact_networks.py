@@ -1,0 +1,36 @@
+"""The known networks with fewer channels and pixels, on integers: to the last bit everywhere.
+
+    PYTHONPATH=tests python tools/exact_networks.py [NETWORK ...]
+
+The interpreter of plans, generated code on emulated cores and generated code on this computer
+compute what `Network.evaluate` says; the causes of the simulated time sum to it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from fuzz_networks import Subject, check
+
+from support.plans import GROUP, quick_search
+from support.shrunk import SIZES, integers, shrunk
+from tilewright.graph.zoo import network
+from tilewright.network.build import build_plan
+from tilewright.targets.sw26010.emulate import run_emulated
+
+
+def main(names: list[str]) -> None:
+    """Raise AssertionError where a bit differs."""
+    for name in names or SIZES:
+        net = shrunk(network(name, 1), *SIZES[name])
+        weights, inputs = integers(net)
+        expected = net.evaluate({**weights, **inputs})
+        plan = build_plan(net, GROUP, quick_search(net))
+        one = Subject(net, plan, (weights, inputs), expected, is_exact=True)
+        also = " and this computer" if check(one) else ""
+        one.require("emulated code", run_emulated(*one.case()))
+        print(f"{name}: {len(plan.stages)} stages, exact on interpreter, emulated code{also}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
