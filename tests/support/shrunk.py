@@ -18,6 +18,7 @@ from tilewright.ops import (
     Pool2d,
     Softmax,
     SpaceToDepth,
+    Unary,
     flatten,
 )
 from tilewright.ops.op import Op, Shape
@@ -30,7 +31,8 @@ _TAPS = 3
 
 def shrunk(network: Network, side: int, fewer: int) -> Network:
     """The network without a softmax at its end on images of `side` pixels, with one of `fewer`
-    channels. Normalisation over channels divides by 4 whatever the channels are.
+    channels. Normalisation over channels divides by 4 whatever the channels are,
+    and leaky rectifiers halve.
     """
     (images,) = network.inputs
     net = NetworkBuilder(network.name, images.dtype)
@@ -69,6 +71,8 @@ def _smaller(op: Op, shapes: list[Shape], fewer: int) -> Op:
             return flatten(shape, dtype=op.dtype)
         case _ if op.kind == "add":
             return replace(op, a_shape=shape, b_shape=shape)
+        case Unary(function="leaky_relu"):
+            return replace(op, shape=shape, alpha=0.5)
         case _:
             return replace(op, shape=shape)
 

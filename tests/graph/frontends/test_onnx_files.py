@@ -125,7 +125,7 @@ def test_a_damaged_file_loads_or_is_refused_in_words(tmp_path, content, edits, c
     else:
         return
     assert refused.where == str(path)
-    assert len(refused.message) < 400
+    assert len(refused.message) < 800
 
 
 INTEGER = st.sampled_from([-(2**63), -1, 0, 1, 2, 3, 7, 2**31, 2**63 - 1])
@@ -162,7 +162,7 @@ def test_a_node_of_any_attributes_loads_or_is_refused_in_words(
     else:
         return
     assert refused.where == str(path)
-    assert len(refused.message) < 400
+    assert len(refused.message) < 800
 
 
 @pytest.mark.parametrize("name", ["node_name", "image_x", "weight_w", "result_y", "strides"])
