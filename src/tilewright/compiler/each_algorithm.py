@@ -20,9 +20,10 @@ from tilewright.common.progress import Progress
 from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.settings import Check
+from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
-from tilewright.tune.choose import Choice, Option
+from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.replay import replay
 
@@ -130,21 +131,32 @@ def _ran(case: Kernel) -> CheckResult:
 
 
 def _with_fewer_images(kernel: Kernel, option: Option) -> Work:
-    """The layer and the option with so few images that they are enough work, but no more; with all
-    of them where the schedule is none for fewer.
+    """The layer and the option with so few images that they are enough work, but no more; with as
+    many as the algorithm needs.
     """
-    text = schedule_text(option.candidate)
     while _host_work(option.partition.piece) > _ENOUGH_OPERATIONS:
         op = kernel.op
         if not isinstance(op, Conv2d) or op.batch % 2:
             break
         op = replace(op, batch=op.batch // 2)
         try:
-            choice = replay(op, kernel.machine, text, option.partition.kind)
+            choice = _choice_like(option, op, kernel.machine)
         except ScheduleError:
             break
         kernel, option = replace(kernel, op=op, choice=choice), choice.best
     return kernel, option
+
+
+def _choice_like(option: Option, op: Op, machine: Machine) -> Choice:
+    """The option's schedule for another operator; where it is none for that, the best one of its
+    algorithm. Raises ScheduleError where the algorithm does not apply.
+    """
+    kind = option.partition.kind
+    try:
+        return replay(op, machine, schedule_text(option.candidate), kind)
+    except ScheduleError:
+        (choice,) = choose([op], machine, algorithm=option.algorithm, partition=kind)
+        return choice
 
 
 def _host_work(op: Op) -> int:

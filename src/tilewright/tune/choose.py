@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
-from tilewright.common.errors import SimulationError
+from tilewright.common.errors import CapacityError, SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.common.progress import Steps, uncounted
 from tilewright.ir.primitive import Primitive
@@ -157,11 +157,19 @@ def _rank_into(
 
 
 def additions(ways: Sequence[Way], machine: Machine) -> list[Choice | None]:
-    """For each way whose results are partial how they are added up, best by the model."""
+    """For each way whose results are partial how they are added up, best by the model; None also
+    where the sum fits in no way.
+    """
     wanted = [adding(part, seed, machine) if part.partial else None for part, seed in ways]
-    ops = list(dict.fromkeys(op for op in wanted if op is not None))
-    chosen = dict(zip(ops, choose(ops, machine, keep=1), strict=True)) if ops else {}
+    chosen = {op: _fitting(op, machine) for op in dict.fromkeys(wanted) if op is not None}
     return [None if op is None else chosen[op] for op in wanted]
+
+
+def _fitting(op: Op, machine: Machine) -> Choice | None:
+    try:
+        return choose([op], machine, keep=1)[0]
+    except CapacityError:
+        return None
 
 
 def _promising(case: _Case, adding: Choice | None, found: Sequence[Sequence[Option]]) -> bool:

@@ -47,6 +47,8 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
         try:
             candidate = _candidate(said, part, seed, machine)
             (adding,) = additions([(part, seed)], machine)
+            if part.partial and adding is None:
+                raise ScheduleError("what adds up the groups' partial results fits in no way")
             options.append(Option(part, candidate, adding=adding))
         except ScheduleError as error:
             refused.append(error)

@@ -185,7 +185,7 @@ def test_expressions_that_do_not_fit_the_registers_are_refused(expression, messa
         ),
         (
             "x0", "f32", CapacityError,
-            "machine 'cns1-128' computes i16 and i32; map 64: x0 has sums of f32; "
+            "machine 'cns1-128' computes i16 and i32; copy 64 has sums of f32; "
             "--dtype i16, or a machine that computes f32",
         ),
     ],

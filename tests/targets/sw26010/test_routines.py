@@ -16,6 +16,7 @@ from tilewright.ir.primitives import (
     Fill,
     Map,
     MatrixProduct,
+    MultiplyAccumulate,
     Reduce,
     Repack,
     Requantise,
@@ -81,7 +82,8 @@ def test_a_machine_without_an_instruction_table_has_no_cycles_of_code() -> None:
 def test_what_is_priced_by_a_routine_is_emitted_as_that_routine(name: str) -> None:
     """Every primitive whose price is not that of a loop which a compiler makes."""
     machine = load_machine(name)
-    every = [Fill(), Copy(), ScaleAdd(), Repack(), Windows(3, 3)]
+    every = [Fill(), Copy(), ScaleAdd(), MultiplyAccumulate(), Repack()]
+    every.append(Windows(3, 3))
     kinds: tuple[type[WinogradTransform], ...] = (WinogradInput, WinogradFilter, WinogradOutput)
     every += [kind(tile) for kind, tile in product(kinds, (2, 4))]
     table = machine.core.instruction_table
