@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from msgspec import UNSET
 
-from tilewright.cli.options import AlgorithmName, MachineOptions, OperatorOptions
+from tilewright.cli.options import AlgorithmName, OperatorOptions, OwnMachineOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, read_workload
@@ -42,7 +42,7 @@ def check_command(
             help="A network, FILE.onnx, an operator such as conv2d, a written folder or IR text."
         ),
     ],
-    machine: MachineOptions,
+    machine: OwnMachineOptions,
     operator: OperatorOptions,
     output: OutputOptions,
     algorithm: AlgorithmName = None,
@@ -56,7 +56,8 @@ def check_command(
     ] = None,
 ) -> None:
     """Check that operators fit a machine, or that a program is legal on it."""
-    target = machine.load()
+    path = Path(subject)
+    target = _machine(path, machine)
     if tile or (subject == "gemm" and not target.target):
         if subject != "gemm":
             raise UsageProblem("--tile goes with gemm")
@@ -66,7 +67,6 @@ def check_command(
     if not target.target:
         EMITS.required(target, "check a gemm on it")
     target = target.of_one_program
-    path = Path(subject)
     if algorithm is not None and path.exists() and path.suffix != ".onnx":
         raise UsageProblem(f"{subject} is written already: leave --algorithm")
     if path.is_dir():
@@ -79,6 +79,13 @@ def check_command(
         if workload.network and algorithm is None and NETWORKS.of(target) and not LOADS.of(target):
             findings += _whole(workload.network, target)
     _finish(CheckReport(target.name, findings, _refused(findings)), output)
+
+
+def _machine(path: Path, options: OwnMachineOptions) -> Machine:
+    """The machine that is asked for; of a written folder its own, where none is."""
+    unsaid = options == OwnMachineOptions()
+    kernels = _kernels(path) if path.is_dir() and unsaid else []
+    return read_kernel(kernels[0])[0].machine if kernels else options.load()
 
 
 def _kernels(path: Path) -> list[Path]:

@@ -49,13 +49,15 @@ class MachineOptions:
         """The machine with its changes."""
         from tilewright.machine import find_machine  # brings NumPy, which help does without
 
-        changes = overrides(self.set)
-        machine = find_machine(self.machine, changes)
+        changes, name = overrides(self.set), self.machine or DEFAULT_MACHINE
+        machine = find_machine(name, changes)
         if self.threads is None:
             return machine
         if machine.threads is None:
             raise UsageProblem(f"--threads: {machine.name!r} has no threads")
-        return find_machine(self.machine, {**changes, "threads.count": str(self.threads)})
+        return find_machine(
+            self.machine or DEFAULT_MACHINE, {**changes, "threads.count": str(self.threads)}
+        )
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,21 @@ class HostMachineOptions(MachineOptions):
     machine: Annotated[
         str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
     ] = "host"
+
+
+@dataclass(frozen=True)
+class OwnMachineOptions(MachineOptions):
+    """The same for commands that take a written folder, which has a machine of its own."""
+
+    machine: Annotated[
+        str,
+        typer.Option(
+            "--machine",
+            "-m",
+            help="Name of a machine, or a .toml file.",
+            show_default=f"a written folder's own, else {DEFAULT_MACHINE}",
+        ),
+    ] = ""
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:
