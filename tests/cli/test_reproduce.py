@@ -60,14 +60,15 @@ def test_an_unknown_experiment_lists_the_known_ones():
 
 
 def test_options_that_do_not_go_together(tmp_path):
-    assert refusal("swdnn", "--all", code=2)[:2] == (
+    assert refusal("swdnn/table2", "--all", code=2)[:2] == (
         "usage",
-        "swdnn and --all do not go together: give one of them",
+        "swdnn/table2 is one experiment: leave --all, or name its paper alone",
     )
-    assert refusal("--all", "--rows", tmp_path / "x.csv", code=2)[:2] == (
-        "usage",
-        "--rows takes the place of one table: name one experiment",
-    )
+    for several in (("--all",), ("swdnn",), ("swdnn", "--all")):
+        assert refusal(*several, "--rows", tmp_path / "x.csv", code=2)[:2] == (
+            "usage",
+            "--rows takes the place of one table: name one experiment",
+        )
     assert refusal("swdnn/table2", "--option", "seconds", code=2)[:2] == (
         "usage",
         "--option takes KEY=VALUE, found 'seconds'",

@@ -36,7 +36,7 @@ def reproduce_command(
         str | None,
         typer.Argument(metavar="PAPER[/EXPERIMENT]", help="All are listed if not given."),
     ] = None,
-    all: Annotated[bool, typer.Option("--all", help="Every experiment.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="All, or all of a paper.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help=_QUICK)] = False,
     rows: Annotated[
         Path | None,
@@ -73,9 +73,11 @@ def reproduce_command(
 
 
 def _wanted(experiment: str | None, every: bool, rows: Path | None) -> list[str]:
-    if experiment is not None and every:
-        raise UsageProblem(f"{experiment} and --all do not go together: give one of them")
-    names = list(titles()) if every else select(experiment) if experiment is not None else []
+    names = list(titles()) if every else []
+    if experiment is not None:
+        names = select(experiment)
+    if every and experiment in names:
+        raise UsageProblem(f"{experiment} is one experiment: leave --all, or name its paper alone")
     if rows is not None and experiment not in names:
         raise UsageProblem("--rows takes the place of one table: name one experiment")
     return names
