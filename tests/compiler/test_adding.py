@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.common.errors import CheckFailed
+from tilewright.common.errors import CheckFailed, ScheduleError
 from tilewright.compiler.artifact import read_kernel
 from tilewright.compiler.checking import random_operands
 from tilewright.compiler.entry import compile
@@ -16,6 +16,7 @@ from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
 from tilewright.ops import Conv2d, conv2d
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.choose import choose
 from tilewright.tune.measure import schedule_text
 from tilewright.tune.replay import replay
 from tilewright.tune.sums import divided_sums
@@ -102,6 +103,15 @@ def test_divided_sums_win_where_they_are_faster(kernel: Kernel) -> None:
     assert kernel.option.partition.kind == "terms"
     assert kernel.option.cycles < 0.9 * min(others)
     assert kernel.choice.best_of_whole_sums.cycles == min(others)
+
+
+def test_an_algorithm_that_needs_few_channels_may_apply_to_divided_sums_alone() -> None:
+    op = conv2d(batch=1, in_channels=128, out_channels=64, height=14, width=14, kernel=3)
+    (choice,) = choose([op], MACHINE, algorithm="explicit_fused")
+    assert choice.best.partition.partial
+    with pytest.raises(ScheduleError) as error:
+        _ = choice.best_of_whole_sums
+    assert str(error.value) == f"explicit_fused does not apply to {op.describe()} with whole sums"
 
 
 def test_several_images_are_divided_without_partial_results() -> None:

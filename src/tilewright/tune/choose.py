@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
-from tilewright.common.errors import CapacityError, SimulationError
+from tilewright.common.errors import CapacityError, ScheduleError, SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.common.progress import Steps, uncounted
 from tilewright.ir.primitive import Primitive
@@ -84,8 +84,12 @@ class Choice:
 
     @property
     def best_of_whole_sums(self) -> Option:
-        """The best whose pieces have no partial results."""
-        return next(option for option in self.options if not option.partition.partial)
+        """The best whose pieces have no partial results; ScheduleError where all have."""
+        for option in self.options:
+            if not option.partition.partial:
+                return option
+        names = ", ".join(dict.fromkeys(option.algorithm for option in self.options))
+        raise ScheduleError(f"{names} does not apply to {self.op.describe()} with whole sums")
 
 
 def choose(
