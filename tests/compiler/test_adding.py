@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from tilewright.cli.main import app
 from tilewright.common.errors import CheckFailed, ScheduleError
 from tilewright.compiler.artifact import read_kernel
 from tilewright.compiler.checking import random_operands
@@ -90,6 +92,9 @@ def test_a_folder_holds_both_programs(kernel: Kernel, tmp_path: Path) -> None:
     assert programs == kernel.programs
     assert stored.explanation.adding.elements == 784
     assert {"explicit_sums_slave.c", "sums.ir"} <= {path.name for path in written.iterdir()}
+    checked = CliRunner().invoke(app, ["check", str(written)])
+    assert f"{written / 'sums.ir'}: stage rules and scratchpad capacity" in checked.stdout
+    assert checked.stdout.endswith("4 checks on sw26010, 0 refused\n")
     kernel.write(written)
 
 

@@ -15,7 +15,7 @@ from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, read_workload
 from tilewright.codegen.artifact import EMITS, LOADS
-from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, read_text
+from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.common.errors import CheckFailed, TilewrightError
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
 from tilewright.graph.graph import Network
@@ -96,7 +96,9 @@ def _kernels(path: Path) -> list[Path]:
 
 
 def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
-    return _program(read_kernel(folder)[1][0], str(folder / PROGRAM_FILE), machine)
+    _, programs = read_kernel(folder)
+    for program, file in zip(programs, (PROGRAM_FILE, SUMS_FILE), strict=False):
+        yield from _program(program, str(folder / file), machine)
 
 
 def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tuple[Finding, ...]:

@@ -55,9 +55,7 @@ class MachineOptions:
             return machine
         if machine.threads is None:
             raise UsageProblem(f"--threads: {machine.name!r} has no threads")
-        return find_machine(
-            self.machine or DEFAULT_MACHINE, {**changes, "threads.count": str(self.threads)}
-        )
+        return find_machine(name, {**changes, "threads.count": str(self.threads)})
 
 
 @dataclass(frozen=True)

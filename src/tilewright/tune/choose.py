@@ -122,12 +122,9 @@ def choose(
     )
     cases = _cases(every, machine)
     found = _Found([[] for _ in ops], [Counts()] * len(ops))
-    _rank_into(found, [case for case in cases if not case[1].partial], machine, keep, steps)
-    partial = [case for case in cases if case[1].partial]
-    added = additions([(part, seed) for _, part, seed in partial], machine)
-    pairs = zip(partial, added, strict=True)
-    promising = [case for case, own in pairs if _promising(case, own, found.options)]
-    _rank_into(found, promising, machine, 1, uncounted)
+    whole = [(case, None) for case in cases if not case[1].partial]
+    _rank_into(found, whole, machine, keep, steps)
+    _rank_into(found, _promising(cases, found.options, machine), machine, 1, uncounted)
     options, counts = found.options, found.counts
     called = names or [""] * len(ops)
     short = [_short(called[i], every[i], machine) for i, own in enumerate(options) if not own]
@@ -148,14 +145,19 @@ class _Found:
 
 
 def _rank_into(
-    found: _Found, cases: Sequence[_Case], machine: Machine, keep: int, steps: Steps
+    found: _Found,
+    cases: Sequence[tuple[_Case, Choice | None]],
+    machine: Machine,
+    keep: int,
+    steps: Steps,
 ) -> None:
-    """Rank the cases and add what is best of each to what is `found`."""
-    pairs = [(part.piece, seed) for _, part, seed in cases]
-    shared = [shared_operands(part, seed) for _, part, seed in cases]
+    """Rank the cases, each with how its partial results are added up, and add what is best of each
+    to what is `found`.
+    """
+    pairs = [(part.piece, seed) for (_, part, seed), _ in cases]
+    shared = [shared_operands(part, seed) for (_, part, seed), _ in cases]
     rankings = rank(pairs, machine, shared=shared, keep=keep, steps=steps)
-    added = additions([(part, seed) for _, part, seed in cases], machine)
-    for (i, part, _), ranking, own in zip(cases, rankings, added, strict=True):
+    for ((i, part, _), own), ranking in zip(cases, rankings, strict=True):
         found.options[i] += [Option(part, candidate, adding=own) for candidate in ranking.best]
         found.counts[i] += ranking.counts
 
@@ -176,13 +178,30 @@ def _fitting(op: Op, machine: Machine) -> Choice | None:
         return None
 
 
-def _promising(case: _Case, adding: Choice | None, found: Sequence[Sequence[Option]]) -> bool:
-    """Whether divided sums may beat what was `found` without; so where nothing was."""
+def _promising(
+    cases: Sequence[_Case], found: Sequence[Sequence[Option]], machine: Machine
+) -> list[tuple[_Case, Choice | None]]:
+    """The divided sums that may beat what was `found` without, and how they are added up; all that
+    fit where nothing was.
+    """
+    close = [case for case in cases if case[1].partial and _is_close(case, found)]
+    added = additions([(part, seed) for _, part, seed in close], machine)
+    return [
+        (case, own)
+        for case, own in zip(close, added, strict=True)
+        if own is not None and own.best.cycles <= _MOST_ADDING * _least(found[case[0]])
+    ]
+
+
+def _is_close(case: _Case, found: Sequence[Sequence[Option]]) -> bool:
+    """Whether the algorithm is not far behind the others with whole sums."""
     number, _, seed = case
-    best = min((option.cycles for option in found[number]), default=math.inf)
-    alike = (option.cycles for option in found[number] if option.algorithm == seed.name)
-    close = not found[number] or min(alike, default=math.inf) <= _MOST_BEHIND * best
-    return close and adding is not None and adding.best.cycles <= _MOST_ADDING * best
+    alike = [option for option in found[number] if option.algorithm == seed.name]
+    return not found[number] or _least(alike) <= _MOST_BEHIND * _least(found[number])
+
+
+def _least(options: Sequence[Option]) -> float:
+    return min((option.cycles for option in options), default=math.inf)
 
 
 def _cases(every: Sequence[Sequence[Way]], machine: Machine) -> list[_Case]:
