@@ -45,6 +45,10 @@ def division_table(found: DividedResult) -> Table:
 
 def division_totals(found: DividedResult) -> Iterator[str]:
     """The lines below the table."""
+    yield (
+        "grid: cores along images x channels x rows x columns of the result, and along what sums "
+        "run over; tile: the largest core's share of the result; reads: what it reads for it"
+    )
     moved = {
         kind: sum(getattr(layer, kind) for layer in found.layers)
         for kind in ("activations", "inputs", "weights", "sums")
