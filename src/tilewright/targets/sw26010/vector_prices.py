@@ -110,16 +110,20 @@ def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
 
 def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
     """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
-    that is cut, or a whole one where there is any.
+    that is cut, or a whole one where there is any. These cores are priced as one array.
     """
-    axes, slowest = repacked_axes(dims), 0
-    for kept in combinations(*(_tiles(axis, dims) for axis in axes)):
-        cycles = _repacked_core(timing, dims, dict(zip(axes, kept, strict=True)))
-        for axis, name in zip(axes, kept, strict=True):
-            if name == axis.whole:
-                cycles = cycles * np.greater(dims[axis.some_whole], 1)
-        slowest = np.maximum(slowest, cycles)
-    return slowest
+    axes = repacked_axes(dims)
+    cores = list(combinations(*(_tiles(axis, dims) for axis in axes)))
+    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
+    kept = {
+        axis: np.stack([np.broadcast_to(_kept(axis, core[i], dims), shape) for core in cores])
+        for i, axis in enumerate(axes)
+    }
+    cycles = np.broadcast_to(_repacked_cores(timing, dims, kept), (len(cores), *shape))
+    for i, axis in enumerate(axes):
+        whole = np.reshape([core[i] == axis.whole for core in cores], (-1, *(1 for _ in shape)))
+        cycles = np.where(whole & np.less_equal(dims[axis.some_whole], 1), 0, cycles)
+    return cycles.max(axis=0)
 
 
 def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
@@ -129,18 +133,22 @@ def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
     return axis.most, axis.least, axis.whole
 
 
-def _repacked_core(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxis, str]) -> Value:
-    """A core with so many indices of each axis: a call for each that is not whole, first those that
+def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
+    """How many indices of the axis a core has."""
+    return dims[tile] if tile == axis.whole else dims[tile] - 1
+
+
+def _repacked_cores(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxis, Value]) -> Value:
+    """Cores with so many indices of each axis: a call for each that is not whole, first those that
     are cut, the inner ones before the outer ones.
     """
     shape = [dims[name] for name in dims if name.startswith("axis_")]
-    changed = [axis for axis, name in kept.items() if name != axis.whole]
-    for axis in changed:
+    for axis, less in kept.items():
         if axis.grows:
-            shape[axis.axis] = dims[kept[axis]] - 1
+            shape[axis.axis] = less
     cycles: Value = 0
-    for axis in sorted(changed, key=lambda axis: (axis.grows, -axis.axis)):
-        d, whole, less = axis.axis, dims[axis.whole], dims[kept[axis]] - 1
+    for axis in sorted(kept, key=lambda axis: (axis.grows, -axis.axis)):
+        d, whole, less = axis.axis, dims[axis.whole], kept[axis]
         rows, inner = prod(shape[:d]), prod(shape[d + 1 :])
         shape[d] = whole if axis.grows else less
         each = _rows(timing, axis.grows, rows, whole * inner, less * inner)
