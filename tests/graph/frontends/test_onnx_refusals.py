@@ -1,5 +1,6 @@
 """ONNX models that cannot be read: each refusal is one message, tested whole."""
 
+import numpy as np
 import pytest
 from onnx import TensorProto
 
@@ -130,6 +131,39 @@ def cut(*numbers):
             ),
             "node 'r' (Resize): axis 2 of 9 elements becomes 8, which neither copies each of them "
             "equally often nor takes them a step apart",
+        ),
+        (
+            model(
+                [node("Resize", ["x", "", "", "n"], ["y"], name="r")],
+                IMAGE,
+                {"n": ints(1, 7, 9, 9)},
+            ),
+            "node 'r' (Resize): axis 1 of 4 elements becomes 7, which neither copies each of them "
+            "equally often nor takes them a step apart",
+        ),
+        (
+            model(
+                [node("Resize", ["x", "", "", "n"], ["y"], name="r")],
+                IMAGE,
+                {"n": ints(1, 4, 9, 9 * 2**30)},
+            ),
+            "node 'r' (Resize): axis 3 becomes 9663676416 elements, at most 262144 are supported",
+        ),
+        *(
+            (
+                model(
+                    [node("Resize", ["x", "", "s"], ["y"], name="r")],
+                    IMAGE,
+                    {"s": np.array([1, 1, 2, scale], "float32")},
+                ),
+                "node 'r' (Resize): scales must be finite",
+            )
+            for scale in (np.nan, np.inf)
+        ),
+        (
+            model([node("Resize", "xs", "y", name="r")], IMAGE, {"s": floats(4)}, opset=9),
+            "node 'r' (Resize): is defined from operator set 10 on, the model is written in 9"
+            + LISTED,
         ),
         (
             model(

@@ -81,7 +81,7 @@ def _completed(node: OnnxNode, opset: int) -> OnnxNode:
 def _is_constant(node: OnnxNode, opset: int, known: set[str]) -> bool:
     """Whether the result is known before the network runs."""
     operator = OPERATORS.get(node.kind)
-    if node.domain or operator is None or operator.fold is None:
+    if node.domain or operator is None or operator.fold is None or opset < operator.since:
         return False
     declared = operator.inputs_of(operator.version(opset))
     kinds = [_declared_input(operator, declared, i) for i in range(len(node.inputs))]
@@ -97,6 +97,8 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
         yield f"is an operator of the domain {quoted(node.domain)}"
     elif operator is None:
         yield "is not an operator that is read"
+    elif opset < operator.since:
+        yield f"is defined from operator set {operator.since} on, the model is written in {opset}"
     else:
         version = operator.version(opset)
         yield from _attribute_reasons(node, operator, version, opset)

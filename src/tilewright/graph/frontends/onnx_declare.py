@@ -76,8 +76,13 @@ class Operator:
     variadic: bool = False
     limits: str = ""
 
+    @property
+    def since(self) -> int:
+        """The first operator set that defines it."""
+        return min(self.versions)
+
     def version(self, opset: int) -> int:
-        """The version in force in an operator set."""
+        """The version in force in an operator set, at least `since`."""
         return max(version for version in self.versions if version <= opset)
 
     def attributes_of(self, version: int) -> dict[str, Attribute]:

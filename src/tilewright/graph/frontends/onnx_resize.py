@@ -7,7 +7,7 @@ elements a step apart, and copies of each, or it is refused.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, isfinite
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
@@ -17,6 +17,8 @@ from tilewright.ops import Resize, Slice, Unary
 from tilewright.ops.op import Op, Shape
 
 _COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+_MOST_PLACES = 1 << 18
+"""Elements of a resized axis: the place of each is computed with fractions."""
 _ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
@@ -24,6 +26,11 @@ def _resize(importer: Importer, node: OnnxNode) -> None:
     shape = importer.shape(node, 0)
     cuts = [(0, n, 1, 1) for n in shape]
     for axis, scale, size in _targets(importer, node, shape):
+        if size > _MOST_PLACES:
+            raise GraphError(
+                f"{node.title()}: axis {axis} becomes {size} elements, at most {_MOST_PLACES} are "
+                "supported"
+            )
         places = _places(node, shape[axis], scale, size)
         cut = _cut(places)
         if cut is None:
@@ -75,7 +82,10 @@ def _targets(importer: Importer, node: OnnxNode, shape: Shape) -> list[tuple[int
 
 def _scales(importer: Importer, node: OnnxNode) -> tuple[Fraction, ...]:
     index = 1 if node.version < 11 else 2
-    return tuple(Fraction(float(s)) for s in importer.constant(node, index).reshape(-1))
+    scales = [float(s) for s in importer.constant(node, index).reshape(-1)]
+    if not all(isfinite(s) for s in scales):
+        raise GraphError(f"{node.title()}: scales must be finite")
+    return tuple(Fraction(s) for s in scales)
 
 
 def _places(node: OnnxNode, n: int, scale: Fraction, size: int) -> list[int]:
@@ -114,6 +124,8 @@ def _rounded(x: Fraction, rounding: str) -> int:
 def _cut(places: list[int]) -> tuple[int, int, int, int] | None:
     """(start, count, step, copies) of elements a step apart, each repeated; None for others."""
     copies = places.count(places[0])
+    if len(places) % copies:
+        return None
     taken = places[::copies]
     step = taken[1] - taken[0] if len(taken) > 1 else 1
     start, count = taken[0], len(taken)
@@ -148,6 +160,8 @@ RESIZE = (
             Attribute("keep_aspect_ratio_policy", "text", "stretch", ("stretch",), since=18),
         ),
         _resize,
-        limits="the nearest element, by whole factors or steps",
+        limits=(
+            f"the nearest element, by whole factors or steps, at most {_MOST_PLACES} along an axis"
+        ),
     ),
 )
