@@ -50,6 +50,19 @@ def test_a_form_is_found_from_the_numbers_of_its_elements() -> None:
     assert str(caught.value) == ("a tensor of shape (4,) lies in memory in a way that has no form")
 
 
+def test_a_form_is_held_against_every_portion_of_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tilewright.network.form._PORTION", 100)
+    numbers = (BLOCKED.places() + 1).reshape(2, 7, 8, 16)
+    assert form_of(SHAPE, numbers) == BLOCKED
+    for at in np.argwhere(numbers)[1::97]:
+        wrong = numbers.copy()
+        wrong[tuple(at)] = 0
+        with pytest.raises(ProgramError, match="no form"):
+            form_of(SHAPE, wrong)
+
+
 def test_orders_without_zeros_are_copied_as_places_say() -> None:
     x = np.arange(48.0).reshape(2, 6, 4)
     dims = [StoredDim(1, 3, 2), StoredDim(2, 1, 4), StoredDim(0, 1, 2), StoredDim(1, 1, 3)]

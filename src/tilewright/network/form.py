@@ -21,6 +21,10 @@ Shape = tuple[int, ...]
 Indices = npt.NDArray[np.integer]
 
 
+_PORTION = 1 << 20
+"""Places that are verified at once."""
+
+
 class StoredDim(Struct, frozen=True):
     """One dimension of memory: a step along it is `step` indices of the tensor's `axis`."""
 
@@ -208,9 +212,29 @@ def form_of(shape: Shape, numbers: Indices) -> Form:
         for axis in range(len(shape))
     ]
     found = Form(shape, tuple(dims), tuple(before))
-    if not np.array_equal(found.places() + 1, numbers):
+    if not _agrees(found, numbers):
         raise ProgramError(f"a tensor of shape {shape} lies in memory in a way that has no form")
     return found
+
+
+def _agrees(form: Form, numbers: Indices) -> bool:
+    """Whether the form says the same of each place; portion by portion, so that the numbers which
+    it is compared with take little memory beside the given ones.
+    """
+    if not numbers.ndim:
+        return bool(np.array_equal(form.places() + 1, numbers))
+    longest = int(np.argmax(numbers.shape))
+    dim, size = form.dims[longest], numbers.shape[longest]
+    portion = max(1, _PORTION * size // numbers.size)
+    for start in range(0, size, portion):
+        extent = min(portion, size - start)
+        dims, before = list(form.dims), list(form.before)
+        dims[longest] = StoredDim(dim.axis, dim.step, extent)
+        before[dim.axis] -= start * dim.step
+        given = numbers[(slice(None),) * longest + (slice(start, start + extent),)]
+        if not np.array_equal(Form(form.shape, tuple(dims), tuple(before)).places() + 1, given):
+            return False
+    return True
 
 
 def _dim(

@@ -7,20 +7,23 @@ layouts, blocks and borders is understood without a word from it.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.common.expr import evaluate
 from tilewright.network.form import Form, canonical, form_of
 from tilewright.ops import Op
-from tilewright.seeds.space import Seed, interface
+from tilewright.seeds.space import interface
 from tilewright.tune.candidate import Candidate
 
 
 class Forms:
-    """Looks up forms; a tensor of a seed is sent through once, whatever the order of its dims."""
+    """Looks up forms; a tensor is sent through once for all seeds that declare equal extents."""
 
     def __init__(self) -> None:
-        self._plain: dict[tuple[Op, str, str, tuple[int, ...]], Form] = {}
+        self._plain: dict[tuple[Op, int | None, tuple[int, ...]], Form] = {}
 
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
         """The form of each operand and of the result, by the name of the seed's tensor; those of
@@ -36,12 +39,11 @@ class Forms:
         }
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
-        extents = _extents(candidate, name)
-        key = (candidate.op, candidate.seed.name, name, tuple(extents.values()))
+        extents, seed = _extents(candidate, name), candidate.seed
+        operand = None if name == seed.result else seed.operands.index(name)
+        key = (candidate.op, operand, tuple(extents.values()))
         if key not in self._plain:
-            result = name == candidate.seed.result
-            made = _result_form if result else _operand_form
-            self._plain[key] = made(candidate.op, candidate.seed, name, tuple(extents.values()))
+            self._plain[key] = _plain_form(*key)
         plain, dims = self._plain[key], list(extents)
         ordered = [plain.dims[dims.index(d)] for d in order or dims]
         return canonical(plain.shape, ordered, plain.before)
@@ -53,22 +55,27 @@ def _extents(candidate: Candidate, name: str) -> dict[str, int]:
     return {d: int(evaluate(e, candidate.values)) for d, e in dims}
 
 
-def _operand_form(op: Op, seed: Seed, name: str, extents: tuple[int, ...]) -> Form:
-    """The form of an operand, its dimensions as declared."""
-    given = tuple(
-        np.arange(1, int(np.prod(shape)) + 1, dtype=np.int64).reshape(shape)
-        for shape in op.input_shapes
-    )
-    index = seed.operands.index(name)
-    arranged = interface(op.kind).arrange(op, given)[index]
-    return form_of(op.input_shapes[index], arranged.reshape(extents))
+def _plain_form(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
+    """The form of an operand, by its index, or of the result, its dimensions as declared."""
+    if operand is None:
+        return form_of(op.out_shape, _result_numbers(op, extents))
+    given = [np.broadcast_to(np.int8(0), shape) for shape in op.input_shapes]
+    shape = op.input_shapes[operand]
+    given[operand] = _counted(prod(shape), first=1).reshape(shape)
+    arranged = interface(op.kind).arrange(op, tuple(given))[operand]
+    return form_of(shape, arranged.reshape(extents))
 
 
-def _result_form(op: Op, seed: Seed, name: str, extents: tuple[int, ...]) -> Form:
-    """The form of the result: where in memory each element comes from, turned round."""
-    count = int(np.prod(extents))
-    memory = np.arange(count, dtype=np.int64).reshape(extents)
+def _result_numbers(op: Op, extents: tuple[int, ...]) -> npt.NDArray[np.integer]:
+    """For each place of the result its element: where each comes from in memory, turned round."""
+    memory = _counted(prod(extents)).reshape(extents)
     taken = interface(op.kind).restore(op, memory).reshape(-1)
-    numbers = np.zeros(count, np.int64)
-    numbers[taken] = np.arange(1, taken.size + 1)
-    return form_of(op.out_shape, numbers.reshape(extents))
+    numbers = np.zeros(memory.size, memory.dtype)
+    numbers[taken] = _counted(taken.size, first=1)
+    return numbers.reshape(extents)
+
+
+def _counted(count: int, first: int = 0) -> npt.NDArray[np.integer]:
+    """So many successive numbers, as narrow as they fit: tensors may fill much of main memory."""
+    last = first + count
+    return np.arange(first, last, dtype=np.int32 if last < 2**31 else np.int64)
