@@ -10,10 +10,9 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.common.expr import evaluate
-from tilewright.network.form import Form, canonical, form_of
+from tilewright.network.form import Form, Indices, canonical, form_of
 from tilewright.ops import Op
 from tilewright.seeds.space import interface
 from tilewright.tune.candidate import Candidate
@@ -59,14 +58,14 @@ def _plain_form(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
     """The form of an operand, by its index, or of the result, its dimensions as declared."""
     if operand is None:
         return form_of(op.out_shape, _result_numbers(op, extents))
-    given = [np.broadcast_to(np.int8(0), shape) for shape in op.input_shapes]
+    given: list[Indices] = [np.broadcast_to(np.int8(0), shape) for shape in op.input_shapes]
     shape = op.input_shapes[operand]
     given[operand] = _counted(prod(shape), first=1).reshape(shape)
     arranged = interface(op.kind).arrange(op, tuple(given))[operand]
     return form_of(shape, arranged.reshape(extents))
 
 
-def _result_numbers(op: Op, extents: tuple[int, ...]) -> npt.NDArray[np.integer]:
+def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
     """For each place of the result its element: where each comes from in memory, turned round."""
     memory = _counted(prod(extents)).reshape(extents)
     taken = interface(op.kind).restore(op, memory).reshape(-1)
@@ -75,7 +74,7 @@ def _result_numbers(op: Op, extents: tuple[int, ...]) -> npt.NDArray[np.integer]
     return numbers.reshape(extents)
 
 
-def _counted(count: int, first: int = 0) -> npt.NDArray[np.integer]:
+def _counted(count: int, first: int = 0) -> Indices:
     """So many successive numbers, as narrow as they fit: tensors may fill much of main memory."""
     last = first + count
     return np.arange(first, last, dtype=np.int32 if last < 2**31 else np.int64)
