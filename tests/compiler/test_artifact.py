@@ -166,7 +166,8 @@ def test_results_of_another_format_are_refused(written):
     path = written / "kernel.json"
     path.write_text(path.read_text().replace("tilewright kernel 1", "tilewright kernel 9"))
     assert refusal(read_kernel, written) == (
-        f"{path}: has format 'tilewright kernel 9', expected 'tilewright kernel 1'"
+        f"{path}: has format 'tilewright kernel 9', expected 'tilewright kernel 1'; "
+        "compile it with this version of tilewright"
     )
 
 

@@ -16,6 +16,7 @@ from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, read_workload
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
+from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import CheckFailed, TilewrightError
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
 from tilewright.graph.graph import Network
@@ -24,6 +25,7 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
 from tilewright.network.requirements import require_lowered, require_room
+from tilewright.network.stored import file_states, read_native
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.findings import CheckReport, Finding
@@ -69,7 +71,9 @@ def check_command(
     target = target.of_one_program
     if algorithm is not None and path.exists() and path.suffix != ".onnx":
         raise UsageProblem(f"{subject} is written already: leave --algorithm")
-    if path.is_dir():
+    if network_kind(path) == "native":
+        findings = tuple(_native(path))
+    elif path.is_dir():
         findings = tuple(f for folder in _kernels(path) for f in _written(folder, target))
     elif path.is_file() and path.suffix != ".onnx":
         findings = tuple(_program(read_program(read_text(path), subject), subject, target))
@@ -84,8 +88,18 @@ def check_command(
 def _machine(path: Path, options: OwnMachineOptions) -> Machine:
     """The machine that is asked for; of a written folder its own, where none is."""
     unsaid = options == OwnMachineOptions()
+    if unsaid and network_kind(path) == "native":
+        return read_native(path).machine
     kernels = _kernels(path) if path.is_dir() and unsaid else []
     return read_kernel(kernels[0])[0].machine if kernels else options.load()
+
+
+def _native(folder: Path) -> Iterator[Finding]:
+    """Whether each file of a whole network is as it was written."""
+    for name, problem in file_states(folder, read_native(folder)):
+        rule, fix = "as it was written", "compile the network again" if problem else ""
+        status = "refused" if problem else "ok"
+        yield Finding(str(folder / name), rule, status, problem, fix)
 
 
 def _kernels(path: Path) -> list[Path]:

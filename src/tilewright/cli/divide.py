@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tilewright.cli.compile_options import CompileOptions
 from tilewright.cli.options import OperatorOptions, SearchOptions
@@ -19,7 +20,10 @@ from tilewright.codegen.folder import (
     write_bytes,
     write_text,
 )
+from tilewright.codegen.stored import read_stored
+from tilewright.common.version import tool_version
 from tilewright.machine import Machine
+from tilewright.machine.model import document_of
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork, DividedResult
@@ -27,10 +31,15 @@ from tilewright.partition.objective import TIME, TRAFFIC, Weights
 from tilewright.report.division import division_table, division_totals
 from tilewright.report.division_picture import layer_picture
 
+_FORMAT = "tilewright divided network 1"
+
 
 class Written(Struct, frozen=True):
     """What lies in the folder of a divided network beside the other `files`."""
 
+    format: str
+    version: str
+    description: dict[str, Any] = field(name="machine")
     divided: DividedResult
     files: tuple[str, ...] = ("plan.json", "layers")
 
@@ -52,16 +61,26 @@ def divide_network(
         network, machine, search.partition, weights, options.most_work or 1.0
     )
     result = divided.result()
-    output.value(result)
-    output.show(division_table(result), *division_totals(result))
+    show_division(result, output)
     if out is not None:
-        _write(divided, out)
+        _write(divided, machine, out)
         output.show(f"written to {out}")
     if onnx_out is not None:
         from tilewright.report.division_model import divided_model  # heavy: onnx
 
         write_bytes(onnx_out, divided_model(divided))
         output.show(f"written to {onnx_out}")
+
+
+def show_division(found: DividedResult, output: OutputOptions) -> None:
+    """Print a divided network."""
+    output.value(found)
+    output.show(division_table(found), *division_totals(found))
+
+
+def read_divided(directory: Path) -> Written:
+    """What `compile -o` wrote for a divided network; raises ArtifactError."""
+    return read_stored(directory / NETWORK_FILE, Written, _FORMAT)
 
 
 def _weights(objective: str | None) -> Weights:
@@ -81,13 +100,13 @@ def _weights(objective: str | None) -> Weights:
     return Weights(cycles=cycles)
 
 
-def _write(divided: DividedNetwork, out: Path) -> None:
+def _write(divided: DividedNetwork, machine: Machine, out: Path) -> None:
     """`network.json` with the result, `plan.json` with all shares and moves, and a picture of each
     layer of images, `layers/NAME.svg`.
     """
     with new_folder(out) as folder:
         plans = divided.layer_plans()
-        written = Written(divided.result())
+        written = Written(_FORMAT, tool_version(), document_of(machine), divided.result())
         for file, value in ((NETWORK_FILE, written), ("plan.json", plans)):
             text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
             write_text(folder / file, f"{text}\n")

@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 from msgspec import structs
 
+from tilewright.cli.divide import read_divided, show_division
 from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.run_network import show_network
 from tilewright.cli.simulate_network import explain_network
 from tilewright.cli.workload import Workload, is_operator, read_workload
 from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
+from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import every_call
 from tilewright.compiler.analysis import changes_that_help, routines_of
@@ -25,6 +28,7 @@ from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
+from tilewright.network.stored import read_native
 from tilewright.ops.numerics import sums_called
 from tilewright.report.explain import explain_text
 from tilewright.report.roofline import roofline_text
@@ -71,7 +75,17 @@ def explain_command(
         found = structs.replace(found, routines=kernel.routines(simulated=True))
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
         return
-    folder = kernel_folder(_unchanged(subject, machine), layer, output)
+    path = _unchanged(subject, machine)
+    kind = network_kind(path)
+    if kind in {"native", "divided"}:
+        if layer is not None or levels:
+            raise UsageProblem(f"{subject} holds a whole network: leave --layer and --roofline")
+        if kind == "native":
+            show_network(read_native(path).result, output)
+        else:
+            show_division(read_divided(path).divided, output)
+        return
+    folder = kernel_folder(path, layer, output)
     stored, programs = read_kernel(folder)
     program = programs[0]
     found = structs.replace(

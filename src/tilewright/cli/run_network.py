@@ -81,7 +81,7 @@ def run_network(
         arrays: Any = outputs
         np.savez(files[1], **arrays)
         found = structs.replace(found, output=str(files[1]))
-    _show(found, output)
+    show_network(found, output)
 
 
 def write_network(
@@ -119,9 +119,9 @@ def write_network(
     else:
         found = compiled.described(seconds)
     if out is not None:
-        compiled.write(out)
+        compiled.write(out, result=found)
         found = structs.replace(found, output=str(out))
-    _show(found, output)
+    show_network(found, output)
 
 
 def _checked(
@@ -196,7 +196,7 @@ def _bound(search: SearchOptions) -> float | None:
     return 10 * search.max_error
 
 
-def _show(found: NetworkRun, output: OutputOptions) -> None:
+def show_network(found: NetworkRun, output: OutputOptions) -> None:
     """Print the run; CheckFailed where a comparison finds it wrong."""
     output.value(found)
     if found.cycles is None:

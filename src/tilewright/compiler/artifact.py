@@ -11,7 +11,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -27,6 +27,7 @@ from tilewright.codegen.folder import (
     ArtifactError,
     read_text,
 )
+from tilewright.codegen.stored import network_kind, read_stored
 from tilewright.common.errors import TilewrightError
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
@@ -89,15 +90,6 @@ class StoredNetwork(Struct, frozen=True):
         return stored_machine(self.description)
 
 
-class _Header(Struct, frozen=True):
-    """What every stored file begins with."""
-
-    format: str
-
-
-Stored = TypeVar("Stored", StoredKernel, StoredNetwork)
-
-
 def write_kernel(
     directory: Path,
     artifact: Artifact,
@@ -140,7 +132,7 @@ def write_network(
 
 def read_kernel(directory: Path) -> tuple[StoredKernel, tuple[Program, ...]]:
     """What `write_kernel` wrote; raises ArtifactError, or ProgramError for a broken program."""
-    stored = _read(directory / KERNEL_FILE, StoredKernel, _KERNEL_FORMAT)
+    stored = read_stored(directory / KERNEL_FILE, StoredKernel, _KERNEL_FORMAT)
     partial = stored.explanation.layer.partition == TERMS
     paths = [directory / f for f in (PROGRAM_FILE, *((SUMS_FILE,) if partial else ()))]
     return stored, tuple(read_program(read_text(path), str(path)) for path in paths)
@@ -154,7 +146,13 @@ def read_network(directory: Path) -> StoredNetwork:
             where=str(directory),
             fix="give a folder that `tilewright compile -o` wrote",
         )
-    stored = _read(directory / NETWORK_FILE, StoredNetwork, _NETWORK_FORMAT)
+    if network_kind(directory) != "layers":
+        raise ArtifactError(
+            "holds a whole network, not the kernels of its layers",
+            where=str(directory),
+            fix="`tilewright explain` shows it; compile with --layers writes the kernels",
+        )
+    stored = read_stored(directory / NETWORK_FILE, StoredNetwork, _NETWORK_FORMAT)
     for folder in stored.folders.values():
         if not _FOLDER_NAME.fullmatch(folder):
             raise ArtifactError(
@@ -212,38 +210,6 @@ def stored_op(fields: dict[str, Any], where: str) -> Op:
         return msgspec.convert(values, kind.operator)
     except msgspec.ValidationError as error:
         raise ArtifactError(f"operator: {error}", where=where) from None
-
-
-def _read(path: Path, kind: type[Stored], expected: str) -> Stored:
-    text = read_text(path)
-    try:
-        found = msgspec.json.decode(text, type=_Header).format
-        if found != expected:
-            raise ArtifactError(f"has format {found!r}, expected {expected!r}", where=str(path))
-        value = msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(f"is not what tilewright writes: {error}", where=str(path)) from None
-    stored_machine(value.description, str(path))
-    _check_texts(msgspec.to_builtins(value), str(path))
-    return value
-
-
-def _check_texts(value: object, where: str) -> None:
-    """Nothing that is shown later may steer a terminal."""
-    match value:
-        case str() if not value.replace("\n", "").isprintable():
-            raise ArtifactError(
-                f"holds the text {value[:40]!r}, which cannot be shown", where=where
-            )
-        case dict():
-            for key, item in value.items():
-                _check_texts(key, where)
-                _check_texts(item, where)
-        case list() | tuple():
-            for item in value:
-                _check_texts(item, where)
-        case _:
-            pass
 
 
 def _op_fields(op: Op) -> dict[str, Any]:

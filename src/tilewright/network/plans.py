@@ -43,8 +43,16 @@ class NativeNetwork(Protocol):
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
 
-    def write(self, directory: str | Path, weights: Mapping[str, Array] | None = None) -> Path:
-        """Write code and constants; the folder appears when it is complete."""
+    def write(
+        self,
+        directory: str | Path,
+        weights: Mapping[str, Array] | None = None,
+        *,
+        result: NetworkRun | None = None,
+    ) -> Path:
+        """Write code, constants and the `result`, which is what is known without running the
+        network where none is given; the folder appears when it is complete.
+        """
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """What is known of the network without running it."""

@@ -2,47 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tilewright.codegen.artifact import Artifact, write_artifact
-from tilewright.codegen.folder import NETWORK_FILE
+from tilewright.codegen.folder import NETWORK_FILE, ArtifactError
+from tilewright.codegen.stored import read_stored
+from tilewright.common.digest import digest, digest_of_file
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
 from tilewright.machine import Machine
+from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
+from tilewright.network.results import NetworkRun
 
-_FORMAT = "tilewright native network 1"
+_FORMAT = "tilewright native network 2"
+_FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z]+)?")
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 """Names of tensors with their shapes."""
 
 
 class StoredNative(Struct, frozen=True):
-    """`network.json` of a network that is one function on this computer; `files` are beside it."""
+    """`network.json` of a network that is one function on this computer; `files` are beside it.
+
+    `digests` are the SHA-256 of the files, `result` what the compilation printed.
+    """
 
     format: str
     version: str
-    machine: dict[str, object]
+    description: dict[str, Any] = field(name="machine")
     files: tuple[str, ...]
-    inputs: tuple[tuple[str, tuple[int, ...]], ...]
-    outputs: tuple[tuple[str, tuple[int, ...]], ...]
+    digests: tuple[str, ...]
+    inputs: Shapes
+    outputs: Shapes
+    result: NetworkRun
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the network was generated for."""
+        return stored_machine(self.description)
 
 
 def write_native(
     folder: Path,
     machine: Machine,
-    name: str,
-    files: Mapping[str, str],
+    artifact: Artifact,
     constants: bytes,
     inputs: Shapes,
     outputs: Shapes,
+    result: NetworkRun,
 ) -> None:
     """Write the code of a whole network and its constants into an existing folder."""
-    names = (*sorted(files), f"{name}.bin")
-    stored = StoredNative(_FORMAT, tool_version(), document_of(machine), names, inputs, outputs)
-    texts = {**files, NETWORK_FILE: to_json(stored)}
-    write_artifact(Artifact(name, machine.target, texts), folder)
-    (folder / names[-1]).write_bytes(constants)
+    block = f"{artifact.name}.bin"
+    contents: dict[str, str | bytes] = {**dict(sorted(artifact.files.items())), block: constants}
+    stored = StoredNative(
+        _FORMAT,
+        tool_version(),
+        document_of(machine),
+        tuple(contents),
+        tuple(map(digest, contents.values())),
+        inputs,
+        outputs,
+        result,
+    )
+    files = {**artifact.files, NETWORK_FILE: to_json(stored)}
+    write_artifact(replace(artifact, files=files), folder)
+    (folder / block).write_bytes(constants)
+
+
+def read_native(directory: Path) -> StoredNative:
+    """What `write_native` wrote; raises ArtifactError."""
+    path = directory / NETWORK_FILE
+    stored = read_stored(path, StoredNative, _FORMAT)
+    if len(stored.files) != len(stored.digests):
+        raise ArtifactError(
+            f"lists {len(stored.files)} files and {len(stored.digests)} digests", where=str(path)
+        )
+    for name in stored.files:
+        if not _FILE_NAME.fullmatch(name):
+            raise ArtifactError(f"{name!r} is not the name of a generated file", where=str(path))
+    return stored
+
+
+def file_states(directory: Path, stored: StoredNative) -> Iterator[tuple[str, str]]:
+    """(file, what is wrong with it, empty if nothing), in order; raises ArtifactError."""
+    for name, expected in zip(stored.files, stored.digests, strict=True):
+        path = directory / name
+        if not path.is_file():
+            yield name, "is missing"
+            continue
+        try:
+            found = digest_of_file(path)
+        except OSError as error:
+            raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        yield name, "" if found == expected else "has changed since it was written"

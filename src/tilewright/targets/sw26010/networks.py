@@ -13,6 +13,7 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.planned import Outputs, PlannedNetwork
+from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 from tilewright.network.stored import write_native
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
@@ -37,8 +38,15 @@ class Sw26010Network(PlannedNetwork):
             artifact, {**inputs, **constants}, seconds=_LONGEST_SECONDS
         )
 
-    def write(self, directory: str | Path, weights: Mapping[str, Array] | None = None) -> Path:
-        """Write the code of one group and its constants; the folder appears when it is complete.
+    def write(
+        self,
+        directory: str | Path,
+        weights: Mapping[str, Array] | None = None,
+        *,
+        result: NetworkRun | None = None,
+    ) -> Path:
+        """Write the code of one group, its constants and the result, the simulated time where none
+        is given; the folder appears when it is complete.
 
         Raises GraphError where the numbers of a weight are not known.
         """
@@ -47,9 +55,9 @@ class Sw26010Network(PlannedNetwork):
         values = self.plan.values
         inputs = tuple((name, values[v].form.shape) for name, v in self.plan.inputs)
         outputs = tuple((name, form.shape) for name, _, form in self.plan.outputs)
-        files, constants = artifact.files, block.tobytes()
+        found, constants = result or self.described(), block.tobytes()
         with new_folder(Path(directory)) as folder:
-            write_native(folder, self.machine, artifact.name, files, constants, inputs, outputs)
+            write_native(folder, self.machine, artifact, constants, inputs, outputs, found)
         return Path(directory)
 
 

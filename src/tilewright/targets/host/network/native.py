@@ -16,7 +16,7 @@ from statistics import median
 
 import msgspec
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.folder import new_folder
 from tilewright.common.cache import Cache
 from tilewright.common.digest import digest, own_sources
@@ -97,20 +97,25 @@ class HostNetwork:
             )
         return found
 
-    def write(self, directory: str | Path, weights: Mapping[str, Array] | None = None) -> Path:
-        """Write C, header, Makefile and the constants; the folder appears when it is complete.
+    def write(
+        self,
+        directory: str | Path,
+        weights: Mapping[str, Array] | None = None,
+        *,
+        result: NetworkRun | None = None,
+    ) -> Path:
+        """Write C, header, Makefile, the constants and the result, times included where it has
+        them; the folder appears when it is complete.
 
         Nothing of tilewright is needed to build and call it. Raises as `run` does for weights.
         """
         if weights is not None:
             self.give_weights(weights)
-        constants = self._bound.constants
+        numbers, code = self._bound.constants.tobytes(), self.code
+        artifact = Artifact(code.name, self.machine.target, code.files)
+        found = result or self.described()
         with new_folder(Path(directory)) as folder:
-            code = self.code
-            numbers = constants.tobytes()
-            write_native(
-                folder, self.machine, code.name, code.files, numbers, code.inputs, code.outputs
-            )
+            write_native(folder, self.machine, artifact, numbers, code.inputs, code.outputs, found)
         return Path(directory)
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
