@@ -1,0 +1,86 @@
+"""Files that describe a folder of generated code, read back with suspicion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tilewright.codegen.folder import NETWORK_FILE, ArtifactError, read_text
+from tilewright.machine.build import stored_machine
+
+
+class Description(Protocol):
+    """A stored value with the document of the machine that code was generated for."""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The machine's document."""
+
+
+Stored = TypeVar("Stored", bound=Description)
+
+
+class _Header(Struct, frozen=True):
+    """What every stored file begins with."""
+
+    format: str
+
+
+def network_kind(directory: Path) -> Literal["", "layers", "native", "divided"]:
+    """What a folder with `network.json` holds: kernels of layers, one function of the whole, or the
+    plan of a network divided over cores; empty without that file. Raises ArtifactError.
+    """
+    path = directory / NETWORK_FILE
+    if not path.exists():
+        return ""
+    match _format(path).removeprefix("tilewright ").split():
+        case ["native" | "divided" as kind, "network", _]:
+            return kind
+        case _:
+            return "layers"
+
+
+def _format(path: Path) -> str:
+    try:
+        return msgspec.json.decode(read_text(path), type=_Header).format
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(f"is not what tilewright writes: {error}", where=str(path)) from None
+
+
+def read_stored(path: Path, kind: type[Stored], expected: str) -> Stored:
+    """A stored value of this format; raises ArtifactError, MachineError for a broken machine."""
+    found = _format(path)
+    if found != expected:
+        raise ArtifactError(
+            f"has format {found!r}, expected {expected!r}",
+            where=str(path),
+            fix="compile it with this version of tilewright",
+        )
+    try:
+        value = msgspec.json.decode(read_text(path), type=kind)
+    except msgspec.MsgspecError as error:
+        raise ArtifactError(f"is not what tilewright writes: {error}", where=str(path)) from None
+    stored_machine(value.description, str(path))
+    _check_texts(msgspec.to_builtins(value), str(path))
+    return value
+
+
+def _check_texts(value: object, where: str) -> None:
+    """Nothing that is shown later may steer a terminal."""
+    match value:
+        case str() if not value.replace("\n", "").isprintable():
+            raise ArtifactError(
+                f"holds the text {value[:40]!r}, which cannot be shown", where=where
+            )
+        case dict():
+            for key, item in value.items():
+                _check_texts(key, where)
+                _check_texts(item, where)
+        case list() | tuple():
+            for item in value:
+                _check_texts(item, where)
+        case _:
+            pass

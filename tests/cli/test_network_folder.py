@@ -1,0 +1,92 @@
+"""The folder of a whole network: `explain` shows it again, `check` finds what changed in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from support.onnx_models import floats, model, node, saved
+from tilewright.cli.main import app
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """(the folder of a small network, what compiling it printed)."""
+    nodes = [node("Gemm", ["x", "w"], ["y"], "only")]
+    path = saved(tmp_path_factory.mktemp("network"), model(nodes, {"x": (8, 16)}, {"w": WEIGHTS}))
+    out = tmp_path_factory.mktemp("out") / "net"
+    return out, run("compile", path, "--machine", "sw26010", "-o", out)
+
+
+WEIGHTS = floats(16, 32, seed=1)
+
+
+def test_explain_shows_what_compile_printed(written: tuple[Path, str]) -> None:
+    folder, printed = written
+    assert run("explain", folder) == printed.replace(f"written to {folder}\n", "")
+    assert run("explain", folder, "--layer", "only", code=2) == (
+        f"error: {folder} holds a whole network: leave --layer and --roofline\n"
+    )
+
+
+def test_check_names_the_files_that_changed(written: tuple[Path, str]) -> None:
+    folder, _ = written
+    assert run("check", folder).endswith("checks on sw26010, 0 refused\n")
+    header, makefile = sorted(folder.glob("*.h"))[0], folder / "Makefile"
+    texts = header.read_text(), makefile.read_text()
+    header.write_text(texts[0] + "\n")
+    makefile.unlink()
+    refused = [line for line in run("check", folder, code=3).splitlines() if "refused " in line]
+    header.write_text(texts[0])
+    makefile.write_text(texts[1])
+    assert refused == [
+        f"refused  {makefile}: as it was written: is missing",
+        f"refused  {header}: as it was written: has changed since it was written",
+    ]
+
+
+@pytest.mark.parametrize("command", ["report", "simulate"])
+def test_commands_on_kernels_say_what_the_folder_holds(
+    written: tuple[Path, str], command: str
+) -> None:
+    folder, _ = written
+    assert run(command, folder, code=1) == (
+        f"error: {folder}: holds a whole network, not the kernels of its layers\n"
+        "  fix: `tilewright explain` shows it; compile with --layers writes the kernels\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "native network 2", "native network 1",
+            "has format 'tilewright native network 1', expected 'tilewright native network 2'\n"
+            "  fix: compile it with this version of tilewright\n",
+        ),
+        ('"Makefile"', '"../Makefile"', "'../Makefile' is not the name of a generated file\n"),
+        ('"Makefile",', "", "lists {} files and {} digests\n"),
+    ],
+)  # fmt: skip
+def test_a_description_is_read_with_suspicion(
+    written: tuple[Path, str], tmp_path: Path, before: str, after: str, message: str
+) -> None:
+    text = (written[0] / "network.json").read_text()
+    files = len(list(written[0].iterdir())) - 1
+    path = tmp_path / "network.json"
+    path.write_text(text.replace(before, after))
+    assert run("check", tmp_path, code=1) == f"error: {path}: {message.format(files - 1, files)}"
+
+
+def test_a_divided_network_is_shown_again(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    printed = run("compile", "lenet5", "--machine", "bwdsp-56", "-o", folder)
+    assert run("explain", folder) == printed.replace(f"written to {folder}\n", "")
