@@ -76,16 +76,24 @@ def explain_command(
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
         return
     path = _unchanged(subject, machine)
-    kind = network_kind(path)
-    if kind in {"native", "divided"}:
+    if network_kind(path) in {"native", "divided"}:
         if layer is not None or levels:
             raise UsageProblem(f"{subject} holds a whole network: leave --layer and --roofline")
-        if kind == "native":
-            show_network(read_native(path).result, output)
-        else:
-            show_division(read_divided(path).divided, output)
+        _show_whole(path, output)
         return
-    folder = kernel_folder(path, layer, output)
+    _show(_stored(kernel_folder(path, layer, output), changes=changes, levels=levels), output)
+
+
+def _show_whole(folder: Path, output: OutputOptions) -> None:
+    """What compiling a whole network printed."""
+    if network_kind(folder) == "native":
+        show_network(read_native(folder).result, output)
+    else:
+        show_division(read_divided(folder).divided, output)
+
+
+def _stored(folder: Path, *, changes: bool, levels: bool) -> Explanation:
+    """The explanation that lies in a kernel's folder, with what is asked for beside it."""
     stored, programs = read_kernel(folder)
     program = programs[0]
     found = structs.replace(
@@ -103,7 +111,7 @@ def explain_command(
         useful = simulate(program, stored.machine).useful_flops if simulated else None
         levelled = roofline(every_call(program), stored.machine, useful)
         found = structs.replace(found, roofline=levelled)
-    _show(found, output)
+    return found
 
 
 def _unchanged(folder: str, machine: MachineOptions) -> Path:

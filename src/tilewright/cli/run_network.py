@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -139,7 +140,7 @@ def _checked(
     count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
     few = FewerImages(count).apply(network)
     if few is not network:
-        compiled, _ = _compiled(few, target, search, output, 0)
+        compiled, _ = _compiled(few, target, search, output, 0, compiled.weights)
     found, _ = compiled.measured(
         few,
         dict(compiled.weights),
@@ -158,16 +159,23 @@ def _usual_type(target: Machine) -> str:
 
 
 def _compiled(
-    network: Network, target: Machine, search: SearchOptions, output: OutputOptions, top: int
+    network: Network,
+    target: Machine,
+    search: SearchOptions,
+    output: OutputOptions,
+    top: int,
+    weights: Mapping[str, Array] | None = None,
 ) -> tuple[NativeNetwork, float]:
-    """(the compiled network with numbers for all weights, seconds it took)."""
+    """(the compiled network with numbers for all weights, seconds it took); where `weights` are
+    not given they are random.
+    """
     started = time.perf_counter()
     with progress_bar(output) as progress:
         how = Search(search.algorithm, search.max_error, top=top)
         networks, fewer = NETWORKS.required(target), simplified(network)
         compiled = networks.compile(fewer, target, how, progress=progress)
     seconds = time.perf_counter() - started
-    compiled.weights.update(random_weights(network))
+    compiled.weights.update(random_weights(network) if weights is None else weights)
     return compiled, seconds
 
 

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1]
 """The folder of tilewright itself."""
 
 
-def digest(*parts: str | bytes) -> str:
+def digest(*parts: str | bytes | memoryview) -> str:
     """64 digits that change with every part, and with where one part ends and the next begins.
 
     One part gives its SHA-256, several the SHA-256 of their digests.

@@ -7,7 +7,7 @@ error and not a wrong number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 
 import numpy as np
@@ -37,7 +37,7 @@ def interpret_plan(
     Raises GraphError for a missing tensor, SimulationError for an element that is read and that
     nothing has written.
     """
-    memory = constants(plan, weights)
+    memory = dict(constants(plan, weights))
     for name, value in plan.inputs:
         if name not in inputs:
             raise GraphError(f"no numbers are given for {quoted(name)}")
@@ -55,13 +55,12 @@ def interpret_plan(
     }
 
 
-def constants(plan: Plan, weights: Mapping[str, Array]) -> dict[int, Array]:
-    """The constants in memory order, made of the weights."""
-    return {
-        number: value.form.stored(_made(value, weights)).astype(dtype(value.dtype).numpy)
-        for number, value in enumerate(plan.values)
-        if value.role == "constant"
-    }
+def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, Array]]:
+    """(its number, its elements in memory order) of each constant, made of the weights."""
+    for number, value in enumerate(plan.values):
+        if value.role == "constant":
+            stored = value.form.stored(_made(value, weights))
+            yield number, stored.astype(dtype(value.dtype).numpy, copy=False)
 
 
 def _made(value: Value, weights: Mapping[str, Array]) -> Array:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import Struct, field
 
-from tilewright.codegen.artifact import Artifact, write_artifact
+from tilewright.codegen.artifact import Array, Artifact, write_artifact
 from tilewright.codegen.folder import NETWORK_FILE, ArtifactError
 from tilewright.codegen.stored import read_stored
 from tilewright.common.digest import digest, digest_of_file
@@ -53,14 +54,15 @@ def write_native(
     folder: Path,
     machine: Machine,
     artifact: Artifact,
-    constants: bytes,
+    constants: Array,
     inputs: Shapes,
     outputs: Shapes,
     result: NetworkRun,
 ) -> None:
     """Write the code of a whole network and its constants into an existing folder."""
     block = f"{artifact.name}.bin"
-    contents: dict[str, str | bytes] = {**dict(sorted(artifact.files.items())), block: constants}
+    numbers = constants.view(np.uint8).data
+    contents: dict[str, str | memoryview] = {**dict(sorted(artifact.files.items())), block: numbers}
     stored = StoredNative(
         _FORMAT,
         tool_version(),
@@ -73,7 +75,7 @@ def write_native(
     )
     files = {**artifact.files, NETWORK_FILE: to_json(stored)}
     write_artifact(replace(artifact, files=files), folder)
-    (folder / block).write_bytes(constants)
+    (folder / block).write_bytes(numbers)
 
 
 def read_native(directory: Path) -> StoredNative:

@@ -119,11 +119,15 @@ def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
 
 def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
     """The block of constants that the code takes, made of the weights."""
-    size = dtype(plan.dtype).size_bytes
-    unit = plan.machine.main.alignment_bytes // size
-    made = constants(plan, weights).values()
-    parts = [np.pad(part, (0, -len(part) % unit)) for part in made]
-    return np.concatenate(parts) if parts else np.zeros(1, dtype(plan.dtype).numpy)
+    element = dtype(plan.dtype)
+    unit = plan.machine.main.alignment_bytes // element.size_bytes
+    sizes = [v.form.elements for v in plan.values if v.role == "constant"]
+    block = np.zeros(max(1, sum(-(-size // unit) * unit for size in sizes)), element.numpy)
+    start = 0
+    for _, part in constants(plan, weights):
+        block[start : start + part.size] = part
+        start += -(-part.size // unit) * unit
+    return block
 
 
 def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:

@@ -55,9 +55,9 @@ class Sw26010Network(PlannedNetwork):
         values = self.plan.values
         inputs = tuple((name, values[v].form.shape) for name, v in self.plan.inputs)
         outputs = tuple((name, form.shape) for name, _, form in self.plan.outputs)
-        found, constants = result or self.described(), block.tobytes()
+        found = result or self.described()
         with new_folder(Path(directory)) as folder:
-            write_native(folder, self.machine, artifact, constants, inputs, outputs, found)
+            write_native(folder, self.machine, artifact, block, inputs, outputs, found)
         return Path(directory)
 
 
