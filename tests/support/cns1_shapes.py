@@ -4,15 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright import compile
 from tilewright.machine import Machine
+from tilewright.ops.lookup import lookup
+from tilewright.targets.cns1.code import CODE
 from tilewright.targets.cns1.kernels import reference, run
 
-KINDS = ("recall", "forward", "errors", "backward", "update")
+KINDS = ("recall", "forward", "errors", "backward", "update", "lookup")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One kernel on a matrix of `rows` x `columns`; `errors` has columns alone."""
+    """One kernel on a matrix of `rows` x `columns`; `errors` and `lookup` have columns alone."""
 
     kind: str
     rows: int
@@ -48,6 +51,12 @@ def agrees(machine: Machine, shape: Shape) -> bool:
         case "backward":
             found = run.backward(machine, weights, error, data)
             wanted = reference.backward(weights, error, data)
+        case "lookup":
+            op = lookup(columns, shift=int(random.integers(0, 32)))
+            sums, table = numbers("<i4", columns), numbers("i1", op.entries)
+            code = compile(op, machine).artifact
+            found = CODE.run(code, machine, {"x": sums, "table": table})["y"]
+            return bool(np.array_equal(found, op.reference(sums, table)))
         case _:
             found = run.update(machine, weights, error, data)
             wanted = reference.update(weights, error, data)

@@ -146,6 +146,16 @@ class OperatorOptions:
             rich_help_panel="Operator",
         ),
     ] = None
+    entries: Extent = None
+    shift: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=31,
+            help="Bits by which lookup shifts integers to the right.",
+            rich_help_panel="Operator",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

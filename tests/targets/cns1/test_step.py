@@ -5,6 +5,7 @@ import numpy as np
 from tilewright import compile
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
+from tilewright.ops.lookup import lookup
 from tilewright.ops.mapping import mapping
 from tilewright.targets.cns1.code import CODE
 from tilewright.targets.cns1.kernels import reference
@@ -21,11 +22,11 @@ def _computed(op, **operands):
 
 
 def _forward(weights, vector, table):
-    """Sums from the operator; the look-up is its reference's."""
+    """The product, then the sigmoid function of its sums."""
     rows, columns = weights.shape
     op = gemm(1, columns, rows, dtype="i8,i16:i32")
-    sums = _computed(op, a=vector[None], b=weights)[0] >> SHIFT
-    return table[np.clip(sums, -(1 << 14), (1 << 14) - 1) + len(table) // 2]
+    sums = _computed(op, a=vector[None], b=weights)[0]
+    return _computed(lookup(columns, shift=SHIFT), x=sums, table=table)
 
 
 def _updated(weights, error, data):

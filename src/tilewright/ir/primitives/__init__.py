@@ -8,6 +8,7 @@ from tilewright.ir.primitives.elementwise import (
     Requantise,
     ScaleAdd,
 )
+from tilewright.ir.primitives.lookup import Lookup
 from tilewright.ir.primitives.maps import Map, Reduce, ScalarPrimitive
 from tilewright.ir.primitives.product import MatrixProduct
 from tilewright.ir.primitives.registry import (
@@ -28,6 +29,7 @@ from tilewright.ir.primitives.winograd import (
 __all__ = [
     "Copy",
     "Fill",
+    "Lookup",
     "Map",
     "MatrixProduct",
     "MultiplyAccumulate",

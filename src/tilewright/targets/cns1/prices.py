@@ -12,18 +12,17 @@ from functools import cache
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
-from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.pipeline_types import COPY
 from tilewright.cost.prices import Prices
 from tilewright.cost.timing import TransferShape
 from tilewright.ir.nodes import Direction
-from tilewright.ir.primitives import Fill, Map, MatrixProduct
+from tilewright.ir.primitives import Fill, Lookup, Map, MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.model import Leaf
+from tilewright.targets.cns1.element_prices import lookup_cycles, map_cycles
 from tilewright.targets.cns1.emit.calls import (
     GROUP,
     SUM_BYTES,
@@ -34,12 +33,9 @@ from tilewright.targets.cns1.emit.calls import (
     write_product,
     write_update,
 )
-from tilewright.targets.cns1.emit.elements import write_elements
-from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.bodies import ROWS
-from tilewright.targets.cns1.kernels.elements import PASS, Elements
-from tilewright.targets.cns1.node import assembled, node_table, run_node
 from tilewright.targets.cns1.sections import Kernels, Rdram, Vectors
+from tilewright.targets.cns1.text_cycles import finished, started
 from tilewright.targets.cns1.timing.layers import STRIPE
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 
@@ -135,71 +131,6 @@ def fill_cycles(machine: Machine, call: PricedCall[Fill]) -> Value:
     return rows * _ROW + vectors * write.hit + lines * (write.clean_miss - write.hit)
 
 
-def map_cycles(machine: Machine, call: PricedCall[Map]) -> Value:
-    """The text on as many elements. Tensors that follow each other in memory share open lines of
-    the chips or not, by the lines that those before them take.
-    """
-    result, *operands = (dtype(name).size_bytes for name in call.operand_dtypes)
-    elements = Elements(call.primitive.expression, tuple(operands), result)
-    rdram, count = machine.section(Rdram), np.asarray(call.dims["elements"], np.int64)
-    lines = np.stack([-(-count * size // rdram.open_bytes) for size in (0, *elements.sizes[:-1])])
-    places = np.cumsum(lines, axis=0) % rdram.open_lines
-    found = np.zeros(count.shape)
-    for own in np.unique(places.reshape(len(places), -1), axis=1).T:
-        timing = elements_timing(machine, elements, tuple(map(int, own)))
-        alike = (own == places.T).all(axis=-1).T
-        found = np.where(alike, timing.cycles(count), found)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class ElementsCycles:
-    """Cycles of a map: `samples` are numbers of passes and what the text of them takes, each pass
-    beyond takes `pass_cycles`, elements behind the last whole pass, or without one, `rest_cycles`.
-    """
-
-    samples: tuple[NDArray[np.int64], NDArray[np.int64]]
-    pass_cycles: float
-    rest_cycles: NDArray[np.int64]
-
-    def cycles(self, count: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Of `count` elements, between the samples on a straight line."""
-        passes, rest = np.divmod(count, PASS)
-        beyond = np.maximum(0, passes - self.samples[0][-1])
-        found: NDArray[np.float64] = np.interp(passes, *self.samples) + beyond * self.pass_cycles
-        return found + self.rest_cycles[np.minimum(1, passes), rest]
-
-
-@cache
-def elements_timing(
-    machine: Machine, elements: Elements, places: tuple[int, ...]
-) -> ElementsCycles:
-    """The cycles of the text, twice as far as all places of open lines have been passed.
-
-    Each tensor begins in an open line at one of the `places` of its chip.
-    """
-    rdram = machine.section(Rdram)
-    period = rdram.open_lines * rdram.open_bytes // PASS
-    room = 2 * period * PASS * max(elements.sizes)
-
-    def cycles(count: int) -> int:
-        writer = _started()
-        for tensor, place in enumerate(places):
-            start = tensor * room + place * rdram.open_bytes
-            writer.constant(elements.pointers(tensor)[0], start)
-        write_elements(writer, machine, elements, count)
-        return _finished(machine, writer, (len(places) + 1) * room)
-
-    few = [1 << i for i in range(6)]
-    passes = np.array([0, *few, *range(64, 2 * period + 1, 64)])
-    taken = np.array([cycles(int(n) * PASS) for n in passes])
-    half, rest = VECTOR // 2, np.arange(PASS)
-    rests = np.array([[cycles(n + more) for more in range(0, PASS, half)] for n in (0, PASS)])
-    each = (rests - rests[:, :1])[:, 2 * (rest // VECTOR) + (rest % VECTOR > 0)]
-    steady = taken[-1] - taken[np.searchsorted(passes, period)]
-    return ElementsCycles((passes, taken), float(steady) / period, each)
-
-
 def copy_cycles(machine: Machine, shape: TransferShape) -> Value:
     """For each row groups of vectors, the vectors that are left, and a shorter one."""
     read = read_cycles(machine, VECTOR_BYTES)
@@ -260,10 +191,10 @@ def update_timing(machine: Machine, rows: int) -> ProductCycles:
 
     def cycles(groups: int, stripes: int) -> int:
         n = stripes * STRIPE
-        writer = _started()
+        writer = started()
         for _ in range(1 if rows == ROWS else groups):
             write_update(writer, hitting, Update(groups * rows if rows == ROWS else rows, n, 2 * n))
-        return _finished(hitting, writer, groups * rows * WEIGHT_BYTES * n)
+        return finished(hitting, writer, groups * rows * WEIGHT_BYTES * n)
 
     few, longer, more = cycles(2, _PASSES), cycles(2, 2 * _PASSES), cycles(3, _PASSES)
     each, group = (longer - few) / (2 * _PASSES), more - few
@@ -279,25 +210,10 @@ def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:
 
 def product_text_cycles(machine: Machine, product: Product, weights: int) -> int:
     """Cycles of a product's text, its sums behind so many bytes of weights, on the node."""
-    writer = _started()
+    writer = started()
     write_product(writer, machine, product)
     sums = product.m * product.sum_row_bytes
-    return _finished(machine, writer, weights + sums, {"$7": 0, "$15": 0, "$16": weights})
-
-
-def _started() -> Writer:
-    writer = Writer()
-    writer.add("$28 = 32", "vlr = $28", "$30 = 128")
-    return writer
-
-
-def _finished(
-    machine: Machine, writer: Writer, main_bytes: int, registers: Mapping[str, int] | None = None
-) -> int:
-    """Cycles of a text on so many zeros."""
-    writer.add("goto $31", "nop")
-    program, main = assembled(writer.text(), node_table(machine)), np.zeros(main_bytes, np.uint8)
-    return run_node(program, main=main, registers=registers).cycles
+    return finished(machine, writer, weights + sums, {"$7": 0, "$15": 0, "$16": weights})
 
 
 def _hitting(machine: Machine) -> Machine:
@@ -314,7 +230,12 @@ def _hitting(machine: Machine) -> Machine:
     return structs.replace(machine, sections=sections)
 
 
-COSTS: Costs = {MatrixProduct: product_cycles, Fill: fill_cycles, Map: map_cycles}
+COSTS: Costs = {
+    MatrixProduct: product_cycles,
+    Fill: fill_cycles,
+    Map: map_cycles,
+    Lookup: lookup_cycles,
+}
 
 
 class Cns1Prices(Prices):

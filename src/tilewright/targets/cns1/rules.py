@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from tilewright.common.errors import ScheduleError
 from tilewright.ir.nodes import Call, Program, Tile
-from tilewright.ir.primitives import Map, MatrixProduct
+from tilewright.ir.primitives import Lookup, Map, MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.machine import Machine
 from tilewright.passes.base import Pass
@@ -44,6 +44,8 @@ class PlaceOperands:
         """
         for call, _ in calls_of(program.body, Map):
             _check_map(call, program)
+        for call, _ in calls_of(program.body, Lookup):
+            _check_lookup(call, program)
         for call, product in calls_of(program.body, MatrixProduct):
             placed = ["main" if isinstance(o, Tile) else CACHE for o in call.operands]
             forms = product.matrices(call.operands, program)
@@ -75,6 +77,21 @@ def _check_map(call: Call, program: Program) -> None:
     if not all(isinstance(operand, Tile) for operand in call.operands):
         raise ScheduleError(
             "a Torrent maps elements in main memory, found some of them in its cache",
+            fix="use them in place",
+        )
+
+
+def _check_lookup(call: Call, program: Program) -> None:
+    """Sums, a table of bytes and results lie in main memory."""
+    kinds = [program.element_type(operand) for operand in call.operands]
+    if kinds != ["i8", "i32", "i8"]:
+        raise ScheduleError(
+            f"a Torrent looks sums of i32 up in a table of i8, found {kinds[1]} and {kinds[2]}",
+            fix="--dtype i32,i8:i32:i8",
+        )
+    if not all(isinstance(operand, Tile) for operand in call.operands):
+        raise ScheduleError(
+            "a Torrent looks up in main memory, found operands in its cache",
             fix="use them in place",
         )
 

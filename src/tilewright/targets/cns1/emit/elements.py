@@ -1,4 +1,4 @@
-"""An expression over the elements of tensors in main memory as text of the Torrent.
+"""An expression or a table over the elements of tensors in main memory as text of the Torrent.
 
 Whole passes over 128 elements are a pipelined loop; what is left are vectors, the last of them
 shorter. The code writes over scalar registers but those of `writer` and of the arguments.
@@ -7,6 +7,7 @@ shorter. The code writes over scalar registers but those of `writer` and of the 
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.emit.writer import Writer
@@ -19,6 +20,13 @@ from tilewright.targets.cns1.kernels.elements import (
     elements_body,
     vector_lines,
 )
+from tilewright.targets.cns1.kernels.lookups import (
+    MIDDLE,
+    SHIFT,
+    Lookup,
+    lookup_body,
+    lookup_lines,
+)
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines, plain_lines
 from tilewright.targets.cns1.sections import Vectors
 
@@ -26,35 +34,61 @@ _SCHEDULED_OPERATIONS = 6
 """Longer loops stay as they stand: the solver takes minutes, and four vectors in turn leave the
 arithmetic few gaps.
 """
+Streamed: TypeAlias = Elements | Lookup
+"""What is computed for each element in turn."""
 
 
-def write_elements(writer: Writer, machine: Machine, elements: Elements, count: int) -> None:
-    """`count` elements: the first pointer of each tensor has its place, `$30` is 128."""
-    vector_scalars = machine.section(Vectors).scalar_registers > 0
-    _constants(writer, elements, vector_scalars=vector_scalars)
-    for tensor, size in enumerate(elements.sizes):
-        first, *others = elements.pointers(tensor)
+def write_elements(writer: Writer, machine: Machine, streamed: Streamed, count: int) -> None:
+    """`count` elements: the first pointer of each tensor has its place, `$30` is 128. The start of
+    a table is in `MIDDLE`, which the code moves on.
+    """
+    _constants(writer, machine, streamed)
+    for tensor, size in enumerate(streamed.sizes):
+        first, *others = streamed.pointers(tensor)
         for i, pointer in enumerate(others, 1):
             writer.add(f"{pointer} = {first} + {i * VECTOR * size}")
     passes, rest = divmod(count, PASS)
     if passes:
         loop = writer.label("loop")
-        writer.sum("$10", "$13", passes * elements.step_bytes, "$11")
-        body = elements_body(elements, vector_scalars=vector_scalars)
-        short = elements.operations <= _SCHEDULED_OPERATIONS
-        lines = pipelined_lines(body, machine, passes) if short else plain_lines(body)
+        writer.sum("$10", "$13", passes * streamed.step_bytes, "$11")
+        lines = _passes(machine, streamed, passes)
         writer.add(*(re.sub(r"\bloop\b", loop, line) for line in lines))
     vectors, tail = divmod(rest, VECTOR)
-    writer.add(*vector_lines(elements, range(vectors), vector_scalars=vector_scalars))
+    writer.add(*_vectors(machine, streamed, range(vectors)))
     if tail:
-        last = vector_lines(elements, (vectors,), vector_scalars=vector_scalars)
+        last = _vectors(machine, streamed, range(vectors, vectors + 1))
         writer.add(f"$12 = {tail}", "vlr = $12", *last, "vlr = $28")
 
 
-def _constants(writer: Writer, elements: Elements, *, vector_scalars: bool) -> None:
+def _passes(machine: Machine, streamed: Streamed, passes: int) -> list[str]:
+    """The loop over whole passes."""
+    if isinstance(streamed, Lookup):
+        return pipelined_lines(lookup_body(streamed), machine, passes)
+    body = elements_body(streamed, vector_scalars=_vector_scalars(machine))
+    short = streamed.operations <= _SCHEDULED_OPERATIONS
+    return pipelined_lines(body, machine, passes) if short else plain_lines(body)
+
+
+def _vectors(machine: Machine, streamed: Streamed, vectors: range) -> list[str]:
+    """Some vectors of the pass that is not whole."""
+    if isinstance(streamed, Lookup):
+        return lookup_lines(streamed, vectors)
+    return vector_lines(streamed, vectors, vector_scalars=_vector_scalars(machine))
+
+
+def _constants(writer: Writer, machine: Machine, streamed: Streamed) -> None:
+    if isinstance(streamed, Lookup):
+        writer.constant(SHIFT, streamed.shift)
+        writer.add(f"vshift = {SHIFT}")
+        writer.sum(MIDDLE, MIDDLE, streamed.entries // 2, "$11")
+        return
     for number, factor, scalar in zip(
-        elements.constants, FACTOR_CONSTANTS, SCALAR_CONSTANTS, strict=False
+        streamed.constants, FACTOR_CONSTANTS, SCALAR_CONSTANTS, strict=False
     ):
         writer.constant(scalar, number)
-        if vector_scalars:
+        if _vector_scalars(machine):
             writer.add(f"{factor} = {scalar}")
+
+
+def _vector_scalars(machine: Machine) -> bool:
+    return machine.section(Vectors).scalar_registers > 0

@@ -15,8 +15,20 @@ from tilewright.codegen.artifact import TensorInfo
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Binary, Const, Expr, evaluate, free_vars, substitute
-from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Tile, Transfer, View, Wait
-from tilewright.ir.primitives import Fill, Map, MatrixProduct
+from tilewright.ir.nodes import (
+    Barrier,
+    Call,
+    For,
+    If,
+    Operand,
+    Program,
+    Stmt,
+    Tile,
+    Transfer,
+    View,
+    Wait,
+)
+from tilewright.ir.primitives import Fill, Lookup, Map, MatrixProduct
 from tilewright.ir.regions import strides_of
 from tilewright.ir.visit import map_body, simplify_body, walk
 from tilewright.machine import Machine
@@ -29,8 +41,9 @@ from tilewright.targets.cns1.emit.calls import (
     write_product,
     write_update,
 )
-from tilewright.targets.cns1.emit.elements import write_elements
+from tilewright.targets.cns1.emit.elements import Streamed, write_elements
 from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.kernels import lookups
 from tilewright.targets.cns1.kernels.elements import Elements
 from tilewright.targets.cns1.rules import updates_weights
 
@@ -165,6 +178,8 @@ def _call(stmt: Call, context: _Context) -> None:
             _fill(stmt, context)
         case Map():
             _map(stmt, stmt.primitive, context)
+        case Lookup():
+            _lookup(stmt, stmt.primitive, context)
         case other:
             raise ProgramError(f"a Torrent has no code for {other.name!r}")
 
@@ -237,14 +252,34 @@ def _map(stmt: Call, primitive: Map, context: _Context) -> None:
     result, *operands = stmt.operands
     sizes = [dtype(context.program.element_type(o)).size_bytes for o in (*operands, result)]
     elements = Elements(primitive.expression, tuple(sizes[:-1]), sizes[-1])
-    writer = context.writer
-    writer.comment(f"{primitive.expression} of {result.ranges[0].extent} elements")
-    for tensor, (operand, size) in enumerate(zip((*operands, result), sizes, strict=True)):
-        if not isinstance(operand, Tile) or len(operand.ranges) != 1:
-            raise ProgramError("a Torrent maps vectors in main memory")
-        start, first = operand.ranges[0].start, elements.pointers(tensor)[0]
-        writer.address(first, context.addresses[operand.tensor], start, size, "$12")
-    write_elements(writer, context.machine, elements, _number(result.ranges[0].extent))
+    context.writer.comment(f"{primitive.expression} of {result.ranges[0].extent} elements")
+    _streamed(elements, (*operands, result), context)
+
+
+def _lookup(stmt: Call, primitive: Lookup, context: _Context) -> None:
+    result, sums, table = stmt.operands
+    lookup = lookups.Lookup(_number(table.ranges[0].extent), primitive.shift)
+    context.writer.comment(
+        f"{result.ranges[0].extent} elements of a table of {lookup.entries}, shift {lookup.shift}"
+    )
+    _vector_address(lookups.MIDDLE, table, lookups.RESULT_BYTES, context)
+    _streamed(lookup, (sums, result), context)
+
+
+def _streamed(streamed: Streamed, tensors: Sequence[Operand], context: _Context) -> None:
+    """What is computed for each element: the operands' places, then the text."""
+    for tensor, (operand, size) in enumerate(zip(tensors, streamed.sizes, strict=True)):
+        _vector_address(streamed.pointers(tensor)[0], operand, size, context)
+    count = _number(tensors[-1].ranges[0].extent)
+    write_elements(context.writer, context.machine, streamed, count)
+
+
+def _vector_address(register: str, operand: Operand, size: int, context: _Context) -> None:
+    """register = where a vector in main memory begins."""
+    if not isinstance(operand, Tile) or len(operand.ranges) != 1:
+        raise ProgramError("a Torrent maps vectors in main memory")
+    start = operand.ranges[0].start
+    context.writer.address(register, context.addresses[operand.tensor], start, size, "$12")
 
 
 def _transfer(stmt: Transfer, context: _Context) -> None:

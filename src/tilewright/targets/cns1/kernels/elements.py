@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Value
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, integral, parse_scalar
 from tilewright.targets.cns1.kernels.bodies import Body
 
@@ -70,6 +71,15 @@ class Elements:
     def step_bytes(self) -> int:
         """How far a pass leads the first pointer."""
         return PASS * self.operand_bytes[0]
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The register of each tensor that has its place at first."""
+        return tuple(self.pointers(tensor)[0] for tensor in range(len(self.sizes)))
+
+    def tensor_bytes(self, count: Value) -> tuple[Value, ...]:
+        """What each tensor of so many elements takes."""
+        return tuple(size * count for size in self.sizes)
 
     def pointers(self, tensor: int) -> tuple[str, ...]:
         """Those of a tensor: each of them leads to the vectors in some of the ports."""

@@ -26,23 +26,34 @@ from tilewright.isa.software_pipeline import PipelinedLoop, TripCount, emit_loop
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import Body
 from tilewright.targets.cns1.node import TABLE
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
+from tilewright.targets.cns1.sections import Rdram, Vectors
+from tilewright.targets.cns1.timing.memory import (
+    ELEMENT_BYTES,
+    VECTOR_BYTES,
+    read_cycles,
+    write_cycles,
+)
 
 EFFORT = Effort(deterministic_units=14.0)
 
 
 @dataclass(frozen=True)
 class PortCycles:
-    """What an access through a port takes when it hits: all that a schedule depends on."""
+    """What an access through a port takes when it hits, and the look-ups of a vector that are
+    spread evenly over the ports: all that a schedule depends on.
+    """
 
     read: int
     write: int
+    lookups: int
 
 
 def port_cycles(machine: Machine) -> PortCycles:
-    """r_h and w_h of 32 bytes."""
+    """r_h and w_h of 32 bytes, and r_h of one byte for each element that goes through a port."""
     read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)
-    return PortCycles(read.hit, write.hit)
+    through = machine.section(Vectors).length // machine.section(Rdram).ports
+    lookups = through * read_cycles(machine, ELEMENT_BYTES).hit
+    return PortCycles(read.hit, write.hit, lookups)
 
 
 class Times(Struct, frozen=True):
@@ -200,7 +211,13 @@ def _with_ports(
                 operation,
                 reads=(*operation.reads, *port),
                 writes=(*operation.writes, *port),
-                latency_cycles=ports.write if instruction.traits.store else ports.read,
+                latency_cycles=_latency_cycles(instruction, ports),
             )
         )
     return found
+
+
+def _latency_cycles(instruction: Instruction, ports: PortCycles) -> int:
+    if instruction.traits.store:
+        return ports.write
+    return ports.lookups if instruction.spec.mnemonic == "gather" else ports.read

@@ -1,0 +1,93 @@
+"""Looking elements up in a table: the sigmoid function of sums in fixed point (ICSI TR-93-046,
+3.1 and 4.2.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.common.errors import ShapeError
+from tilewright.ir.primitives.lookup import table_index
+from tilewright.ops.op import (
+    OPERATORS,
+    Array,
+    Maker,
+    Shape,
+    Typed,
+    in_own_type,
+    require_positive,
+)
+
+_BITS = 32
+
+
+@dataclass(frozen=True)
+class Lookup(Typed):
+    """The element of a table of `entries` for each of n integers over 2 ** `shift`, rounded down.
+
+    Zero takes the middle of the table, and what lies beyond an end the element there.
+    """
+
+    kind: ClassVar[str] = "lookup"
+    n: int
+    entries: int = 1 << 15
+    shift: int = 0
+    dtype: str = "i32,i8:i32:i8"
+
+    def __post_init__(self) -> None:
+        require_positive(self.kind, n=self.n, entries=self.entries)
+        if self.entries % 2:
+            raise ShapeError(
+                f"lookup: a table of {self.entries} has no middle", fix="an even number of entries"
+            )
+        if not 0 <= self.shift < _BITS:
+            raise ShapeError(f"lookup: shift must be in 0..{_BITS - 1}, found {self.shift}")
+        indices, table = self.numerics.operands
+        if indices.kind != "integer" or table != self.numerics.result:
+            raise ShapeError(
+                "lookup takes integers and gives elements of its table, found "
+                f"{indices} for the integers, {table} for the table and {self.numerics.result} "
+                "for the result",
+                fix=f"--dtype i32,{table}:i32:{table}",
+            )
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The integers, the table."""
+        return (self.n,), (self.entries,)
+
+    @property
+    def out_shape(self) -> Shape:
+        """That of the integers."""
+        return (self.n,)
+
+    @property
+    def flops(self) -> int:
+        """One look-up of each element."""
+        return self.n
+
+    def describe(self) -> str:
+        """Extents and shift."""
+        return f"lookup {self.n} of {self.entries}, shift {self.shift}"
+
+    def reference(self, *operands: Array) -> Array:
+        """Exact: no number is rounded but the index, downwards."""
+        x, table = in_own_type(self, operands)
+        found: Array = table[table_index(x, self.entries, self.shift)]
+        return found
+
+
+def lookup(
+    n: int, *, entries: int = 1 << 15, shift: int = 0, dtype: str = "i32,i8:i32:i8"
+) -> Lookup:
+    """A table of `entries` at n integers over 2 ** `shift`; raises ShapeError for a table without
+    a middle, a shift beyond 31 bits, or a result that is no element of the table.
+
+    >>> lookup(3, shift=4).out_dtype
+    'i8'
+    """
+    return Lookup(n, entries, shift, dtype)
+
+
+OPERATORS["lookup"] = Maker(Lookup, lookup)

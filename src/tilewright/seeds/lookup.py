@@ -1,0 +1,55 @@
+"""The seed of look-ups: one loop over the integers, with the table whole and everything where it
+lies.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tilewright.common.expr import Var
+from tilewright.ops.lookup import Lookup
+from tilewright.seeds.nest import axis, nest, tensor
+from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
+from tilewright.seeds.steps import IN_PLACE, Stage
+
+
+def _parameters(op: Lookup) -> dict[str, int]:
+    return {"n": op.n, "entries": op.entries}
+
+
+def _as_given(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    del op
+    return operands
+
+
+INTERFACES["lookup"] = NestInterface("lookup", _parameters, _as_given, lambda op, y: y)
+
+
+@seed("lookup", name="lookup")
+def lookup(op: Lookup) -> Seed:
+    """The element of the table for each integer."""
+    return _lookup(op.shift)
+
+
+@cache
+def _lookup(shift: int) -> Seed:
+    place, entry = axis("i", Var("n")), axis("e", Var("entries"), inner=True)
+    y, x, table = (
+        tensor("y", "output", i=Var("n")),
+        tensor("x", "input", operand=0, i=Var("n")),
+        tensor("table", "input", operand=1, e=Var("entries")),
+    )
+    body = nest(
+        "lookup",
+        "lookup",
+        (place, entry),
+        {"p": place, "k": entry},
+        y.at(i=place),
+        x.at(i=place),
+        table.at(e=entry),
+        shift=shift,
+    )
+    space = Space(body).split(place).choose(tuple(Stage(t.name, IN_PLACE) for t in (y, x, table)))
+    space = space.limit(largest=1 << 31, most=1)
+    return Seed("lookup", (y, x, table), (space,), (), ("x", "table"), "y")
