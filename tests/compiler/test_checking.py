@@ -1,5 +1,6 @@
 """Comparing with the reference: exact, within what rounding allows, or wrong, and where."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from tilewright.compiler.checking import compare, random_operands
 from tilewright.compiler.entry import compile
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
-from tilewright.ops import gemm
+from tilewright.ops import conv2d, gemm
 from tilewright.targets.sw26010.code import Sw26010Code
 
 OP = gemm(4, 3, 5)
@@ -94,3 +95,18 @@ def test_the_code_of_another_mesh_is_complete_and_checked():
     kernel = compile(gemm(60, 40, 20), other)
     assert "gemm_gemm.S" in kernel.artifact.files
     assert kernel.check() == "exact"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 1, 3, 0), (1, 2, 3, 0), (2, 3, 0, 1)])
+def test_a_wrong_element_is_found_in_any_order_of_storage(order, monkeypatch):
+    monkeypatch.setattr("tilewright.compiler.checking._ELEMENTS_AT_A_TIME", 40)
+    op = conv2d(batch=3, in_channels=4, out_channels=5, height=6, width=7, kernel=3, stride=2)
+    operands = random_operands(op, "integers", 1)
+    back = np.argsort(order)
+    result = np.ascontiguousarray(op.reference(*operands).transpose(order)).transpose(back)
+    assert compare(op, operands, result, "direct") == "exact"
+    for place in np.ndindex(result.shape):
+        result[place] += 1
+        with pytest.raises(CheckFailed, match=f"element {re.escape(str(list(place)))} is"):
+            compare(op, operands, result, "direct")
+        result[place] -= 1

@@ -1,6 +1,7 @@
 """Convolution: against the defining sum, shapes of known layers, refusals."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops import conv2d
+from tilewright.ops.op import for_sums
 
 LAYER = {
     "batch": 2, "in_channels": 4, "out_channels": 6, "height": 9, "width": 8, "kernel": 3,
@@ -127,3 +129,23 @@ def test_refused_extents(changes, message):
     with pytest.raises(ShapeError) as refusal:
         conv2d(**{**LAYER, **changes})
     assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize("largest", [4, 5000])
+def test_integers_have_the_same_sums_in_single_precision(largest: int) -> None:
+    """Small ones are computed so; where a sum may need more digits, in double precision."""
+    op = conv2d(
+        batch=2, in_channels=5, out_channels=4, height=6, width=7, kernel=3, padding=1, dtype="f32"
+    )
+    generator = np.random.default_rng(1)
+    x, w = (generator.integers(-largest, largest + 1, s).astype(float) for s in op.input_shapes)
+    double = replace(op, dtype="f64")
+    assert {x.dtype for x in for_sums(op, (x, w), 45)} == {
+        np.dtype(np.float32 if largest == 4 else np.float64)
+    }
+    found = double.reference(x, w)
+    assert found.dtype == np.float64
+    assert np.array_equal(found, defining_sum(double, x, w))
+    assert np.array_equal(op.reference(x, w), found.astype(np.float32))
+    halves = for_sums(op, (x + 0.5, w), 45)
+    assert {x.dtype for x in halves} == {np.dtype(np.float64)}

@@ -165,6 +165,13 @@ class Runs(Protocol):
         """
 
 
+class Readies(Protocol):
+    """Has something that every run of generated code needs, such as a runtime to compile."""
+
+    def make_ready(self, machine: Machine) -> None:
+        """Make it beforehand; raises ToolError as a run does."""
+
+
 class BoundKernel(Protocol):
     """A kernel of this computer with its arrays."""
 
@@ -194,6 +201,7 @@ class Loads(Protocol):
 ROUTINES: Capability[Routines] = Capability("routines", ("routines",), "routines by name")
 EMITS: Capability[Emits] = Capability("code", ("emit",), "code generator")
 RUNS: Capability[Runs] = Capability("code", ("run",), "way to run its code on this computer")
+READIES: Capability[Readies] = Capability("code", ("make_ready",), "runtime to make ready")
 LOADS: Capability[Loads] = Capability("code", ("load",), "code for this computer")
 
 

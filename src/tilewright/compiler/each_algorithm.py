@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Self, TypeAlias
 
-from tilewright.codegen.artifact import EMITS
+from tilewright.codegen.artifact import EMITS, READIES
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Progress
 from tilewright.compiler.adding import adding_program, simulated_run
@@ -61,14 +61,21 @@ def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
 
 class Checks:
     """Checks that run two at a time, in processes of their own, beside what else is done: each
-    begins when the kernel of its layer is there.
+    begins when the kernel of its layer is there, and what all of them need is made before.
     """
 
-    def __init__(self, wanted: Wanted, progress: Progress) -> None:
-        self._wanted = wanted
+    def __init__(self, machine: Machine, which: Check, progress: Progress) -> None:
+        self._which = which
+        self._wanted: Wanted = {}
         self._progress = progress
         self._threads = ThreadPoolExecutor(_CHECKS_AT_A_TIME)
         self._running: dict[str, Future[Kernel]] = {}
+        family = None if which == "none" else READIES.of(machine)
+        self._ready = self._threads.submit(family.make_ready, machine) if family else None
+
+    def choose(self, choices: Sequence[Choice]) -> None:
+        """Say of what there will be kernels."""
+        self._wanted = wanted_checks(choices, self._which)
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +90,12 @@ class Checks:
         of_op = {kernel.op: kernel for kernel in kernels}
         own = [(name, *pair) for name, pair in self._wanted.items() if pair[0] in of_op]
         for name, op, option in sorted(own, key=lambda w: -_host_work(w[2].partition.piece)):
-            self._running[name] = self._threads.submit(_checked, of_op[op], option)
+            self._running[name] = self._threads.submit(self._when_ready, of_op[op], option)
+
+    def _when_ready(self, kernel: Kernel, option: Option) -> Kernel:
+        if self._ready is not None:
+            self._ready.result()
+        return _checked(kernel, option)
 
     def finished(
         self, kernels: Mapping[Op, Kernel]

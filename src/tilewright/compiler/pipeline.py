@@ -15,7 +15,7 @@ from functools import partial
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.compiler.adding import adding_program, simulated_run
-from tilewright.compiler.each_algorithm import Checks, wanted_checks
+from tilewright.compiler.each_algorithm import Checks
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
@@ -40,13 +40,12 @@ def compile_layers(
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 
-    choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
-    watch.lap("choose")
-    choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
-    watch.lap("confirm")
-
-    wanted = wanted_checks(choices, settings.check)
-    with Checks(wanted, settings.progress) as running:
+    with Checks(machine, settings.check, settings.progress) as running:
+        choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
+        watch.lap("choose")
+        choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
+        watch.lap("confirm")
+        running.choose(choices)
         kernels = _generated(choices, firsts, machine, settings, watch, running)
         kernels, found = running.finished(kernels)
     checks = found if settings.check == "each algorithm" else ()

@@ -20,7 +20,7 @@ from tilewright.ops.op import (
     Maker,
     Shape,
     Typed,
-    in_double,
+    for_sums,
     in_own_type,
     pair,
     require_positive,
@@ -154,11 +154,12 @@ class Conv2d(Typed):
         return text + dilation + (f" g{self.groups}" if self.groups > 1 else "")
 
     def reference(self, *operands: Array) -> Array:
-        """The convolution by BLAS in double precision, a few images lowered at a time; of integers,
-        exact and rounded once.
+        """The convolution by BLAS in double precision, or what gives the same, a few images lowered
+        at a time; of integers, exact and rounded once.
         """
         exact = not self.numerics.is_float
-        images, weights = in_own_type(self, operands) if exact else in_double(self, operands)
+        terms = self.kernel[0] * self.kernel[1] * self.in_channels // self.groups
+        images, weights = in_own_type(self, operands) if exact else for_sums(self, operands, terms)
         grouped = weights.reshape(self.groups, self.out_channels // self.groups, -1)
         result: Array = np.empty(self.out_shape, np.int64 if exact else np.float64)
         step = max(1, _COLUMNS_PER_PRODUCT // (self.out_height * self.out_width))

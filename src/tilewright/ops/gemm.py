@@ -17,6 +17,7 @@ from tilewright.ops.op import (
     Follows,
     Maker,
     Shape,
+    for_sums,
     in_double,
     in_own_type,
     require_positive,
@@ -146,10 +147,13 @@ class Gemm(Divisible):
         return " ".join(words)
 
     def reference(self, *operands: Array) -> Array:
-        """The product by BLAS in double precision; of integers, exact and rounded once."""
+        """The product by BLAS in double precision, or what gives the same; of integers, exact and
+        rounded once.
+        """
         if not self.numerics.is_float:
             return self._exact(*in_own_type(self, operands))
-        a, b, *rest = in_double(self, operands)
+        plain = self.alpha == 1 and len(operands) == 2
+        a, b, *rest = for_sums(self, operands, self.k) if plain else in_double(self, operands)
         product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
         if self.alpha != 1:
             product *= self.alpha

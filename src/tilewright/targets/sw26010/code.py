@@ -18,6 +18,7 @@ from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_d
 from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit_slave import emit_slave
 from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation_build import mesh_flags, runtime_objects
 from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
 from tilewright.targets.sw26010.names import (
     buffer_infos,
@@ -88,6 +89,11 @@ class Sw26010Code:
         """
         mesh = (machine.mesh.rows, machine.mesh.columns)
         return run_emulated(artifact, inputs, mesh=mesh)
+
+    def make_ready(self, machine: Machine) -> None:
+        """Compile the runtime of the emulation where the cache lacks it; raises ToolError."""
+        sources = {"tw_primitives.h": primitives_header(), "tw_primitives.c": primitives_source()}
+        runtime_objects(sources, mesh_flags((machine.mesh.rows, machine.mesh.columns)))
 
 
 CODE = Sw26010Code()

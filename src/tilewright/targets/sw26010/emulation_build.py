@@ -49,7 +49,7 @@ def build_cases(artifacts: Sequence[Artifact], directory: Path, mesh: tuple[int,
         unit = directory / f"cases{start}.c"
         unit.write_text(_unit(numbered, total=len(artifacts), first=start == 0), encoding="utf-8")
         units.append(unit.name)
-    defined = _mesh_flags(mesh)
+    defined = mesh_flags(mesh)
     runtime = [str(path) for path in runtime_objects(_primitives_of(artifacts), defined)]
     command = [
         *compiler(_USER),
@@ -88,7 +88,8 @@ def _primitives_of(artifacts: Sequence[Artifact]) -> dict[str, str]:
     return first
 
 
-def _mesh_flags(mesh: tuple[int, int]) -> tuple[str, ...]:
+def mesh_flags(mesh: tuple[int, int]) -> tuple[str, ...]:
+    """What tells the runtime the rows and columns of the mesh."""
     return (f"-DTW_ROWS={mesh[0]}", f"-DTW_COLUMNS={mesh[1]}")
 
 
