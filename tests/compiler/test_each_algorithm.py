@@ -14,6 +14,7 @@ from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
+from tilewright.targets.sw26010.code import Sw26010Code
 
 MACHINE = load_machine("sw26010_cg")
 LAYER = conv2d(batch=64, in_channels=64, out_channels=64, height=8, width=8, kernel=3, padding=1)
@@ -102,6 +103,31 @@ def test_a_layer_is_checked_while_the_next_is_generated(monkeypatch):
     network = compile_layers("net", PRODUCTS, MACHINE, Settings(check="each layer", keep=1))
     assert {kernel.checked for kernel in network.kernels.values()} == {"exact"}
     assert network.checks == ()
+
+
+def test_what_all_checks_need_is_made_beside_the_search(monkeypatch):
+    chosen, done = threading.Event(), []
+
+    def make_ready(self, machine):
+        assert chosen.wait(60)
+        done.append("prepared")
+
+    def choose(*arguments, **options):
+        chosen.set()
+        return choose_all(*arguments, **options)
+
+    def checked(kernel, option):
+        done.append("checked")
+        return replace(kernel, checked="exact")
+
+    choose_all = pipeline.choose
+    monkeypatch.setattr(Sw26010Code, "make_ready", make_ready)
+    monkeypatch.setattr(pipeline, "choose", choose)
+    monkeypatch.setattr(each_algorithm, "_checked", checked)
+    compile_layers("net", PRODUCTS, MACHINE, Settings(check="each layer", keep=1))
+    assert done == ["prepared", "checked", "checked"]
+    compile_layers("net", PRODUCTS, MACHINE, Settings(check="none", keep=1))
+    assert len(done) == 3
 
 
 def test_nothing_is_checked_while_this_computer_is_measured(monkeypatch):

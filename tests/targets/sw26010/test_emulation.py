@@ -25,6 +25,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
 from tilewright.isa import load_table
 from tilewright.machine import load_machine
+from tilewright.targets.sw26010 import emulation_build
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
 from tilewright.targets.sw26010.simulated_products import SimulatedProducts
@@ -154,6 +155,21 @@ def test_the_artifacts_own_primitives_are_run():
         "tw_primitives.c of repack_tiles and of repack_tiles differ; "
         "emulate them in separate batches"
     )
+
+
+def test_what_is_made_beforehand_is_what_runs_take(monkeypatch):
+    program, made = parse(UNEVEN), []
+
+    def compiled(*what):
+        made.append(what)
+        return compile_or_find(*what)
+
+    compile_or_find = emulation_build.compiled
+    monkeypatch.setattr(emulation_build, "compiled", compiled)
+    CODE.make_ready(MACHINE)
+    run_emulated(CODE.emit(program, MACHINE), integer_inputs(program))
+    beforehand, taken = made
+    assert beforehand == taken
 
 
 def test_no_cases_no_results():

@@ -202,6 +202,15 @@ def test_the_shipped_timings_are_what_the_routines_take_today(
     assert derive_timings(table) == shipped_timings()[table]
 
 
+def test_shipped_timings_are_found_without_the_routines_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timing, "all_routines", None)
+    timings_of.cache_clear()
+    timing.question.cache_clear()
+    assert timings_of(TABLE) == shipped_timings()[TABLE]
+
+
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
 def test_every_form_is_within_its_stated_error_and_that_is_small(table: str) -> None:
     for name, found in timings_of(table).routines.items():
