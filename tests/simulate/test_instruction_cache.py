@@ -21,9 +21,9 @@ ORDERS: tuple[UnitOrder, ...] = ("in_order", "decoupled")
 INDEPENDENT = [f"vmad $1, $1, $1, ${n}" for n in range(2, 10)]
 
 
-def _with_cache(lines: int, miss_cycles: int = 30) -> InstructionTable:
+def _with_cache(lines: int, miss_cycles: int = 30, ways: int = 1) -> InstructionTable:
     own = msgspec.structs.replace(
-        CPE.instruction_cache, capacity_bytes=16 * lines, miss_cycles=miss_cycles
+        CPE.instruction_cache, capacity_bytes=16 * lines, miss_cycles=miss_cycles, ways=ways
     )
     return msgspec.structs.replace(CPE, instruction_cache=own)
 
@@ -66,6 +66,27 @@ def test_a_loop_that_does_not_fit_misses_in_every_iteration(
     assert run.integer_registers[1, 0] == 3 + 4 * (4 * lines - 2)
 
 
+@pytest.mark.parametrize(("lines", "misses"), [(3, 4), (4, 5), (5, 15)])
+def test_of_the_lines_of_a_set_the_one_used_longest_ago_goes(
+    assemble: Assemble, lines: int, misses: int
+) -> None:
+    # Two sets of two ways: of a loop of five lines three are in one set, and each evicts the next.
+    run = _run(assemble(_loop(4 * lines, 4), _with_cache(4, ways=2)), cold=True)
+    assert run.instruction_cache_misses == misses
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("ways", "misses"), [(1, 3), (2, 2), (4, 0)])
+def test_interleaved_codes_take_a_line_of_each_set(
+    assemble: Assemble, ways: int, misses: int, order: UnitOrder
+) -> None:
+    """Three lines of code: two ways keep the line that is alone in its set, four keep them all."""
+    program = assemble("\n".join(INDEPENDENT + INDEPENDENT[:4]), _with_cache(4, ways=ways))
+    mesh = Mesh(1, 1, ideal_communication=True, interleaved=True)
+    run = simulate_mesh(program, mesh, unit_order=order).cores[0]
+    assert run.instruction_cache_misses == misses
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_misses_change_the_time_and_no_result(assemble: Assemble, order: UnitOrder) -> None:
     text = _loop(40, 5)
@@ -91,4 +112,14 @@ def test_a_cache_of_broken_lines_is_refused() -> None:
     assert str(error.value) == (
         "t.toml: instruction_cache: 40 bytes are no positive number of lines of 16 bytes, or a "
         "miss takes 30 cycles; give whole lines, and 0 or more cycles"
+    )
+
+
+def test_ways_that_do_not_divide_the_lines_are_refused() -> None:
+    own = msgspec.structs.replace(CPE.instruction_cache, capacity_bytes=64, ways=3)
+    with pytest.raises(MachineError) as error:
+        check_table(msgspec.structs.replace(CPE, instruction_cache=own), where="t.toml")
+    assert str(error.value) == (
+        "t.toml: instruction_cache: 4 lines are no whole number of sets of 3 ways; "
+        "give ways that divide the lines"
     )

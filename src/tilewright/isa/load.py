@@ -159,6 +159,13 @@ def _check_instruction_cache(cache_: InstructionCache, where: str) -> None:
             where=where,
             fix="give whole lines, and 0 or more cycles",
         )
+    if cache_.ways < 1 or capacity // line % cache_.ways:
+        raise MachineError(
+            f"instruction_cache: {capacity // line} lines are no whole number of sets of "
+            f"{cache_.ways} ways",
+            where=where,
+            fix="give ways that divide the lines",
+        )
 
 
 def _check_memories(table: InstructionTable, where: str) -> None:

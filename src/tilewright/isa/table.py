@@ -168,12 +168,20 @@ class Communication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InstructionCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A core's own direct-mapped instruction cache; a line that it lacks takes `miss_cycles`."""
+    """A core's own instruction cache; a line that it lacks takes `miss_cycles`, and the place of
+    the one that was used longest ago among the `ways` of its set.
+    """
 
     capacity_bytes: int
     line_bytes: int
     miss_cycles: int
+    ways: int = 1
     source: str = ""
+
+    @property
+    def sets(self) -> int:
+        """Places of a line, by its address: each has all ways."""
+        return self.capacity_bytes // (self.line_bytes * self.ways)
 
 
 class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

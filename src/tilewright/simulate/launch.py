@@ -31,7 +31,8 @@ class Mesh:
     Without `communication` the table's own parameters hold. With `ideal_communication` every get
     finds a zero at once and every put is swallowed: for looking at one core's pipeline alone. A
     program that fits the instruction cache lies there from the start, unless the cache starts
-    `cold`; of a longer one nothing does.
+    `cold`; of a longer one nothing does. Where codes have run `interleaved`, each set has got a
+    line of theirs since, in place of the one that was used longest ago.
     """
 
     rows: int
@@ -39,6 +40,7 @@ class Mesh:
     communication: Communication | None = None
     ideal_communication: bool = False
     cold: bool = False
+    interleaved: bool = False
 
     @property
     def cores(self) -> int:
@@ -79,10 +81,12 @@ def launch(
     code, bases = _joined_code([core.program for core in cores])
     machine = _machine(table, mesh, max_cycles)
     longest = max(len(core.program.instructions) for core in cores)
-    _set_instruction_cache(machine, table, longest, mesh.cold)
+    _set_instruction_cache(machine, table, longest, mesh)
     state = _fresh_state(table, code, machine, len(cores), trace_limit)
     for record, core, base in zip(state.cores, cores, bases, strict=True):
         _start(record, core, base)
+        if mesh.interleaved and not mesh.cold:
+            _keep_lines(record, core.program)
         _set_registers(record, table, core.registers)
     if local_memory is not None:
         _set_memory(state.cores, local_memory, table.local_memory_bytes)
@@ -163,23 +167,37 @@ def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
 
 
 def _set_instruction_cache(
-    machine: NDArray[Any], table: InstructionTable, instructions: int, cold: bool
+    machine: NDArray[Any], table: InstructionTable, instructions: int, mesh: Mesh
 ) -> None:
     """Nothing is set where every fetch hits, so that such a run spends no time on it."""
     instruction_cache = table.instruction_cache
     if instruction_cache is None:
         return
     code_bytes = instructions * table.word_bits // 8
-    if cold or code_bytes > instruction_cache.capacity_bytes:
-        machine["cache_lines"] = cache_lines(table)
+    if mesh.cold or mesh.interleaved or code_bytes > instruction_cache.capacity_bytes:
+        machine["cache_sets"] = instruction_cache.sets
+        machine["cache_ways"] = instruction_cache.ways
         machine["cache_line_bytes"] = instruction_cache.line_bytes
         machine["miss_cycles"] = instruction_cache.miss_cycles
 
 
-def cache_lines(table: InstructionTable) -> int:
+def _cache_lines(table: InstructionTable) -> int:
     """Lines of the instruction cache, 0 without one."""
     own = table.instruction_cache
-    return 0 if own is None else own.capacity_bytes // own.line_bytes
+    return 0 if own is None else own.sets * own.ways
+
+
+def _keep_lines(record: Any, program: Program) -> None:
+    """What is left in the instruction cache of a program that ran to its end before other codes."""
+    own = program.table.instruction_cache
+    if own is None:
+        return
+    size = len(program.instructions) * program.table.word_bits // 8
+    first, end = program.code_address // own.line_bytes, program.code_address + size
+    for line in range(first, -(-end // own.line_bytes)):
+        first = line % own.sets * own.ways
+        held = record["tags"][first : first + own.ways]
+        held[1:] = [line + 1, *held[1:-1]][: own.ways - 1]
 
 
 def _communication(table: InstructionTable, mesh: Mesh) -> Communication | None:
@@ -216,7 +234,7 @@ def _fresh_state(
         len(table.units),
         int(machine["depth"][0]),
         table.local_memory_bytes,
-        cache_lines(table),
+        _cache_lines(table),
         (ports.ports, ports.chips_per_port, ports.open_lines) if ports else (1, 1, 1),
     )
     records = np.zeros(cores, kind)

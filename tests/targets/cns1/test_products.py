@@ -119,9 +119,13 @@ def test_without_scalar_registers_factors_stay_in_the_scalar_unit():
             "kernels.stripe_columns: expected 32 or 64, one or two vectors, found 48",
         ),
         ({"kernels.patterns": 3}, "kernels.patterns: expected 1 or 2, found 3"),
+        (
+            {"memory.caches.instruction_ways": 3},
+            "memory.caches.instruction_ways: expected a divisor of the 32 lines, found 3",
+        ),
     ],
 )
-def test_ways_through_a_matrix_that_no_loop_takes_are_refused(settings, message):
+def test_what_a_node_cannot_have_is_refused(settings, message):
     with pytest.raises(MachineError) as caught:
         load_machine("cns1-128", settings)
     assert message in str(caught.value)
@@ -137,10 +141,18 @@ def test_what_would_help_is_asked_of_the_memory_and_the_multiplier():
     assert single == {"kernels.patterns": 1}
 
 
-@pytest.mark.parametrize(("ways", "misses"), [(1, 5), (2, 0)])
-def test_interleaved_codes_evict_a_kernel_unless_the_instruction_cache_is_associative(ways, misses):
-    """Each line of the code is fetched once more; a fetch may hide behind a load."""
-    machine = load_machine("cns1-128", {"memory.caches.instruction_ways": ways})
+@pytest.mark.parametrize(
+    ("ways", "line_bytes", "misses"), [(1, 128, 5), (2, 128, 0), (2, 32, 8), (4, 32, 0)]
+)
+def test_interleaved_codes_evict_a_kernel_unless_the_instruction_cache_is_associative(
+    ways, line_bytes, misses
+):
+    """Each line of the code is fetched once more, of 20 lines in 16 sets those that share one; a
+    fetch may hide behind a load.
+    """
+    caches = {"instruction_ways": ways, "instruction_line_bytes": line_bytes}
+    caches["instruction_bytes"] = 32 * line_bytes
+    machine = load_machine("cns1-128", {f"memory.caches.{k}": v for k, v in caches.items()})
     whole, evicted = compile(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), machine).routines(
         simulated=True
     )

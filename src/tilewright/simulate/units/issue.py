@@ -255,12 +255,27 @@ def fetched_at(m: MachineState, core: CoreState, i: int, t: int) -> int:
     line = (core.code_address + (i - core.base) * m.word_bytes) // m.cache_line_bytes
     if line != core.line:
         core.line, core.line_at = line, t
-        place = line % m.cache_lines
-        if core.tags[place] != line + 1:
-            core.tags[place] = line + 1
+        if not held(m, core, line):
             core.line_at = t + m.miss_cycles
             core.misses += 1
     return core.line_at
+
+
+@piece
+def held(m: MachineState, core: CoreState, line: int) -> bool:
+    """Whether the instruction cache has a line, which becomes the latest of its set; one that it
+    lacks takes the place of the line that was used longest ago.
+    """
+    first = line % m.cache_sets * m.cache_ways
+    place, last = first, first + m.cache_ways - 1
+    while place < last and core.tags[place] != line + 1:
+        place += 1
+    found: bool = core.tags[place] == line + 1
+    while place > first:
+        core.tags[place] = core.tags[place - 1]
+        place -= 1
+    core.tags[first] = line + 1
+    return found
 
 
 @piece
@@ -281,7 +296,7 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
     core.slot = 0
     while issued < m.width and core.pc < core.end:
         i = core.pc
-        if m.cache_lines and fetched_at(m, core, i, t) > t:
+        if m.cache_sets and fetched_at(m, core, i, t) > t:
             if issued == 0:
                 stall(s, m, core, i, FETCH, -1, t)
                 again = core.line_at

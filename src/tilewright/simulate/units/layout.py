@@ -146,7 +146,7 @@ class CoreState(Protocol):
     refreshed: int  # cycle at which the ports were refreshed last
     port_cycles: int  # that accesses have taken of the ports
     port_misses: int
-    tags: Int64  # [place]: line that the instruction cache holds there, plus 1
+    tags: Int64  # [sets * ways]: lines of the instruction cache plus 1, of a set the latest first
     queue: Int64
     ready: Int64  # [register]: cycle from which the value can be read
     read_at: Int64  # [register]: last cycle that read it
@@ -192,7 +192,8 @@ class MachineState(Protocol):
     lanes: int
     units: int
     word_bytes: int
-    cache_lines: int  # of the instruction cache; 0: every fetch hits
+    cache_sets: int  # of the instruction cache; 0: every fetch hits
+    cache_ways: int
     cache_line_bytes: int
     miss_cycles: int
     delay_slots: int
@@ -289,7 +290,8 @@ def core_dtype(
 ) -> np.dtype[Any]:
     """The record of a core; depth and memory are rounded up, so that code can be shared.
 
-    `ports` are those of its memory, their chips and the open lines of a chip.
+    `cache_lines` are those of its instruction cache, `ports` those of its memory, their chips and
+    the open lines of a chip.
     """
     chips = (ports[0] * ports[1], ports[2])
     entries = 1 << max(depth - 1, 15).bit_length()

@@ -76,10 +76,10 @@ def run_artifact(
     machine: Machine,
     inputs: Mapping[str, Array] | None = None,
     *,
-    cold: bool = False,
+    interleaved: bool = False,
 ) -> CoreRun:
-    """The code on a simulated node, on zeros where no `inputs` are given; `cold`: its instruction
-    cache is empty.
+    """The code on a simulated node, on zeros where no `inputs` are given; `interleaved`: other
+    codes have run since the last time.
 
     Raises ShapeError for inputs that do not fit, CapacityError for tensors that do not fit its
     memory.
@@ -103,7 +103,7 @@ def run_artifact(
     (text,) = artifact.files.values()
     registers = {r: places[t.name] for r, t in zip(ARGUMENTS, artifact.tensors, strict=False)}
     program = assembled(text, table, f"{artifact.name}.s")
-    return run_node(program, main=main, registers=registers, cold=cold)
+    return run_node(program, main=main, registers=registers, interleaved=interleaved)
 
 
 def _places(tensors: tuple[TensorInfo, ...], machine: Machine) -> tuple[dict[str, int], int]:

@@ -52,6 +52,7 @@ def node_table(machine: Machine) -> InstructionTable:
         capacity_bytes=caches.instruction_bytes,
         line_bytes=caches.instruction_line_bytes,
         miss_cycles=caches.instruction_miss_cycles,
+        ways=caches.instruction_ways,
     )
     memories = (
         LocalMemory("cache", machine.space("cache").capacity_bytes),
@@ -91,14 +92,15 @@ def run_node(
     main: Bytes,
     cache: Bytes | None = None,
     registers: Mapping[str, int] | None = None,
-    cold: bool = False,
+    interleaved: bool = False,
     trace: bool = False,
     max_cycles: int = MAX_CYCLES,
 ) -> CoreRun:
     """Run one node from the first instruction until it returns.
 
     `main` and `cache` are the first bytes of its memories. The instruction cache holds the program
-    from the start, unless it is `cold`. Errors: those of `simulate_mesh`.
+    from the start, or what codes that ran `interleaved` have left of it. Errors: those of
+    `simulate_mesh`.
     """
     table = program.table
     image = np.zeros(table.memory_origins["main"] + len(main), np.uint8)
@@ -111,7 +113,7 @@ def run_node(
         image[origin : origin + len(given)] = given
     found = simulate_mesh(
         program,
-        Mesh(1, 1, ideal_communication=True, cold=cold),
+        Mesh(1, 1, ideal_communication=True, interleaved=interleaved),
         registers={**(registers or {})},
         local_memory=image[np.newaxis],
         traced_cores=(0,) if trace else (),

@@ -21,16 +21,15 @@ class Cns1Routines:
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
         """The whole source, as calls are written where they stand; and the same where codes that
-        run between its parts have evicted it (4.2.5), unless the instruction cache has ways.
+        run between its parts have taken a line of each set of the instruction cache (4.2.5).
         """
         artifact = CODE.emit(program, machine)
         priced = simulate(program, machine).cycles
-        evicted = machine.section(Caches).instruction_ways == 1
-        fetched = priced + evicted * fetch_cycles(artifact, machine)
+        fetched = priced + fetch_cycles(artifact, machine)
         exact = cold = None
         if simulated:
             exact = run_artifact(artifact, machine).cycles
-            cold = run_artifact(artifact, machine, cold=True).cycles if evicted else exact
+            cold = run_artifact(artifact, machine, interleaved=True).cycles
         name = f"{artifact.name}.s"
         return (
             RoutineCycles(name, "the whole source", priced, exact),
@@ -39,12 +38,19 @@ class Cns1Routines:
 
 
 def fetch_cycles(artifact: Artifact, machine: Machine) -> int:
-    """What fetching each line of the code once takes."""
+    """What fetching the lines again takes that codes in between have evicted: all of a set that
+    they leave too few ways of, where each line takes the place of the one that is needed next.
+    """
     caches, (text,) = machine.section(Caches), artifact.files.values()
     table = node_table(machine)
+    assert table.instruction_cache is not None
+    sets, ways = table.instruction_cache.sets, table.instruction_cache.ways
     program = assembled(text, table)
     size = len(program.instructions) * table.word_bits // 8
-    return -(-size // caches.instruction_line_bytes) * caches.instruction_miss_cycles
+    lines = -(-size // caches.instruction_line_bytes)
+    each, more = divmod(lines, sets)
+    fetched = more * (each + 1) * (each + 1 >= ways) + (sets - more) * each * (each >= ways)
+    return fetched * caches.instruction_miss_cycles
 
 
 ROUTINES = Cns1Routines()

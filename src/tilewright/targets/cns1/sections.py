@@ -87,6 +87,16 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     instruction_miss_cycles: NonNegativeInt
     data_line_bytes: PositiveInt
 
+    def problem(self, machine: Machine) -> str:
+        """Ways that the lines cannot be divided into."""
+        lines = self.instruction_bytes // self.instruction_line_bytes
+        if not lines or lines % self.instruction_ways:
+            return (
+                f"memory.caches.instruction_ways: expected a divisor of the {lines} lines, "
+                f"found {self.instruction_ways}"
+            )
+        return ""
+
 
 class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     """The vector unit: `length` elements of a register; a cycle serves `core` lanes of them.
