@@ -26,7 +26,11 @@ from tilewright.network.layouts import Chain, Layouts, WholeNetwork, nearest
 from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
 from tilewright.network.plan import Plan, Work, lives_of
-from tilewright.network.products import Ranked, ranked_products, ranked_stages
+from tilewright.network.products import (
+    Ranked,
+    ranked_products,
+    ranked_stages,
+)
 from tilewright.network.requirements import (
     own_part,
     refuse_crowded,
@@ -34,10 +38,15 @@ from tilewright.network.requirements import (
     require_room,
 )
 from tilewright.network.search import BY_THE_MODEL, Search
+from tilewright.network.shares import Division, Share
+from tilewright.network.together import ranked_parts, ranked_shares
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Op, Shape
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
+
+Schedules = dict[Op, tuple[Candidate, Division | None]]
+"""How an operator is computed, and where the groups' shares begin if they divide it."""
 
 
 def build_plan(
@@ -57,21 +66,26 @@ def build_plan(
     """
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     part, used = own_part(network, machine)
+    alternatives = [ranked]
+    if ranked.shares:
+        alternatives.append(ranked.together(machine.groups.count))
     chains, forms = chains_of(Fusion().apply(part) if fuse else part), Forms()
     requests = [chain.request for chain in chains if chain.request is not None]
     epilogues = ranked_epilogues(requests, ranked, machine)
-    found = [nearest(part, chains, ranked, epilogues, forms)]
+    found = [nearest(part, chains, own, epilogues, forms) for own in alternatives]
     if fuse:
-        whole = WholeNetwork(part, chains, ranked, epilogues, forms, machine)
-        found.append(whole.cheapest())
+        found += [
+            WholeNetwork(part, chains, own, epilogues, forms, machine).cheapest()
+            for own in alternatives
+        ]
     else:
         found = [replace(layouts, forms={}) for layouts in found]
     drafted = [_drafted(part, chains, layouts, forms) for layouts in found]
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
-    schedules = ranked_stages(ops, machine)
+    schedules = _schedules(ops, machine, divide=bool(ranked.shares))
     best = min(drafted, key=lambda builder: builder.cycles(schedules))
     _require_room(network.name, best.memory, machine)
-    return _plan(best, schedules, machine, used, ranked.least_cycles(part))
+    return _plan(best, schedules, machine, used, alternatives[-1].least_cycles(part))
 
 
 def rank_network(
@@ -85,7 +99,11 @@ def rank_network(
     require_lowered(network, machine)
     require_room(network, machine)
     part, used = own_part(network, machine)
-    return ranked_products(part, machine, search, shared=used > 1, progress=progress)
+    ranked = ranked_products(part, machine, search, shared=used > 1, progress=progress)
+    if used > 1 or machine.groups.count == 1:
+        return ranked
+    shares = ranked_shares(list(ranked.candidates), machine, search, progress=progress)
+    return replace(ranked, shares=shares)
 
 
 class _Builder:
@@ -103,10 +121,10 @@ class _Builder:
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
 
-    def cycles(self, schedules: dict[Op, Candidate]) -> float:
+    def cycles(self, schedules: Schedules) -> float:
         """The cycles of all stages by the model."""
         drafts = self.memory.drafts
-        return sum((d.candidate or schedules[d.op]).cycles for d in drafts)
+        return sum((d.candidate or schedules[d.op][0]).cycles for d in drafts)
 
     def add(self, chain: Chain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
@@ -200,9 +218,17 @@ class _Builder:
                 (node.name,),
                 node.op.flops,
                 candidate,
+                self._division(candidate),
             )
         )
         return y
+
+    def _division(self, candidate: Candidate) -> Division | None:
+        if not isinstance(candidate, Share):
+            return None
+        names = (*candidate.seed.operands, candidate.seed.result)
+        forms = self.forms.of(candidate)
+        return candidate.division(names, [forms[name] for name in names])
 
     def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
         """Elementwise nodes, behind what is `made` by the first of them if that is something else,
@@ -270,8 +296,17 @@ def _drafted(network: Network, chains: Sequence[Chain], layouts: Layouts, forms:
     return builder
 
 
+def _schedules(ops: Sequence[Op], machine: Machine, *, divide: bool) -> Schedules:
+    """The schedule of each mapping and reduction, of a group's share where that is faster."""
+    found: Schedules = {op: (c, None) for op, c in ranked_stages(ops, machine).items()}
+    for op, part in (ranked_parts(ops, machine) if divide else {}).items():
+        if part[0].cycles < found[op][0].cycles:
+            found[op] = part
+    return found
+
+
 def _plan(
-    builder: _Builder, schedules: dict[Op, Candidate], machine: Machine, groups: int, least: float
+    builder: _Builder, schedules: Schedules, machine: Machine, groups: int, least: float
 ) -> Plan:
     memory = builder.memory
     return Plan(
@@ -280,7 +315,10 @@ def _plan(
         memory.dtype,
         groups,
         tuple(memory.values),
-        tuple(d.stage(d.candidate or schedules[d.op]) for d in memory.drafts),
+        tuple(
+            d.stage(*((d.candidate, d.division) if d.candidate else schedules[d.op]))
+            for d in memory.drafts
+        ),
         tuple(builder.inputs),
         tuple(builder.outputs),
         least,

@@ -84,13 +84,13 @@ def _change(plan: Plan, stage: Stage, run: KernelRun) -> LayoutChange:
 
 
 def _lower_bounds(run: PlanRun) -> tuple[int, int]:
-    """Cycles of a group for the operations of its products at the peak, and to move what is given,
-    known and asked for once.
+    """Cycles of a group, or of all that compute together, for the operations of the products at the
+    peak, and to move what is given, known and asked for once.
     """
     plan, machine = run.plan, run.plan.machine
     products = [(s, r) for s, r in zip(plan.stages, run.runs, strict=True) if s.work == "product"]
     per_cycle = machine.cores * machine.core.peak_flops_per_cycle(plan.dtype)
-    flops = sum(min(stage.op.flops, run.useful_flops) for stage, run in products)
+    flops = sum(min(s.op.flops, s.groups * r.useful_flops) for s, r in products)
     ways = ((machine.dma.get, ("input", "constant")), (machine.dma.put, ("output",)))
     seconds = sum(
         value.size_bytes / way.peak_bytes_per_second
@@ -98,4 +98,6 @@ def _lower_bounds(run: PlanRun) -> tuple[int, int]:
         for value in plan.values
         if value.role in roles
     )
-    return ceil(flops / per_cycle), ceil(seconds * machine.clock_hz)
+    cycles = flops / per_cycle, seconds * machine.clock_hz
+    compute, transfer = (ceil(c / plan.together) for c in cycles)
+    return compute, transfer

@@ -7,12 +7,14 @@ layouts, blocks and borders is understood without a word from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
 from tilewright.common.expr import evaluate
 from tilewright.network.form import Form, Indices, canonical, form_of
+from tilewright.network.shares import Share
 from tilewright.ops import Op
 from tilewright.seeds.space import interface
 from tilewright.tune.candidate import Candidate
@@ -31,11 +33,12 @@ class Forms:
         layouts = candidate.joint_layouts()
         kinds = {t.name: t.kind for t in candidate.seed.tensors}
         names = (*candidate.seed.operands, candidate.seed.result)
-        return {
+        found = {
             name: self._form(candidate, name, layouts.get(name, ()))
             for name in names
             if constants or kinds[name] != "constant"
         }
+        return _whole(candidate, found) if isinstance(candidate, Share) else found
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
         extents, seed = _extents(candidate, name), candidate.seed
@@ -46,6 +49,12 @@ class Forms:
         plain, dims = self._plain[key], list(extents)
         ordered = [plain.dims[dims.index(d)] for d in order or dims]
         return canonical(plain.shape, ordered, plain.before)
+
+
+def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
+    """The forms of whole tensors, from those of the pieces of a share that has them."""
+    found = {name: share.whole_form(name, form) for name, form in forms.items()}
+    return {name: form for name, form in found.items() if form is not None}
 
 
 def _extents(candidate: Candidate, name: str) -> dict[str, int]:

@@ -96,7 +96,7 @@ def group_work(
 ) -> GroupWork:
     """What the groups do for the whole operator of a partition."""
     seed, pieces = candidate.seed, partition.pieces
-    found = [_forms(replace(candidate, op=piece.op)) for piece in pieces]
+    found = [stored_forms(replace(candidate, op=piece.op)) for piece in pieces]
     shared, numerics = partition.shared_operands, partition.op.numerics
     operands = []
     for number, name in enumerate(seed.operands):
@@ -113,7 +113,7 @@ def group_work(
     return GroupWork(len(pieces), tuple(operands), result, adding)
 
 
-def _forms(candidate: Candidate) -> dict[str, Form]:
+def stored_forms(candidate: Candidate) -> dict[str, Form]:
     """The forms of a candidate's tensors, found where there are few elements."""
     op = candidate.op
     free = _FREE_EXTENTS if getattr(op, "groups", 1) > 1 else (*_FREE_EXTENTS, *_CHANNELS)

@@ -87,18 +87,31 @@ def _interpreted(plan: Plan) -> Run:
 
 def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array], run: Run) -> None:
     """Run one stage; what it leaves unwritten of its result stays as it was."""
-    program = stage.candidate.program(plan.machine)
-    tensors = {}
-    for name, value in stage.arguments[:-1]:
-        held = _written(plan, value, memory.get(value), stage.name)
-        shape = tuple(int(evaluate(e, {})) for e in program.tensor(name).shape)
-        tensors[name] = held.reshape(shape)
-    result = run(stage, program, tensors).reshape(-1)
-    target = stage.writes
-    if target in memory:
-        result = np.where(np.isnan(result), memory[target], result)
+    program, target = stage.candidate.program(plan.machine), stage.writes
     size = prod(d.extent for d in plan.values[target].form.dims)
-    memory[target] = result.reshape(size)
+    before = memory.get(target)
+    whole = np.full(size, np.nan) if before is None else before.copy()
+    for group in range(stage.groups):
+        starts = stage.starts(group)
+        tensors = {}
+        for (name, value), start in zip(stage.arguments[:-1], starts, strict=False):
+            held = _written(plan, value, memory.get(value), stage.name)
+            shape = tuple(int(evaluate(e, {})) for e in program.tensor(name).shape)
+            tensors[name] = _share(held, start, prod(shape)).reshape(shape)
+        result = run(stage, program, tensors).reshape(-1)
+        if before is None and group == 0:
+            whole = whole.astype(result.dtype)
+        part = whole[starts[-1] : starts[-1] + result.size]
+        result = result[: part.size]
+        part[...] = np.where(np.isnan(result), part, result)
+    memory[target] = whole
+
+
+def _share(held: Array, start: int, size: int) -> Array:
+    """The elements from a place on; what goes beyond the last one is not there to be read."""
+    part = held[start : start + size]
+    beyond = size - part.size
+    return np.pad(part, (0, beyond), constant_values=np.nan) if beyond else part
 
 
 def _written(plan: Plan, value: int, held: Array | None, who: str) -> Array:

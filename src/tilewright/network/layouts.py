@@ -291,11 +291,12 @@ class WholeNetwork:
         return 0.0 if same_memory(held, wanted) else self._pass(wanted) * _grain(held, wanted)
 
     def _pass(self, form: Form) -> float:
-        """Cycles to read a tensor and write it in a form, at the engine's best."""
+        """Cycles to read a tensor and write it in a form, at the engines' best."""
         engine, machine = self._machine.dma, self._machine
         read = prod(form.shape) * self._bytes / engine.get.peak_bytes_per_second
         written = form.elements * self._bytes / engine.put.peak_bytes_per_second
-        return (read + written) * machine.clock_hz + 2 * engine.latency_cycles
+        moving = (read + written) * machine.clock_hz / self.ranked.groups
+        return moving + 2 * engine.latency_cycles
 
 
 def _kept_order(op: Op, held: Form) -> Form:

@@ -14,6 +14,7 @@ from tilewright.graph.names import safe_name
 from tilewright.network.access import access_of, blocked_loops, normalised_mapping
 from tilewright.network.form import Form, StoredDim, canonical, row_major, same_memory
 from tilewright.network.plan import Role, Stage, Value, Work
+from tilewright.network.shares import Division
 from tilewright.ops import Op
 from tilewright.ops.mapping import Access, Mapping
 from tilewright.ops.op import Shape
@@ -42,8 +43,9 @@ class Draft:
     nodes: tuple[str, ...] = ()
     flops: int = 0
     candidate: Candidate | None = None
+    division: Division | None = None
 
-    def stage(self, candidate: Candidate) -> Stage:
+    def stage(self, candidate: Candidate, division: Division | None = None) -> Stage:
         """The stage with the schedule that was chosen."""
         return Stage(
             self.name,
@@ -54,6 +56,7 @@ class Draft:
             self.arguments,
             self.nodes,
             self.flops,
+            division,
         )
 
 

@@ -2,7 +2,8 @@
 
 In: nothing; these are the values that `network.build` makes, `network.interpret` and
 `network.simulate` run and a family emits. The plan is that of one group of cores: groups divide the
-images, each runs all stages on its own.
+images, each runs all stages on its own. Of a single image they divide stages (`network.shares`):
+all see the same values, and a stage begins when the one before it has ended on all groups.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
 from tilewright.network.form import Form
+from tilewright.network.shares import Division
 from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate
 
@@ -59,7 +61,8 @@ class Stage:
     """One program: `op` on memory or on the operator's own tensors, by `candidate`.
 
     `arguments` say which value each tensor of the program is; the last one is written. `nodes` are
-    those of the network that it computes.
+    those of the network that it computes. Where several groups compute it together, `division` says
+    where in these values the tensors of each begin.
     """
 
     name: str
@@ -70,6 +73,17 @@ class Stage:
     arguments: tuple[tuple[str, int], ...]
     nodes: tuple[str, ...] = ()
     flops: int = 0
+    division: Division | None = None
+
+    @property
+    def groups(self) -> int:
+        """How many groups compute it together."""
+        return 1 if self.division is None else self.division.groups
+
+    def starts(self, group: int) -> tuple[int, ...]:
+        """The first element of each tensor that a group works on."""
+        alone = (0,) * len(self.arguments)
+        return alone if self.division is None else self.division.starts(group)
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -110,6 +124,11 @@ class Plan:
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int, Form], ...]
     lower_bound_cycles: float = 0.0
+
+    @property
+    def together(self) -> int:
+        """How many groups compute stages of it together."""
+        return max((stage.groups for stage in self.stages), default=1)
 
     @property
     def lives(self) -> dict[int, Life]:

@@ -6,8 +6,9 @@ every layout of operands and result, for a group that computes all of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -15,12 +16,15 @@ from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.search import Search
+from tilewright.network.shares import Share
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.search import rank
 from tilewright.tune.ways import ways
+
+_Kind = TypeVar("_Kind", bound=Candidate)
 
 
 def one_group(machine: Machine) -> Machine:
@@ -30,10 +34,22 @@ def one_group(machine: Machine) -> Machine:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The candidates of each operator, best first; `shared`: groups read the same weights."""
+    """The candidates of each operator, best first; `shared`: groups read the same weights. `shares`
+    are those by which all groups compute one operator together; with them among the candidates
+    `groups` divide other work as well.
+    """
 
     candidates: Mapping[Op, tuple[Candidate, ...]]
     shared: bool = False
+    shares: Mapping[Op, tuple[Share, ...]] = field(default_factory=dict)
+    groups: int = 1
+
+    def together(self, groups: int) -> Ranked:
+        """The same with the shares among the candidates."""
+        every = {
+            op: by_cycles((*own, *self.shares.get(op, ()))) for op, own in self.candidates.items()
+        }
+        return replace(self, candidates=every, shares={}, groups=groups)
 
     def best(self, op: Op) -> Candidate:
         """The fastest one."""
@@ -79,7 +95,7 @@ def ranked_products(
     short = [op for op, own in candidates.items() if not own]
     if short:  # refused in words of the search
         choose(short, single, names=[names[op] for op in short], strict=False)
-    return Ranked({op: _sorted(own) for op, own in candidates.items()}, shared)
+    return Ranked({op: by_cycles(own) for op, own in candidates.items()}, shared)
 
 
 def ranked_stages(ops: Sequence[Op], machine: Machine) -> dict[Op, Candidate]:
@@ -97,5 +113,6 @@ def constants_of(seed: Seed) -> frozenset[str]:
     return frozenset(t.name for t in seed.tensors if t.kind == "constant")
 
 
-def _sorted(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def by_cycles(candidates: Iterable[_Kind]) -> tuple[_Kind, ...]:
+    """Candidates, best first."""
     return tuple(sorted(candidates, key=lambda c: c.cycles))

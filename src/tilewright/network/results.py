@@ -10,7 +10,8 @@ from msgspec import Struct
 class StageResult(Struct, frozen=True):
     """One stage: `estimate_milliseconds` where the model chose it, and where it was measured the
     median of its runs. Where it was simulated `cycles` are those of one group, `bound` is what
-    takes most of them, and `work` says what the stage does.
+    takes most of them, and `work` says what the stage does; `groups` compute it together, `divided`
+    by what is named.
     """
 
     name: str
@@ -22,6 +23,8 @@ class StageResult(Struct, frozen=True):
     work: str = ""
     cycles: int | None = None
     bound: str = ""
+    groups: int = 1
+    divided: str = ""
 
 
 class Comparison(Struct, frozen=True):

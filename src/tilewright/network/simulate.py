@@ -1,7 +1,8 @@
 """The time of a plan: its stages on one clock, every cycle with its cause.
 
 In: a plan. Out: a `PlanRun`: each stage's simulated run, the cycles of all, and their causes, which
-sum to the total. Groups run alike, each on its own images, so that one group's time is the whole's.
+sum to the total. Groups run alike, each on its own images or on its share of a stage, so that one
+group's time is the whole's.
 """
 
 from __future__ import annotations
@@ -99,4 +100,6 @@ def _stage_result(plan: Plan, stage: Stage, run: KernelRun) -> StageResult:
         work=stage.work,
         cycles=run.cycles,
         bound=run.bound(),
+        groups=stage.groups,
+        divided=stage.division.kind if stage.division else "",
     )

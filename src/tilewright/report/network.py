@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from tilewright.network.results import Comparison, NetworkRun
+from tilewright.network.results import Comparison, NetworkRun, StageResult
 from tilewright.report.table import plain_table
 
 _SHOWN_LABEL = 48
@@ -44,6 +44,9 @@ def plan_table(found: NetworkRun) -> Table:
         table.add_column(column, overflow="fold", min_width=8)
     for column in ("ms (model)", "ms (simulated)", "% of time"):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))
+    together = any(stage.groups > 1 for stage in found.stages)
+    if together:
+        table.add_column("core groups", min_width=8)
     for stage in found.stages:
         share = (stage.cycles or 0) / max(1, found.cycles or 0)
         milliseconds = share * (found.milliseconds or 0.0)
@@ -53,8 +56,22 @@ def plan_table(found: NetworkRun) -> Table:
             f"{100 * share:.1f}",
         )
         label = stage.label[:_SHOWN_LABEL]
-        table.add_row(stage.name, label, stage.work, stage.algorithm, stage.bound, *figures)
+        words = [stage.name, label, stage.work, stage.algorithm, stage.bound, *figures]
+        table.add_row(*words, *([_groups(stage)] if together else []))
     return table
+
+
+def _groups(stage: StageResult) -> str:
+    return f"{stage.groups} by {stage.divided}" if stage.groups > 1 else "1"
+
+
+def _by_groups(found: NetworkRun) -> str:
+    """How many groups compute for what part of the time; the others wait."""
+    cycles: dict[str, int] = {}
+    for stage in sorted(found.stages, key=lambda s: -s.groups):
+        key = str(stage.groups)
+        cycles[key] = cycles.get(key, 0) + (stage.cycles or 0)
+    return _shares(cycles, max(1, found.cycles or 0))
 
 
 def plan_totals(found: NetworkRun) -> str:
@@ -68,6 +85,8 @@ def plan_totals(found: NetworkRun) -> str:
         "by work: " + _shares(found.work, total),
         "by cause: " + _shares(found.causes, total),
     ]
+    if any(stage.groups > 1 for stage in found.stages):
+        lines.append("by core groups that compute, the others wait: " + _by_groups(found))
     if found.unfused_cycles is not None:
         saved = found.unfused_cycles - total
         lines.append(

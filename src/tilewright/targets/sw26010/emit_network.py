@@ -7,8 +7,9 @@ it allocates. All products of the network share one assembly file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -45,6 +46,7 @@ from tilewright.targets.sw26010.names import (
     name_program,
     tensor_infos,
 )
+from tilewright.targets.sw26010.network_driver import NetworkDriver
 from tilewright.targets.sw26010.vector_routines import program_routines
 
 
@@ -61,13 +63,22 @@ class NetworkArtifact(Artifact):
 @dataclass(frozen=True)
 class _Layout:
     """Where in memory what lies: elements into the block of constants, or into the arena; `shared`
-    is where the stages' own scratch tensors begin.
+    is where the stages' own scratch tensors begin, of which each group has `own` elements.
     """
 
-    places: dict[int, str]
+    places: dict[int, int]
     constants: int
     shared: int
+    own: int
     arena: int
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Addresses in C: of each value, and of the arena."""
+
+    values: Mapping[int, str]
+    arena: str
 
 
 def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
@@ -150,10 +161,10 @@ def _layout(plan: Plan, machine: Machine, kernels: dict[int, Launched]) -> _Layo
     for number, value in enumerate(plan.values):
         match value.role:
             case "constant":
-                places[number] = f"constants + {filled}"
+                places[number] = filled
                 filled += -(-value.form.elements // unit) * unit
             case "scratch" if number in offsets:
-                places[number] = f"arena + {offsets[number] // size}"
+                places[number] = offsets[number] // size
             case _:
                 pass
     shared = -(-(arena_bytes // size) // unit) * unit
@@ -161,7 +172,8 @@ def _layout(plan: Plan, machine: Machine, kernels: dict[int, Launched]) -> _Layo
         sum(_rounded(t, unit) for t in kernel.tensors if t.kind == "scratch")
         for kernel in kernels.values()
     )
-    return _Layout(places, filled, shared, shared + max(own, default=0))
+    each = max(own, default=0)
+    return _Layout(places, filled, shared, each, shared + plan.together * each)
 
 
 def _rounded(t: TensorInfo, unit: int) -> int:
@@ -201,14 +213,18 @@ def _host(
     naming, infos = whole
     writer = CWriter()
     writer.comment(f"{naming.artifact}_host.c: launches all stages in order. Generated.")
-    writer.lines("#include <stdlib.h>\n#include <athread.h>")
+    threads = "#include <pthread.h>\n" if plan.together > 1 else ""
+    writer.lines(f"{threads}#include <stdlib.h>\n#include <athread.h>")
     writer.line()
     writer.line(f'#include "{naming.artifact}.h"')
     for kernel in dict.fromkeys(kernels.values()):
         writer.line(f'#include "{kernel.name}.h"')
     writer.line()
     declare(writer, (kernel.name for kernel in dict.fromkeys(kernels.values())))
-    places = _places(plan, layout, infos)
+    if plan.together > 1:
+        _driven(writer, plan, machine, kernels, layout, whole)
+        return writer.text()
+    places = _places(plan, layout, infos, _parameter)
     with writer.block(entry_prototype(infos, naming)):
         kind = dtype(plan.dtype).c_name
         arena = next(info for info in infos if info.kind == "scratch")
@@ -227,33 +243,63 @@ def _host(
     return writer.text()
 
 
-def _places(plan: Plan, layout: _Layout, infos: Sequence[TensorInfo]) -> dict[int, str]:
-    """The address of every value in C."""
-    names = {info.name: info.identifier for info in infos}
-    block = next(info.identifier for info in infos if info.kind == "constant")
-    found = {v: p.replace("constants", block, 1) for v, p in layout.places.items()}
-    found |= {value: names[name] for name, value in plan.inputs}
-    return found | {value: names[name] for name, value, _ in plan.outputs}
+def _parameter(info: TensorInfo) -> str:
+    """A tensor in the entry function, where the arena is a variable."""
+    return "arena" if info.kind == "scratch" else info.identifier
+
+
+def _driven(
+    writer: CWriter,
+    plan: Plan,
+    machine: Machine,
+    kernels: dict[int, Launched],
+    layout: _Layout,
+    whole: tuple[Naming, tuple[TensorInfo, ...]],
+) -> None:
+    """The rest of the file where groups compute stages together."""
+    driver = NetworkDriver(*whole, plan.together, machine.main.alignment_bytes)
+    places = _places(plan, layout, driver.infos, driver.place)
+    launches = [
+        partial(_launch, writer, stage, kernels[id(stage.candidate)], places, (machine, layout))
+        for stage in plan.stages
+    ]
+    driver.write(writer, [(s.groups, f) for s, f in zip(plan.stages, launches, strict=True)])
+
+
+def _places(
+    plan: Plan, layout: _Layout, infos: Sequence[TensorInfo], place: Callable[[TensorInfo], str]
+) -> _Places:
+    """The address of every value in C; `place` is that of a tensor of the call."""
+    named = {info.name: place(info) for info in infos}
+    bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
+    found = {v: f"{bases[plan.values[v].role]} + {first}" for v, first in layout.places.items()}
+    found |= {value: named[name] for name, value in plan.inputs}
+    found |= {value: named[name] for name, value, _ in plan.outputs}
+    return _Places(found, bases["scratch"])
 
 
 def _launch(
     writer: CWriter,
     stage: Stage,
     kernel: Launched,
-    places: dict[int, str],
+    places: _Places,
     context: tuple[Machine, _Layout],
 ) -> None:
     machine, layout = context
     own, free = dict(stage.arguments), layout.shared
+    names = [name for name, _ in stage.arguments]
+    steps = dict(zip(names, stage.division.steps, strict=True)) if stage.division else {}
     with writer.block():
         writer.comment(f"{stage.name}: {stage.work}")
         given = []
         for info in kernel.tensors:
             unit = machine.main.alignment_bytes // dtype(info.dtype).size_bytes
             if info.name in own:
-                place = places[own[info.name]]
+                place, step = places.values[own[info.name]], steps.get(info.name, 0)
             else:
-                place, free = f"arena + {free}", free + _rounded(info, unit)
+                step = layout.own if stage.division else 0
+                place, free = f"{places.arena} + {free}", free + _rounded(info, unit)
+            place += f" + group * {step}L" if step else ""
             given.append((info.identifier, place))
         launch(writer, kernel.name, given)
 

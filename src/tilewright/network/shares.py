@@ -1,0 +1,150 @@
+"""Stages that several core groups compute together: each its share, of tensors that all see.
+
+In: an operator. Out: that of one group's share, and how far apart the groups' tensors begin in the
+whole ones: the groups launch one program with other addresses. A product's piece keeps its own
+form: the whole tensor is held as one piece after the other, a form like any other. Work on tensors
+as they lie is divided along a loop that comes out even and is the outermost in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import assert_never
+
+from tilewright.network.form import Form, StoredDim, canonical
+from tilewright.ops.box import Box
+from tilewright.ops.mapping import Access, Mapping, Reduction
+from tilewright.partition import Partition
+from tilewright.tune.candidate import Candidate
+
+ELEMENTS = "elements"
+
+
+@dataclass(frozen=True)
+class Division:
+    """So many groups compute one stage, divided by `kind`: `steps` are for each tensor the elements
+    from where the share of one group begins to that of the next, 0 where all take the same.
+    """
+
+    kind: str
+    groups: int
+    steps: tuple[int, ...]
+
+    def starts(self, group: int) -> tuple[int, ...]:
+        """The first element of each tensor for a group."""
+        return tuple(group * step for step in self.steps)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Share(Candidate):
+    """A candidate of one piece of a partition, of which each group computes one."""
+
+    partition: Partition
+
+    def whole_form(self, name: str, form: Form) -> Form | None:
+        """The form of a whole tensor whose pieces lie in a form; None where pieces overlap, or
+        have places between their elements along what is divided.
+        """
+        regions, shape = self._regions(name)
+        axis = divided_axis(regions)
+        if axis is None:
+            return form if form.shape == shape else None
+        size = form.shape[axis]
+        places = prod(d.extent for d in form.along(axis))
+        even = all(r.start[axis] == i * size for i, r in enumerate(regions))
+        if not even or size * len(regions) != shape[axis] or places != size:
+            return None
+        outer = StoredDim(axis, size, len(regions))
+        return canonical(shape, [outer, *form.dims], form.before)
+
+    def division(self, names: Sequence[str], whole: Sequence[Form]) -> Division:
+        """Where the groups' pieces of tensors begin, whose whole forms are given."""
+        count = len(self.partition.pieces)
+        steps = (
+            0 if divided_axis(self._regions(name)[0]) is None else form.elements // count
+            for name, form in zip(names, whole, strict=True)
+        )
+        return Division(self.partition.kind, count, tuple(steps))
+
+    def _regions(self, name: str) -> tuple[list[Box], tuple[int, ...]]:
+        pieces, op = self.partition.pieces, self.partition.op
+        if name == self.seed.result:
+            return [p.result for p in pieces], op.out_shape
+        number = self.seed.operands.index(name)
+        return [p.operands[number] for p in pieces], op.input_shapes[number]
+
+
+def divided_axis(regions: Sequence[Box]) -> int | None:
+    """The axis along which regions differ, None where all are one."""
+    first = regions[0]
+    axes = (a for a, side in enumerate(first.sides) if any(r.sides[a] != side for r in regions))
+    return next(axes, None)
+
+
+def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction, Division] | None:
+    """What one of at most so many groups computes of it, and where the shares of operands and
+    result begin; None where no loop comes out even.
+
+    >>> from tilewright.ops.mapping import mapping
+    >>> share, division = share_of(mapping(12, "x0 + 1"), 4)
+    >>> share.extents, division
+    ((3,), Division(kind='elements', groups=4, steps=(3, 3)))
+    """
+    kept = op.kept if isinstance(op, Reduction) else len(op.extents)
+    operands = op.operands if isinstance(op, Mapping) else (op.operand,)
+    every = (*operands, op.result)
+    for count in range(groups, 1, -1):
+        for loop in range(kept):
+            if op.extents[loop] % count == 0 and all(_is_outermost(a, loop) for a in every):
+                return _divided(op, every, loop, count)
+    return None
+
+
+def _divided(
+    op: Mapping | Reduction, every: Sequence[Access], loop: int, count: int
+) -> tuple[Mapping | Reduction, Division]:
+    size = op.extents[loop] // count
+    extents = (*op.extents[:loop], size, *op.extents[loop + 1 :])
+    steps = tuple(_step(access, loop) * size for access in every)
+    *operands, result = (_reached(access, loop, extents) for access in every)
+    found: Mapping | Reduction
+    match op:
+        case Mapping():
+            found = replace(op, extents=extents, operands=tuple(operands), result=result)
+        case Reduction():
+            found = replace(op, extents=extents, operand=operands[0], result=result)
+        case _:
+            assert_never(op)
+    return found, Division(ELEMENTS, count, steps)
+
+
+def _moved(access: Access, loop: int) -> int | None:
+    """The dimension of memory that a loop runs along."""
+    dims = (d for d, terms in enumerate(access.terms) if any(own == loop for own, _ in terms))
+    return next(dims, None)
+
+
+def _is_outermost(access: Access, loop: int) -> bool:
+    """Whether shares along a loop lie one behind the other, or are one."""
+    d = _moved(access, loop)
+    return d is None or prod(access.shape[:d]) == 1
+
+
+def _reached(access: Access, loop: int, extents: Sequence[int]) -> Access:
+    """The access to a tensor that ends where a share does."""
+    d = _moved(access, loop)
+    if d is None:
+        return access
+    last = access.offsets[d] + sum((extents[own] - 1) * step for own, step in access.terms[d])
+    return replace(access, shape=(*access.shape[:d], last + 1, *access.shape[d + 1 :]))
+
+
+def _step(access: Access, loop: int) -> int:
+    """How many elements of memory one step of a loop is."""
+    d = _moved(access, loop)
+    if d is None:
+        return 0
+    steps = (step for own, step in access.terms[d] if own == loop)
+    return sum(steps) * prod(access.shape[d + 1 :])

@@ -1,0 +1,84 @@
+"""A network of one image whose stages all core groups compute together."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from support.plans import GROUP, steep_numbers
+from tilewright.graph.zoo import network
+from tilewright.machine import load_machine
+from tilewright.network.build import build_plan
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.plan import Plan
+from tilewright.network.search import Search
+from tilewright.network.simulate import described, simulate_plan
+from tilewright.report.network import plan_totals
+from tilewright.targets.sw26010.emit_network import constant_block, emit_network
+from tilewright.targets.sw26010.emulate import run_emulated
+
+MACHINE = load_machine("sw26010")
+LENET = network("lenet5", 1)
+SEARCH = Search(algorithm="direct_vectors", keep=1)
+LATE = """static void lenet5_stages(long group) {
+    volatile long late;
+    for (late = group ? 0 : 400000000; late > 0; late--)
+        ;
+"""
+
+
+@cache
+def plan_on(groups: int) -> Plan:
+    return build_plan(LENET, MACHINE if groups > 1 else GROUP, SEARCH)
+
+
+def emulated(edit=lambda text: text):
+    artifact = emit_network(plan_on(4), MACHINE)
+    host = artifact.files["lenet5_host.c"]
+    changed = replace(artifact, files={**artifact.files, "lenet5_host.c": edit(host)})
+    inputs, weights = steep_numbers(LENET)
+    block = constant_block(plan_on(4), weights)
+    return run_emulated(changed, {**inputs, artifact.block: block})
+
+
+def expected():
+    inputs, weights = steep_numbers(LENET)
+    return LENET.evaluate({**inputs, **weights})
+
+
+def test_groups_together_are_exact_by_the_meaning_of_the_plan():
+    for name, y in expected().items():
+        np.testing.assert_array_equal(interpret_plan(plan_on(4), *steep_numbers(LENET))[name], y)
+
+
+def test_all_groups_are_faster_than_one_and_every_cycle_has_a_cause():
+    run, alone = simulate_plan(plan_on(4)), simulate_plan(plan_on(1))
+    assert run.cycles < 0.8 * alone.cycles
+    assert sum(run.by_cause().values()) == run.cycles == sum(run.by_work().values())
+
+
+def test_a_stage_says_how_many_groups_compute_it_and_how_it_is_divided():
+    found = described(simulate_plan(plan_on(4)))
+    stages = {s.name: (s.groups, s.divided) for s in found.stages}
+    assert stages["c1"] == (3, "out_channels"), "six channels come out even on three groups"
+    assert stages["c3"] == (4, "out_channels")
+    assert stages["s2"] == (4, "elements")
+    assert stages["prob"] == (1, "")
+    (line,) = (x for x in plan_totals(found).splitlines() if x.startswith("by core groups"))
+    assert line.startswith("by core groups that compute, the others wait: 4 ")
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["on time", "a group that is late"])
+def test_the_code_is_exact_on_emulated_groups(late: bool):
+    head = LATE.splitlines()[0] + "\n"
+    found = emulated((lambda host: host.replace(head, LATE)) if late else str)
+    for name, y in expected().items():
+        np.testing.assert_array_equal(found[name], y)
+
+
+def test_a_missing_barrier_between_stages_is_seen():
+    head = LATE.splitlines()[0] + "\n"
+    barrier = "    pthread_barrier_wait(&lenet5_stage);\n"
+    found = emulated(lambda host: host.replace(head, LATE).replace(barrier, ""))
+    assert any(not np.array_equal(found[name], y) for name, y in expected().items())
