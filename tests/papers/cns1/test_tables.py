@@ -40,7 +40,6 @@ OWN = {"design", "node_steps"}
 """Tables that the report does not have."""
 
 CONJECTURED = {
-    "size of the lookup table: sigmoid time [percent]",
     "768M on 128 nodes, 4.5 Mb: share",
     "1536M on 128 nodes, 4.5 Mb: rate",
     "1536M on 1024 nodes, 4.5 Mb: rate",
