@@ -97,6 +97,9 @@ def assign_units(
     """A unit for each operation of one cycle's group, all different and free, or None (Kuhn's
     matching).
     """
+    if len(group) == 1:
+        unit = next((u for u in group[0].units if unit_free.get(u, 0) <= cycle), None)
+        return None if unit is None else (unit,)
     holder: dict[str, int] = {}
 
     def place(index: int, tried: set[str]) -> bool:

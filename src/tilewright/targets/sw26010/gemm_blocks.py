@@ -138,10 +138,10 @@ def scheduled(code: Sequence[Instruction]) -> list[Instruction]:
     """
     key = _signature(code)
     if key not in _ORDERS:
-        accesses = [o.memory for o in operations_of(code) if o.memory is not None]
+        operations = operations_of(code)
+        accesses = [o.memory for o in operations if o.memory is not None]
         rank = _ranks(access.displacement_bytes for access in accesses)
-        operations = tuple(_structure(operation, rank) for operation in operations_of(code))
-        _ORDERS[key] = _order(operations)
+        _ORDERS[key] = _order(tuple(_structure(operation, rank) for operation in operations))
     return [code[index] for index in _ORDERS[key]]
 
 

@@ -295,7 +295,7 @@ def _resolved(code: Sequence[Instruction]) -> list[Instruction]:
             case _:
                 return value
 
-    return [replace(line, operands=tuple(map(operand, line.operands))) for line in code]
+    return [_with_operands(line, tuple(map(operand, line.operands))) for line in code]
 
 
 def _prefixed(line: Instruction, prefix: str) -> Instruction:
@@ -303,5 +303,12 @@ def _prefixed(line: Instruction, prefix: str) -> Instruction:
     operands = tuple(
         Label(f"{prefix}_{o.name}") if isinstance(o, Label) else o for o in line.operands
     )
-    labels = tuple(f"{prefix}_{label}" for label in line.labels)
-    return replace(line, operands=operands, labels=labels)
+    line = _with_operands(line, operands)
+    if not line.labels:
+        return line
+    return replace(line, labels=tuple(f"{prefix}_{label}" for label in line.labels))
+
+
+def _with_operands(line: Instruction, operands: tuple[Operand, ...]) -> Instruction:
+    """The instruction itself where they are its own, as those of most are."""
+    return line if operands == line.operands else replace(line, operands=operands)
