@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from tilewright.cli.compile_options import CompileOptions
 from tilewright.cli.options import OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import read_network
 from tilewright.codegen.folder import (
     NETWORK_FILE,
@@ -57,18 +57,20 @@ def divide_network(
     if out is not None:
         require_replaceable(out)
     network = read_network(name, operator, known_dtype=machine.core.types[0])
-    divided = DIVIDES.required(machine).divide(
-        network, machine, search.partition, weights, options.most_work or 1.0
-    )
-    result = divided.result()
+    most_work = options.most_work or 1.0
+    with progress_bar(output) as progress:
+        divided = DIVIDES.required(machine).divide(
+            network, machine, search.partition, weights, most_work, progress=progress
+        )
+        result = divided.result(progress)
     show_division(result, output)
     if out is not None:
-        _write(divided, machine, out)
+        _write(divided, result, out)
         output.show(f"written to {out}")
     if onnx_out is not None:
         from tilewright.report.division_model import divided_model  # heavy: onnx
 
-        write_bytes(onnx_out, divided_model(divided))
+        write_bytes(onnx_out, divided_model(divided, result))
         output.show(f"written to {onnx_out}")
 
 
@@ -100,13 +102,13 @@ def _weights(objective: str | None) -> Weights:
     return Weights(cycles=cycles)
 
 
-def _write(divided: DividedNetwork, machine: Machine, out: Path) -> None:
+def _write(divided: DividedNetwork, result: DividedResult, out: Path) -> None:
     """`network.json` with the result, `plan.json` with all shares and moves, and a picture of each
     layer of images, `layers/NAME.svg`.
     """
     with new_folder(out) as folder:
         plans = divided.layer_plans()
-        written = Written(_FORMAT, tool_version(), document_of(machine), divided.result())
+        written = Written(_FORMAT, tool_version(), document_of(divided.machine), result)
         for file, value in ((NETWORK_FILE, written), ("plan.json", plans)):
             text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
             write_text(folder / file, f"{text}\n")

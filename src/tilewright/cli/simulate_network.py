@@ -95,5 +95,6 @@ def simulated(
         seconds = time.perf_counter() - started
         run, other = simulate_plan(plan, progress=progress), None
         if unfused:
-            other = simulate_plan(build_plan(network, machine, fuse=False, ranked=ranked))
+            plain = build_plan(network, machine, fuse=False, ranked=ranked, progress=progress)
+            other = simulate_plan(plain, progress=progress)
     return run, other, seconds

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from tilewright.common.progress import Progress, silent
+from tilewright.common.progress import Progress, Steps, silent
 from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.fusion import Fusion
@@ -72,7 +73,9 @@ def build_plan(
     chains, forms = chains_of(Fusion().apply(part) if fuse else part), Forms()
     requests = [chain.request for chain in chains if chain.request is not None]
     epilogues = ranked_epilogues(requests, ranked, machine)
+    progress("lay out", 0, 3)
     found = [nearest(part, chains, own, epilogues, forms) for own in alternatives]
+    progress("lay out", 1, 3)
     if fuse:
         found += [
             WholeNetwork(part, chains, own, epilogues, forms, machine).cheapest()
@@ -80,9 +83,12 @@ def build_plan(
         ]
     else:
         found = [replace(layouts, forms={}) for layouts in found]
+    progress("lay out", 2, 3)
     drafted = [_drafted(part, chains, layouts, forms) for layouts in found]
+    progress("lay out", 3, 3)
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
-    schedules = _schedules(ops, machine, divide=bool(ranked.shares))
+    steps = partial(progress, "schedule")
+    schedules = _schedules(ops, machine, steps, divide=bool(ranked.shares))
     best = min(drafted, key=lambda builder: builder.cycles(schedules))
     _require_room(network.name, best.memory, machine)
     return _plan(best, schedules, machine, used, alternatives[-1].least_cycles(part))
@@ -296,9 +302,9 @@ def _drafted(network: Network, chains: Sequence[Chain], layouts: Layouts, forms:
     return builder
 
 
-def _schedules(ops: Sequence[Op], machine: Machine, *, divide: bool) -> Schedules:
+def _schedules(ops: Sequence[Op], machine: Machine, steps: Steps, *, divide: bool) -> Schedules:
     """The schedule of each mapping and reduction, of a group's share where that is faster."""
-    found: Schedules = {op: (c, None) for op, c in ranked_stages(ops, machine).items()}
+    found: Schedules = {op: (c, None) for op, c in ranked_stages(ops, machine, steps).items()}
     for op, part in (ranked_parts(ops, machine) if divide else {}).items():
         if part[0].cycles < found[op][0].cycles:
             found[op] = part

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from tilewright.common.progress import Progress
+from tilewright.common.progress import Progress, Steps, uncounted
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.search import Search
@@ -98,13 +98,16 @@ def ranked_products(
     return Ranked({op: by_cycles(own) for op, own in candidates.items()}, shared)
 
 
-def ranked_stages(ops: Sequence[Op], machine: Machine) -> dict[Op, Candidate]:
-    """The best candidate of each mapping or reduction on one group."""
+def ranked_stages(
+    ops: Sequence[Op], machine: Machine, steps: Steps = uncounted
+) -> dict[Op, Candidate]:
+    """The best candidate of each mapping or reduction on one group; `steps` counts them."""
     single = one_group(machine)
     distinct = [op for op in dict.fromkeys(ops) if op.kind not in CONTRACTIONS]
     if not distinct:
         return {}
-    choices = choose(distinct, single, keep=1, names=[op.describe()[:60] for op in distinct])
+    names = [op.describe()[:60] for op in distinct]
+    choices = choose(distinct, single, keep=1, names=names, steps=steps)
     return {choice.op: choice.best.candidate for choice in choices}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.machine import Capability, Machine
 
@@ -26,6 +27,8 @@ class DividesNetworks(Protocol):
         strategy: str | None,
         weights: Weights,
         most_work: float,
+        *,
+        progress: Progress = silent,
     ) -> DividedNetwork:
         """The plan that costs least as `weights` count, or every layer by one `strategy`. No core
         computes more of a layer than `most_work` times what it has by the BWDSP paper's; above 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.machine import Machine
 from tilewright.ops.op import Array
@@ -126,14 +127,20 @@ class DividedNetwork:
         """The outputs, computed by the programs of cores that each see their own memory alone."""
         return execute(self.network, self.plan, feeds, self.programs.compute)
 
-    def result(self) -> DividedResult:
+    def result(self, progress: Progress = silent) -> DividedResult:
         """What the command line prints."""
         plan, model, ms = self.plan, self.model, 1000 / self.machine.clock_hz
         times, volume = layer_times(plan, model), plan.volume
-        parts, programs = program_times(plan, self.programs)
+        parts, programs = program_times(plan, self.programs, progress)
         steps = sum(time.steps_cycles for time in times)
         peak = sum(time.compute_cycles for time in times)
         computed = sum(program.slowest.compute_cycles for program in programs)
+        ends = []
+        for number, (overlapped, own) in enumerate(((True, None), (False, None), (True, parts))):
+            progress("put messages on links", number, 3)
+            ends.append(finish_cycles(plan, model, overlapped=overlapped, times=own)[-1] * ms)
+        progress("put messages on links", 3, 3)
+        overlapped_ms, clocked_ms, programs_ms = ends
         return DividedResult(
             self.machine.name,
             self.network.name,
@@ -143,10 +150,10 @@ class DividedNetwork:
             volume.activations + volume.weights + volume.sums,
             None if self.weights.cycles else round(plan.bound),
             steps * ms,
-            finish_cycles(plan, model, overlapped=True)[-1] * ms,
-            finish_cycles(plan, model, overlapped=False)[-1] * ms,
+            overlapped_ms,
+            clocked_ms,
             (steps - peak + computed) * ms,
-            finish_cycles(plan, model, overlapped=True, times=parts)[-1] * ms,
+            programs_ms,
             self.weights.describe(),
             plan.cost,
             plan.bound,

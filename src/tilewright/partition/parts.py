@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewright.common.progress import Progress, silent
 from tilewright.ops.op import Array, Op
 from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
@@ -48,7 +49,7 @@ Computes = Callable[[Part, Operands], Array]
 class Programs(Protocol):
     """Programs that compute parts on the cores of one machine."""
 
-    def times(self, parts: Iterable[Part]) -> Times:
+    def times(self, parts: Iterable[Part], progress: Progress = silent) -> Times:
         """What each takes."""
 
     def compute(self, part: Part, operands: Operands) -> Array:

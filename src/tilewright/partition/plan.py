@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from tilewright.common.errors import PartitionError
+from tilewright.common.progress import Steps, uncounted
 from tilewright.partition.capacity import fitting
 from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.division import Division, Grid, Regions, divide
@@ -140,16 +141,18 @@ def best_plan(
     strategies: Sequence[str] = ("products", REFERENCE),
     model: CoreModel | None = None,
     recompute: bool = False,
+    steps: Steps = uncounted,
 ) -> PartitionPlan:
     """The cheapest division of all layers over at most `cores` cores.
 
     `most_work` is what the busiest core may have to do, as a multiple of what it has under the
     BWDSP paper's strategy; None for any. With the `model` of a machine shares fit its buffers, and
     cycles may count. With `recompute` cores may compute the halos of the next layer themselves.
-    Raises PartitionError where no division is that even, or none fits.
+    `steps` counts the layers whose divisions are priced. Raises PartitionError where no division is
+    that even, or none fits.
     """
     found = space(layers, cores, weights, most_work=most_work, strategies=strategies, model=model,
-                  recompute=recompute)  # fmt: skip
+                  recompute=recompute, steps=steps)  # fmt: skip
     return found.best()
 
 
@@ -162,6 +165,7 @@ def space(
     strategies: Sequence[str] = ("products", REFERENCE),
     model: CoreModel | None = None,
     recompute: bool = False,
+    steps: Steps = uncounted,
 ) -> Space:
     """What `best_plan` chooses from."""
     made: dict[object, list[Named]] = {}
@@ -171,7 +175,7 @@ def space(
     choices = [made[layer.shape_key] for layer in layers]
     if recompute and not (model and model.multicasts):
         choices = with_recomputed(layers, choices, cores)
-    return Space(layers, choices, cores, weights, most_work, model)
+    return Space(layers, choices, cores, weights, most_work, model, steps)
 
 
 def grids(
@@ -219,6 +223,7 @@ class Space:
     weights: Weights
     most_work: float | None
     model: CoreModel | None = None
+    steps: Steps = uncounted
     tables: list[Options] = field(default_factory=list)
     exchanges: dict[Exchange, Integers] = field(default_factory=dict)
     needs: dict[Exchange, Regions] = field(default_factory=dict)
@@ -246,6 +251,7 @@ class Space:
                 self.exchanges[exchange], cycles = pairs[both]
                 if cycles is not None:
                     self.least_cycles[exchange] = cycles
+            self.steps(number + 1, len(self.layers))
 
     def _options(self, layer: Layer, choice: Sequence[Named]) -> Options:
         """The choices that keep to the limit, for some compute more than their own cell, and that

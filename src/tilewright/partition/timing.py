@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tilewright.common.progress import Progress, silent
 from tilewright.machine.parts import Fabric
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.moves import Exchanges, Move
@@ -49,10 +50,13 @@ class ProgramTime:
     slowest: PartTime
 
 
-def program_times(plan: PartitionPlan, programs: Programs) -> tuple[Times, tuple[ProgramTime, ...]]:
+def program_times(
+    plan: PartitionPlan, programs: Programs, progress: Progress = silent
+) -> tuple[Times, tuple[ProgramTime, ...]]:
     """What every part takes, and each layer."""
     every = [[parts_of(one.layer, s) for s in one.division.shares] for one in plan.layers]
-    times = programs.times(part for shares in every for parts in shares for part in parts)
+    different = dict.fromkeys(part for shares in every for parts in shares for part in parts)
+    times = programs.times(different, progress)
     return times, tuple(_program_time(shares, times) for shares in every)
 
 

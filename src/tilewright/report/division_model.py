@@ -1,8 +1,8 @@
 """A divided network as an ONNX model whose metadata say how it is divided; viewers show them.
 
-In: a `DividedNetwork`. Out: the model's bytes. The model says machine, cores and, as JSON, the
-whole plan (`plan`); the first node of each layer says how that layer is divided. Weights without
-numbers are inputs.
+In: a `DividedNetwork` and its result. Out: the model's bytes. The model says machine, cores and, as
+JSON, the whole plan (`plan`); the first node of each layer says how that layer is divided. Weights
+without numbers are inputs.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import msgspec
 
 from tilewright.graph.frontends.onnx_export import Notes, export_onnx
-from tilewright.partition.divided import DividedLayer, DividedNetwork
+from tilewright.partition.divided import DividedLayer, DividedNetwork, DividedResult
 
 PREFIX = "tilewright."
 
 
-def divided_model(divided: DividedNetwork) -> bytes:
-    """The bytes of the model. Raises GraphError for an operator that ONNX writes otherwise."""
-    result = divided.result()
+def divided_model(divided: DividedNetwork, result: DividedResult) -> bytes:
+    """The bytes of the model, which tells of the `result`, too. Raises GraphError for an operator
+    that ONNX writes otherwise.
+    """
     plan = msgspec.json.encode(divided.layer_plans()).decode()
     about = {
         "machine": result.machine,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilewright.common.errors import PartitionError
+from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.machine import Machine
 from tilewright.partition.core_model import CoreModel, core_model
@@ -25,6 +28,8 @@ class Division:
         strategy: str | None,
         weights: Weights,
         most_work: float,
+        *,
+        progress: Progress = silent,
     ) -> DividedNetwork:
         """The plan that costs least as `weights` count, or every layer by one `strategy`."""
         elements = {tensor.dtype for tensor in network.inputs}
@@ -45,6 +50,7 @@ class Division:
                 most_work=most_work,
                 model=model,
                 recompute=most_work > 1,
+                steps=partial(progress, "divide"),
             )
         else:
             plan = fixed_plan(layers, machine.cores, strategy, model, weights)

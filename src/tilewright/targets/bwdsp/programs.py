@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.progress import silent
+from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import Machine
@@ -48,13 +48,14 @@ class CorePrograms:
     _plans: dict[Part, Plan] = field(default_factory=dict)
     _times: dict[Part, PartTime] = field(default_factory=dict)
 
-    def times(self, parts: Iterable[Part]) -> Times:
+    def times(self, parts: Iterable[Part], progress: Progress = silent) -> Times:
         """What each takes, simulated; parts that differ in borders alone have one program."""
         plain = {part: _without_border(part) for part in parts}
-        self._make(plain.values())
-        for part in plain.values():
+        self._make(plain.values(), progress)
+        for number, part in enumerate(plain.values(), 1):
             if part not in self._times:
                 self._times[part] = _time(self._plans[part])
+            progress("simulate", number, len(plain))
         return {part: self._times[own] for part, own in plain.items()}
 
     def compute(self, part: Part, operands: Operands) -> Array:
@@ -69,23 +70,24 @@ class CorePrograms:
         (found,) = interpret_plan(self._plans[plain], numbers, numbers).values()
         return found
 
-    def _make(self, parts: Iterable[Part]) -> None:
+    def _make(self, parts: Iterable[Part], progress: Progress = silent) -> None:
         """Plans of parts that have none yet: their products are ranked together."""
         missing = [part for part in dict.fromkeys(parts) if part not in self._plans]
         networks = [_network(part, self.element) for part in missing]
-        ranked = _ranked(networks, self.core)
-        for part, network in zip(missing, networks, strict=True):
+        ranked = _ranked(networks, self.core, progress)
+        for number, (part, network) in enumerate(zip(missing, networks, strict=True), 1):
             self._plans[part] = build_plan(network, self.core, ranked=ranked)
+            progress("generate", number, len(missing))
 
 
-def _ranked(networks: list[Network], core: Machine) -> Ranked:
+def _ranked(networks: list[Network], core: Machine, progress: Progress) -> Ranked:
     """The candidates of all products."""
     ops = dict.fromkeys(op for network in networks for _, op in network.layers())
     builder = NetworkBuilder("parts", core.core.types[0])
     for number, op in enumerate(ops):
         names = [builder.input(f"{number} {i}", s) for i, s in enumerate(op.input_shapes)]
         builder.apply(op, *names, name=f"product{number}")
-    return ranked_products(builder.build(()), core, BY_THE_MODEL, shared=False, progress=silent)
+    return ranked_products(builder.build(()), core, BY_THE_MODEL, shared=False, progress=progress)
 
 
 def _network(part: Part, element: str) -> Network:
