@@ -89,3 +89,18 @@ def test_warnings_are_lines_on_standard_error(monkeypatch):
 
 def test_text_is_not_broken(monkeypatch):
     assert shown(monkeypatch, "word " * 40, 20) == ["word " * 40]
+
+
+def test_the_bar_of_one_step_runs_until_its_end(monkeypatch):
+    shown = []
+    monkeypatch.setattr(output.Progress, "add_task", lambda self, stage, total: stage)
+    monkeypatch.setattr(output.Progress, "update", lambda self, stage, **how: shown.append(how))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with output.progress_bar(output.OutputOptions()) as progress:
+        for stage, done, total in (("check", 0, 1), ("check", 1, 1), ("write", 0, 2)):
+            progress(stage, done, total)
+    assert shown == [
+        {"completed": 0, "total": None},
+        {"completed": 1, "total": 1},
+        {"completed": 0, "total": 2},
+    ]

@@ -164,7 +164,9 @@ def test_each_algorithm_is_checked_on_its_smallest_layer():
 
 
 def test_changes_of_the_machine_are_priced(product):
-    changes = product.explanation().changes
+    told = []
+    changes = product.explanation(progress=lambda *step: told.append(step)).changes
+    assert told == [("changes", done, 4) for done in range(5)]
     settings = [change.settings for change in changes]
     assert settings == [
         ("dma.get.peak_bytes_per_second=66200000000", "dma.put.peak_bytes_per_second=74800000000"),

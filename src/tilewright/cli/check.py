@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ import typer
 from msgspec import UNSET
 
 from tilewright.cli.options import AlgorithmName, OperatorOptions, OwnMachineOptions
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, read_workload
 from tilewright.codegen.artifact import EMITS, LOADS
@@ -74,7 +74,7 @@ def check_command(
     if network_kind(path) == "native":
         findings = tuple(_native(path))
     elif path.is_dir():
-        findings = tuple(f for folder in _kernels(path) for f in _written(folder, target))
+        findings = tuple(_all_written(_kernels(path), target, output))
     elif path.is_file() and path.suffix != ".onnx":
         findings = tuple(_program(read_program(read_text(path), subject), subject, target))
     else:
@@ -107,6 +107,15 @@ def _kernels(path: Path) -> list[Path]:
     if not (path / NETWORK_FILE).exists():
         return [path]
     return [path / name for name in dict.fromkeys(read_network(path).folders.values())]
+
+
+def _all_written(
+    folders: Sequence[Path], machine: Machine, output: OutputOptions
+) -> Iterator[Finding]:
+    with progress_bar(output) as progress:
+        for done, folder in enumerate(folders):
+            progress("check", done, len(folders))
+            yield from _written(folder, machine)
 
 
 def _written(folder: Path, machine: Machine) -> Iterator[Finding]:

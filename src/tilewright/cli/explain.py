@@ -12,7 +12,7 @@ from msgspec import structs
 from tilewright.cli.divide import read_divided, show_division
 from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.run_network import show_network
 from tilewright.cli.simulate_network import explain_network
 from tilewright.cli.workload import Workload, is_operator, read_workload
@@ -20,6 +20,7 @@ from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import GraphError
+from tilewright.common.progress import Progress
 from tilewright.compiler.account import every_call
 from tilewright.compiler.analysis import changes_that_help, routines_of
 from tilewright.compiler.artifact import read_kernel, read_network, stored_op
@@ -71,8 +72,10 @@ def explain_command(
             explain_network(subject, target, operator, output)
             return
         kernel = _tuned(read_workload(subject, operator), target, layer, search, output)
-        found = kernel.explanation(what_if=changes)
-        found = structs.replace(found, routines=kernel.routines(simulated=True))
+        with progress_bar(output) as progress:
+            found = kernel.explanation(what_if=changes, progress=progress)
+            progress("routines", 0, 1)
+            found = structs.replace(found, routines=kernel.routines(simulated=True))
         _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
         return
     path = _unchanged(subject, machine)
@@ -81,7 +84,10 @@ def explain_command(
             raise UsageProblem(f"{subject} holds a whole network: leave --layer and --roofline")
         _show_whole(path, output)
         return
-    _show(_stored(kernel_folder(path, layer, output), changes=changes, levels=levels), output)
+    folder = kernel_folder(path, layer, output)
+    with progress_bar(output) as progress:
+        found = _stored(folder, changes=changes, levels=levels, progress=progress)
+    _show(found, output)
 
 
 def _show_whole(folder: Path, output: OutputOptions) -> None:
@@ -92,19 +98,22 @@ def _show_whole(folder: Path, output: OutputOptions) -> None:
         show_division(read_divided(folder).divided, output)
 
 
-def _stored(folder: Path, *, changes: bool, levels: bool) -> Explanation:
+def _stored(folder: Path, *, changes: bool, levels: bool, progress: Progress) -> Explanation:
     """The explanation that lies in a kernel's folder, with what is asked for beside it."""
     stored, programs = read_kernel(folder)
     program = programs[0]
+    progress("routines", 0, 1)
     found = structs.replace(
         stored.explanation, routines=routines_of(program, stored.machine, simulated=True)
     )
+    progress("routines", 1, 1)
     if changes and found.layer.timed_by == "simulated":
         where = str(folder / KERNEL_FILE)
         piece = stored_op(stored.pieces[0].op, where) if stored.pieces else None
         if piece is None:
             raise ArtifactError("has no pieces", where=where)
-        helping = changes_that_help(piece, found.layer.algorithm, programs, stored.machine)
+        algorithm, own = found.layer.algorithm, stored.machine
+        helping = changes_that_help(piece, algorithm, programs, own, progress)
         found = structs.replace(found, changes=helping)
     if levels:
         simulated = found.layer.timed_by == "simulated"

@@ -159,8 +159,10 @@ def progress_bar(output: OutputOptions) -> Iterator[Callable[[str, int, int], No
         tasks: dict[str, Any] = {}
 
         def advance(stage: str, done: int, total: int) -> None:
+            # Of a stage of one step nothing is known before its end: its bar runs.
+            known = None if (done, total) == (0, 1) else total
             if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=total)
-            progress.update(tasks[stage], completed=done, total=total)
+                tasks[stage] = progress.add_task(stage, total=known)
+            progress.update(tasks[stage], completed=done, total=known)
 
         yield advance

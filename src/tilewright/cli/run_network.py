@@ -120,7 +120,9 @@ def write_network(
     else:
         found = compiled.described(seconds)
     if out is not None:
-        compiled.write(out, result=found)
+        with progress_bar(output) as progress:
+            progress("write", 0, 1)
+            compiled.write(out, result=found)
         found = structs.replace(found, output=str(out))
     show_network(found, output)
 
@@ -141,13 +143,15 @@ def _checked(
     few = FewerImages(count).apply(network)
     if few is not network:
         compiled, _ = _compiled(few, target, search, output, 0, compiled.weights)
-    found, _ = compiled.measured(
-        few,
-        dict(compiled.weights),
-        read_inputs(few, None),
-        compare="reference",
-        bound=_bound(search),
-    )
+    with progress_bar(output) as progress:
+        progress("check", 0, 1)
+        found, _ = compiled.measured(
+            few,
+            dict(compiled.weights),
+            read_inputs(few, None),
+            compare="reference",
+            bound=_bound(search),
+        )
     if few is network or found.comparison is None:
         return found.comparison
     return structs.replace(found.comparison, images=count)

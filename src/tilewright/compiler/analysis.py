@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.codegen.artifact import ROUTINES, RoutineCycles
+from tilewright.common.progress import Progress, silent
 from tilewright.compiler.account import Account
 from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import SCRATCHPAD, Program
@@ -222,7 +223,11 @@ def _adding_nests(option: Option) -> tuple[NestChoice, ...]:
 
 
 def changes_that_help(
-    piece: Op, algorithm: str, programs: Sequence[Program], machine: Machine
+    piece: Op,
+    algorithm: str,
+    programs: Sequence[Program],
+    machine: Machine,
+    progress: Progress = silent,
 ) -> tuple[Change, ...]:
     """Simulate the programs of a group on faster memories, or as its family's prices say, and a
     retuned one with twice the scratchpad; of several programs the first alone is tuned again.
@@ -235,10 +240,12 @@ def changes_that_help(
         _halved("latency_cycles", engines),
         _halved("issue_cycles", engines),
     ]
-    found = [
-        Change(_settings(s), _cycles(programs, changed(machine, s)), retuned=False)
-        for s in (own or same_schedule)
-    ]
+    tried, found = own or same_schedule, list[Change]()
+    for settings in tried:
+        progress("changes", len(found), len(tried) + 1)
+        cycles = _cycles(programs, changed(machine, settings))
+        found.append(Change(_settings(settings), cycles, retuned=False))
+    progress("changes", len(tried), len(tried) + 1)
     larger = {
         f"memory.{name}.capacity_bytes": 2 * machine.space(name).capacity_bytes
         for name in lowering_of(machine).buffer_bytes
@@ -246,6 +253,7 @@ def changes_that_help(
     roomy = changed(machine, {**larger, "groups.count": 1})
     (choice,) = choose([piece], roomy, algorithm=algorithm, keep=1)
     cycles = _cycles([choice.best.candidate.program(roomy), *programs[1:]], roomy)
+    progress("changes", len(tried) + 1, len(tried) + 1)
     return (*found, Change(_settings(larger), cycles, retuned=True))
 
 

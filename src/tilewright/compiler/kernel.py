@@ -205,8 +205,10 @@ class Kernel:
         outputs = runs.run(self.driven, self.machine, inputs)
         return compare(self.op, given, outputs[chosen.result], chosen.name)
 
-    def explanation(self, *, what_if: bool = True) -> Explanation:
-        """Where the time goes; with `what_if`, also which changes of the machine would help."""
+    def explanation(self, *, what_if: bool = True, progress: Progress = silent) -> Explanation:
+        """Where the time goes; with `what_if`, also which changes of the machine would help:
+        `progress` is told those that were simulated.
+        """
         found = explanation(self.result, self.choice, self.option, self.machine, self.account)
         if self.is_driven:
             moved = arranged(self._group_work, self.machine)
@@ -214,7 +216,7 @@ class Kernel:
         if not what_if or self.simulated is None:
             return found
         piece, algorithm = self.option.partition.piece, self.option.algorithm
-        changes = changes_that_help(piece, algorithm, self.programs, self.machine)
+        changes = changes_that_help(piece, algorithm, self.programs, self.machine, progress)
         return structs.replace(found, changes=changes)
 
     def roofline(self) -> Roofline:
