@@ -3,7 +3,7 @@
 In: an operator. Out: that of one group's share, and how far apart the groups' tensors begin in the
 whole ones: the groups launch one program with other addresses. A product's piece keeps its own
 form: the whole tensor is held as one piece after the other, a form like any other. Work on tensors
-as they lie is divided along a loop that comes out even and is the outermost in memory.
+as they lie is divided along the outermost loop that comes out even.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import assert_never
 
 from tilewright.network.form import Form, StoredDim, canonical
 from tilewright.ops.box import Box
@@ -94,57 +93,46 @@ def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction,
     """
     kept = op.kept if isinstance(op, Reduction) else len(op.extents)
     operands = op.operands if isinstance(op, Mapping) else (op.operand,)
-    every = (*operands, op.result)
     for count in range(groups, 1, -1):
-        for loop in range(kept):
-            if op.extents[loop] % count == 0 and all(_is_outermost(a, loop) for a in every):
-                return _divided(op, every, loop, count)
+        for loop in (i for i in range(kept) if op.extents[i] % count == 0):
+            size = op.extents[loop] // count
+            extents = (*op.extents[:loop], size, *op.extents[loop + 1 :])
+            every = [_part(access, loop, extents) for access in (*operands, op.result)]
+            found = [part for part in every if part is not None]
+            if len(found) == len(every):
+                *given, result = (access for access, _ in found)
+                own = (
+                    {"operands": tuple(given)} if isinstance(op, Mapping) else {"operand": given[0]}
+                )
+                share = replace(op, extents=extents, result=result, **own)
+                return share, Division(ELEMENTS, count, tuple(size * step for _, step in found))
     return None
 
 
-def _divided(
-    op: Mapping | Reduction, every: Sequence[Access], loop: int, count: int
-) -> tuple[Mapping | Reduction, Division]:
-    size = op.extents[loop] // count
-    extents = (*op.extents[:loop], size, *op.extents[loop + 1 :])
-    steps = tuple(_step(access, loop) * size for access in every)
-    *operands, result = (_reached(access, loop, extents) for access in every)
-    found: Mapping | Reduction
-    match op:
-        case Mapping():
-            found = replace(op, extents=extents, operands=tuple(operands), result=result)
-        case Reduction():
-            found = replace(op, extents=extents, operand=operands[0], result=result)
-        case _:
-            assert_never(op)
-    return found, Division(ELEMENTS, count, steps)
+def _part(access: Access, loop: int, extents: Sequence[int]) -> tuple[Access, int] | None:
+    """The access to a tensor of which a share along a loop is seen, as `extents` have it, and how
+    many elements one step of the loop is; None where other elements would be seen as well.
 
-
-def _moved(access: Access, loop: int) -> int | None:
-    """The dimension of memory that a loop runs along."""
-    dims = (d for d, terms in enumerate(access.terms) if any(own == loop for own, _ in terms))
-    return next(dims, None)
-
-
-def _is_outermost(access: Access, loop: int) -> bool:
-    """Whether shares along a loop lie one behind the other, or are one."""
-    d = _moved(access, loop)
-    return d is None or prod(access.shape[:d]) == 1
-
-
-def _reached(access: Access, loop: int, extents: Sequence[int]) -> Access:
-    """The access to a tensor that ends where a share does."""
-    d = _moved(access, loop)
-    if d is None:
-        return access
-    last = access.offsets[d] + sum((extents[own] - 1) * step for own, step in access.terms[d])
-    return replace(access, shape=(*access.shape[:d], last + 1, *access.shape[d + 1 :]))
-
-
-def _step(access: Access, loop: int) -> int:
-    """How many elements of memory one step of a loop is."""
-    d = _moved(access, loop)
-    if d is None:
-        return 0
-    steps = (step for own, step in access.terms[d] if own == loop)
-    return sum(steps) * prod(access.shape[d + 1 :])
+    The dimension that the loop runs along ends with the share; where it is not the outermost one,
+    it is split into shares, of which this is the first.
+    """
+    moved = [d for d, terms in enumerate(access.terms) if any(own == loop for own, _ in terms)]
+    if not moved:
+        return access, 0
+    d, shape, terms = moved[0], access.shape, access.terms[moved[0]]
+    before, behind = shape[:d], shape[d + 1 :]
+    along = sum(step for own, step in terms if own == loop)
+    reach = access.offsets[d] + sum((extents[own] - 1) * step for own, step in terms) + 1
+    if len(moved) > 1:
+        return None
+    if prod(before) == 1:
+        return replace(access, shape=(*before, reach, *behind)), along * prod(behind)
+    size = along * extents[loop]
+    if reach > size or shape[d] % size:
+        return None
+    split = Access(
+        (*before, shape[d] // size, size, *behind),
+        (*access.terms[:d], (), *access.terms[d:]),
+        (*access.offsets[:d], 0, *access.offsets[d:]),
+    )
+    return split, along * prod(behind)

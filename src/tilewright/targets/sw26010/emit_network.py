@@ -8,7 +8,7 @@ it allocates. All products of the network share one assembly file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -123,9 +123,26 @@ def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
         (),
         spm.capacity_bytes,
         spm.alignment_bytes,
-        tuple(kernel.described(single) for kernel in distinct),
+        tuple(_described(kernel, plan, kernels, single) for kernel in distinct),
         block,
     )
+
+
+def _described(
+    kernel: Launched, plan: Plan, kernels: Mapping[int, Launched], machine: Machine
+) -> Artifact:
+    """What is known of a kernel, its tensors as far as any group's share reaches: what the last
+    group's begins with lies behind the first one's.
+    """
+    found, reach = kernel.described(machine), dict[str, int]()
+    for stage in plan.stages:
+        if stage.division is not None and kernels[id(stage.candidate)] is kernel:
+            last = stage.starts(stage.groups - 1)
+            for (name, value), start in zip(stage.arguments, last, strict=True):
+                size = plan.values[value].form.elements - start
+                reach[name] = min(size, reach.get(name, size))
+    tensors = (replace(t, shape=(reach[t.name],)) if t.name in reach else t for t in found.tensors)
+    return replace(found, tensors=tuple(tensors))
 
 
 def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
