@@ -7,6 +7,8 @@ the best candidate of a share, as one group runs it while the others run theirs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from math import prod
 
 from tilewright.common.expr import evaluate
@@ -16,8 +18,11 @@ from tilewright.network.groups import stored_forms
 from tilewright.network.products import by_cycles, one_group
 from tilewright.network.search import Search
 from tilewright.network.shares import Division, Share, share_of
-from tilewright.ops import Op
+from tilewright.ops import Conv2d, Op
+from tilewright.ops.box import Box
 from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.partition import Partition
+from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import shared_operands
 from tilewright.tune.search import rank
@@ -31,15 +36,20 @@ def ranked_shares(
     where the pieces of its tensors lie one after the other.
     """
     distinct, single = list(dict.fromkeys(ops)), one_group(machine)
-    found = ways(
-        distinct, machine, algorithm=search.algorithm, max_error=search.max_error, strict=False
-    )
-    triples = [
-        (op, part, seed)
-        for op, own in zip(distinct, found, strict=True)
-        for part, seed in own
-        if len(part.pieces) > 1 and not part.partial
-    ]
+    restricted = partial(ways, algorithm=search.algorithm, max_error=search.max_error, strict=False)
+    triples: list[tuple[Op, Partition, Seed]] = []
+    cropped: list[tuple[Op, Partition]] = []
+    for op, own in zip(distinct, restricted(distinct, machine), strict=True):
+        for part, seed in own:
+            if len(part.pieces) > 1 and not part.partial:
+                with_rows = _with_all_rows(part)
+                if with_rows == part:
+                    triples.append((op, part, seed))
+                elif (op, with_rows) not in cropped:
+                    cropped.append((op, with_rows))
+    pieces = [part.piece for _, part in cropped]
+    for (op, part), own in zip(cropped, restricted(pieces, single) if pieces else [], strict=True):
+        triples += [(op, part, seed) for _, seed in own]
     rankings = rank(
         [(part.piece, seed) for _, part, seed in triples],
         single,
@@ -56,7 +66,24 @@ def ranked_shares(
     return {op: by_cycles(own) for op, own in shares.items()}
 
 
+def _with_all_rows(part: Partition) -> Partition:
+    """Pieces that read all of an image where a stride leaves its last rows or columns out: it lies
+    in memory with them.
+    """
+    op, count = part.op, len(part.pieces)
+    if not isinstance(op, Conv2d) or part.kind != "out_channels" or op.out_channels % count:
+        return part
+    piece, image = replace(op, out_channels=op.out_channels // count), Box.whole(op.input_shapes[0])
+    if op.groups > 1 or piece.out_shape != part.piece.out_shape:
+        return part
+    pieces = tuple(replace(p, op=piece, operands=(image, *p.operands[1:])) for p in part.pieces)
+    return replace(part, pieces=pieces)
+
+
 def _lies_in_pieces(piece: Candidate, share: Share) -> bool:
+    """Whether one program serves all pieces, and their tensors are parts of the whole ones."""
+    if any(p.op != piece.op for p in share.partition.pieces):  # borders differ
+        return False
     extents = {t.name: [e for _, e in t.dims] for t in piece.seed.tensors}
     for name, form in stored_forms(piece).items():
         stored = prod(int(evaluate(e, piece.values)) for e in extents[name])

@@ -54,8 +54,6 @@ class NetworkDriver:
 
     def _state(self, writer: CWriter) -> None:
         name = self.name
-        writer.line(f"enum {{ TW_GROUPS = {self.groups} }};")
-        writer.line()
         writer.comment("The call that the groups work on.")
         with writer.block(f"static struct {name}_call", f"}} {name}_now;"):
             for info in self.infos:
@@ -83,9 +81,9 @@ class NetworkDriver:
             writer.line("pthread_t thread;")
             writer.line("long group;")
             for barrier in ("begin", "end"):
-                writer.line(f"pthread_barrier_init(&{name}_{barrier}, 0, TW_GROUPS + 1);")
-            writer.line(f"pthread_barrier_init(&{name}_stage, 0, TW_GROUPS);")
-            with writer.block("for (group = 0; group < TW_GROUPS; group++)"):
+                writer.line(f"pthread_barrier_init(&{name}_{barrier}, 0, {self.groups + 1});")
+            writer.line(f"pthread_barrier_init(&{name}_stage, 0, {self.groups});")
+            with writer.block(f"for (group = 0; group < {self.groups}; group++)"):
                 create = f"pthread_create(&thread, 0, {name}_group, (void *)group)"
                 with writer.block(f"if ({create})"):
                     writer.line("return;")

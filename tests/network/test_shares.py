@@ -1,0 +1,64 @@
+"""What several core groups compute together: pieces of products, shares of other work."""
+
+import numpy as np
+import pytest
+
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network
+from tilewright.machine import load_machine
+from tilewright.network.build import build_plan
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.plan import Plan
+from tilewright.network.search import Search
+from tilewright.network.shares import Division, share_of
+from tilewright.network.simulate import simulate_plan
+from tilewright.network.together import ranked_shares
+from tilewright.ops import Op, conv2d
+from tilewright.ops.mapping import Access, Mapping, straight
+
+MACHINE = load_machine("sw26010")
+
+
+def of_one_operator(op: Op) -> tuple[Network, Plan]:
+    net = NetworkBuilder("one", "f64")
+    x, w = net.input("x", op.input_shapes[0]), net.weight("w", op.input_shapes[1])
+    whole = net.build((net.apply(op, x, w, name="y"),))
+    return whole, build_plan(whole, MACHINE, Search(algorithm="implicit", keep=1))
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        conv2d(batch=1, in_channels=16, out_channels=64, height=6, width=6, kernel=1, stride=2),
+        conv2d(batch=1, in_channels=8, out_channels=6, height=5, width=7, kernel=3, padding=1),
+    ],
+    ids=["rows that a stride leaves out", "channels that come out even on fewer groups"],
+)
+def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
+    net, plan = of_one_operator(op)
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, shape).astype(float) for shape in op.input_shapes)
+    found = interpret_plan(plan, {"x": x}, {"w": w})
+    np.testing.assert_array_equal(found["y"], net.evaluate({"x": x, "w": w})["y"])
+    run = simulate_plan(plan)
+    assert sum(run.by_cause().values()) == run.cycles
+
+
+def test_pieces_whose_borders_differ_are_no_shares_of_one_program() -> None:
+    op = conv2d(batch=1, in_channels=16, out_channels=16, height=2, width=2, kernel=3, padding=1)
+    (shares,) = ranked_shares([op], MACHINE, Search(), progress=lambda *_: None).values()
+    assert {s.partition.kind for s in shares} == {"out_channels"}
+
+
+def test_a_share_along_an_inner_dimension_sees_its_own_part_alone() -> None:
+    turned = Access((5, 8), (((1, 1),), ((0, 1),)), (0, 0))
+    found = share_of(Mapping((8, 5), straight((8, 5)), (turned,)), 4)
+    assert found is not None
+    share, division = found
+    assert division == Division("elements", 4, (2, 10))
+    assert share.input_shapes == ((5, 4, 2),)
+    assert share.out_shape == (2, 5)
+
+
+def test_what_comes_out_even_on_no_number_of_groups_is_not_divided() -> None:
+    assert share_of(Mapping((7, 5), straight((7, 5)), (straight((7, 5)),)), 4) is None
