@@ -67,20 +67,39 @@ def build_plan(
     """
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     part, used = own_part(network, machine)
-    alternatives = [ranked]
-    if ranked.shares:
-        alternatives.append(ranked.together(machine.groups.count))
+    options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
     chains, forms = chains_of(Fusion().apply(part) if fuse else part), Forms()
+    drafted: list[tuple[_Builder, Schedules]] = []
+    for own in options:
+        # products alone may already take longer than a whole plan
+        if all(own.least_cycles(part) < b.cycles(s) for b, s in drafted):
+            drafted.append(_cheapest(part, chains, (ranked, own), machine, forms, fuse, progress))
+    best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1]))
+    _require_room(network.name, best.memory, machine)
+    return _plan(best, schedules, machine, used, options[0].least_cycles(part))
+
+
+def _cheapest(
+    part: Network,
+    chains: Sequence[Chain],
+    products: tuple[Ranked, Ranked],
+    machine: Machine,
+    forms: Forms,
+    fuse: bool,
+    progress: Progress,
+) -> tuple[_Builder, Schedules]:
+    """The cheaper plan of that with the fastest candidate of every product and of that with layouts
+    chosen for the whole; `products` are those of one group, and those to choose from.
+    """
+    ranked, own = products
     requests = [chain.request for chain in chains if chain.request is not None]
-    epilogues = ranked_epilogues(requests, ranked, machine)
+    epilogues = ranked_epilogues(requests, ranked, machine, own)
     progress("lay out", 0, 3)
-    found = [nearest(part, chains, own, epilogues, forms) for own in alternatives]
+    found = [nearest(part, chains, own, epilogues, forms)]
     progress("lay out", 1, 3)
     if fuse:
-        found += [
-            WholeNetwork(part, chains, own, epilogues, forms, machine).cheapest()
-            for own in alternatives
-        ]
+        whole = WholeNetwork(part, chains, own, epilogues, forms, machine)
+        found.append(whole.cheapest())
     else:
         found = [replace(layouts, forms={}) for layouts in found]
     progress("lay out", 2, 3)
@@ -89,9 +108,7 @@ def build_plan(
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
     steps = partial(progress, "schedule")
     schedules = _schedules(ops, machine, steps, divide=bool(ranked.shares))
-    best = min(drafted, key=lambda builder: builder.cycles(schedules))
-    _require_room(network.name, best.memory, machine)
-    return _plan(best, schedules, machine, used, alternatives[-1].least_cycles(part))
+    return min(drafted, key=lambda builder: builder.cycles(schedules)), schedules
 
 
 def rank_network(

@@ -54,12 +54,17 @@ def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue 
 
 
 def ranked_epilogues(
-    requests: Sequence[Request], ranked: Ranked, machine: Machine
+    requests: Sequence[Request], ranked: Ranked, machine: Machine, others: Ranked
 ) -> dict[Request, tuple[Candidate, ...]]:
     """The candidates that pay of each product with its epilogue, best first: of the algorithm of
-    the plain product's best candidate, by the schedules that are good for plain products.
+    the plain product's best candidate, by the schedules that are good for plain products. They pay
+    if they are faster than the best of the `others` and a pass over its result.
     """
-    distinct = list(dict.fromkeys(requests))
+    distinct = [
+        (op, epilogue)
+        for op, epilogue in dict.fromkeys(requests)
+        if ranked.best(op).cycles <= _limit(op, epilogue, others, machine)
+    ]
     alike: dict[tuple[int, Epilogue], list[Op]] = {}
     for op, epilogue in distinct:
         alike.setdefault((id(ranked.best(op).seed), epilogue), []).append(op)
@@ -75,7 +80,7 @@ def ranked_epilogues(
     rankings = rank(pairs, one_group(machine), shared=shared, keep=2) if pairs else []
     return {
         (op, epilogue): tuple(
-            c for c in ranking.best if c.cycles <= _limit(op, epilogue, ranked, machine)
+            c for c in ranking.best if c.cycles <= _limit(op, epilogue, others, machine)
         )
         for (op, epilogue), ranking in zip(asked, rankings, strict=True)
     }
@@ -119,5 +124,6 @@ def _limit(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> floa
     size = prod(op.out_shape) * dtype(op.out_dtype).size_bytes
     engine = machine.dma
     get = (1 + sum(epilogue.whole)) * size / engine.get.peak_bytes_per_second
-    moving = (get + size / engine.put.peak_bytes_per_second) * machine.clock_hz
+    put = size / engine.put.peak_bytes_per_second
+    moving = (get + put) * machine.clock_hz / ranked.groups
     return ranked.best(op).cycles + _PATIENCE * (moving + 2 * engine.latency_cycles)
