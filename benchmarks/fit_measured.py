@@ -4,7 +4,7 @@ The constants: the penalty of a taken branch, `primitives.gemm.switch_cycles`, a
 `dma.shared_block_overhead_transactions`. Only rows of batch 128 with 128 or 256 input channels take
 part. Prints, for each penalty, the best other two and their errors on those rows and on the rest.
 
-    PYTHONPATH=src python benchmarks/fit_measured.py
+    python benchmarks/fit_measured.py        (needs scipy)
 """
 
 from __future__ import annotations
