@@ -2,8 +2,9 @@
 
     PYTHONPATH=tests python tools/exact_networks.py [NETWORK ...]
 
-The interpreter of plans, generated code on emulated cores and generated code on this computer
-compute what `Network.evaluate` says; the causes of the simulated time sum to it.
+On one core group and on four that compute together, the interpreter of plans, generated code on
+emulated cores and generated code on this computer compute what `Network.evaluate` says; the causes
+of the simulated time sum to it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from fuzz_networks import Subject, check
 from support.plans import GROUP, quick_search
 from support.shrunk import SIZES, integers, shrunk
 from tilewright.graph.zoo import network
+from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.targets.sw26010.emulate import run_emulated
 
@@ -25,11 +27,13 @@ def main(names: list[str]) -> None:
         net = shrunk(network(name, 1), *SIZES[name])
         weights, inputs = integers(net)
         expected = net.evaluate({**weights, **inputs})
-        plan = build_plan(net, GROUP, quick_search(net))
-        one = Subject(net, plan, (weights, inputs), expected, is_exact=True)
-        also = " and this computer" if check(one) else ""
-        one.require("emulated code", run_emulated(*one.case()))
-        print(f"{name}: {len(plan.stages)} stages, exact on interpreter, emulated code{also}")
+        for machine in (GROUP, load_machine("sw26010")):
+            plan = build_plan(net, machine, quick_search(net))
+            one = Subject(net, plan, (weights, inputs), expected, is_exact=True)
+            also = " and this computer" if check(one) else ""
+            one.require("emulated code", run_emulated(*one.case()))
+            words = f"{len(plan.stages)} stages, exact on interpreter, emulated code{also}"
+            print(f"{name} on {machine.name}: {words}")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class Subject:
 
     def case(self) -> Case:
         """The generated code and what it is given."""
-        artifact, (weights, inputs) = emit_network(self.plan, GROUP), self.numbers
+        artifact, (weights, inputs) = emit_network(self.plan, self.plan.machine), self.numbers
         return artifact, {**inputs, artifact.block: constant_block(self.plan, weights)}
 
     def require(self, who: str, found: Numbers) -> None:

@@ -30,9 +30,23 @@ def of_one_operator(op: Op) -> tuple[Network, Plan]:
     "op",
     [
         conv2d(batch=1, in_channels=16, out_channels=64, height=6, width=6, kernel=1, stride=2),
+        conv2d(
+            batch=1,
+            in_channels=18,
+            out_channels=14,
+            height=2,
+            width=2,
+            kernel=1,
+            stride=2,
+            groups=2,
+        ),
         conv2d(batch=1, in_channels=8, out_channels=6, height=5, width=7, kernel=3, padding=1),
     ],
-    ids=["rows that a stride leaves out", "channels that come out even on fewer groups"],
+    ids=[
+        "rows that a stride leaves out",
+        "rows that a stride leaves out of channel groups",
+        "channels that come out even on fewer groups",
+    ],
 )
 def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
     net, plan = of_one_operator(op)
@@ -46,7 +60,8 @@ def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
 
 def test_pieces_whose_borders_differ_are_no_shares_of_one_program() -> None:
     op = conv2d(batch=1, in_channels=16, out_channels=16, height=2, width=2, kernel=3, padding=1)
-    (shares,) = ranked_shares([op], MACHINE, Search(), progress=lambda *_: None).values()
+    search = Search(algorithm="implicit")
+    (shares,) = ranked_shares([op], MACHINE, search, progress=lambda *_: None).values()
     assert {s.partition.kind for s in shares} == {"out_channels"}
 
 

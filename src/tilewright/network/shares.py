@@ -43,8 +43,8 @@ class Share(Candidate):
     partition: Partition
 
     def whole_form(self, name: str, form: Form) -> Form | None:
-        """The form of a whole tensor whose pieces lie in a form; None where pieces overlap, or
-        have places between their elements along what is divided.
+        """The form of a whole tensor whose pieces lie in a form; None where pieces overlap,
+        leave elements out, or have places between their elements along what is divided.
         """
         regions, shape = self._regions(name)
         axis = divided_axis(regions)
@@ -53,7 +53,8 @@ class Share(Candidate):
         size = form.shape[axis]
         places = prod(d.extent for d in form.along(axis))
         even = all(r.start[axis] == i * size for i, r in enumerate(regions))
-        if not even or size * len(regions) != shape[axis] or places != size:
+        joined = (*form.shape[:axis], size * len(regions), *form.shape[axis + 1 :])
+        if not even or joined != shape or places != size:
             return None
         outer = StoredDim(axis, size, len(regions))
         return canonical(shape, [outer, *form.dims], form.before)
