@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import sys
 
-from fuzz_networks import Subject, check
+from fuzz_networks import MACHINES, Subject, check_here, check_plan
 
-from support.plans import GROUP, quick_search
+from support.plans import quick_search
 from support.shrunk import SIZES, integers, shrunk
 from tilewright.graph.zoo import network
-from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.targets.sw26010.emulate import run_emulated
 
@@ -27,10 +26,11 @@ def main(names: list[str]) -> None:
         net = shrunk(network(name, 1), *SIZES[name])
         weights, inputs = integers(net)
         expected = net.evaluate({**weights, **inputs})
-        for machine in (GROUP, load_machine("sw26010")):
+        for machine in MACHINES:
             plan = build_plan(net, machine, quick_search(net))
             one = Subject(net, plan, (weights, inputs), expected, is_exact=True)
-            also = " and this computer" if check(one) else ""
+            check_plan(one)
+            also = " and this computer" if check_here(one) else ""
             one.require("emulated code", run_emulated(*one.case()))
             words = f"{len(plan.stages)} stages, exact on interpreter, emulated code{also}"
             print(f"{name} on {machine.name}: {words}")

@@ -1,13 +1,13 @@
-"""Random small networks: plans for a core group interpreted, simulated and emulated, and the host.
+"""Random small networks: plans interpreted, simulated and emulated, and the host.
 
     PYTHONPATH=tests python tools/fuzz_networks.py [COUNT [SEED]]
 
-Each network computes what its operators' references compute: to the last bit where all its numbers
-are sums of small powers of two, within rounding elsewhere. Generated code computes the same on
-emulated cores and, where it computes all of a network's operators, on this computer; the causes of
-the simulated time sum to it. Networks come in batches, one build for the emulated code of each;
-every batch has a seed of its own and says what came out, so that a run that was cut goes on with
-the next SEED. Prints what fails.
+On one core group and on four that compute together, each network computes what its operators'
+references compute: to the last bit where all its numbers are sums of small powers of two, within
+rounding elsewhere. Generated code computes the same on emulated cores and, where it computes all of
+a network's operators, on this computer; the causes of the simulated time sum to it. Networks come
+in batches, one build for the emulated code of each; every batch has a seed of its own and says what
+came out, so that a run that was cut goes on with the next SEED. Prints what fails.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from support.plans import GROUP, quick_search
 from tilewright.codegen.artifact import Array
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network
+from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
@@ -39,6 +40,7 @@ from tilewright.targets.sw26010.emulate import Case, run_emulated_many
 
 BATCH = 25
 """Networks whose emulated code is built at once."""
+MACHINES = (GROUP, load_machine("sw26010"))
 FRACTION, MAGNITUDE = 2**6, {"f32": 2**14, "f64": 2**40}
 """Multiples of 1/64 below these are summed and multiplied without rounding."""
 
@@ -70,13 +72,19 @@ class Subject:
             assert worst <= allowed, f"{who}: {name} differs by {worst:.1e}, not {allowed:.0e}"
 
 
-def subject(network: Network) -> Subject:
-    """A network on small integers where it is exact on them, else on random numbers."""
-    plan = build_plan(network, GROUP, quick_search(network))
+def planned(network: Network) -> list[Subject]:
+    """A network on each machine whose groups take all of it, on small integers where it is exact on
+    them, else on random numbers.
+    """
+    search = quick_search(network)
+    named = [(m, replace(network, name=f"{network.name} {m.name}")) for m in MACHINES]
+    plans = [build_plan(own, machine, search) for machine, own in named]
     numbers = small_integers(network)
-    exact = _is_exact(network, numbers, plan.dtype)
+    exact = _is_exact(network, numbers, plans[0].dtype)
     numbers = numbers if exact else numbers_for(network)
-    return Subject(network, plan, numbers, _evaluated(network, numbers), exact)
+    expected = _evaluated(network, numbers)
+    whole = [plan for plan in plans if plan.groups == 1]
+    return [Subject(network, plan, numbers, expected, exact) for plan in whole]
 
 
 def _evaluated(network: Network, numbers: tuple[Numbers, Numbers]) -> Numbers:
@@ -91,13 +99,16 @@ def _is_exact(network: Network, numbers: tuple[Numbers, Numbers], kind: str) -> 
     return bool((found == np.rint(found)).all() and np.abs(found).max() < MAGNITUDE[kind])
 
 
-def check(one: Subject) -> bool:
-    """Raise where the interpreter, the simulator or this computer differs; whether the last one
-    was among them.
-    """
+def check_plan(one: Subject) -> None:
+    """Raise where the interpreter or the simulator differs."""
     run, (weights, inputs) = simulate_plan(one.plan), one.numbers
     assert sum(run.by_cause().values()) == run.cycles, "causes do not sum to the cycles"
     one.require("interpreter", interpret_plan(one.plan, inputs, weights))
+
+
+def check_here(one: Subject) -> bool:
+    """Raise where this computer differs; whether it can compute the network."""
+    weights, inputs = one.numbers
     try:
         require_moves(one.network)
     except GraphError:
@@ -135,13 +146,17 @@ def drawn(number: int, count: int) -> list[Network]:
 
 def failures(number: int, count: int) -> Iterator[str]:
     """Check a batch; the networks that fail, and at the end a line about all."""
-    started, found, native = time.perf_counter(), drawn(number, count), 0
+    started, found = time.perf_counter(), drawn(number, count)
+    exact = native = 0
     subjects: list[Subject] = []
     for network in found:
         try:
-            one = subject(network)
-            native += check(one)
-            subjects.append(one)
+            own = planned(network)
+            for one in own:
+                check_plan(one)
+            native += check_here(own[0])
+            exact += own[0].is_exact
+            subjects += own
         except Exception:
             yield _failure(number, network, traceback.format_exc(limit=-3))
     results = run_emulated_many([one.case() for one in subjects])
@@ -151,12 +166,12 @@ def failures(number: int, count: int) -> Iterator[str]:
                 raise result
             one.require("emulated code", result)
         except Exception:
-            yield _failure(number, one.network, traceback.format_exc(limit=-3))
-    exact, seconds = sum(one.is_exact for one in subjects), time.perf_counter() - started
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            network = replace(one.network, name=one.plan.name)
+            yield _failure(number, network, traceback.format_exc(limit=-3))
+    seconds, memory = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
     print(
-        f"seed {number}: {len(found)} networks, {exact} to the last bit, {native} on this computer "
-        f"too, in {seconds:.0f} s and {memory} MiB",
+        f"seed {number}: {len(found)} networks in {len(subjects)} plans, {exact} to the last bit, "
+        f"{native} on this computer too, in {seconds:.0f} s and {memory.ru_maxrss >> 10} MiB",
         flush=True,
     )
 
