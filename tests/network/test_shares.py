@@ -1,5 +1,7 @@
 """What several core groups compute together: pieces of products, shares of other work."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,13 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
+from tilewright.network.form import Form, StoredDim, row_major
 from tilewright.network.interpret import interpret_plan
+from tilewright.network.pieces import Spacing, pieces_of
 from tilewright.network.plan import Plan
 from tilewright.network.search import Search
 from tilewright.network.shares import Division, share_of
 from tilewright.network.simulate import simulate_plan
-from tilewright.network.together import ranked_shares
 from tilewright.ops import Op, conv2d
 from tilewright.ops.mapping import Access, Mapping, straight
 
@@ -41,11 +44,25 @@ def of_one_operator(op: Op) -> tuple[Network, Plan]:
             groups=2,
         ),
         conv2d(batch=1, in_channels=8, out_channels=6, height=5, width=7, kernel=3, padding=1),
+        conv2d(batch=1, in_channels=8, out_channels=5, height=8, width=7, kernel=3, padding=1),
+        conv2d(
+            batch=1,
+            in_channels=8,
+            out_channels=13,
+            height=24,
+            width=39,
+            kernel=3,
+            padding=(2, 0, 1, 1),
+            stride=2,
+            dilation=2,
+        ),
     ],
     ids=[
         "rows that a stride leaves out",
         "rows that a stride leaves out of channel groups",
         "channels that come out even on fewer groups",
+        "rows that read those of their neighbours",
+        "rows that are apart and read every other one",
     ],
 )
 def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
@@ -58,11 +75,23 @@ def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
     assert sum(run.by_cause().values()) == run.cycles
 
 
-def test_pieces_whose_borders_differ_are_no_shares_of_one_program() -> None:
-    op = conv2d(batch=1, in_channels=16, out_channels=16, height=2, width=2, kernel=3, padding=1)
-    search = Search(algorithm="implicit")
-    (shares,) = ranked_shares([op], MACHINE, search, progress=lambda *_: None).values()
-    assert {s.partition.kind for s in shares} == {"out_channels"}
+def test_pieces_of_rows_are_slices_of_an_image_with_its_border() -> None:
+    op = conv2d(batch=1, in_channels=16, out_channels=16, height=8, width=6, kernel=3, padding=1)
+    rows = next(p for p in pieces_of(op, 4) if p.kind == "rows")
+    assert rows.piece == replace(op, height=2)
+    assert rows.spacings == (Spacing(2, 2, 4), None, Spacing(2, 2, 2))
+    order = (StoredDim(3, 1, 8), StoredDim(1, 1, 16))
+    own = Form(rows.piece.input_shapes[0], (StoredDim(2, 1, 4), *order), (0, 0, 1, 1))
+    whole = Form(op.input_shapes[0], (StoredDim(2, 1, 10), *order), (0, 0, 1, 1))
+    assert rows.whole_form(0, own) == whole
+    assert rows.steps([whole, row_major(op.input_shapes[1]), row_major(op.out_shape)])[0] == 256
+
+
+def test_pieces_that_overlap_along_an_inner_dimension_are_no_parts_of_one_tensor() -> None:
+    op = conv2d(batch=1, in_channels=16, out_channels=16, height=8, width=6, kernel=3, padding=1)
+    rows = next(p for p in pieces_of(op, 4) if p.kind == "rows")
+    dims = (StoredDim(1, 1, 16), StoredDim(2, 1, 4), StoredDim(3, 1, 8))
+    assert rows.whole_form(0, Form(rows.piece.input_shapes[0], dims, (0, 0, 1, 1))) is None
 
 
 def test_a_share_along_an_inner_dimension_sees_its_own_part_alone() -> None:

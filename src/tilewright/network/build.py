@@ -26,6 +26,7 @@ from tilewright.network.forms import Forms
 from tilewright.network.layouts import Chain, Layouts, WholeNetwork, nearest
 from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
+from tilewright.network.pieces import Share
 from tilewright.network.plan import Plan, Work, lives_of
 from tilewright.network.products import (
     Ranked,
@@ -39,7 +40,7 @@ from tilewright.network.requirements import (
     require_room,
 )
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.shares import Division, Share
+from tilewright.network.shares import Division
 from tilewright.network.together import ranked_parts, ranked_shares
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Op, Shape
@@ -249,9 +250,7 @@ class _Builder:
     def _division(self, candidate: Candidate) -> Division | None:
         if not isinstance(candidate, Share):
             return None
-        names = (*candidate.seed.operands, candidate.seed.result)
-        forms = self.forms.of(candidate)
-        return candidate.division(names, [forms[name] for name in names])
+        return candidate.division(self.forms.of(candidate))
 
     def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
         """Elementwise nodes, behind what is `made` by the first of them if that is something else,

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.common.expr import evaluate
 from tilewright.network.form import Form, Indices, canonical, form_of
-from tilewright.network.shares import Share
+from tilewright.network.pieces import Share
 from tilewright.ops import Op
 from tilewright.seeds.space import interface
 from tilewright.tune.candidate import Candidate

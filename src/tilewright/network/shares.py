@@ -1,9 +1,8 @@
-"""Stages that several core groups compute together: each its share, of tensors that all see.
+"""Work on tensors as they lie, divided over several core groups: each its share.
 
-In: an operator. Out: that of one group's share, and how far apart the groups' tensors begin in the
-whole ones: the groups launch one program with other addresses. A product's piece keeps its own
-form: the whole tensor is held as one piece after the other, a form like any other. Work on tensors
-as they lie is divided along the outermost loop that comes out even.
+In: a mapping or a reduction. Out: that of one group's share, and how far apart the groups' tensors
+begin in the whole ones: the groups launch one program with other addresses. The work is divided
+along the outermost loop that comes out even. `network.pieces` does the same for products.
 """
 
 from __future__ import annotations
@@ -12,11 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilewright.network.form import Form, StoredDim, canonical
-from tilewright.ops.box import Box
 from tilewright.ops.mapping import Access, Mapping, Reduction
-from tilewright.partition import Partition
-from tilewright.tune.candidate import Candidate
 
 ELEMENTS = "elements"
 
@@ -34,53 +29,6 @@ class Division:
     def starts(self, group: int) -> tuple[int, ...]:
         """The first element of each tensor for a group."""
         return tuple(group * step for step in self.steps)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Share(Candidate):
-    """A candidate of one piece of a partition, of which each group computes one."""
-
-    partition: Partition
-
-    def whole_form(self, name: str, form: Form) -> Form | None:
-        """The form of a whole tensor whose pieces lie in a form; None where pieces overlap,
-        leave elements out, or have places between their elements along what is divided.
-        """
-        regions, shape = self._regions(name)
-        axis = divided_axis(regions)
-        if axis is None:
-            return form if form.shape == shape else None
-        size = form.shape[axis]
-        places = prod(d.extent for d in form.along(axis))
-        even = all(r.start[axis] == i * size for i, r in enumerate(regions))
-        joined = (*form.shape[:axis], size * len(regions), *form.shape[axis + 1 :])
-        if not even or joined != shape or places != size:
-            return None
-        outer = StoredDim(axis, size, len(regions))
-        return canonical(shape, [outer, *form.dims], form.before)
-
-    def division(self, names: Sequence[str], whole: Sequence[Form]) -> Division:
-        """Where the groups' pieces of tensors begin, whose whole forms are given."""
-        count = len(self.partition.pieces)
-        steps = (
-            0 if divided_axis(self._regions(name)[0]) is None else form.elements // count
-            for name, form in zip(names, whole, strict=True)
-        )
-        return Division(self.partition.kind, count, tuple(steps))
-
-    def _regions(self, name: str) -> tuple[list[Box], tuple[int, ...]]:
-        pieces, op = self.partition.pieces, self.partition.op
-        if name == self.seed.result:
-            return [p.result for p in pieces], op.out_shape
-        number = self.seed.operands.index(name)
-        return [p.operands[number] for p in pieces], op.input_shapes[number]
-
-
-def divided_axis(regions: Sequence[Box]) -> int | None:
-    """The axis along which regions differ, None where all are one."""
-    first = regions[0]
-    axes = (a for a, side in enumerate(first.sides) if any(r.sides[a] != side for r in regions))
-    return next(axes, None)
 
 
 def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction, Division] | None:

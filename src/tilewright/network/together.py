@@ -7,24 +7,23 @@ the best candidate of a share, as one group runs it while the others run theirs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
+from itertools import compress
 from math import prod
 
+from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import evaluate
 from tilewright.common.progress import Progress
 from tilewright.machine import Machine
 from tilewright.network.groups import stored_forms
+from tilewright.network.pieces import Pieces, Share, pieces_of
 from tilewright.network.products import by_cycles, one_group
 from tilewright.network.search import Search
-from tilewright.network.shares import Division, Share, share_of
-from tilewright.ops import Conv2d, Op
-from tilewright.ops.box import Box
+from tilewright.network.shares import Division, share_of
+from tilewright.ops import Op
 from tilewright.ops.mapping import Mapping, Reduction
-from tilewright.partition import Partition
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
-from tilewright.tune.choose import shared_operands
 from tilewright.tune.search import rank
 from tilewright.tune.ways import ways
 
@@ -33,57 +32,52 @@ def ranked_shares(
     ops: Sequence[Op], machine: Machine, search: Search, *, progress: Progress
 ) -> dict[Op, tuple[Share, ...]]:
     """The candidates of the pieces of each product, best first, that every group computes one of,
-    where the pieces of its tensors lie one after the other.
+    where the pieces of its tensors lie at even distances in the whole ones.
     """
-    distinct, single = list(dict.fromkeys(ops)), one_group(machine)
-    restricted = partial(ways, algorithm=search.algorithm, max_error=search.max_error, strict=False)
-    triples: list[tuple[Op, Partition, Seed]] = []
-    cropped: list[tuple[Op, Partition]] = []
-    for op, own in zip(distinct, restricted(distinct, machine), strict=True):
-        for part, seed in own:
-            if len(part.pieces) > 1 and not part.partial:
-                with_rows = _with_all_rows(part)
-                if with_rows == part:
-                    triples.append((op, part, seed))
-                elif (op, with_rows) not in cropped:
-                    cropped.append((op, with_rows))
-    pieces = [part.piece for _, part in cropped]
-    for (op, part), own in zip(cropped, restricted(pieces, single) if pieces else [], strict=True):
-        triples += [(op, part, seed) for _, seed in own]
+    single = one_group(machine)
+    asked = [
+        (pieces, seed)
+        for op in dict.fromkeys(ops)
+        for pieces in pieces_of(op, machine.groups.count)
+        for seed in _seeds(pieces, single, search)
+    ]
     rankings = rank(
-        [(part.piece, seed) for _, part, seed in triples],
+        [(pieces.piece, seed) for pieces, seed in asked],
         single,
-        shared=[shared_operands(part, seed) for _, part, seed in triples],
+        shared=[frozenset(compress(s.operands, p.shared_operands)) for p, s in asked],
         keep=search.keep,
         steps=lambda done, total: progress("divide", done, total),
     )
     shares: dict[Op, list[Share]] = {}
-    for (op, part, _), ranking in zip(triples, rankings, strict=True):
+    for (pieces, _), ranking in zip(asked, rankings, strict=True):
         for c in ranking.best:
-            share = Share(c.op, c.seed, c.nests, c.blocks, partition=part)
+            share = Share(c.op, c.seed, c.nests, c.blocks, pieces=pieces)
             if _lies_in_pieces(c, share):
-                shares.setdefault(op, []).append(share)
+                shares.setdefault(pieces.whole, []).append(share)
     return {op: by_cycles(own) for op, own in shares.items()}
 
 
-def _with_all_rows(part: Partition) -> Partition:
-    """Pieces that read all of an image where a stride leaves its last rows or columns out: it lies
-    in memory with them.
+def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
+    """The seeds of a piece that the search is restricted to; all, where it does not restrict the
+    whole operator either.
     """
-    op, count = part.op, len(part.pieces)
-    if not isinstance(op, Conv2d) or part.kind != "out_channels" or op.out_channels % count:
-        return part
-    piece, image = replace(op, out_channels=op.out_channels // count), Box.whole(op.input_shapes[0])
-    if op.groups > 1 or piece.out_shape != part.piece.out_shape:
-        return part
-    pieces = tuple(replace(p, op=piece, operands=(image, *p.operands[1:])) for p in part.pieces)
-    return replace(part, pieces=pieces)
+    restricted = partial(
+        ways, machine=single, algorithm=search.algorithm, max_error=search.max_error
+    )
+    try:
+        (found,) = restricted([pieces.piece])
+    except ScheduleError:
+        try:
+            restricted([pieces.whole])
+        except ScheduleError:
+            (found,) = ways([pieces.piece], single)
+        else:
+            found = []
+    return [seed for _, seed in found]
 
 
 def _lies_in_pieces(piece: Candidate, share: Share) -> bool:
-    """Whether one program serves all pieces, and their tensors are parts of the whole ones."""
-    if any(p.op != piece.op for p in share.partition.pieces):  # borders differ
-        return False
+    """Whether the pieces' tensors are parts of the whole ones."""
     extents = {t.name: [e for _, e in t.dims] for t in piece.seed.tensors}
     for name, form in stored_forms(piece).items():
         stored = prod(int(evaluate(e, piece.values)) for e in extents[name])

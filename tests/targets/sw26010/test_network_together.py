@@ -61,8 +61,9 @@ def test_all_groups_are_faster_than_one_and_every_cycle_has_a_cause():
 def test_a_stage_says_how_many_groups_compute_it_and_how_it_is_divided():
     found = described(simulate_plan(plan_on(4)))
     stages = {s.name: (s.groups, s.divided) for s in found.stages}
-    assert stages["c1"] == (3, "out_channels"), "six channels come out even on three groups"
-    assert stages["c3"] == (4, "out_channels")
+    assert stages["c1"] == (4, "rows")
+    assert stages["c3"] == (2, "rows"), "ten rows come out even on two groups"
+    assert stages["c5"] == (4, "out_channels")
     assert stages["s2"] == (4, "elements")
     assert stages["prob"] == (1, "")
     (line,) = (x for x in plan_totals(found).splitlines() if x.startswith("by core groups"))

@@ -1,0 +1,175 @@
+"""A product in equal pieces that lie at even distances in its tensors: one program computes them.
+
+In: an operator and a number of groups. Out: every way to cut it, with the operator of a piece and
+where the pieces begin in each tensor. Where the pieces of a convolution are rows, each has the
+border of the whole image, and places of its border hold rows of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilewright.network.form import Form, StoredDim, canonical
+from tilewright.network.shares import Division
+from tilewright.ops import Conv2d, Op
+from tilewright.ops.box import Box
+from tilewright.ops.op import Shape
+from tilewright.partition import Partition, split
+from tilewright.tune.candidate import Candidate
+
+OUT_CHANNELS, CHANNEL_GROUPS, ROWS = "out_channels", "channel_groups", "rows"
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """Pieces of a tensor: along `axis` each begins `step` indices behind the one before it, and has
+    `places` in memory, its border included.
+    """
+
+    axis: int
+    step: int
+    places: int
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """An operator, `whole`, in `count` equal pieces. `spacings` are those of the operands and of
+    the result; None where every piece takes the whole tensor.
+    """
+
+    kind: str
+    whole: Op
+    piece: Op
+    count: int
+    spacings: tuple[Spacing | None, ...]
+
+    @property
+    def shared_operands(self) -> tuple[bool, ...]:
+        """For each operand whether all pieces read the same of it."""
+        return tuple(spacing is None for spacing in self.spacings[:-1])
+
+    def whole_form(self, number: int, form: Form) -> Form | None:
+        """The form of a whole tensor, by its number, whose pieces lie in a form; None where there
+        is none. Pieces that overlap are slices along the slowest dimension of memory.
+        """
+        shape = (*self.whole.input_shapes, self.whole.out_shape)[number]
+        spacing = self.spacings[number]
+        if spacing is None:
+            return form if form.shape == shape else None
+        axis, step, before = spacing.axis, spacing.step, form.before
+        own = form.along(axis)
+        places = prod(d.extent for d in own)
+        if places != spacing.places:
+            return None
+        if places == step and not before[axis] and step * self.count == shape[axis]:
+            return canonical(shape, [StoredDim(axis, step, self.count), *form.dims], before)
+        if own != form.dims[: len(own)] or any(d.step > 1 for d in own):
+            return None
+        extent = max((self.count - 1) * step + places, before[axis] + shape[axis])
+        return canonical(shape, [StoredDim(axis, 1, extent), *form.dims[len(own) :]], before)
+
+    def steps(self, forms: Sequence[Form]) -> tuple[int, ...]:
+        """Elements in memory from one piece to the next, for the forms of the whole tensors."""
+        return tuple(
+            0 if own is None else own.step // form.dims[0].step * form.strides[0]
+            for own, form in zip(self.spacings, forms, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Share(Candidate):
+    """A candidate of one of the pieces of a product, of which each group computes one."""
+
+    pieces: Pieces
+
+    def whole_form(self, name: str, form: Form) -> Form | None:
+        """The form of a whole tensor whose pieces lie in a form; None where there is none."""
+        return self.pieces.whole_form(self.tensors.index(name), form)
+
+    def division(self, whole: Mapping[str, Form]) -> Division:
+        """Where the groups' pieces of tensors begin, whose whole forms are given."""
+        steps = self.pieces.steps([whole[name] for name in self.tensors])
+        return Division(self.pieces.kind, self.pieces.count, steps)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The seed's names of the operands and of the result."""
+        return (*self.seed.operands, self.seed.result)
+
+
+def pieces_of(op: Op, groups: int) -> list[Pieces]:
+    """Every way to cut a product into at most so many pieces, each into as many as it comes out
+    even for.
+    """
+    found: dict[str, Pieces] = {}
+    for count in range(groups, 1, -1):
+        for pieces in _conv2d_pieces(op, count) if isinstance(op, Conv2d) else ():
+            found.setdefault(pieces.kind, pieces)
+        for part in split(op, count):
+            if (regular := _regular(part)) is not None:
+                found.setdefault(part.kind, regular)
+    return list(found.values())
+
+
+def _conv2d_pieces(op: Conv2d, count: int) -> Iterator[Pieces]:
+    """Pieces that see all rows of their images, those that a stride leaves out as well; and pieces
+    of rows.
+    """
+    outputs, inputs = op.out_channels // count, op.in_channels // count
+    weights, result = Spacing(0, outputs, outputs), Spacing(1, outputs, outputs)
+    if op.groups == 1 and op.out_channels % count == 0:
+        piece = replace(op, out_channels=outputs)
+        yield Pieces(OUT_CHANNELS, op, piece, count, (None, weights, result))
+    if op.groups > 1 and op.groups % count == 0:
+        groups = op.groups // count
+        piece = replace(op, in_channels=inputs, out_channels=outputs, groups=groups)
+        images = Spacing(1, inputs, inputs)
+        yield Pieces(CHANNEL_GROUPS, op, piece, count, (images, weights, result))
+    if op.out_height % count == 0:
+        rows = op.out_height // count
+        step = rows * op.stride[0]
+        places = step - op.stride[0] + (op.kernel[0] - 1) * op.dilation[0] + 1
+        height = places - op.padding[0] - op.padding[2]
+        if height > 0:
+            spacings = Spacing(2, step, places), None, Spacing(2, rows, rows)
+            yield Pieces(ROWS, op, replace(op, height=height), count, spacings)
+
+
+def _regular(part: Partition) -> Pieces | None:
+    """The pieces of a partition, if they are equal and lie side by side."""
+    op, count, own = part.op, len(part.pieces), part.piece
+    if count == 1 or part.partial or any(p.op != own for p in part.pieces):
+        return None
+    tensors = [*zip(*(p.operands for p in part.pieces), strict=True)]
+    tensors.append(tuple(p.result for p in part.pieces))
+    spacings = tuple(_spacing(regions) for regions in tensors)
+    for regions, spacing, shape in zip(
+        tensors, spacings, (*op.input_shapes, op.out_shape), strict=True
+    ):
+        if list(regions) != list(_regions(spacing, shape, count)):
+            return None
+    return Pieces(part.kind, op, own, count, spacings)
+
+
+def _spacing(regions: Sequence[Box]) -> Spacing | None:
+    """That of the first two regions, if they lie side by side."""
+    first, second = (box.sides for box in regions[:2])
+    axes = (axis for axis, side in enumerate(first) if second[axis] != side)
+    axis = next(axes, None)
+    if axis is None:
+        return None
+    size = regions[0].shape[axis]
+    return Spacing(axis, size, size)
+
+
+def _regions(spacing: Spacing | None, shape: Shape, count: int) -> Iterator[Box]:
+    """The regions of a tensor's pieces that lie side by side."""
+    whole = Box.whole(shape)
+    for start in range(count):
+        if spacing is None:
+            yield whole
+        else:
+            size = spacing.step
+            yield whole.along(spacing.axis, (start * size, (start + 1) * size))
