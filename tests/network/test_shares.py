@@ -16,7 +16,7 @@ from tilewright.network.plan import Plan
 from tilewright.network.search import Search
 from tilewright.network.shares import Division, share_of
 from tilewright.network.simulate import simulate_plan
-from tilewright.ops import Op, conv2d
+from tilewright.ops import Bias, Binary, Op, conv2d
 from tilewright.ops.mapping import Access, Mapping, straight
 
 MACHINE = load_machine("sw26010")
@@ -73,6 +73,35 @@ def test_a_product_that_groups_compute_together_is_exact(op: Op) -> None:
     np.testing.assert_array_equal(found["y"], net.evaluate({"x": x, "w": w})["y"])
     run = simulate_plan(plan)
     assert sum(run.by_cause().values()) == run.cycles
+
+
+@pytest.mark.parametrize(
+    ("channels", "height", "kind"),
+    [(64, 32, "rows"), (128, 7, "out_channels")],
+    ids=["by rows", "by channels"],
+)
+def test_what_follows_a_product_is_computed_in_its_pieces(
+    channels: int, height: int, kind: str
+) -> None:
+    op = conv2d(
+        batch=1, in_channels=channels, out_channels=channels, height=height, width=32, kernel=1
+    )
+    net = NetworkBuilder("block", "f64")
+    x = net.input("x", op.input_shapes[0])
+    w, bias = net.weight("w", op.input_shapes[1]), net.weight("bias", (channels,))
+    before = net.apply(op, x, w, name="before")
+    y = net.apply(op, before, w, name="y")
+    y = net.apply(Bias(op.out_shape), y, bias, name="biased")
+    y = net.apply(Binary("add", op.out_shape, op.out_shape), y, before, name="sum")
+    whole = net.build((net.apply(op, y, w, name="behind"),))
+    plan = build_plan(whole, MACHINE, Search(algorithm="implicit", keep=1))
+    (fused,) = (stage for stage in plan.stages if stage.nodes == ("y", "biased", "sum"))
+    assert fused.division is not None
+    assert fused.division.kind == kind
+    rng = np.random.default_rng(0)
+    given = {t: rng.integers(-3, 4, whole.tensors[t].shape).astype(float) for t in (x, w, bias)}
+    found = interpret_plan(plan, {x: given[x]}, {w: given[w], bias: given[bias]})
+    np.testing.assert_array_equal(found["behind"], whole.evaluate(given)["behind"])
 
 
 def test_pieces_of_rows_are_slices_of_an_image_with_its_border() -> None:

@@ -26,7 +26,7 @@ from tilewright.network.forms import Forms
 from tilewright.network.layouts import Chain, Layouts, WholeNetwork, nearest
 from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
-from tilewright.network.pieces import Share
+from tilewright.network.pieces import Beside, Share
 from tilewright.network.plan import Plan, Work, lives_of
 from tilewright.network.products import (
     Ranked,
@@ -74,7 +74,10 @@ def build_plan(
     for own in options:
         # products alone may already take longer than a whole plan
         if all(own.least_cycles(part) < b.cycles(s) for b, s in drafted):
-            drafted.append(_cheapest(part, chains, (ranked, own), machine, forms, fuse, progress))
+            found = _cheapest(
+                part, chains, own, machine, forms, progress, fuse=fuse, divide=bool(ranked.shares)
+            )
+            drafted.append(found)
     best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1]))
     _require_room(network.name, best.memory, machine)
     return _plan(best, schedules, machine, used, options[0].least_cycles(part))
@@ -83,18 +86,20 @@ def build_plan(
 def _cheapest(
     part: Network,
     chains: Sequence[Chain],
-    products: tuple[Ranked, Ranked],
+    own: Ranked,
     machine: Machine,
     forms: Forms,
-    fuse: bool,
     progress: Progress,
+    *,
+    fuse: bool,
+    divide: bool,
 ) -> tuple[_Builder, Schedules]:
     """The cheaper plan of that with the fastest candidate of every product and of that with layouts
-    chosen for the whole; `products` are those of one group, and those to choose from.
+    chosen for the whole; `own` are the products to choose from. Other work is divided over the
+    groups if they may `divide` it.
     """
-    ranked, own = products
     requests = [chain.request for chain in chains if chain.request is not None]
-    epilogues = ranked_epilogues(requests, ranked, machine, own)
+    epilogues = ranked_epilogues(requests, own, machine)
     progress("lay out", 0, 3)
     found = [nearest(part, chains, own, epilogues, forms)]
     progress("lay out", 1, 3)
@@ -108,7 +113,7 @@ def _cheapest(
     progress("lay out", 3, 3)
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
     steps = partial(progress, "schedule")
-    schedules = _schedules(ops, machine, steps, divide=bool(ranked.shares))
+    schedules = _schedules(ops, machine, steps, divide=divide)
     return min(drafted, key=lambda builder: builder.cycles(schedules)), schedules
 
 
@@ -200,8 +205,9 @@ class _Builder:
         form = self.forms.of(candidate, constants=False)[candidate.seed.result]
         operands = self._product_operands(node, candidate)
         assert chain.request is not None
-        whole = chain.request[1].whole
-        for i, (read, as_result) in enumerate(zip(expressed(nodes).reads[1:], whole, strict=True)):
+        beside = chain.request[1].beside
+        reads = expressed(nodes).reads[1:]
+        for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
             place = self._tensor(read.tensors[0], form) if as_result else self._read(read)
             operands.append((operand_name(i), place.value))
         y = self.memory.value(output, form)
@@ -215,6 +221,7 @@ class _Builder:
                 tuple(n.name for n in nodes),
                 sum(n.op.flops for n in nodes),
                 candidate,
+                self._division(candidate, beside),
             )
         )
         self.memory.held[output] = [y]
@@ -247,10 +254,10 @@ class _Builder:
         )
         return y
 
-    def _division(self, candidate: Candidate) -> Division | None:
+    def _division(self, candidate: Candidate, beside: Sequence[Beside] = ()) -> Division | None:
         if not isinstance(candidate, Share):
             return None
-        return candidate.division(self.forms.of(candidate))
+        return candidate.division(self.forms.of(candidate), beside)
 
     def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
         """Elementwise nodes, behind what is `made` by the first of them if that is something else,

@@ -14,10 +14,12 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Node
 from tilewright.machine import Machine
 from tilewright.network.expressed import expressed
+from tilewright.network.pieces import Beside, Pieces, Share
 from tilewright.network.products import Ranked, constants_of, one_group
+from tilewright.network.together import shares_in
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.ops.op import Shape
-from tilewright.seeds.epilogues import Dims, with_epilogue
+from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
@@ -29,11 +31,13 @@ _PATIENCE = 0.9
 
 @dataclass(frozen=True)
 class Epilogue:
-    """An expression over a product's result and operands; the `whole` ones are stored as it is."""
+    """An expression over a product's result and operands `beside` it, whose dimensions its seeds
+    name.
+    """
 
     expression: str
     operands: tuple[Dims, ...]
-    whole: tuple[bool, ...]
+    beside: tuple[Beside, ...]
 
 
 Request = tuple[Op, Epilogue]
@@ -49,41 +53,61 @@ def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue 
         if along is None or shapes[read.tensors[0]] != tuple(out[axis] for axis in read.axes):
             return None
         operands.append(along)
-    whole = tuple(len(read.axes) == len(out) for read in found.reads[1:])
-    return Epilogue(str(found.scalar), tuple(operands), whole)
+    beside = tuple((read.axes, len(read.axes) == len(out)) for read in found.reads[1:])
+    return Epilogue(str(found.scalar), tuple(operands), beside)
 
 
 def ranked_epilogues(
-    requests: Sequence[Request], ranked: Ranked, machine: Machine, others: Ranked
+    requests: Sequence[Request], ranked: Ranked, machine: Machine
 ) -> dict[Request, tuple[Candidate, ...]]:
-    """The candidates that pay of each product with its epilogue, best first: of the algorithm of
-    the plain product's best candidate, by the schedules that are good for plain products. They pay
-    if they are faster than the best of the `others` and a pass over its result.
+    """The candidates that pay of each product with its epilogue, best first: of the algorithm and
+    the pieces of the plain product's best candidate, by the schedules that are good for plain
+    products. They pay if they are faster than that and a pass over its result.
     """
-    distinct = [
-        (op, epilogue)
-        for op, epilogue in dict.fromkeys(requests)
-        if ranked.best(op).cycles <= _limit(op, epilogue, others, machine)
-    ]
-    alike: dict[tuple[int, Epilogue], list[Op]] = {}
-    for op, epilogue in distinct:
-        alike.setdefault((id(ranked.best(op).seed), epilogue), []).append(op)
+    alike: dict[tuple[int, Epilogue], list[Request]] = {}
+    for request in dict.fromkeys(requests):
+        best, epilogue = ranked.best(request[0]), request[1]
+        if not isinstance(best, Share) or _takes(best.pieces, epilogue):
+            alike.setdefault((id(best.seed), epilogue), []).append(request)
     pairs: list[tuple[Op, Seed]] = []
     asked: list[Request] = []
-    for (_, epilogue), ops in alike.items():
-        plain = [c for op in ops for c in ranked.candidates[op] if c.seed is ranked.best(op).seed]
+    for (_, epilogue), own in alike.items():
+        plain = [c for op, _ in own for c in _of_the_best(ranked, op)]
         seed = with_epilogue(_narrowed(plain), epilogue.expression, epilogue.operands)
         if seed is not None:
-            pairs += [(op, seed) for op in ops]
-            asked += [(op, epilogue) for op in ops]
-    shared = [constants_of(seed) if ranked.shared else frozenset[str]() for _, seed in pairs]
+            pairs += [(ranked.best(op).op, seed) for op, _ in own]
+            asked += own
+    both = zip(asked, pairs, strict=True)
+    shared = [_shared(ranked, request, seed) for request, (_, seed) in both]
     rankings = rank(pairs, one_group(machine), shared=shared, keep=2) if pairs else []
-    return {
-        (op, epilogue): tuple(
-            c for c in ranking.best if c.cycles <= _limit(op, epilogue, others, machine)
-        )
-        for (op, epilogue), ranking in zip(asked, rankings, strict=True)
-    }
+    found: dict[Request, tuple[Candidate, ...]] = {}
+    for (op, epilogue), ranking in zip(asked, rankings, strict=True):
+        limit, best = _limit(op, epilogue, ranked, machine), ranked.best(op)
+        paying = tuple(c for c in ranking.best if c.cycles <= limit)
+        pieces = best.pieces if isinstance(best, Share) else None
+        found[op, epilogue] = shares_in(pieces, paying) if pieces else paying
+    return found
+
+
+def _takes(pieces: Pieces, epilogue: Epilogue) -> bool:
+    """Whether each piece's part of every operand is a part of its memory."""
+    return all(whole or pieces.step_along(axes) is not None for axes, whole in epilogue.beside)
+
+
+def _shared(ranked: Ranked, request: Request, seed: Seed) -> frozenset[str]:
+    """The operands that all groups read together."""
+    best, epilogue = ranked.best(request[0]), request[1]
+    if not isinstance(best, Share):
+        return constants_of(seed) if ranked.shared else frozenset()
+    pieces, beside = best.pieces, enumerate(epilogue.beside)
+    alike = (i for i, (axes, whole) in beside if not whole and pieces.step_along(axes) == 0)
+    return pieces.shared(seed) | {operand_name(i) for i in alike}
+
+
+def _of_the_best(ranked: Ranked, op: Op) -> list[Candidate]:
+    """The candidates by the algorithm of the best one, and in its pieces."""
+    best = ranked.best(op)
+    return [c for c in ranked.candidates[op] if c.seed is best.seed and c.op == best.op]
 
 
 def _narrowed(candidates: Sequence[Candidate]) -> Seed:
@@ -123,7 +147,7 @@ def _limit(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> floa
     """
     size = prod(op.out_shape) * dtype(op.out_dtype).size_bytes
     engine = machine.dma
-    get = (1 + sum(epilogue.whole)) * size / engine.get.peak_bytes_per_second
+    get = (1 + sum(whole for _, whole in epilogue.beside)) * size / engine.get.peak_bytes_per_second
     put = size / engine.put.peak_bytes_per_second
     moving = (get + put) * machine.clock_hz / ranked.groups
     return ranked.best(op).cycles + _PATIENCE * (moving + 2 * engine.latency_cycles)

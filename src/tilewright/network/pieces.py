@@ -17,8 +17,13 @@ from tilewright.ops import Conv2d, Op
 from tilewright.ops.box import Box
 from tilewright.ops.op import Shape
 from tilewright.partition import Partition, split
+from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 
+Beside = tuple[tuple[int, ...], bool]
+"""A further operand: axes of the result along which it lies, and whether it is stored as that is;
+else it is a C array.
+"""
 OUT_CHANNELS, CHANNEL_GROUPS, ROWS = "out_channels", "channel_groups", "rows"
 
 
@@ -45,10 +50,10 @@ class Pieces:
     count: int
     spacings: tuple[Spacing | None, ...]
 
-    @property
-    def shared_operands(self) -> tuple[bool, ...]:
-        """For each operand whether all pieces read the same of it."""
-        return tuple(spacing is None for spacing in self.spacings[:-1])
+    def shared(self, seed: Seed) -> frozenset[str]:
+        """The operands of the seed that all pieces read the same of."""
+        pairs = zip(seed.operands, self.spacings[:-1], strict=True)
+        return frozenset(name for name, spacing in pairs if spacing is None)
 
     def whole_form(self, number: int, form: Form) -> Form | None:
         """The form of a whole tensor, by its number, whose pieces lie in a form; None where there
@@ -77,6 +82,17 @@ class Pieces:
             for own, form in zip(self.spacings, forms, strict=True)
         )
 
+    def step_along(self, axes: Sequence[int]) -> int | None:
+        """Elements from one piece to the next of a C array that lies along axes of the result; None
+        where the pieces are no slices of it.
+        """
+        own, shape = self.spacings[-1], self.whole.out_shape
+        if own is None or own.axis not in axes:
+            return 0
+        at = axes.index(own.axis)
+        outer, inner = (prod(shape[a] for a in part) for part in (axes[:at], axes[at + 1 :]))
+        return own.step * inner if outer == 1 else None
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Share(Candidate):
@@ -88,10 +104,13 @@ class Share(Candidate):
         """The form of a whole tensor whose pieces lie in a form; None where there is none."""
         return self.pieces.whole_form(self.tensors.index(name), form)
 
-    def division(self, whole: Mapping[str, Form]) -> Division:
-        """Where the groups' pieces of tensors begin, whose whole forms are given."""
-        steps = self.pieces.steps([whole[name] for name in self.tensors])
-        return Division(self.pieces.kind, self.pieces.count, steps)
+    def division(self, whole: Mapping[str, Form], beside: Sequence[Beside] = ()) -> Division:
+        """Where the groups' pieces of tensors begin, whose whole forms are given, and those of
+        operands that are `beside` the result.
+        """
+        *own, result = self.pieces.steps([whole[name] for name in self.tensors])
+        further = [result if alike else self.pieces.step_along(axes) or 0 for axes, alike in beside]
+        return Division(self.pieces.kind, self.pieces.count, (*own, *further, result))
 
     @property
     def tensors(self) -> tuple[str, ...]:

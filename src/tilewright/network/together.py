@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import compress
 from math import prod
 
 from tilewright.common.errors import ScheduleError
@@ -44,17 +43,20 @@ def ranked_shares(
     rankings = rank(
         [(pieces.piece, seed) for pieces, seed in asked],
         single,
-        shared=[frozenset(compress(s.operands, p.shared_operands)) for p, s in asked],
+        shared=[pieces.shared(seed) for pieces, seed in asked],
         keep=search.keep,
         steps=lambda done, total: progress("divide", done, total),
     )
     shares: dict[Op, list[Share]] = {}
     for (pieces, _), ranking in zip(asked, rankings, strict=True):
-        for c in ranking.best:
-            share = Share(c.op, c.seed, c.nests, c.blocks, pieces=pieces)
-            if _lies_in_pieces(c, share):
-                shares.setdefault(pieces.whole, []).append(share)
+        shares.setdefault(pieces.whole, []).extend(shares_in(pieces, ranking.best))
     return {op: by_cycles(own) for op, own in shares.items()}
+
+
+def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, ...]:
+    """Candidates of a piece as those of all pieces, where the tensors are parts of whole ones."""
+    found = (Share(c.op, c.seed, c.nests, c.blocks, pieces=pieces) for c in candidates)
+    return tuple(share for c, share in zip(candidates, found, strict=True) if _lies(c, share))
 
 
 def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
@@ -76,8 +78,8 @@ def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
     return [seed for _, seed in found]
 
 
-def _lies_in_pieces(piece: Candidate, share: Share) -> bool:
-    """Whether the pieces' tensors are parts of the whole ones."""
+def _lies(piece: Candidate, share: Share) -> bool:
+    """Whether the tensors of a piece are parts of the whole ones."""
     extents = {t.name: [e for _, e in t.dims] for t in piece.seed.tensors}
     for name, form in stored_forms(piece).items():
         stored = prod(int(evaluate(e, piece.values)) for e in extents[name])
