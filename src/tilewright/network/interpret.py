@@ -72,7 +72,8 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
         if name not in weights:
             raise GraphError(f"no numbers are given for {quoted(name)}")
     operands = [np.asarray(weights[name], np.float64) for name in names]
-    found: Array = np.asarray(parse_scalar(expression).value(operands))
+    with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
+        found: Array = np.asarray(parse_scalar(expression).value(operands))
     return found.reshape(value.form.shape)
 
 

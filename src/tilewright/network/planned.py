@@ -21,7 +21,7 @@ from tilewright.machine import Machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.plans import Other
-from tilewright.network.results import Comparison, NetworkRun
+from tilewright.network.results import Comparison, NetworkRun, largest_difference
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops.op import show_shape
 from tilewright.ops.piece import intervals
@@ -116,12 +116,6 @@ class PlannedNetwork:
         if compare is None:
             return found, outputs
         expected = network.evaluate({**weights, **inputs})
-        largest = max(_difference(outputs[name], y) for name, y in expected.items())
+        largest = largest_difference(outputs, expected)
         limit = max(BOUNDS[y.dtype] for y in outputs.values()) if bound is None else bound
         return structs.replace(found, comparison=Comparison(compare, "", largest, limit)), outputs
-
-
-def _difference(found: Array, expected: Array) -> float:
-    """The largest difference over the largest magnitude."""
-    scale = float(np.abs(expected).max()) or 1.0
-    return float(np.abs(found.astype(np.float64) - expected).max()) / scale

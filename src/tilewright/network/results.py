@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
 from msgspec import Struct
+
+from tilewright.codegen.artifact import Array
 
 
 class StageResult(Struct, frozen=True):
@@ -77,3 +81,21 @@ class NetworkRun(Struct, frozen=True):
     unfused_cycles: int | None = None
     work: dict[str, int] = {}
     causes: dict[str, int] = {}
+
+
+def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
+    """The largest difference of an output over its largest finite magnitude.
+
+    Equal infinities do not differ, nor do two numbers that are none; any other pair of which one is
+    not finite differs infinitely.
+    """
+    worst = 0.0
+    for name, array in expected.items():
+        a, b = found[name].astype(np.float64), array.astype(np.float64)
+        scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) or 1.0
+        alike = (a == b) | (np.isnan(a) & np.isnan(b))
+        with np.errstate(invalid="ignore"):
+            apart = np.where(alike, 0.0, np.abs(a - b))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        worst = max(worst, float(apart.max(initial=0.0)) / scale)
+    return worst

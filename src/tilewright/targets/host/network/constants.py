@@ -87,6 +87,7 @@ def composed(
             addend = addend + step.number * given[0]
             continue
         scale, bias, mean, variance = given
-        by = scale / np.sqrt(variance + step.number)
-        factor, addend = factor * by, (addend - mean) * by + bias
+        with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
+            by = scale / np.sqrt(variance + step.number)
+            factor, addend = factor * by, (addend - mean) * by + bias
     return factor, addend

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import F32, F64
 from tilewright.graph.graph import Network
 from tilewright.network.plans import Other
-from tilewright.network.results import Comparison, NetworkRun, StageResult
+from tilewright.network.results import Comparison, NetworkRun, StageResult, largest_difference
 from tilewright.targets.host.network.rival import onnxruntime_session
 from tilewright.targets.host.network.run import BoundNetwork
 from tilewright.tune.sampling import (
@@ -90,24 +89,6 @@ def _compared(
     arrays = (*found.values(), *expected.values())
     limit = max(BOUNDS[array.dtype] for array in arrays) if bound is None else bound
     return Comparison(other, "", largest_difference(found, expected), limit)
-
-
-def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]) -> float:
-    """The largest difference of an output over its largest finite magnitude.
-
-    Equal infinities do not differ, nor do two numbers that are none; any other pair of which one is
-    not finite differs infinitely.
-    """
-    worst = 0.0
-    for name, array in expected.items():
-        a, b = found[name].astype(np.float64), array.astype(np.float64)
-        scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) or 1.0
-        alike = (a == b) | (np.isnan(a) & np.isnan(b))
-        with np.errstate(invalid="ignore"):
-            apart = np.where(alike, 0.0, np.abs(a - b))
-        apart = np.where(np.isnan(apart), np.inf, apart)
-        worst = max(worst, float(apart.max(initial=0.0)) / scale)
-    return worst
 
 
 def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun:

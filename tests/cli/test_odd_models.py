@@ -1,0 +1,39 @@
+"""Models that are legal and unusual: `compile --check` of each on the SW26010."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from support.onnx_models import floats, model, node, saved
+from tilewright.cli.main import app
+
+
+def checked(path: Path, machine: str = "sw26010") -> dict[str, object]:
+    """The comparison of a checked compilation, which has to find no difference in the bound."""
+    result = CliRunner().invoke(app, ["compile", str(path), "-m", machine, "--check", "--json"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    found: dict[str, object] = json.loads(result.stdout)["comparison"]
+    return found
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_results_that_are_no_numbers_are_compared(tmp_path: Path, value: float) -> None:
+    weights = {"w": np.full((7, 5), value, np.float32)}
+    proto = model([node("MatMul", ["x", "w"], ["y"])], {"x": (3, 7)}, weights)
+    assert checked(saved(tmp_path, proto))["largest_difference"] == 0.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("machine", ["sw26010", "host"])
+def test_a_constant_that_is_no_number_is_made_without_a_warning(
+    tmp_path: Path, machine: str
+) -> None:
+    weights = {name: np.abs(floats(3)) + 1 for name in "sbm"} | {"v": -np.ones(3, np.float32)}
+    norm = node("BatchNormalization", ["x", *"sbmv"], ["y"])
+    path = saved(tmp_path, model([norm], {"x": (1, 3, 4, 4)}, weights))
+    assert checked(path, machine)["largest_difference"] == 0.0
