@@ -37,3 +37,18 @@ def test_a_constant_that_is_no_number_is_made_without_a_warning(
     norm = node("BatchNormalization", ["x", *"sbmv"], ["y"])
     path = saved(tmp_path, model([norm], {"x": (1, 3, 4, 4)}, weights))
     assert checked(path, machine)["largest_difference"] == 0.0
+
+
+@pytest.mark.parametrize("extents", [(2, 3), (2, 2), (8, 5)])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_an_output_may_be_a_weight_or_made_of_weights_alone(
+    tmp_path: Path, batch: int, extents: tuple[int, ...]
+) -> None:
+    nodes = [node("Tanh", ["x"], ["y"]), node("Relu", ["w"], ["z"])]
+    proto = model(nodes, {"x": (batch, 5)}, {"w": floats(*extents)}, ("y", "z", "w"))
+    assert checked(saved(tmp_path, proto))["largest_difference"] <= 1e-4
+
+
+def test_a_scalar_is_a_network_s_input(tmp_path: Path) -> None:
+    proto = model([node("Relu", ["x"], ["y"])], {"x": ()})
+    assert checked(saved(tmp_path, proto))["largest_difference"] == 0.0

@@ -7,7 +7,7 @@ next product reads. Operators without a lowering are refused before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -173,13 +173,18 @@ class _Builder:
             self._elementwise(nodes, made)
 
     def _other(self, node: Node) -> Located:
-        for name in node.inputs:
+        self._hold_weights(node.inputs)
+        return LOWERINGS[type(node.op)](self.memory, node, node.op)
+
+    def _hold_weights(self, names: Iterable[str]) -> None:
+        """Those of the tensors that are weights have a place: as C arrays."""
+        for name in names:
             if name in self.weights and name not in self.memory.held:
                 self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
-        return LOWERINGS[type(node.op)](self.memory, node, node.op)
 
     def finish(self) -> None:
         """The network's outputs as C arrays in values of their own."""
+        self._hold_weights(self.network.outputs)
         for name in self.network.outputs:
             form = row_major(self.network.tensors[name].shape)
             located = self.memory.in_form(name, form)

@@ -144,7 +144,7 @@ class WholeNetwork:
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
-        self._bytes = dtype(network.inputs[0].dtype).size_bytes
+        self._bytes = dtype(next(iter(tensors.values())).dtype).size_bytes
         self._held = {t.name: [row_major(t.shape)] for t in network.inputs}
         self._wanted = self._all_wanted()
 

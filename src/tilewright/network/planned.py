@@ -55,13 +55,12 @@ class PlannedNetwork:
         """
         given = self._given(inputs, named)
         compute = self.computed({**self.weights, **(weights or {})})
-        parts, batch = [], next(iter(given.values())).shape[0] if given else 1
+        if self.plan.groups == 1:
+            return compute(given)
+        parts, batch = [], self.network.inputs[0].shape[0]
         pieces = [slice(*part) for part in intervals(batch, self.plan.groups)]
         for images in pieces:
-            own = {name: x[images] for name, x in given.items()} if len(pieces) > 1 else given
-            parts.append((images, compute(own)))
-        if len(parts) == 1:
-            return parts[0][1]
+            parts.append((images, compute({name: x[images] for name, x in given.items()})))
         found = {n: np.empty((batch, *y.shape[1:]), y.dtype) for n, y in parts[0][1].items()}
         for images, outputs in parts:
             for name, y in outputs.items():

@@ -1,7 +1,8 @@
 """The network of fewer images: what one of several groups computes when they divide the batch.
 
 In: a network whose tensors all have the images first. Out: the same network on the first of them;
-the given one where a tensor has them elsewhere, so that no group could be given its own.
+the given one where a tensor has them elsewhere or an output has none, so that no group could be
+given its own.
 """
 
 from __future__ import annotations
@@ -36,9 +37,12 @@ class FewerImages:
         inputs = tuple(replace(t, shape=(self.count, *t.shape[1:])) for t in network.inputs)
         try:
             nodes = tuple(_smaller(node, batch, self.count) for node in network.nodes)
-            return replace(network, inputs=inputs, nodes=nodes)
+            fewer = replace(network, inputs=inputs, nodes=nodes)
         except TilewrightError:
             return network
+        before, after = network.tensors, fewer.tensors
+        sizes = {(before[name].shape[:1], after[name].shape[:1]) for name in network.outputs}
+        return fewer if sizes <= {((batch,), (self.count,))} else network
 
 
 def _smaller(node: Node, batch: int, count: int) -> Node:
