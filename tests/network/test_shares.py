@@ -16,17 +16,20 @@ from tilewright.network.plan import Plan
 from tilewright.network.search import Search
 from tilewright.network.shares import Division, share_of
 from tilewright.network.simulate import simulate_plan
-from tilewright.ops import Bias, Binary, Op, conv2d
+from tilewright.ops import Bias, Binary, Op, conv2d, gemm
 from tilewright.ops.mapping import Access, Mapping, straight
 
 MACHINE = load_machine("sw26010")
 
 
-def of_one_operator(op: Op) -> tuple[Network, Plan]:
+IMPLICIT = Search(algorithm="implicit", keep=1)
+
+
+def of_one_operator(op: Op, search: Search = IMPLICIT) -> tuple[Network, Plan]:
     net = NetworkBuilder("one", "f64")
     x, w = net.input("x", op.input_shapes[0]), net.weight("w", op.input_shapes[1])
     whole = net.build((net.apply(op, x, w, name="y"),))
-    return whole, build_plan(whole, MACHINE, Search(algorithm="implicit", keep=1))
+    return whole, build_plan(whole, MACHINE, search)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_what_follows_a_product_is_computed_in_its_pieces(
     y = net.apply(Bias(op.out_shape), y, bias, name="biased")
     y = net.apply(Binary("add", op.out_shape, op.out_shape), y, before, name="sum")
     whole = net.build((net.apply(op, y, w, name="behind"),))
-    plan = build_plan(whole, MACHINE, Search(algorithm="implicit", keep=1))
+    plan = build_plan(whole, MACHINE, IMPLICIT)
     (fused,) = (stage for stage in plan.stages if stage.nodes == ("y", "biased", "sum"))
     assert fused.division is not None
     assert fused.division.kind == kind
@@ -102,6 +105,26 @@ def test_what_follows_a_product_is_computed_in_its_pieces(
     given = {t: rng.integers(-3, 4, whole.tensors[t].shape).astype(float) for t in (x, w, bias)}
     found = interpret_plan(plan, {x: given[x]}, {w: given[w], bias: given[bias]})
     np.testing.assert_array_equal(found["behind"], whole.evaluate(given)["behind"])
+
+
+@pytest.mark.parametrize(
+    ("op", "search", "images"),
+    [
+        (gemm(m=2, n=2048, k=2048, transpose_b=True), Search(keep=1), 1),
+        (
+            conv2d(batch=4, in_channels=64, out_channels=64, height=7, width=7, kernel=1),
+            IMPLICIT,
+            4,
+        ),
+    ],
+    ids=["weights are read once by all groups", "each group has an image of its own"],
+)
+def test_a_few_images_are_computed_together_where_that_is_faster(
+    op: Op, search: Search, images: int
+) -> None:
+    _, plan = of_one_operator(op, search)
+    assert plan.groups == images
+    assert plan.together == (4 if images == 1 else 1)
 
 
 def test_pieces_of_rows_are_slices_of_an_image_with_its_border() -> None:

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tilewright.common.errors import CapacityError
 from tilewright.common.progress import Progress, Steps, silent
 from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.graph.rewrites.images import batch_of
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
@@ -28,11 +30,7 @@ from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
 from tilewright.network.pieces import Beside, Share
 from tilewright.network.plan import Plan, Work, lives_of
-from tilewright.network.products import (
-    Ranked,
-    ranked_products,
-    ranked_stages,
-)
+from tilewright.network.products import Ranked, ranked_products, ranked_stages
 from tilewright.network.requirements import (
     own_part,
     refuse_crowded,
@@ -67,7 +65,7 @@ def build_plan(
     search, CapacityError where values exceed main memory or no schedule fits.
     """
     ranked = ranked or rank_network(network, machine, search, progress=progress)
-    part, used = own_part(network, machine)
+    part = network if ranked.images == 1 else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
     chains, forms = chains_of(Fusion().apply(part) if fuse else part), Forms()
     drafted: list[tuple[_Builder, Schedules]] = []
@@ -80,7 +78,7 @@ def build_plan(
             drafted.append(found)
     best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1]))
     _require_room(network.name, best.memory, machine)
-    return _plan(best, schedules, machine, used, options[0].least_cycles(part))
+    return _plan(best, schedules, machine, ranked.images, options[0].least_cycles(part))
 
 
 def _cheapest(
@@ -124,15 +122,32 @@ def rank_network(
     *,
     progress: Progress = silent,
 ) -> Ranked:
-    """The ranked candidates of the products of one group's part. Raises as `build_plan` does."""
+    """The ranked candidates of the products of the part that the groups run on their own images, or
+    of all where no group has several and that is faster together. Raises as `build_plan` does.
+    """
     require_lowered(network, machine)
-    require_room(network, machine)
     part, used = own_part(network, machine)
-    ranked = ranked_products(part, machine, search, shared=used > 1, progress=progress)
-    if used > 1 or machine.groups.count == 1:
+    require_room(part, machine)
+    ranked = ranked_products(part, machine, search, images=used, progress=progress)
+    groups, alone = machine.groups.count, used == 1
+    if groups == 1 or not (alone or (batch_of(part) == 1 and _has_room(network, machine))):
         return ranked
-    shares = ranked_shares(list(ranked.candidates), machine, search, progress=progress)
-    return replace(ranked, shares=shares)
+    whole = ranked
+    if not alone:
+        whole = ranked_products(network, machine, search, images=1, progress=progress)
+    shares = ranked_shares(list(whole.candidates), machine, search, progress=progress)
+    whole = replace(whole, shares=shares)
+    together = whole.together(groups).least_cycles(network)
+    return whole if alone or together < ranked.least_cycles(part) else ranked
+
+
+def _has_room(network: Network, machine: Machine) -> bool:
+    """Whether one group's memory holds what lives at the same time."""
+    try:
+        require_room(network, machine)
+    except CapacityError:
+        return False
+    return True
 
 
 class _Builder:

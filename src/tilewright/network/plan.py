@@ -2,8 +2,9 @@
 
 In: nothing; these are the values that `network.build` makes, `network.interpret` and
 `network.simulate` run and a family emits. The plan is that of one group of cores: groups divide the
-images, each runs all stages on its own. Of a single image they divide stages (`network.shares`):
-all see the same values, and a stage begins when the one before it has ended on all groups.
+images, each runs all stages on its own. Of few images they divide stages (`network.pieces`,
+`network.shares`): all see the same values, and a stage begins when the one before it has ended on
+all groups.
 """
 
 from __future__ import annotations

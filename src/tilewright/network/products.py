@@ -34,15 +34,20 @@ def one_group(machine: Machine) -> Machine:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The candidates of each operator, best first; `shared`: groups read the same weights. `shares`
-    are those by which all groups compute one operator together; with them among the candidates
-    `groups` divide other work as well.
+    """The candidates of each operator, best first, by which `images` groups compute images of their
+    own; `shares` are those by which all groups compute one operator together. With them among the
+    candidates `groups` divide other work as well.
     """
 
     candidates: Mapping[Op, tuple[Candidate, ...]]
-    shared: bool = False
+    images: int = 1
     shares: Mapping[Op, tuple[Share, ...]] = field(default_factory=dict)
     groups: int = 1
+
+    @property
+    def shared(self) -> bool:
+        """Whether groups read the same weights."""
+        return self.images > 1
 
     def together(self, groups: int) -> Ranked:
         """The same with the shares among the candidates."""
@@ -61,9 +66,10 @@ class Ranked:
 
 
 def ranked_products(
-    network: Network, machine: Machine, search: Search, *, shared: bool, progress: Progress
+    network: Network, machine: Machine, search: Search, *, images: int, progress: Progress
 ) -> Ranked:
-    """Rank the products of a network for one group; weights are `shared` by the groups.
+    """Rank the products of a network for one group, of `images` that have images of their own and
+    read the same weights.
 
     Raises CapacityError where one fits no way, ScheduleError where nothing computes it.
     """
@@ -81,7 +87,7 @@ def ranked_products(
         else []
     )
     pairs = [(op, seed) for op, own in zip(ops, found, strict=True) for _, seed in own]
-    constants = [constants_of(seed) if shared else frozenset[str]() for _, seed in pairs]
+    constants = [constants_of(seed) if images > 1 else frozenset[str]() for _, seed in pairs]
     rankings = rank(
         pairs,
         single,
@@ -95,7 +101,7 @@ def ranked_products(
     short = [op for op, own in candidates.items() if not own]
     if short:  # refused in words of the search
         choose(short, single, names=[names[op] for op in short], strict=False)
-    return Ranked({op: by_cycles(own) for op, own in candidates.items()}, shared)
+    return Ranked({op: by_cycles(own) for op, own in candidates.items()}, images)
 
 
 def ranked_stages(

@@ -61,11 +61,10 @@ def require_room(network: Network, machine: Machine) -> None:
     """Raise CapacityError where tensors that live at the same time exceed the main memory of a
     group, however they are laid out and with all that can be fused fused.
     """
-    part, _ = own_part(network, machine)
-    fused, tensors = Fusion().apply(part), part.tensors
+    fused, tensors = Fusion().apply(network), network.tensors
     memory = {t: t for t in tensors}
     lives: dict[str, Life] = {}
-    lasting = {t.name for t in (*part.inputs, *part.weights)} | set(part.outputs)
+    lasting = {t.name for t in (*network.inputs, *network.weights)} | set(network.outputs)
     for number, node in enumerate(fused.nodes):
         if isinstance(members(node)[-1].op, Reshape | Transpose):
             memory[node.output] = memory[node.inputs[0]]

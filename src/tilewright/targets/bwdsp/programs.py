@@ -87,7 +87,7 @@ def _ranked(networks: list[Network], core: Machine, progress: Progress) -> Ranke
     for number, op in enumerate(ops):
         names = [builder.input(f"{number} {i}", s) for i, s in enumerate(op.input_shapes)]
         builder.apply(op, *names, name=f"product{number}")
-    return ranked_products(builder.build(()), core, BY_THE_MODEL, shared=False, progress=progress)
+    return ranked_products(builder.build(()), core, BY_THE_MODEL, images=1, progress=progress)
 
 
 def _network(part: Part, element: str) -> Network:
