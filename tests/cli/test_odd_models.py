@@ -52,3 +52,18 @@ def test_an_output_may_be_a_weight_or_made_of_weights_alone(
 def test_a_scalar_is_a_network_s_input(tmp_path: Path) -> None:
     proto = model([node("Relu", ["x"], ["y"])], {"x": ()})
     assert checked(saved(tmp_path, proto))["largest_difference"] == 0.0
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_an_output_may_be_an_input(tmp_path: Path, batch: int) -> None:
+    nodes = [node("Relu", ["x"], ["x_output"]), node("Tanh", ["z"], ["y"])]
+    shapes, outputs = {"x": (batch, 12), "z": (batch, 5)}, ("y", "z", "x", "x_output")
+    path = saved(tmp_path, model(nodes, shapes, outputs=outputs))
+    assert checked(path)["largest_difference"] <= 1e-4
+    out = tmp_path / "out.npz"
+    words = ["run", str(path), "-m", "sw26010", "--compare", "reference", "-o", str(out)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    with np.load(out) as found:
+        assert {name: array.shape for name, array in found.items()} == {
+            name: (batch, 5 if name in "yz" else 12) for name in outputs
+        }

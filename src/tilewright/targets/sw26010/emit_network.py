@@ -202,16 +202,34 @@ def _rounded(t: TensorInfo, unit: int) -> int:
 def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
     """The tensors of the entry function and the arena; the name of the block of constants."""
     kind, known = plan.dtype, {value.name for value in plan.values}
+    results = _result_names(plan)
     name, scratch = "constants", "arena"
-    while {name, scratch} & known:
+    while {name, scratch} & {*known, *results}:
         name, scratch = f"{name}_", f"{scratch}_"
     inputs = [
         TensorInfo(name, "", kind, "input", plan.values[v].form.shape) for name, v in plan.inputs
     ]
-    outputs = [TensorInfo(name, "", kind, "output", form.shape) for name, _, form in plan.outputs]
+    outputs = [
+        TensorInfo(own, "", kind, "output", form.shape)
+        for own, (_, _, form) in zip(results, plan.outputs, strict=True)
+    ]
     block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
     arena = TensorInfo(scratch, "", kind, "scratch", (max(1, layout.arena),))
     return [*inputs, block, *outputs, arena], name
+
+
+def _result_names(plan: Plan) -> tuple[str, ...]:
+    """What the entry function calls each output: its name, unless an input has it."""
+    given = {name for name, _ in plan.inputs}
+    taken = given | {name for name, _, _ in plan.outputs}
+    found = []
+    for name, _, _ in plan.outputs:
+        own = name
+        while own in given or (own != name and own in taken):
+            own = f"{own}_output"
+        taken.add(own)
+        found.append(own)
+    return tuple(found)
 
 
 def _declared(info: TensorInfo) -> Tensor:
@@ -291,7 +309,8 @@ def _places(
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
     found = {v: f"{bases[plan.values[v].role]} + {first}" for v, first in layout.places.items()}
     found |= {value: named[name] for name, value in plan.inputs}
-    found |= {value: named[name] for name, value, _ in plan.outputs}
+    results = zip(_result_names(plan), plan.outputs, strict=True)
+    found |= {value: named[name] for name, (_, value, _) in results}
     return _Places(found, bases["scratch"])
 
 

@@ -34,9 +34,13 @@ class Sw26010Network(PlannedNetwork):
         """
         artifact = emit_network(self.plan, self.machine)
         constants = {artifact.block: constant_block(self.plan, weights)}
-        return lambda inputs: run_emulated(
-            artifact, {**inputs, **constants}, seconds=_LONGEST_SECONDS
-        )
+        names = [name for name, _, _ in self.plan.outputs]
+
+        def compute(inputs: Mapping[str, Array]) -> Outputs:
+            found = run_emulated(artifact, {**inputs, **constants}, seconds=_LONGEST_SECONDS)
+            return dict(zip(names, found.values(), strict=True))
+
+        return compute
 
     def write(
         self,
