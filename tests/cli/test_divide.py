@@ -17,8 +17,8 @@ from tilewright.graph.weights import random_weights
 BUFFERS = "memory.buffers.capacity_bytes"
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["compile", *arguments, "--machine", "bwdsp-56"])
+def run(*arguments, command="compile"):
+    return CliRunner().invoke(app, [command, *arguments, "--machine", "bwdsp-56"])
 
 
 def test_a_line_for_each_layer_and_what_moves():
@@ -26,10 +26,14 @@ def test_a_line_for_each_layer_and_what_moves():
     assert lines[0] == "lenet5 on bwdsp-56, f32, 56 cores"
     named = [line.split()[0] for line in lines if line.startswith(" ") and line.strip()]
     assert named[-8:] == ["c1", "s2", "c3", "s4", "c5", "f6", "output", "prob"]
-    assert "no plan of these grids moves fewer" in lines[-3]
-    assert lines[-1].endswith(
+    assert "no plan of these grids moves fewer" in lines[-4]
+    assert lines[-2].endswith(
         "ms overlapped with the cores' programs in place of the peak (simulated)"
     )
+    shares = re.fullmatch(
+        r"of the time step by step: weights (.*) %, exchange (.*) %, compute (.*) %", lines[-1]
+    )
+    assert sum(float(share) for share in shares.groups()) == pytest.approx(100, abs=0.2)
 
 
 def test_the_result_adds_up():
@@ -98,6 +102,114 @@ def test_weights_without_numbers_are_inputs_of_the_written_network(tmp_path):
     onnx.checker.check_model(model, full_check=True)
     given = [value.name for value in model.graph.input]
     assert given[:3] == ["images", "c1_weight", "c1_bias_values"]
+
+
+def test_a_network_is_computed_on_all_cores(tmp_path):
+    """`run` gives the outputs, of these inputs; `--check` compares without writing them."""
+    images = np.random.default_rng(3).standard_normal((2, 1, 32, 32)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", images=images)
+    files = ("--input", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz"))
+    done = run("lenet5", "--batch", "2", *files, "--compare", "reference", command="run")
+    assert done.exit_code == 0, done.output
+    assert re.search(
+        r"\nagainst reference: largest difference \S+ of the largest magnitude, within 0.0001\n"
+        r"written to \S+out.npz\n$",
+        done.stdout,
+    )
+    net = network("lenet5", 2, dtype="f32")
+    expected = net.evaluate({"images": images, **random_weights(net)})["prob"]
+    with np.load(tmp_path / "out.npz") as found:
+        np.testing.assert_allclose(found["prob"], expected, rtol=1e-4)
+    checked = json.loads(run("lenet5", "--batch", "2", "--check", "--json").stdout)
+    assert 0 < checked["comparison"]["largest_difference"] < 1e-6
+    assert checked["output"] is None
+
+
+def test_other_numbers_than_those_of_the_reference_end_with_code_3():
+    done = run("lenet5", "--compare", "reference", "--max-error", "1e-4", command="run")
+    assert done.exit_code == 0
+    source = "tilewright.cli.divide.largest_deviation"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, lambda search: 0.0)
+        done = run("lenet5", "--check")
+    assert done.exit_code == 3
+    assert re.fullmatch(
+        r"error: outputs differ from those of the reference by \S+ of the largest magnitude, "
+        r"beyond 0\n",
+        done.stderr,
+    )
+
+
+def test_simulate_gives_the_times_of_compile():
+    compiled, simulated = (
+        json.loads(run("lenet5", "--json", command=command).stdout)
+        for command in ("compile", "simulate")
+    )
+    assert simulated == compiled
+
+
+def test_explain_says_what_takes_the_time_of_the_slowest_layers():
+    lines = run("lenet5", command="explain").stdout.splitlines()
+    first = lines.index("the 8 slowest of 8 layers, step by step, and what takes their time:")
+    shares = [float(line.split(" %: ")[0].split()[1]) for line in lines[first + 1 :]]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    assert re.fullmatch(
+        r"  c5 +\S+ %: weights \S+ %, exchange \S+ %, compute \S+ %", lines[first + 1]
+    )
+
+
+def test_check_names_every_layer_that_fits_no_buffer():
+    done = run("lenet5", command="check")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "8 checks on bwdsp-56, 0 refused")
+    done = run("lenet5", "--set", f"{BUFFERS}=1500", command="check")
+    assert done.exit_code == 3
+    rule = "a core's share fits its buffers"
+    assert done.stdout.splitlines()[:4] == [
+        f"ok       c1: {rule}",
+        f"ok       s2: {rule}",
+        f"refused  c3: {rule}: layer c3: a core's part of a 1x1x5x3 sums 3x1x1 grid takes 784 "
+        "bytes, a buffer has 500",
+        "         fix: the smallest grid that fits is 1x2x4x2 sums 6x1x1: 96 cores",
+    ]
+    done = run("lenet5", "--dtype", "f64", command="check")
+    assert done.stdout.splitlines() == [
+        "refused  lenet5: cores compute its operators and elements: inputs of f64: the cores of "
+        "'bwdsp-56' compute in f32",
+        "         fix: give --dtype f32",
+        "1 checks on bwdsp-56, 1 refused",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("compile", "lenet5", "--top", "3"),
+            "--top is for kernels: cores that divide a network take none",
+        ),
+        (
+            ("run", "lenet5", "--algorithm", "implicit"),
+            "--algorithm is for kernels: cores that divide a network take none",
+        ),
+        (
+            ("simulate", "lenet5", "--unfused"),
+            "--unfused is for machines that run a network stage by stage",
+        ),
+        (
+            ("explain", "lenet5", "--layer", "c1"),
+            "cores of bwdsp-56 divide a network: leave --layer and --roofline",
+        ),
+        (
+            ("run", "lenet5", "--compare", "onnxruntime"),
+            "machine 'bwdsp-56' is simulated: its times are none to compare\n"
+            "  fix: --compare reference",
+        ),
+    ],
+)
+def test_options_that_mean_nothing_there_are_refused(arguments, message):
+    command, *others = arguments
+    assert run(*others, command=command).stderr == f"error: {message}\n"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from support.onnx_models import floats, model, node, saved
 from tilewright.cli import run_network
 from tilewright.cli.main import app
-from tilewright.targets.host.network import measuring
+from tilewright.network import results
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 HOST = [
@@ -99,7 +99,7 @@ def test_another_result_of_the_file_ends_with_code_3(network, tmp_path, monkeypa
 
 
 def test_a_difference_beyond_the_bound_ends_with_code_3(network, monkeypatch):
-    monkeypatch.setitem(measuring.BOUNDS, np.dtype(np.float32), -1.0)
+    monkeypatch.setitem(results.BOUNDS, np.dtype(np.float32), -1.0)
     done = run("run", network, *HOST, "--compare", "reference", code=3)
     assert re.fullmatch(
         r"error: outputs differ from those of the reference by \S+ of the largest magnitude, "
@@ -123,7 +123,7 @@ def test_a_difference_beyond_the_bound_ends_with_code_3(network, monkeypatch):
 )
 def test_how_far_outputs_are_apart(found, expected, difference):
     arrays = {"y": np.array(found)}, {"y": np.array(expected)}
-    assert measuring.largest_difference(*arrays) == difference
+    assert results.largest_difference(*arrays) == difference
 
 
 def test_open_shapes_are_given(tmp_path):

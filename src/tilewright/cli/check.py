@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 from msgspec import UNSET
 
+from tilewright.cli.divide import check_divided
 from tilewright.cli.options import AlgorithmName, OperatorOptions, OwnMachineOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.product import check_product, roofline_lines
-from tilewright.cli.workload import Workload, read_workload
+from tilewright.cli.workload import Workload, is_operator, read_workload
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import network_kind
@@ -27,6 +28,7 @@ from tilewright.network.plans import NETWORKS
 from tilewright.network.requirements import require_lowered, require_room
 from tilewright.network.stored import file_states, read_native
 from tilewright.ops import Op
+from tilewright.partition.capability import DIVIDES
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.findings import CheckReport, Finding
 from tilewright.tune.choose import padded_axes
@@ -78,6 +80,10 @@ def check_command(
     elif path.is_file() and path.suffix != ".onnx":
         findings = tuple(_program(read_program(read_text(path), subject), subject, target))
     else:
+        if DIVIDES.of(target) is not None and not is_operator(subject):
+            found = check_divided(subject, target, operator, output)
+            _finish(CheckReport(target.name, found, _refused(found)), output)
+            return
         workload = read_workload(subject, operator)
         findings = _workload(workload, target, algorithm)
         if workload.network and algorithm is None and NETWORKS.of(target) and not LOADS.of(target):

@@ -1,18 +1,22 @@
-"""`tilewright compile NETWORK` for machines that divide networks over their cores."""
+"""Networks on machines whose cores divide them: what the commands do with those."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+import numpy as np
+from msgspec import Struct, field, structs
 
 from tilewright.cli.compile_options import CompileOptions
 from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.run_network import largest_deviation, read_inputs, require_alike
 from tilewright.cli.workload import read_network
+from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import (
     NETWORK_FILE,
     new_folder,
@@ -21,17 +25,30 @@ from tilewright.codegen.folder import (
     write_text,
 )
 from tilewright.codegen.stored import read_stored
+from tilewright.common.errors import PartitionError, TilewrightError
 from tilewright.common.version import tool_version
+from tilewright.graph import Network
+from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
 from tilewright.machine.model import document_of
+from tilewright.network.plans import Other, require_reference
+from tilewright.network.results import compared
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
-from tilewright.partition.divided import DividedNetwork, DividedResult
+from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.objective import TIME, TRAFFIC, Weights
-from tilewright.report.division import division_table, division_totals
+from tilewright.partition.plan import space
+from tilewright.report.division import (
+    DividedRun,
+    division_explanation,
+    division_table,
+    division_totals,
+)
 from tilewright.report.division_picture import layer_picture
+from tilewright.report.findings import Finding
 
 _FORMAT = "tilewright divided network 1"
+_FITS = "a core's share fits its buffers"
 
 
 class Written(Struct, frozen=True):
@@ -40,7 +57,7 @@ class Written(Struct, frozen=True):
     format: str
     version: str
     description: dict[str, Any] = field(name="machine")
-    divided: DividedResult
+    divided: DividedRun
     files: tuple[str, ...] = ("plan.json", "layers")
 
 
@@ -53,31 +70,163 @@ def divide_network(
     options: CompileOptions,
 ) -> None:
     """Plan, print, and write what was asked for."""
+    others = {"check-each-algorithm": options.check_each_algorithm, "top": options.top > 0}
+    _require_divisions(search, others)
     weights, out, onnx_out = _weights(options.objective), options.out, options.onnx_out
     if out is not None:
         require_replaceable(out)
-    network = read_network(name, operator, known_dtype=machine.core.types[0])
+    network = _network(name, machine, operator)
     most_work = options.most_work or 1.0
-    with progress_bar(output) as progress:
-        divided = DIVIDES.required(machine).divide(
-            network, machine, search.partition, weights, most_work, progress=progress
-        )
-        result = divided.result(progress)
-    show_division(result, output)
+    divided, result = _divided(network, machine, search.partition, output, weights, most_work)
+    if options.check:
+        inputs = read_inputs(network, None)
+        _, result = _computed(divided, result, inputs, search, "reference", output)
     if out is not None:
         _write(divided, result, out)
-        output.show(f"written to {out}")
     if onnx_out is not None:
         from tilewright.report.division_model import divided_model  # heavy: onnx
 
         write_bytes(onnx_out, divided_model(divided, result))
-        output.show(f"written to {onnx_out}")
+    show_division(result, output, out, onnx_out)
 
 
-def show_division(found: DividedResult, output: OutputOptions) -> None:
-    """Print a divided network."""
+def run_divided(
+    name: str,
+    machine: Machine,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    other: Other | None,
+    output: OutputOptions,
+    files: tuple[Path | None, Path | None],
+    top: int,
+) -> None:
+    """Compute a network on all cores; `files` are those of the inputs and for the outputs."""
+    require_reference(machine, other)
+    _require_divisions(search, {"top": top > 0})
+    network, (source, out) = _network(name, machine, operator), files
+    inputs = read_inputs(network, source)
+    divided, result = _divided(network, machine, search.partition, output)
+    outputs, result = _computed(divided, result, inputs, search, other, output)
+    if out is not None:
+        arrays: Any = outputs
+        np.savez(out, **arrays)
+        result = structs.replace(result, output=str(out))
+    show_division(result, output, out)
+
+
+def simulate_divided(
+    name: str, machine: Machine, operator: OperatorOptions, output: OutputOptions
+) -> None:
+    """The time of a network on all cores."""
+    _, found = _divided(_network(name, machine, operator), machine, None, output)
+    show_division(found, output)
+
+
+def explain_divided(
+    name: str,
+    machine: Machine,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
+) -> None:
+    """The time of a network on all cores, and which layers take it for what."""
+    _require_divisions(search, {})
+    network = _network(name, machine, operator)
+    _, found = _divided(network, machine, search.partition, output)
+    show_division(found, output)
+    output.show("", *division_explanation(found))
+
+
+def check_divided(
+    name: str, machine: Machine, operator: OperatorOptions, output: OutputOptions
+) -> tuple[Finding, ...]:
+    """Whether some division of each layer fits the cores' buffers."""
+    network = _network(name, machine, operator)
+    try:
+        layers, model = DIVIDES.required(machine).planned(network, machine)
+    except TilewrightError as error:
+        return (_finding(network.name, "cores compute its operators and elements", error),)
+    found: dict[object, Finding] = {}
+    with progress_bar(output) as progress:
+        for number, layer in enumerate(layers):
+            progress("check", number, len(layers))
+            if layer.shape_key not in found:
+                problem = None
+                try:
+                    space([layer], machine.cores, model=model)
+                except PartitionError as error:
+                    problem = error
+                found[layer.shape_key] = _finding(layer.name, _FITS, problem)
+    return tuple(found.values())
+
+
+def _finding(subject: str, rule: str, problem: TilewrightError | None) -> Finding:
+    if problem is None:
+        return Finding(subject, rule, "ok")
+    return Finding(subject, rule, "refused", problem.message, problem.fix)
+
+
+def show_division(found: DividedRun, output: OutputOptions, *written: Path | None) -> None:
+    """Print a divided network and what was `written`; CheckFailed where outputs differ."""
     output.value(found)
     output.show(division_table(found), *division_totals(found))
+    output.show(*(f"written to {path}" for path in written if path is not None))
+    require_alike(found.comparison, output)
+
+
+def _network(name: str, machine: Machine, operator: OperatorOptions) -> Network:
+    return read_network(name, operator, known_dtype=machine.core.types[0])
+
+
+def _divided(
+    network: Network,
+    machine: Machine,
+    strategy: str | None,
+    output: OutputOptions,
+    weights: Weights = TRAFFIC,
+    most_work: float = 1.0,
+) -> tuple[DividedNetwork, DividedRun]:
+    """A plan, and its times."""
+    with progress_bar(output) as progress:
+        divided = DIVIDES.required(machine).divide(
+            network, machine, strategy, weights, most_work, progress=progress
+        )
+        result = divided.result(progress)
+    return divided, DividedRun(**structs.asdict(result))
+
+
+def _computed(
+    divided: DividedNetwork,
+    result: DividedRun,
+    inputs: Mapping[str, Array],
+    search: SearchOptions,
+    other: Other | None,
+    output: OutputOptions,
+) -> tuple[dict[str, Array], DividedRun]:
+    """The outputs of all cores' programs, with random weights where there are none; compared with
+    the reference where that is asked.
+    """
+    feeds = {**random_weights(divided.network), **inputs}
+    with progress_bar(output) as progress:
+        outputs = divided.run(feeds, progress)
+    if other is None:
+        return outputs, result
+    expected = divided.network.evaluate(feeds)
+    found = compared(other, outputs, expected, largest_deviation(search))
+    return outputs, structs.replace(result, comparison=found)
+
+
+def _require_divisions(search: SearchOptions, others: Mapping[str, bool]) -> None:
+    """Raise UsageProblem for what only kernels take that are compiled alone."""
+    given = {
+        "algorithm": search.algorithm is not None,
+        "records": search.records is not None,
+        "executor": search.executor != SearchOptions.executor,
+        **others,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageProblem(f"--{option} is for kernels: cores that divide a network take none")
 
 
 def read_divided(directory: Path) -> Written:
@@ -102,7 +251,7 @@ def _weights(objective: str | None) -> Weights:
     return Weights(cycles=cycles)
 
 
-def _write(divided: DividedNetwork, result: DividedResult, out: Path) -> None:
+def _write(divided: DividedNetwork, result: DividedRun, out: Path) -> None:
     """`network.json` with the result, `plan.json` with all shares and moves, and a picture of each
     layer of images, `layers/NAME.svg`.
     """

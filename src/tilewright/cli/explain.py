@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from msgspec import structs
 
-from tilewright.cli.divide import read_divided, show_division
+from tilewright.cli.divide import explain_divided, read_divided, show_division
 from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
@@ -31,6 +31,7 @@ from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
 from tilewright.network.stored import read_native
 from tilewright.ops.numerics import sums_called
+from tilewright.partition.capability import DIVIDES
 from tilewright.report.explain import explain_text
 from tilewright.report.roofline import roofline_text
 from tilewright.report.table import layer_table, totals
@@ -67,6 +68,13 @@ def explain_command(
     """Explain the time of an operator, of a whole network, or of one layer of it."""
     if not Path(subject).exists() or (subject.endswith(".onnx") and Path(subject).is_file()):
         target = machine.load()
+        if DIVIDES.of(target) is not None and not is_operator(subject):
+            if layer is not None or levels:
+                raise UsageProblem(
+                    f"cores of {target.name} divide a network: leave --layer and --roofline"
+                )
+            explain_divided(subject, target, operator, search, output)
+            return
         planned = NETWORKS.of(target) is not None and LOADS.of(target) is None
         if planned and layer is None and not is_operator(subject) and not levels:
             explain_network(subject, target, operator, output)

@@ -14,6 +14,7 @@ from tilewright.cli.run_network import CompareOptions, run_network
 from tilewright.cli.workload import is_operator
 from tilewright.codegen.artifact import LOADS
 from tilewright.network.plans import NETWORKS
+from tilewright.partition.capability import DIVIDES
 
 
 def run_command(
@@ -43,6 +44,12 @@ def run_command(
     target = machine.load()
     files = (inputs, out)
     if not is_operator(workload_name):
+        if DIVIDES.of(target) is not None:
+            from tilewright.cli.divide import run_divided  # heavy: numba
+
+            other = compare.other
+            run_divided(workload_name, target, operator, search, other, output, files, top)
+            return
         NETWORKS.required(target)
         run_network(workload_name, machine, operator, search, compare, output, files, top)
         return

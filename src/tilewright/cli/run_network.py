@@ -76,7 +76,12 @@ def run_network(
     compiled, seconds = _compiled(network, target, search, output, top)
     network, weights = _for_comparison(network, compiled, other)
     found, outputs = compiled.measured(
-        network, weights, inputs, compare=other, compile_seconds=seconds, bound=_bound(search)
+        network,
+        weights,
+        inputs,
+        compare=other,
+        compile_seconds=seconds,
+        bound=largest_deviation(search),
     )
     if files[1] is not None:
         arrays: Any = outputs
@@ -115,7 +120,7 @@ def write_network(
             inputs,
             compare=compare,
             compile_seconds=seconds,
-            bound=_bound(search),
+            bound=largest_deviation(search),
         )
     else:
         found = compiled.described(seconds)
@@ -150,7 +155,7 @@ def _checked(
             dict(compiled.weights),
             read_inputs(few, None),
             compare="reference",
-            bound=_bound(search),
+            bound=largest_deviation(search),
         )
     if few is network or found.comparison is None:
         return found.comparison
@@ -199,7 +204,7 @@ def _of(other: Other) -> str:
     return "those of the reference" if other == "reference" else "onnxruntime's"
 
 
-def _bound(search: SearchOptions) -> float | None:
+def largest_deviation(search: SearchOptions) -> float | None:
     """The largest difference in a comparison, None for what the element type allows: algorithms
     that are chosen for their deviation may have ten times that of one layer.
     """
@@ -217,7 +222,11 @@ def show_network(found: NetworkRun, output: OutputOptions) -> None:
         output.show(plan_table(found), plan_totals(found))
     if found.output:
         output.show(f"written to {found.output}")
-    other = found.comparison
+    require_alike(found.comparison, output)
+
+
+def require_alike(other: Comparison | None, output: OutputOptions) -> None:
+    """CheckFailed where a comparison finds that the outputs differ."""
     if other is None or other.is_within_bound:
         return
     if output.json:

@@ -10,6 +10,7 @@ import typer
 from msgspec import Struct
 
 from tilewright.asm.front_end import machine_of_file
+from tilewright.cli.divide import simulate_divided
 from tilewright.cli.explain import kernel_folder
 from tilewright.cli.launch import LaunchedProgram, launch_program
 from tilewright.cli.options import overrides
@@ -22,6 +23,7 @@ from tilewright.compiler.adding import simulated_run
 from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.ir.nodes import Program
 from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
+from tilewright.partition.capability import DIVIDES
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.view import CauseRow, TrafficRow
 from tilewright.simulate.kernel.level import KernelRun
@@ -82,7 +84,10 @@ def simulate_command(
     """Simulate a core group running a program or network, with a cause for each cycle."""
     if network.means(source, alone=layer is None and trace is None):
         target = load_machine(machine or DEFAULT_MACHINE, overrides(set))
-        simulate_network(str(source), target, network, output)
+        if DIVIDES.of(target) is not None:
+            simulate_divided(str(source), target, network.undivided(), output)
+        else:
+            simulate_network(str(source), target, network, output)
         return
     machine = machine or (machine_of_file(source) if source.is_file() else None)
     if set and machine is None:

@@ -50,6 +50,12 @@ class NetworkOptions:
             raise UsageProblem(f"{source} is no network: leave --batch, --dtype and --unfused")
         return False
 
+    def undivided(self) -> OperatorOptions:
+        """Which network; UsageProblem for what machines do not know whose cores divide it."""
+        if self.unfused:
+            raise UsageProblem("--unfused is for machines that run a network stage by stage")
+        return OperatorOptions(batch=self.batch, dtype=self.dtype)
+
 
 def simulate_network(
     name: str, machine: Machine, options: NetworkOptions, output: OutputOptions

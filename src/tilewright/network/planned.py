@@ -14,21 +14,16 @@ import numpy as np
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
-from tilewright.common.dtypes import F32, F64
-from tilewright.common.errors import GraphError, ShapeError, ToolError
+from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
-from tilewright.network.plans import Other
-from tilewright.network.results import Comparison, NetworkRun, largest_difference
+from tilewright.network.plans import Other, require_reference
+from tilewright.network.results import NetworkRun, compared
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops.op import show_shape
 from tilewright.ops.piece import intervals
-
-BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
-"""The largest difference, over the largest magnitude of an output, that rounding may make."""
-
 
 Outputs: TypeAlias = dict[str, Array]
 
@@ -105,16 +100,11 @@ class PlannedNetwork:
 
         Raises ToolError where another runtime is asked for.
         """
-        if compare == "onnxruntime":
-            raise ToolError(
-                f"machine {self.machine.name!r} is simulated: its times are none to compare",
-                fix="--compare reference",
-            )
+        require_reference(self.machine, compare)
         outputs = self.run(*(inputs[t.name] for t in self.network.inputs))
         found = self.described(compile_seconds)
         if compare is None:
             return found, outputs
         expected = network.evaluate({**weights, **inputs})
-        largest = largest_difference(outputs, expected)
-        limit = max(BOUNDS[y.dtype] for y in outputs.values()) if bound is None else bound
-        return structs.replace(found, comparison=Comparison(compare, "", largest, limit)), outputs
+        other = compared(compare, outputs, expected, bound)
+        return structs.replace(found, comparison=other), outputs

@@ -9,6 +9,11 @@ import numpy as np
 from msgspec import Struct
 
 from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import F32, F64
+
+BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
+"""The largest difference, over the largest magnitude of an output, that rounding may make: sums of
+many terms in another order, and tiles of Winograd's algorithm, layer after layer."""
 
 
 class StageResult(Struct, frozen=True):
@@ -81,6 +86,20 @@ class NetworkRun(Struct, frozen=True):
     unfused_cycles: int | None = None
     work: dict[str, int] = {}
     causes: dict[str, int] = {}
+
+
+def compared(
+    other: Literal["reference", "onnxruntime"],
+    found: Mapping[str, Array],
+    expected: Mapping[str, Array],
+    bound: float | None,
+) -> Comparison:
+    """The comparison of both results; without a `bound` that of the coarser element type among them
+    holds. Integers are equal or differ.
+    """
+    arrays = (*found.values(), *expected.values())
+    limit = max(BOUNDS.get(array.dtype, 0.0) for array in arrays) if bound is None else bound
+    return Comparison(other, "", largest_difference(found, expected), limit)
 
 
 def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]) -> float:

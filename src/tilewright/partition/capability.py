@@ -12,13 +12,21 @@ from tilewright.graph import Network
 from tilewright.machine import Capability, Machine
 
 if TYPE_CHECKING:
+    from tilewright.partition.core_model import CoreModel
     from tilewright.partition.divided import DividedNetwork
+    from tilewright.partition.layers import Layer
     from tilewright.partition.objective import Weights
     from tilewright.partition.parts import Programs
 
 
 class DividesNetworks(Protocol):
     """A family whose machines divide the layers of networks over their cores."""
+
+    def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
+        """What planning takes: the network's layers, and what it has to know of the machine.
+
+        Raises PartitionError for elements that the cores do not compute.
+        """
 
     def divide(
         self,
@@ -42,5 +50,5 @@ class DividesNetworks(Protocol):
 
 
 DIVIDES: Capability[DividesNetworks] = Capability(
-    "division", ("divide", "programs"), "way to divide networks over its cores"
+    "division", ("planned", "divide", "programs"), "way to divide networks over its cores"
 )

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from tilewright.common.errors import PartitionError
 from tilewright.partition.core_model import CoreModel
+from tilewright.partition.division import Grid
 from tilewright.partition.layers import Layer
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import Options, options
 
-_MOST_CORES = 4096
-"""The largest grid that a refusal looks for."""
+_SEARCHED = (256, 1024, 4096)
+"""Up to how many cores a refusal looks for a grid that fits, one after the other."""
 _TOGETHER = 32
 """Grids that it looks at together."""
 
@@ -32,20 +33,38 @@ def fitting(layer: Layer, table: Options, model: CoreModel) -> NDArray[np.bool_]
         raise PartitionError(
             f"layer {layer.name}: a core's part of a {table.grids[least].describe()} grid takes "
             f"{taken} bytes, a buffer has {model.buffer_values * model.value_bytes}",
-            fix=_way_out(layer, model),
+            fix=_way_out(layer, model, table.kept.shape[1]),
         )
     return found
 
 
-def _way_out(layer: Layer, model: CoreModel) -> str:
-    strategies = ("tiles", "output_channels", "terms")
-    every = [g for name in strategies for g in find_strategy(name).grids(layer, _MOST_CORES)]
-    every.sort(key=lambda grid: grid.cells)
-    for first in range(0, len(every), _TOGETHER):
-        grids = every[first : first + _TOGETHER]
-        table = options(layer, grids, grids[-1].cells)
-        fits = table.buffers <= model.buffer_values
+def _way_out(layer: Layer, model: CoreModel, machine_cores: int) -> str:
+    for cores in _SEARCHED:
+        grid = _smallest(layer, model, cores)
+        if grid is not None:
+            found = f"the smallest grid that fits is {grid.describe()}: {grid.cells} cores"
+            if grid.cells > machine_cores:
+                return found
+            return f"{found}; allow one core more work (--most-work), or another strategy"
+    return f"no grid of up to {_SEARCHED[-1]} cores fits: give the cores larger buffers"
+
+
+def _smallest(layer: Layer, model: CoreModel, cores: int) -> Grid | None:
+    """The grid of fewest cells that fits, of at most `cores`: first by one cell of each grid, which
+    rules out most of them, then by all cells.
+    """
+    every = sorted(find_strategy("products").grids(layer, cores), key=lambda grid: grid.cells)
+    alone = options(layer, [_middle(grid) for grid in every], 1)
+    likely = [every[i] for i in np.flatnonzero(alone.buffers <= model.buffer_values)]
+    for first in range(0, len(likely), _TOGETHER):
+        grids = likely[first : first + _TOGETHER]
+        fits = options(layer, grids, grids[-1].cells).buffers <= model.buffer_values
         if fits.any():
-            grid = grids[int(fits.argmax())]
-            return f"the smallest grid that fits is {grid.describe()}: {grid.cells} cores"
-    return f"no grid of up to {_MOST_CORES} cores fits: give the cores larger buffers"
+            return grids[int(fits.argmax())]
+    return None
+
+
+def _middle(grid: Grid) -> Grid:
+    """One cell of the grid, away from the borders where it has such."""
+    result, terms = (tuple((c[len(c) // 2],) for c in cuts) for cuts in (grid.result, grid.terms))
+    return Grid(result, terms)

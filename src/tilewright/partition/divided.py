@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec import Struct
 
@@ -123,9 +124,10 @@ class DividedNetwork:
     weights: Weights
     programs: Programs
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Array], progress: Progress = silent) -> dict[str, Array]:
         """The outputs, computed by the programs of cores that each see their own memory alone."""
-        return execute(self.network, self.plan, feeds, self.programs.compute)
+        steps = partial(progress, "compute")
+        return execute(self.network, self.plan, feeds, self.programs.compute, steps)
 
     def result(self, progress: Progress = silent) -> DividedResult:
         """What the command line prints."""

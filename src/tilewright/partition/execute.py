@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tilewright.common.errors import PartitionError
+from tilewright.common.progress import Steps, uncounted
 from tilewright.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.ops.box import Box
@@ -66,15 +67,17 @@ class Execution:
         plan: PartitionPlan,
         feeds: Mapping[str, Array],
         computes: Computes = by_reference,
+        steps: Steps = uncounted,
     ) -> None:
-        self._network, self._plan, self._computes = network, plan, computes
+        self._network, self._plan, self._computes, self._steps = network, plan, computes, steps
         self._given = {**network.values, **feeds}
         self._owners: dict[str, Held] = {}
         self.memories = [CoreMemory(core) for core in range(plan.cores)]
 
     def run(self) -> dict[str, Array]:
         """The outputs by name. Raises PartitionError where a core lacks what it reads."""
-        for planned in self._plan.layers:
+        for number, planned in enumerate(self._plan.layers):
+            self._steps(number, len(self._plan.layers))
             self._exchange_inputs(planned)
             self._compute(planned)
             self._owners[planned.layer.output] = held(planned.division, planned.cores)
@@ -188,13 +191,14 @@ def execute(
     plan: PartitionPlan,
     feeds: Mapping[str, Array],
     computes: Computes = by_reference,
+    steps: Steps = uncounted,
 ) -> dict[str, Array]:
     """The outputs of `network` by name, computed by `plan` on cores with a memory each.
 
     `feeds` gives its inputs, and the weights whose numbers it does not have; `computes` what a core
-    makes of operands.
+    makes of operands; `steps` counts the layers.
     """
-    return Execution(network, plan, feeds, computes).run()
+    return Execution(network, plan, feeds, computes, steps).run()
 
 
 def _require_all_terms(layer: Layer, core: int, region: Box, counts: Array, parts: int) -> None:

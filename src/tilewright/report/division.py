@@ -6,12 +6,29 @@ conv1_2  products  1x1x8x7   1x64x28x32   56     383488  2.758       2.202    2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
+from tilewright.network.results import Comparison
 from tilewright.partition.divided import DividedLayer, DividedResult
+from tilewright.report.network import comparison_text, counted
 from tilewright.report.table import plain_table
+
+_SLOWEST = 10
+_PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
+"""What the time of a layer is made of, step by step."""
+_NO_TIME = 1e-12
+"""Milliseconds of a network that does nothing."""
+
+
+class DividedRun(DividedResult, frozen=True):
+    """The `--json` form of a divided network, which was computed where there is a `comparison` or
+    an `output`, the file of its results.
+    """
+
+    comparison: Comparison | None = None
+    output: str | None = None
 
 
 def division_table(found: DividedResult) -> Table:
@@ -43,7 +60,7 @@ def division_table(found: DividedResult) -> Table:
     return table
 
 
-def division_totals(found: DividedResult) -> Iterator[str]:
+def division_totals(found: DividedRun) -> Iterator[str]:
     """The lines below the table."""
     yield (
         "grid: cores along images x channels x rows x columns of the result, and along what sums "
@@ -76,6 +93,28 @@ def division_totals(found: DividedResult) -> Iterator[str]:
         f"{found.program_ms:.3f} ms step by step, {found.program_overlapped_ms:.3f} ms overlapped "
         "with the cores' programs in place of the peak (simulated)"
     )
+    yield f"of the time step by step: {_shares(found.layers)}"
+    if found.comparison is not None:
+        yield comparison_text(found.comparison)
+
+
+def division_explanation(found: DividedRun) -> Iterator[str]:
+    """The slowest layers, with what takes the time of each."""
+    whole, slowest = counted(len(found.layers), "layer"), sorted(found.layers, key=_milliseconds)
+    slowest = slowest[::-1][:_SLOWEST]
+    yield f"the {len(slowest)} slowest of {whole}, step by step, and what takes their time:"
+    width = max((len(layer.name) for layer in slowest), default=0)
+    for layer in slowest:
+        share = 100 * _milliseconds(layer) / max(found.steps_ms, _NO_TIME)
+        yield f"  {layer.name:{width}}  {share:4.1f} %: {_shares([layer])}"
+
+
+def _shares(layers: Sequence[DividedLayer]) -> str:
+    """How much of their time is what, the most first."""
+    parts = {part: sum(getattr(x, name) for x in layers) for part, name in _PARTS.items()}
+    total = max(sum(parts.values()), _NO_TIME)
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{part} {100 * ms / total:.1f} %" for part, ms in ordered if ms > 0)
 
 
 def _milliseconds(layer: DividedLayer) -> float:

@@ -98,7 +98,7 @@ def plan_totals(found: NetworkRun) -> str:
         f"constants, {found.arena_bytes / 1e6:.1f} MB of arena in each group"
     )
     if found.comparison is not None:
-        lines.append(_compared(found.comparison))
+        lines.append(comparison_text(found.comparison))
     return "\n".join(lines)
 
 
@@ -132,11 +132,12 @@ def network_totals(found: NetworkRun) -> str:
         f"constants, {found.arena_bytes / 1e6:.1f} MB of arena"
     )
     if found.comparison is not None:
-        lines.append(_compared(found.comparison))
+        lines.append(comparison_text(found.comparison))
     return "\n".join(lines)
 
 
-def _compared(other: Comparison) -> str:
+def comparison_text(other: Comparison) -> str:
+    """One line: with what, how far apart, and which is faster where both were timed."""
     name = f"{other.other} {other.version}".strip() + (f" on {other.model}" if other.model else "")
     images = "" if other.images is None else f" for {counted(other.images, 'image')}"
     text = (

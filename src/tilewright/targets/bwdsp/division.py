@@ -10,7 +10,7 @@ from tilewright.graph import Network
 from tilewright.machine import Machine
 from tilewright.partition.core_model import CoreModel, core_model
 from tilewright.partition.divided import DividedNetwork
-from tilewright.partition.layers import layers_of
+from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.parts import Programs
 from tilewright.partition.plan import best_plan, fixed_plan
@@ -20,6 +20,12 @@ from tilewright.targets.bwdsp.programs import programs_of
 
 class Division:
     """All cores of the grid; activations stay in their buffers, weights stream from main memory."""
+
+    def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
+        """The layers, and the cores in the type of the network's inputs."""
+        layers, model = layers_of(network), core_model(machine, _element(network, machine))
+        _require_links(machine, model)
+        return layers, model
 
     def divide(
         self,
@@ -32,16 +38,7 @@ class Division:
         progress: Progress = silent,
     ) -> DividedNetwork:
         """The plan that costs least as `weights` count, or every layer by one `strategy`."""
-        elements = {tensor.dtype for tensor in network.inputs}
-        if len(elements) != 1 or not elements <= set(machine.core.types):
-            raise PartitionError(
-                f"inputs of {', '.join(sorted(elements))}: the cores of {machine.name!r} compute "
-                f"in {', '.join(machine.core.types)}",
-                fix=f"give --dtype {machine.core.types[0]}",
-            )
-        (element,) = elements
-        layers, model = layers_of(network), core_model(machine, element)
-        _require_links(machine, model)
+        layers, model = self.planned(network, machine)
         if strategy is None:
             plan = best_plan(
                 layers,
@@ -54,12 +51,26 @@ class Division:
             )
         else:
             plan = fixed_plan(layers, machine.cores, strategy, model, weights)
+        element = _element(network, machine)
         programs = self.programs(machine, element)
         return DividedNetwork(network, machine, element, plan, model, weights, programs)
 
     def programs(self, machine: Machine, element: str) -> Programs:
         """Programs of one core."""
         return programs_of(core_machine(machine), element)
+
+
+def _element(network: Network, machine: Machine) -> str:
+    """The type of all inputs, which the cores compute in."""
+    elements = {tensor.dtype for tensor in network.inputs}
+    if len(elements) != 1 or not elements <= set(machine.core.types):
+        raise PartitionError(
+            f"inputs of {', '.join(sorted(elements))}: the cores of {machine.name!r} compute "
+            f"in {', '.join(machine.core.types)}",
+            fix=f"give --dtype {machine.core.types[0]}",
+        )
+    (element,) = elements
+    return element
 
 
 def _require_links(machine: Machine, model: CoreModel) -> None:

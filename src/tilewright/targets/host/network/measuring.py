@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
-from tilewright.common.dtypes import F32, F64
 from tilewright.graph.graph import Network
 from tilewright.network.plans import Other
-from tilewright.network.results import Comparison, NetworkRun, StageResult, largest_difference
+from tilewright.network.results import Comparison, NetworkRun, StageResult, compared
 from tilewright.targets.host.network.rival import onnxruntime_session
 from tilewright.targets.host.network.run import BoundNetwork
 from tilewright.tune.sampling import (
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
 
 _OURS = "tilewright"
 
-BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
-"""The largest difference, over the largest magnitude of an output, that rounding may make: sums of
-many terms in another order, and tiles of Winograd's algorithm, layer after layer."""
-
 
 def measure_network(
     compiled: HostNetwork,
@@ -45,7 +40,7 @@ def measure_network(
 ) -> tuple[NetworkRun, dict[str, Array]]:
     """(figures, outputs by name), of these inputs by name. With `compare` the same is computed by
     another, from `network` and `weights`, and timed in turn with ours where that is onnxruntime;
-    `bound` replaces `BOUNDS`.
+    `bound` replaces that of `network.results`.
 
     Raises ToolError where onnxruntime is asked for and not installed.
     """
@@ -58,10 +53,10 @@ def measure_network(
     if compare == "onnxruntime":
         other = onnxruntime_session(network, weights, inputs, threads)
         contenders.append(Contender("onnxruntime", other.repeat, threads))
-        comparison = _compared(compare, outputs, other.outputs(), bound)
+        comparison = compared(compare, outputs, other.outputs(), bound)
         comparison = structs.replace(comparison, version=other.version, model=other.model)
     elif compare == "reference":
-        comparison = _compared(compare, outputs, network.evaluate({**weights, **inputs}), bound)
+        comparison = compared(compare, outputs, network.evaluate({**weights, **inputs}), bound)
     timings = interleaved(contenders, protocol or protocol_for(threads))
     if comparison is not None and "onnxruntime" in timings:
         ratio = ratio_of_speeds(timings[_OURS], timings["onnxruntime"])
@@ -80,15 +75,6 @@ def measure_network(
         comparison=comparison,
     )
     return run, outputs
-
-
-def _compared(
-    other: Other, found: Mapping[str, Array], expected: Mapping[str, Array], bound: float | None
-) -> Comparison:
-    """The comparison of both results; the bound is that of the coarser element type among them."""
-    arrays = (*found.values(), *expected.values())
-    limit = max(BOUNDS[array.dtype] for array in arrays) if bound is None else bound
-    return Comparison(other, "", largest_difference(found, expected), limit)
 
 
 def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun:
