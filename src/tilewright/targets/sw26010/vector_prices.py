@@ -56,9 +56,8 @@ def _nest(timing: RoutineTiming, work: Work, call: PricedCall[Primitive]) -> Val
     contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
     run = _row(call, common)
     rows = -(-_elements(call) // run)
-    vectors = nest_terms(work.unrolled, rows, run // VECTOR_LANES)
-    elements = nest_terms(work.unrolled, rows, run)
-    return _either(timing, contiguous, vectors, elements)
+    items = np.where(contiguous, run // VECTOR_LANES, run)
+    return _fitted(timing, contiguous, nest_terms(work.unrolled, rows, items))
 
 
 def _row(call: PricedCall[Primitive], common: Value) -> Value:
@@ -102,10 +101,12 @@ def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
     shape = np.broadcast_shapes(*map(np.shape, dims.values()))
     if prod(shape) <= 1:
         return price(dims)
-    columns = [np.broadcast_to(value, shape).ravel() for value in dims.values()]
-    code, first = classes_of(columns, prod(shape))
-    one_each = {name: column[first] for name, column in zip(dims, columns, strict=True)}
-    return np.broadcast_to(price(one_each), len(first))[code].reshape(shape)
+    varying = {name: value for name, value in dims.items() if np.size(value) > 1}
+    columns = {name: np.broadcast_to(value, shape).ravel() for name, value in varying.items()}
+    code, first = classes_of(list(columns.values()), prod(shape))
+    places = np.asarray(first)
+    one_each = {name: column[places] for name, column in columns.items()}
+    return np.broadcast_to(price({**dims, **one_each}), len(first))[code].reshape(shape)
 
 
 def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
@@ -158,14 +159,15 @@ def _repacked_cores(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxi
 
 def _rows(timing: RoutineTiming, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
     """Rows that change between two lengths in elements."""
-    by_vectors = np.equal(larger % VECTOR_LANES, 0) & np.equal(smaller % VECTOR_LANES, 0)
-    vectors = rows_terms(grows, rows, larger // VECTOR_LANES, smaller // VECTOR_LANES)
-    return _either(timing, by_vectors, vectors, rows_terms(grows, rows, larger, smaller))
+    by_vectors = np.equal((larger | smaller) & (VECTOR_LANES - 1), 0)
+    larger, smaller = (np.where(by_vectors, x // VECTOR_LANES, x) for x in (larger, smaller))
+    return _fitted(timing, by_vectors, rows_terms(grows, rows, larger, smaller))
 
 
-def _either(
-    timing: RoutineTiming, by_vectors: Value, vectors: Sequence[Value], elements: Sequence[Value]
-) -> Value:
-    ways = (timing.vectors.coefficients, vectors), (timing.elements.coefficients, elements)
-    sums = [sum(c * term for c, term in zip(*way, strict=True)) for way in ways]
-    return np.where(by_vectors, *sums)
+def _fitted(timing: RoutineTiming, by_vectors: Value, terms: Sequence[Value]) -> Value:
+    """The form with the coefficients of vectors or of elements."""
+    ways = timing.vectors.coefficients, timing.elements.coefficients
+    cycles: Value = 0
+    for vectors, elements, term in zip(*ways, terms, strict=True):
+        cycles = cycles + np.where(by_vectors, vectors, elements) * term
+    return cycles

@@ -94,14 +94,17 @@ def nest_terms(unrolled: int, rows: Value, items: Value) -> list[Value]:
 def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
     """The terms of a tile whose rows change: the call, moved rows, and zeros where it grows."""
     moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]
-    zeros = [int(grows) * rows * term for term in _row_terms(UNROLLED, larger - smaller)]
+    zeros: list[Value] = [0] * len(moved)
+    if grows:
+        zeros = [rows * term for term in _row_terms(UNROLLED, larger - smaller)]
     return [1 + 0 * rows, int(grows) + 0 * rows, *moved, *zeros]
 
 
 def _row_terms(unrolled: int, items: Value) -> list[Value]:
     if unrolled == 1:
         return [1 + 0 * items, items]
-    groups, rest = items // unrolled, items % unrolled
+    groups = items // unrolled
+    rest = items - groups * unrolled
     return [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest, np.greater(rest, 0) * 1]
 
 
