@@ -41,6 +41,11 @@ def test_compiling_needs_no_solver_before_it_emits() -> None:
     assert imported("import tilewright.compiler.pipeline") & HEAVY == {"numba"}
 
 
+def test_commands_that_only_plan_need_no_solver() -> None:
+    modules = "simulate, tilewright.cli.explain, tilewright.cli.check, tilewright.cli.divide"
+    assert imported(f"import tilewright.cli.{modules}") & HEAVY == {"lark", "numba"}
+
+
 def test_help_of_compile_needs_no_arrays() -> None:
     assert imported("import tilewright.cli.compile") & (HEAVY | {"numpy"}) == set()
 

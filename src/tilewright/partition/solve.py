@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.partition.compiled import least_sums
-from tilewright.partition.remainder import choose_remainder
 
 Costs = NDArray[np.float64]
 Pair = tuple[tuple[int, int], int, int]
@@ -140,6 +139,8 @@ class _Elimination:
         while self._own:
             node = min(self._own, key=lambda n: (len(self._to[n]), self._own[n].size))
             if len(self._to[node]) > 2:
+                from tilewright.partition.remainder import choose_remainder  # heavy: CP-SAT
+
                 self._settled, proven = choose_remainder(self._own, self._to)
                 return proven
             self._eliminate(node)
