@@ -89,6 +89,15 @@ def test_totals_are_weighted_by_time():
     )
 
 
+def test_totals_say_how_a_rate_can_be_beyond_the_peak():
+    fast = msgspec.structs.replace(LAYER, peak_fraction=1.5)
+    lines = totals(msgspec.structs.replace(RESULT, layers=(fast, LAYER)), 1e12).splitlines()
+    assert lines[1:] == [
+        "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so "
+        "it can exceed 100 % of peak"
+    ]
+
+
 def test_short_schedules_list_tiles_in_the_order_of_the_loops():
     assert short_schedule(SCHEDULE) == (
         "channel 64 2x x | in_channel 32 tile 16 out_channel 128 vec m"

@@ -13,6 +13,10 @@ from rich.table import Table
 
 from tilewright.report.view import LayerResult, NetworkResult
 
+_BEYOND_PEAK = (
+    "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so it "
+    "can exceed 100 % of peak"
+)
 _FACTORS = re.compile(r"factors\((?P<pairs>[^)]*)\)")
 
 
@@ -107,15 +111,16 @@ def _whose(result: NetworkResult) -> str:
 
 
 def totals(result: NetworkResult, peak_flops: float) -> str:
-    """The line below the table."""
+    """The lines below the table."""
     milliseconds = result.total_milliseconds
     flops = sum(layer.gflops * layer.milliseconds * 1e6 for layer in result.layers)
     rate = flops / milliseconds * 1e3 if milliseconds else 0.0
     considered, fitting = result.candidates_total, result.candidates_fitting_total
     candidates = "candidate" if considered == 1 else "candidates"
+    beyond = any(layer.peak_fraction > 1 for layer in result.layers)
     return (
         f"total {milliseconds:.3f} ms {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
         f"{100 * rate / peak_flops:.1f} % of peak; {considered} {candidates} "
         f"considered, {fitting} fit, {result.candidates_priced_total} priced "
-        f"in {result.tuning_seconds:.1f} s"
+        f"in {result.tuning_seconds:.1f} s" + (f"\n{_BEYOND_PEAK}" if beyond else "")
     )
