@@ -89,4 +89,12 @@ def test_a_description_is_read_with_suspicion(
 def test_a_divided_network_is_shown_again(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     printed = run("compile", "lenet5", "--machine", "bwdsp-56", "-o", folder)
-    assert run("explain", folder) == printed.replace(f"written to {folder}\n", "")
+    table = printed.replace(f"written to {folder}\n", "")
+    explained = run("explain", folder)
+    assert explained.startswith(table)
+    assert explained == run("explain", "lenet5", "--machine", "bwdsp-56")
+    for command in ("report", "simulate", "check"):
+        assert run(command, folder, code=1) == (
+            f"error: {folder}: holds the plan of a divided network, not the kernels of its layers\n"
+            "  fix: `tilewright explain` shows it\n"
+        )

@@ -133,6 +133,11 @@ def explain_divided(
     _require_divisions(search, {})
     network = _network(name, machine, operator)
     _, found = _divided(network, machine, search.partition, output)
+    show_explained(found, output)
+
+
+def show_explained(found: DividedRun, output: OutputOptions) -> None:
+    """Print a divided network and what takes the time of its slowest layers."""
     show_division(found, output)
     output.show("", *division_explanation(found))
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from msgspec import structs
 
-from tilewright.cli.divide import explain_divided, read_divided, show_division
+from tilewright.cli.divide import explain_divided, read_divided, show_explained
 from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
@@ -103,7 +103,7 @@ def _show_whole(folder: Path, output: OutputOptions) -> None:
     if network_kind(folder) == "native":
         show_network(read_native(folder).result, output)
     else:
-        show_division(read_divided(folder).divided, output)
+        show_explained(read_divided(folder).divided, output)
 
 
 def _stored(folder: Path, *, changes: bool, levels: bool, progress: Progress) -> Explanation:

@@ -146,11 +146,18 @@ def read_network(directory: Path) -> StoredNetwork:
             where=str(directory),
             fix="give a folder that `tilewright compile -o` wrote",
         )
-    if network_kind(directory) != "layers":
+    kind = network_kind(directory)
+    if kind == "native":
         raise ArtifactError(
             "holds a whole network, not the kernels of its layers",
             where=str(directory),
             fix="`tilewright explain` shows it; compile with --layers writes the kernels",
+        )
+    if kind == "divided":
+        raise ArtifactError(
+            "holds the plan of a divided network, not the kernels of its layers",
+            where=str(directory),
+            fix="`tilewright explain` shows it",
         )
     stored = read_stored(directory / NETWORK_FILE, StoredNetwork, _NETWORK_FORMAT)
     for folder in stored.folders.values():
