@@ -1,9 +1,10 @@
-"""Models that are legal and unusual: `compile --check` of each on the SW26010."""
+"""Models that are legal and unusual: `compile --check` of each."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,17 @@ from support.onnx_models import floats, model, node, saved
 from tilewright.cli.main import app
 
 
-def checked(path: Path, machine: str = "sw26010") -> dict[str, object]:
-    """The comparison of a checked compilation, which has to find no difference in the bound."""
+def compiled(path: Path, machine: str) -> dict[str, Any]:
+    """What a checked compilation prints, which has to find no difference beyond the bound."""
     result = CliRunner().invoke(app, ["compile", str(path), "-m", machine, "--check", "--json"])
     assert (result.exit_code, result.stderr) == (0, "")
-    found: dict[str, object] = json.loads(result.stdout)["comparison"]
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def checked(path: Path, machine: str = "sw26010") -> dict[str, Any]:
+    """Its comparison."""
+    found: dict[str, Any] = compiled(path, machine)["comparison"]
     return found
 
 
@@ -52,6 +59,28 @@ def test_an_output_may_be_a_weight_or_made_of_weights_alone(
 def test_a_scalar_is_a_network_s_input(tmp_path: Path) -> None:
     proto = model([node("Relu", ["x"], ["y"])], {"x": ()})
     assert checked(saved(tmp_path, proto))["largest_difference"] == 0.0
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (1, 2, 3, 4, 5)])
+def test_tensors_of_any_rank_are_divided_over_cores(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    proto = model([node("Relu", ["x"], ["y"])], {"x": shape})
+    assert checked(saved(tmp_path, proto), "bwdsp-56")["largest_difference"] == 0.0
+
+
+def test_a_scalar_between_two_layers_is_sent_to_the_cores_that_read_it(tmp_path: Path) -> None:
+    nodes = [node("ReduceMean", ["x"], ["m"], keepdims=0), node("Sub", ["x", "m"], ["y"])]
+    path = saved(tmp_path, model(nodes, {"x": (3, 4)}))
+    found = compiled(path, "bwdsp-56")
+    assert found["comparison"]["largest_difference"] <= 1e-6
+    assert [layer["busy_cores"] for layer in found["layers"]] == [1, 1, 4]
+    assert [layer["activations"] for layer in found["layers"]] == [0, 0, 3]
+
+
+def test_a_scalar_weight_is_counted_once_for_each_core_that_computes(tmp_path: Path) -> None:
+    scale = {"w": np.array(0.5, np.float32)}
+    proto = model([node("Mul", ["x", "w"], ["y"])], {"x": (1, 3)}, scale)
+    (layer,) = compiled(saved(tmp_path, proto), "bwdsp-56")["layers"]
+    assert (layer["busy_cores"], layer["inputs"], layer["weights"]) == (3, 3, 3)
 
 
 @pytest.mark.parametrize("batch", [1, 8])

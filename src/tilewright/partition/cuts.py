@@ -31,6 +31,19 @@ def is_independent(layer: Layer, grid: Grid) -> bool:
     return layer.op.computable(cell) == cell
 
 
+def vector_grid(layer: Layer, cores: int) -> Grid:
+    """The channels in equal parts, or the elements of what has one dimension; undivided where a
+    cell would compute some of another one.
+    """
+    grid = undivided(layer)
+    if not layer.shape:
+        return grid
+    dimension = min(CHANNELS, len(layer.shape) - 1)
+    extent = layer.shape[dimension]
+    divided = along(grid, dimension, cut(extent, -(-extent // cores)))
+    return divided if is_independent(layer, divided) else grid
+
+
 def equal_cuts(extent: int, cores: int) -> list[Cut]:
     """Tiles of one size, the last one smaller: for each number of cores up to `cores` the smallest
     that cover the extent; the smallest tiles first.

@@ -139,8 +139,8 @@ def cells(layer: Layer, grid: Grid) -> Cells:
     numbers = np.unravel_index(np.arange(grid.cells), counts) if counts else ()
     sides = [np.array(c, np.int64)[n] for c, n in zip(cuts, numbers, strict=True)]
     rank = len(grid.result)
-    region = np.stack(sides[:rank], axis=1)
     none = np.zeros((grid.cells, 0, 2), np.int64)
+    region = np.stack(sides[:rank], axis=1) if rank else none
     terms = np.stack(sides[rank:], axis=1) if sides[rank:] else none
     kept = region if grid.parts == 1 else _scattered(region, grid.parts)
     owned = kept

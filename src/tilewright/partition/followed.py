@@ -43,10 +43,8 @@ def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Reg
     flat = boxes.reshape(len(boxes), -1)
     distinct, numbers = np.unique(flat, axis=0, return_inverse=True)
     made = [function(box_of(row.reshape(boxes.shape[1:]))) for row in distinct]
-    return [
-        np.array([box.sides for box in column], np.int64)[numbers.ravel()]
-        for column in zip(*made, strict=True)
-    ]
+    ends = ([(box.start, box.stop) for box in column] for column in zip(*made, strict=True))
+    return [np.array(column, np.int64).swapaxes(1, 2)[numbers.ravel()] for column in ends]
 
 
 def _sides(

@@ -122,6 +122,7 @@ class _Every:
 
     def spread(self, found: NDArray[Any]) -> NDArray[Any]:
         """What is said of each cell at (grid, core); zero for cores that have none."""
+        found = lifted(found) if found.ndim > 1 else found
         spread = np.zeros((self.grids, self.cores, *found.shape[1:]), found.dtype)
         spread[self.place] = found
         return spread
@@ -135,6 +136,12 @@ class _Every:
         several cores take alike is delivered once.
         """
         return loaded(self.spread(boxes), multicast)
+
+
+def lifted(boxes: Regions) -> Regions:
+    """Scalars as vectors of one element, since no box without dimensions is empty."""
+    one = np.array([[0, 1]])
+    return boxes if boxes.shape[1] else np.tile(one, (len(boxes), 1, 1))
 
 
 def loaded(boxes: Regions, multicast: bool) -> Integers:
@@ -243,7 +250,7 @@ def _step_weights(step: Step, result: Regions) -> list[Regions]:
     if len(step.operands) == 1:
         return []
     none = np.zeros((len(result), 0, 2), np.int64)
-    return taken(step.op, result, none)[2:]
+    return [lifted(boxes) for boxes in taken(step.op, result, none)[2:]]
 
 
 def _common(one: Regions, other: Regions) -> Integers:

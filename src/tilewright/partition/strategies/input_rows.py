@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.ops import Conv2d
-from tilewright.partition.cuts import CHANNELS, IMAGES, ROWS, along, is_independent, undivided
+from tilewright.partition.cuts import IMAGES, ROWS, along, undivided, vector_grid
 from tilewright.partition.division import Grid, cut
 from tilewright.partition.layers import Layer
 
@@ -30,17 +30,14 @@ class InputRows:
 
     def grids(self, layer: Layer, cores: int) -> Iterator[Grid]:
         """One grid; padding may give a result more rows than its input has, and cores more rows."""
-        grid = undivided(layer)
         if len(layer.shape) != IMAGES or layer.shape[ROWS] == 1:
-            extent = layer.shape[CHANNELS]
-            vector = along(grid, CHANNELS, cut(extent, input_rows(extent, cores)))
-            yield vector if is_independent(layer, vector) else grid
+            yield vector_grid(layer, cores)
             return
         height = layer.shape[ROWS]
         if isinstance(layer.op, Conv2d):
             height = max(height, layer.op.height)
         rows = input_rows(height, cores)
-        yield along(grid, ROWS, cut(layer.shape[ROWS], rows))
+        yield along(undivided(layer), ROWS, cut(layer.shape[ROWS], rows))
 
 
 STRATEGY = InputRows()

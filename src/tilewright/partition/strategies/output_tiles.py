@@ -11,18 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.ops import Pool2d
-from tilewright.partition.cuts import (
-    CHANNELS,
-    COLUMNS,
-    IMAGES,
-    ROWS,
-    along,
-    is_independent,
-    undivided,
-)
+from tilewright.partition.cuts import COLUMNS, IMAGES, ROWS, along, undivided, vector_grid
 from tilewright.partition.division import Grid, cut
 from tilewright.partition.layers import Layer
-from tilewright.partition.strategies.input_rows import input_rows
 
 
 def output_tile(height: int, width: int, cores: int) -> tuple[int, int]:
@@ -49,9 +40,7 @@ class OutputTiles:
         """One grid."""
         grid = undivided(layer)
         if len(layer.shape) != IMAGES or layer.shape[ROWS:] == (1, 1):
-            extent = layer.shape[CHANNELS]
-            vector = along(grid, CHANNELS, cut(extent, input_rows(extent, cores)))
-            yield vector if is_independent(layer, vector) else grid
+            yield vector_grid(layer, cores)
             return
         stride = layer.op.stride if isinstance(layer.op, Pool2d) else (1, 1)
         size = layer.op.input_shapes[0] if isinstance(layer.op, Pool2d) else layer.shape
