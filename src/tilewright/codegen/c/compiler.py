@@ -92,7 +92,9 @@ def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Seq
     for name, text in sources.items():
         (build / name).write_text(text, encoding="utf-8")
     units = [name for name in sources if name.endswith(".c")]
-    command = [*compiler(user), *flags, *units]
+    libraries = [flag for flag in flags if flag.startswith("-l")]
+    others = [flag for flag in flags if flag not in libraries]
+    command = [*compiler(user), *others, *units, *libraries]
     _LOG.info("%s compiles generated code: %s", user, shlex.join(command))
     run_compiler(command, build)
     made = [path for path in build.iterdir() if path.is_file() and path.name not in sources]

@@ -89,7 +89,7 @@ def check_element_types(
 ) -> None:
     """Raise ProgramError unless all operands have one element type, or the call changes it."""
     types = {context.element_type(v) for v in views}
-    if len(types) > 1 and not isinstance(primitive, Requantise):
+    if len(types) > 1 and primitive.computed_in is None and not isinstance(primitive, Requantise):
         raise ProgramError(f"{primitive.name} mixes element types {', '.join(sorted(types))}")
 
 

@@ -1,12 +1,14 @@
 """Calls of the primitives that compute an expression for each element, as loops in place.
 
 In: a call of `map` or `reduce` on views. Out: loops that compute in double precision and round once
-per call, as the primitives' meaning does. Every target whose cores run C writes them alike.
+per call, as the primitives' meaning does; a `map` of integers computes in the unsigned type of at
+least its width, where they wrap. Every target whose cores run C writes them alike.
 `multiply_accumulate` has a function for the elements of one factor, and loops over factors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from tilewright.codegen.c.elementwise_calls import (
@@ -25,9 +27,12 @@ from tilewright.codegen.c.loop_nest import (
 )
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
-from tilewright.ir.nodes import View
-from tilewright.ir.primitives import Map, MultiplyAccumulate, Reduce
-from tilewright.ir.scalar import c_text
+from tilewright.ir.nodes import Call, Program, View
+from tilewright.ir.primitives import Map, MultiplyAccumulate, Reduce, ScalarPrimitive
+from tilewright.ir.scalar import c_text, integral
+from tilewright.ir.visit import walk
+
+_INT_BYTES = 4
 
 
 def _pointers(views: tuple[View, ...], context: CallContext) -> list[str]:
@@ -79,11 +84,19 @@ def _map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
         _counters(len(loops), context)
         kind = dtype(context.element_type(views[0])).c_name
         with _nested(loops, 0, context):
-            operands = [
-                f"(double){_at(name, i, loops, context)}" for i, name in enumerate(sources, 1)
-            ]
-            value = c_text(mapping.scalar, operands)
+            operands = [_at(name, i, loops, context) for i, name in enumerate(sources, 1)]
+            value = _value(mapping, operands)
             context.writer.line(f"{_at(to, 0, loops, context)} = ({kind}){value};")
+
+
+def _value(mapping: Map, operands: Sequence[str]) -> str:
+    """The expression over the operands, which are texts of elements."""
+    if mapping.dtype is None:
+        return c_text(mapping.scalar, [f"(double){operand}" for operand in operands])
+    own = dtype(mapping.dtype)
+    wide = "unsigned long long" if own.size_bytes > _INT_BYTES else "unsigned"
+    value = c_text(integral(mapping.scalar), [f"({wide}){operand}" for operand in operands])
+    return f"({own.c_name}){value}"
 
 
 def _reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:
@@ -130,3 +143,9 @@ def emit_multiply_accumulate(
 
 
 SCALAR_CALLS: Emitters = {Map: _map, Reduce: _reduce}
+
+
+def has_expressions(program: Program) -> bool:
+    """Whether the code of the program needs the functions of `<math.h>`."""
+    calls = (stmt for stmt in walk(program.body) if isinstance(stmt, Call))
+    return any(isinstance(call.primitive, ScalarPrimitive) for call in calls)

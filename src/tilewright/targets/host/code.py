@@ -14,6 +14,7 @@ from tilewright.codegen.artifact import (
     TensorInfo,
 )
 from tilewright.codegen.c.names import Naming, buffer_end, buffer_infos, name_program, tensor_infos
+from tilewright.codegen.c.scalar_calls import has_expressions
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
@@ -139,7 +140,8 @@ def _artifact(
     )
     kinds = {*(t.dtype for t in program.tensors), *(b.dtype for b in program.buffers)}
     wraps = () if all(dtype(kind).is_float for kind in kinds) else WRAPPING
-    plan = _build_plan(naming, (*compiler_flags(machine), *wraps))
+    libraries = ("-lm",) if has_expressions(program) else ()
+    plan = _build_plan(naming, (*compiler_flags(machine), *wraps), libraries)
     command = " ".join(plan.steps[0].command)
     files = {
         f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),
@@ -205,11 +207,13 @@ def _in_turn(
     return tuple(found), end
 
 
-def _build_plan(naming: Naming, flags_of_machine: Sequence[str]) -> BuildPlan:
+def _build_plan(
+    naming: Naming, flags_of_machine: Sequence[str], libraries: Sequence[str]
+) -> BuildPlan:
     """A shared library `lib<name>.so`, by the system's C compiler."""
     source, library = f"{naming.artifact}.c", f"lib{naming.artifact}.so"
     flags = [flag for flag in FLAGS if flag not in ("-o", "library.so")]
-    command = ("cc", *flags, *flags_of_machine, source, "-o", library)
+    command = ("cc", *flags, *flags_of_machine, source, "-o", library, *libraries)
     return BuildPlan((BuildStep(library, (source, f"{naming.artifact}.h"), command),))
 
 

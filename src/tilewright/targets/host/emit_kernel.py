@@ -25,6 +25,7 @@ from tilewright.codegen.c.elementwise_calls import (
 from tilewright.codegen.c.elementwise_text import integer_arithmetic, static_primitives
 from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
 from tilewright.codegen.c.names import Naming
+from tilewright.codegen.c.scalar_calls import SCALAR_CALLS, has_expressions
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.expr import Const
@@ -75,8 +76,7 @@ from tilewright.targets.host.transform_text import Transform, emit_transform
 _FENCE = "_mm_sfence();"
 """After it other threads see non-temporal stores."""
 
-
-_EMITTERS: Emitters = {**ELEMENTWISE, Requantise: emit_requantise}
+_EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantise}
 """Emitters of all calls but chains of products."""
 
 
@@ -158,6 +158,8 @@ def emit_kernel(text: KernelText) -> str:
     writer, program, naming = CWriter(), text.program, text.naming
     writer.comment(f"{naming.artifact}.c: one kernel for this computer. Generated.")
     writer.line(f'#include "{naming.artifact}.h"')
+    if has_expressions(program):
+        writer.line("#include <math.h>")
     if text.ahead:
         writer.line("#include <stdlib.h>")
     writer.line()
@@ -191,7 +193,7 @@ def _functions(text: KernelText) -> Iterator[str]:
         yield thread_functions()
     called = [s for s in _every_statement(text) if isinstance(s, Call)]
     anyhow = [s for s in called if text.transform_of(s) is None]
-    if {type(s.primitive) for s in anyhow} & _EMITTERS.keys():
+    if {type(s.primitive) for s in anyhow} & (_EMITTERS.keys() - SCALAR_CALLS.keys()):
         types = [t.dtype for t in text.program.tensors] + [b.dtype for b in text.program.buffers]
         kinds = tuple(map(dtype, dict.fromkeys(types)))
         yield static_primitives(kinds, winograd=_transforms_anyhow(anyhow))

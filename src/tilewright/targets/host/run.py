@@ -20,8 +20,8 @@ from tilewright.common.errors import ShapeError, ToolError
 from tilewright.machine import Machine
 from tilewright.targets.host.emit_header import stored_elements
 from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.native import load_library, native_instruction_sets
-from tilewright.targets.host.products import compiler_flags, instruction_set_of
+from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
+from tilewright.targets.host.products import instruction_set_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,13 @@ def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
             fix=f"a machine with core.vector_lanes = {lanes}",
         )
     sources = {name: text for name, text in artifact.files.items() if name.endswith((".c", ".h"))}
-    return LoadedKernel(artifact, load_library(sources, compiler_flags(machine)))
+    return LoadedKernel(artifact, load_library(sources, _own_flags(artifact)))
+
+
+def _own_flags(artifact: Artifact) -> tuple[str, ...]:
+    """What the artifact is built with beyond the flags of all generated code."""
+    (step,) = artifact.build.steps
+    return tuple(word for word in step.command[1:] if word[0] == "-" and word not in FLAGS)
 
 
 @cache

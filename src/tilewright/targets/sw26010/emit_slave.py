@@ -8,13 +8,13 @@ without further flags.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from tilewright.codegen.artifact import BufferInfo
 from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
+from tilewright.codegen.c.scalar_calls import has_expressions
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Expr
@@ -30,7 +30,6 @@ from tilewright.ir.nodes import (
     Transfer,
     Wait,
 )
-from tilewright.ir.primitives import ScalarPrimitive
 from tilewright.ir.visit import used_symbols, walk
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.emit_call import emit_call
@@ -69,7 +68,7 @@ def _head(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
     for line in _budget(context, infos):
         writer.line(line)
     writer.line()
-    if any(isinstance(call.primitive, ScalarPrimitive) for call in _calls(context.program)):
+    if has_expressions(context.program):
         writer.line("#include <math.h>")
     writer.lines("#include <slave.h>\n#include <dma.h>")
     writer.line()
@@ -80,10 +79,6 @@ def _head(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
     used, available = _used_bytes(infos), context.machine.spm_available_bytes
     writer.line(f"typedef char {naming.check}[{used} <= {available} ? 1 : -1];")
     writer.line()
-
-
-def _calls(program: Program) -> Iterator[Call]:
-    return (stmt for stmt in walk(program.body) if isinstance(stmt, Call))
 
 
 def _budget(context: _Context, infos: tuple[BufferInfo, ...]) -> list[str]:
