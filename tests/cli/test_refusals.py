@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from tilewright.asm import assemble, write_object
 from tilewright.cli.main import app
+from tilewright.codegen.artifact import EMITS
 from tilewright.isa import read_table
 from tilewright.machine import list_machines
 from tilewright.machine.family import machine_files
@@ -24,6 +25,9 @@ GEMM_OF_SHORTS = (
     "compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--dtype", "i16", "--sum-dtype", "i32",
 )  # fmt: skip
 
+RUN_NETWORKS = "take another machine: " + ", ".join(
+    name for name, (family, _) in machine_files().items() if family in NETWORKS.families()
+)
 REFUSALS = [
     (["compile", "vgg"], 1, "unknown network 'vgg'", "did you mean vgg16? or give an .onnx file"),
     (["compile", "gemm", "--m", "3"], 2, "gemm needs --n, --k", ""),
@@ -104,8 +108,28 @@ REFUSALS = [
         ["compile", "lenet5", "--machine", "cns1-128"],
         1,
         "machine 'cns1-128' has no code for whole networks",
-        "--layers for the products of the network alone, or take another machine: "
-        + ", ".join(name for name, (f, _) in machine_files().items() if f in NETWORKS.families()),
+        f"--layers for the products of the network alone, or {RUN_NETWORKS}",
+    ),
+    *[
+        (
+            [command, "lenet5", "-m", name],
+            1,
+            f"machine {name!r} has no code for whole networks",
+            fix,
+        )
+        for command, name, fix in (
+            ("compile", "dla-al", RUN_NETWORKS),
+            ("simulate", "dla-al", RUN_NETWORKS),
+            ("simulate", "cns1-128", RUN_NETWORKS),
+            ("run", "cambricon-acc", RUN_NETWORKS),
+        )
+    ],
+    (
+        ["check", "gemm", "--m", "8", "--n", "8", "--k", "8", "-m", "bwdsp-56"],
+        1,
+        "machine 'bwdsp-56' has no code generator",
+        "check a tile of a gemm (--tile m=8,n=8,k=8), or take another machine: "
+        + ", ".join(name for name, (f, _) in machine_files().items() if f in EMITS.families()),
     ),
     (
         ["compile", "lenet5", "--machine", "tpu"],

@@ -68,8 +68,8 @@ def check_command(
         found, bounds = check_product(operator, tile or [], target)
         _finish(CheckReport(target.name, found, _refused(found), bounds), output)
         return
-    if not target.target:
-        EMITS.required(target, "check a gemm on it")
+    if EMITS.of(target) is None and not (DIVIDES.of(target) and not is_operator(subject)):
+        EMITS.required(target, "check a tile of a gemm (--tile m=8,n=8,k=8)")
     target = target.of_one_program
     if algorithm is not None and path.exists() and path.suffix != ".onnx":
         raise UsageProblem(f"{subject} is written already: leave --algorithm")

@@ -72,10 +72,11 @@ def _write_whole(
     options: CompileOptions,
 ) -> None:
     from tilewright.cli.run_network import write_network  # heavy: NumPy
-    from tilewright.codegen.artifact import LOADS
+    from tilewright.codegen.artifact import EMITS, LOADS
     from tilewright.network.plans import NETWORKS
 
-    NETWORKS.required(machine, "--layers for the products of the network alone")
+    layers = "--layers for the products of the network alone"
+    NETWORKS.required(machine, layers if EMITS.of(machine) else "")
     _require_whole(search, options, native=LOADS.of(machine) is not None)
     out, top, measure, check = options.out, options.top, options.measure, options.check
     write_network(

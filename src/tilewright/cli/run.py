@@ -12,7 +12,7 @@ from tilewright.cli.options import HostMachineOptions, OperatorOptions, SearchOp
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run_network import CompareOptions, run_network
 from tilewright.cli.workload import is_operator
-from tilewright.codegen.artifact import LOADS
+from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.network.plans import NETWORKS
 from tilewright.partition.capability import DIVIDES
 
@@ -53,7 +53,8 @@ def run_command(
         NETWORKS.required(target)
         run_network(workload_name, machine, operator, search, compare, output, files, top)
         return
-    LOADS.required(target, "simulate it")
+    compiling = "compile --check on this machine" if EMITS.of(target) else ""
+    LOADS.required(target, compiling)
     if compare.compare:
         raise UsageProblem("--compare is for networks; operators are compared with the reference")
     from tilewright.cli.run_operator import run_operator  # heavy: numba

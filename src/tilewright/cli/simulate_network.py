@@ -20,6 +20,7 @@ from tilewright.graph.zoo import list_networks
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan, rank_network
 from tilewright.network.explain import explained
+from tilewright.network.plans import NETWORKS
 from tilewright.network.simulate import PlanRun, described, simulate_plan
 from tilewright.report.network import plan_table, plan_totals
 from tilewright.report.network_explain import network_explanation_text
@@ -87,13 +88,15 @@ def simulated(
 ) -> tuple[PlanRun, PlanRun | None, float]:
     """(the run of the plan, that of the plan with a stage for every operator, seconds of planning).
 
-    Raises SimulationError where the machine is measured and not simulated.
+    Raises SimulationError where the machine is measured and not simulated, ToolError where it runs
+    no networks.
     """
     if LOADS.of(machine) is not None:
         raise SimulationError(
             f"machine {machine.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",
         )
+    NETWORKS.required(machine)
     started = time.perf_counter()
     with progress_bar(output) as progress:
         ranked = rank_network(network, machine, progress=progress)
