@@ -1,6 +1,9 @@
 """What readers see: tables that fit the terminal."""
 
 import io
+import json
+import re
+import time
 
 import pytest
 from rich.console import Console
@@ -104,3 +107,37 @@ def test_the_bar_of_one_step_runs_until_its_end(monkeypatch):
         {"completed": 1, "total": 1},
         {"completed": 0, "total": 2},
     ]
+
+
+def test_the_clock_of_stages_counts_what_passes_between_calls(monkeypatch):
+    """A stage that is not done owns the time up to the next call, one that is done does not."""
+    now = iter([0.0, 100.0, 101.0, 104.0, 105.0, 111.0, 120.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(now))
+    clock = output.StageClock()
+    with clock.running():
+        clock("rank", 0, 2)
+        clock("rank", 2, 2)
+        clock("emit", 0, 1)
+        clock("write", 0, 1)
+    assert clock.seconds == {"rank": 1.0 + 3.0, "emit": 1.0 + 6.0, "write": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("machine", "others", "stages"),
+    [
+        ("sw26010_cg", ("--check",), {"choose", "lay out", "check"}),
+        ("host_portable", ("-o", "OUT"), {"run", "write"}),
+        ("bwdsp-56", (), {"divide", "put messages on links"}),
+    ],
+)
+def test_timings_of_a_whole_network_name_its_steps(tmp_path, machine, others, stages):
+    options = [str(tmp_path / "out") if word == "OUT" else word for word in others]
+    words = ["compile", "lenet5", "-m", machine, *options]
+    plain, timed = (
+        CliRunner().invoke(app, [*words, *more]).stdout.splitlines() for more in ([], ["--timings"])
+    )
+    lines = timed[len(plain) :]
+    assert {re.fullmatch(r"(.+?) +\d+\.\d{3} s", line)[1] for line in lines} >= stages
+    found = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["timings"]
+    assert found.keys() >= stages
+    assert all(seconds >= 0 for seconds in found.values())

@@ -80,8 +80,9 @@ def _write_whole(
     _require_whole(search, options, native=LOADS.of(machine) is not None)
     out, top, measure, check = options.out, options.top, options.measure, options.check
     write_network(
-        network, machine, operator, search, output, out, top, measure=measure, check=check
-    )
+        network, machine, operator, search, output, out, top,
+        measure=measure, check=check, timings=options.timings,
+    )  # fmt: skip
 
 
 def _require_whole(search: SearchOptions, options: CompileOptions, *, native: bool) -> None:

@@ -13,7 +13,13 @@ from msgspec import Struct, field, structs
 
 from tilewright.cli.compile_options import CompileOptions
 from tilewright.cli.options import OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.output import (
+    OutputOptions,
+    StageClock,
+    UsageProblem,
+    progress_bar,
+    show_timings,
+)
 from tilewright.cli.run_network import largest_deviation, read_inputs, require_alike
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import Array
@@ -77,17 +83,23 @@ def divide_network(
         require_replaceable(out)
     network = _network(name, machine, operator)
     most_work = options.most_work or 1.0
-    divided, result = _divided(network, machine, search.partition, output, weights, most_work)
+    clock = StageClock()
+    divided, result = _divided(
+        network, machine, search.partition, output, weights, most_work, clock
+    )
     if options.check:
         inputs = read_inputs(network, None)
-        _, result = _computed(divided, result, inputs, search, "reference", output)
+        _, result = _computed(divided, result, inputs, search, "reference", output, clock)
     if out is not None:
         _write(divided, result, out)
     if onnx_out is not None:
         from tilewright.report.division_model import divided_model  # heavy: onnx
 
         write_bytes(onnx_out, divided_model(divided, result))
+    result = structs.replace(result, timings=clock.seconds)
     show_division(result, output, out, onnx_out)
+    if options.timings:
+        show_timings(result.timings, output)
 
 
 def run_divided(
@@ -190,9 +202,10 @@ def _divided(
     output: OutputOptions,
     weights: Weights = TRAFFIC,
     most_work: float = 1.0,
+    clock: StageClock | None = None,
 ) -> tuple[DividedNetwork, DividedRun]:
     """A plan, and its times."""
-    with progress_bar(output) as progress:
+    with progress_bar(output, clock) as progress:
         divided = DIVIDES.required(machine).divide(
             network, machine, strategy, weights, most_work, progress=progress
         )
@@ -207,12 +220,13 @@ def _computed(
     search: SearchOptions,
     other: Other | None,
     output: OutputOptions,
+    clock: StageClock | None = None,
 ) -> tuple[dict[str, Array], DividedRun]:
     """The outputs of all cores' programs, with random weights where there are none; compared with
     the reference where that is asked.
     """
     feeds = {**random_weights(divided.network), **inputs}
-    with progress_bar(output) as progress:
+    with progress_bar(output, clock) as progress:
         outputs = divided.run(feeds, progress)
     if other is None:
         return outputs, result

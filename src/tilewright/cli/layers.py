@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import structs
 
 from tilewright.cli.options import SearchOptions
-from tilewright.cli.output import OutputOptions, progress_bar
+from tilewright.cli.output import OutputOptions, progress_bar, show_timings
 from tilewright.cli.workload import Workload
 from tilewright.compiler.kernel import CompiledNetwork
 from tilewright.compiler.pipeline import compile_layers
@@ -89,5 +89,4 @@ def show_result(
         name = check.name if check.images is None else f"{check.name} for {check.images} images"
         output.show(f"{check.algorithm}: code of {name} ({check.shape}) is {check.check}")
     if timings:
-        for stage, seconds in result.timings.items():
-            output.show(f"{stage:12} {seconds:8.3f} s")
+        show_timings(result.timings, output)

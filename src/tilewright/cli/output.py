@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -147,9 +148,63 @@ def _report(error: TilewrightError, as_json: bool) -> None:
         typer.echo(error.render(), err=True)
 
 
+class StageClock:
+    """The seconds that stages take, told by their progress: what passes between two calls belongs
+    to the stage of the first one unless that was done, else to that of the second.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._open: str | None = None
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count meanwhile."""
+        self._since, self._open = time.perf_counter(), None
+        yield
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._open is not None:
+            self(self._open, 1, 1)
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """A stage is so far."""
+        now, owner = time.perf_counter(), self._open or stage
+        self.seconds[owner] = self.seconds.get(owner, 0.0) + now - self._since
+        self._since, self._open = now, stage if done < total else None
+
+
+def show_timings(seconds: Mapping[str, float], output: OutputOptions) -> None:
+    """A line for each stage."""
+    width = max(map(len, seconds), default=0)
+    for stage, taken in seconds.items():
+        output.show(f"{stage:{max(width, 12)}} {taken:8.3f} s")
+
+
 @contextmanager
-def progress_bar(output: OutputOptions) -> Iterator[Callable[[str, int, int], None]]:
-    """A live line on standard error per stage; silent with `--json` and away from a terminal."""
+def progress_bar(
+    output: OutputOptions, clock: StageClock | None = None
+) -> Iterator[Callable[[str, int, int], None]]:
+    """A live line on standard error per stage; silent with `--json` and away from a terminal. The
+    `clock` is told, too.
+    """
+    with _live_lines(output) as advance:
+        if clock is None:
+            yield advance
+            return
+
+        def both(stage: str, done: int, total: int) -> None:
+            clock(stage, done, total)
+            advance(stage, done, total)
+
+        with clock.running():
+            yield both
+
+
+@contextmanager
+def _live_lines(output: OutputOptions) -> Iterator[Callable[[str, int, int], None]]:
     console = Console(stderr=True)
     if output.json or not console.is_terminal:
         yield lambda stage, done, total: None

@@ -13,7 +13,13 @@ import typer
 from msgspec import structs
 
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.output import (
+    OutputOptions,
+    StageClock,
+    UsageProblem,
+    progress_bar,
+    show_timings,
+)
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS, Array
 from tilewright.codegen.folder import require_replaceable
@@ -101,35 +107,41 @@ def write_network(
     *,
     measure: bool,
     check: bool,
+    timings: bool = False,
 ) -> None:
     """Compile a network and write its code; run and time it unless that is not wanted."""
     if out is not None:
         require_replaceable(out)
-    network = read_network(name, operator, _usual_type(target))
-    compiled, seconds = _compiled(network, target, search, output, top)
+    network, clock = read_network(name, operator, _usual_type(target)), StageClock()
+    compiled, seconds = _compiled(network, target, search, output, top, clock=clock)
     if check and LOADS.of(target) is None:
-        checked = _checked(network, compiled, target, search, output)
+        checked = _checked(network, compiled, target, search, output, clock)
         found = structs.replace(compiled.described(seconds), comparison=checked)
     elif check or (measure and LOADS.of(target) is not None):
         compare: Other | None = "reference" if check else None
         inputs = read_inputs(network, None)
         network, weights = _for_comparison(network, compiled, compare)
-        found, _ = compiled.measured(
-            network,
-            weights,
-            inputs,
-            compare=compare,
-            compile_seconds=seconds,
-            bound=largest_deviation(search),
-        )
+        with progress_bar(output, clock) as progress:
+            progress("run", 0, 1)
+            found, _ = compiled.measured(
+                network,
+                weights,
+                inputs,
+                compare=compare,
+                compile_seconds=seconds,
+                bound=largest_deviation(search),
+            )
     else:
         found = compiled.described(seconds)
     if out is not None:
-        with progress_bar(output) as progress:
+        with progress_bar(output, clock) as progress:
             progress("write", 0, 1)
             compiled.write(out, result=found)
         found = structs.replace(found, output=str(out))
+    found = structs.replace(found, timings=clock.seconds)
     show_network(found, output)
+    if timings:
+        show_timings(found.timings, output)
 
 
 def _checked(
@@ -138,6 +150,7 @@ def _checked(
     target: Machine,
     search: SearchOptions,
     output: OutputOptions,
+    clock: StageClock,
 ) -> Comparison | None:
     """The emulated code against the reference, for as many images as emulation computes in a
     minute or so; fewer images than the network's have a plan of their own.
@@ -147,8 +160,8 @@ def _checked(
     count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
     few = FewerImages(count).apply(network)
     if few is not network:
-        compiled, _ = _compiled(few, target, search, output, 0, compiled.weights)
-    with progress_bar(output) as progress:
+        compiled, _ = _compiled(few, target, search, output, 0, compiled.weights, clock)
+    with progress_bar(output, clock) as progress:
         progress("check", 0, 1)
         found, _ = compiled.measured(
             few,
@@ -174,12 +187,13 @@ def _compiled(
     output: OutputOptions,
     top: int,
     weights: Mapping[str, Array] | None = None,
+    clock: StageClock | None = None,
 ) -> tuple[NativeNetwork, float]:
     """(the compiled network with numbers for all weights, seconds it took); where `weights` are
     not given they are random.
     """
     started = time.perf_counter()
-    with progress_bar(output) as progress:
+    with progress_bar(output, clock) as progress:
         how = Search(search.algorithm, search.max_error, top=top)
         networks, fewer = NETWORKS.required(target), simplified(network)
         compiled = networks.compile(fewer, target, how, progress=progress)

@@ -67,6 +67,7 @@ class NetworkRun(Struct, frozen=True):
 
     Of a simulated one `cycles` are those of one of the `groups` that divide the images; `work` and
     `causes` sum to them. `unfused_cycles` are those of the plan with a stage for every operator.
+    `timings` are the seconds of each step of compiling.
     """
 
     network: str
@@ -86,6 +87,7 @@ class NetworkRun(Struct, frozen=True):
     unfused_cycles: int | None = None
     work: dict[str, int] = {}
     causes: dict[str, int] = {}
+    timings: dict[str, float] = {}
 
 
 def compared(

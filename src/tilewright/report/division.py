@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import field
 from rich.table import Table
 
 from tilewright.network.results import Comparison
@@ -24,11 +25,12 @@ _NO_TIME = 1e-12
 
 class DividedRun(DividedResult, frozen=True):
     """The `--json` form of a divided network, which was computed where there is a `comparison` or
-    an `output`, the file of its results.
+    an `output`, the file of its results. `timings` are the seconds of each step of compiling.
     """
 
     comparison: Comparison | None = None
     output: str | None = None
+    timings: dict[str, float] = field(default_factory=dict)
 
 
 def division_table(found: DividedResult) -> Table:
