@@ -104,6 +104,18 @@ REFUSALS = [
             ["--check-each-algorithm"],
         )
     ],
+    *[
+        (
+            [command, "lenet5", "-m", "sw26010_cg", "--records", "r.db"],
+            2,
+            f"--records is for kernels that are compiled alone: {way_out}",
+            "",
+        )
+        for command, way_out in (
+            ("run", "compile --layers takes it"),
+            ("explain", "add --layer"),
+        )
+    ],
     (
         ["compile", "lenet5", "--machine", "cns1-128"],
         1,

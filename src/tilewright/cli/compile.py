@@ -77,25 +77,13 @@ def _write_whole(
 
     layers = "--layers for the products of the network alone"
     NETWORKS.required(machine, layers if EMITS.of(machine) else "")
-    _require_whole(search, options, native=LOADS.of(machine) is not None)
+    simulated_top, each = options.top > 0 and not LOADS.of(machine), options.check_each_algorithm
+    search.require_whole("add --layers", top=simulated_top, check_each_algorithm=each)
     out, top, measure, check = options.out, options.top, options.measure, options.check
     write_network(
         network, machine, operator, search, output, out, top,
         measure=measure, check=check, timings=options.timings,
     )  # fmt: skip
-
-
-def _require_whole(search: SearchOptions, options: CompileOptions, *, native: bool) -> None:
-    """Raise UsageProblem for what only kernels take that are compiled alone."""
-    for option, given in (
-        ("partition", search.partition is not None),
-        ("records", search.records is not None),
-        ("executor", search.executor != SearchOptions.executor),
-        ("top", options.top > 0 and not native),
-        ("check-each-algorithm", options.check_each_algorithm),
-    ):
-        if given:
-            raise UsageProblem(f"--{option} is for kernels that are compiled alone: add --layers")
 
 
 def _divide(

@@ -68,16 +68,10 @@ def explain_command(
     """Explain the time of an operator, of a whole network, or of one layer of it."""
     if not Path(subject).exists() or (subject.endswith(".onnx") and Path(subject).is_file()):
         target = machine.load()
-        if DIVIDES.of(target) is not None and not is_operator(subject):
-            if layer is not None or levels:
-                raise UsageProblem(
-                    f"cores of {target.name} divide a network: leave --layer and --roofline"
-                )
-            explain_divided(subject, target, operator, search, output)
-            return
-        planned = NETWORKS.of(target) is not None and LOADS.of(target) is None
-        if planned and layer is None and not is_operator(subject) and not levels:
-            explain_network(subject, target, operator, output)
+        alone = layer is not None or levels
+        if not is_operator(subject) and _explained_whole(
+            subject, target, operator, search, output, alone=alone
+        ):
             return
         kernel = _tuned(read_workload(subject, operator), target, layer, search, output)
         with progress_bar(output) as progress:
@@ -96,6 +90,32 @@ def explain_command(
     with progress_bar(output) as progress:
         found = _stored(folder, changes=changes, levels=levels, progress=progress)
     _show(found, output)
+
+
+def _explained_whole(
+    subject: str,
+    target: Machine,
+    operator: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
+    *,
+    alone: bool,
+) -> bool:
+    """Explain a network that the machine divides or plans as a whole; whether it was. One layer of
+    a planned one is explained `alone`.
+    """
+    if DIVIDES.of(target) is not None:
+        if alone:
+            raise UsageProblem(
+                f"cores of {target.name} divide a network: leave --layer and --roofline"
+            )
+        explain_divided(subject, target, operator, search, output)
+        return True
+    if alone or NETWORKS.of(target) is None or LOADS.of(target) is not None:
+        return False
+    search.require_whole("add --layer")
+    explain_network(subject, target, operator, search, output)
+    return True
 
 
 def _show_whole(folder: Path, output: OutputOptions) -> None:

@@ -181,6 +181,21 @@ class SearchOptions:
         str, typer.Option(help="Who simulates: inline, local[:N] or dask://HOST:PORT.")
     ] = "inline"
 
+    def require_whole(self, way_out: str, **others: bool) -> None:
+        """Raise UsageProblem for what only kernels take that are compiled alone: of these options,
+        and of `others` those that were given.
+        """
+        given = {
+            "partition": self.partition is not None,
+            "records": self.records is not None,
+            "executor": self.executor != SearchOptions.executor,
+            **others,
+        }
+        for option, is_given in given.items():
+            if is_given:
+                name = option.replace("_", "-")
+                raise UsageProblem(f"--{name} is for kernels that are compiled alone: {way_out}")
+
 
 def shapes_of(settings: list[str] | None) -> dict[str, tuple[int, ...]]:
     """`["x=1x3"]` -> `{"x": (1, 3)}`; UsageProblem for anything else."""

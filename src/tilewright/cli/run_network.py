@@ -77,6 +77,7 @@ def run_network(
 ) -> None:
     """Run a network; `files` are those of the inputs and for the outputs."""
     target, other = machine.load(), compare.other
+    search.require_whole("compile --layers takes it", top=top > 0 and not LOADS.of(target))
     network = read_network(name, operator, _usual_type(target))
     inputs = read_inputs(network, files[0])
     compiled, seconds = _compiled(network, target, search, output, top)

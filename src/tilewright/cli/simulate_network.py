@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import OperatorOptions
+from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS
@@ -21,6 +21,7 @@ from tilewright.machine import Machine
 from tilewright.network.build import build_plan, rank_network
 from tilewright.network.explain import explained
 from tilewright.network.plans import NETWORKS
+from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.simulate import PlanRun, described, simulate_plan
 from tilewright.report.network import plan_table, plan_totals
 from tilewright.report.network_explain import network_explanation_text
@@ -71,12 +72,17 @@ def simulate_network(
 
 
 def explain_network(
-    name: str, machine: Machine, options: OperatorOptions, output: OutputOptions
+    name: str,
+    machine: Machine,
+    options: OperatorOptions,
+    search: SearchOptions,
+    output: OutputOptions,
 ) -> None:
     """Plan a network fused and unfused, and say why it takes the time that it takes."""
     rewrites: list[str] = []
     network = simplified(read_network(name, options), lambda name, *_: rewrites.append(name))
-    run, unfused, seconds = simulated(network, machine, output, unfused=True)
+    how = Search(search.algorithm, search.max_error)
+    run, unfused, seconds = simulated(network, machine, output, how, unfused=True)
     assert unfused is not None
     found = explained(run, unfused, plan_seconds=seconds, rewrites=tuple(rewrites))
     output.value(found)
@@ -84,7 +90,12 @@ def explain_network(
 
 
 def simulated(
-    network: Network, machine: Machine, output: OutputOptions, *, unfused: bool
+    network: Network,
+    machine: Machine,
+    output: OutputOptions,
+    how: Search = BY_THE_MODEL,
+    *,
+    unfused: bool,
 ) -> tuple[PlanRun, PlanRun | None, float]:
     """(the run of the plan, that of the plan with a stage for every operator, seconds of planning).
 
@@ -99,11 +110,11 @@ def simulated(
     NETWORKS.required(machine)
     started = time.perf_counter()
     with progress_bar(output) as progress:
-        ranked = rank_network(network, machine, progress=progress)
-        plan = build_plan(network, machine, ranked=ranked, progress=progress)
+        ranked = rank_network(network, machine, how, progress=progress)
+        plan = build_plan(network, machine, how, ranked=ranked, progress=progress)
         seconds = time.perf_counter() - started
         run, other = simulate_plan(plan, progress=progress), None
         if unfused:
-            plain = build_plan(network, machine, fuse=False, ranked=ranked, progress=progress)
+            plain = build_plan(network, machine, how, fuse=False, ranked=ranked, progress=progress)
             other = simulate_plan(plain, progress=progress)
     return run, other, seconds
