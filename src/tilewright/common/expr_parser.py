@@ -10,6 +10,7 @@ import ast
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import FUNCTIONS, Const, Expr, Var, binary
+from tilewright.common.syntax import expression_tree
 
 _AST_OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+",
@@ -27,7 +28,7 @@ _AST_OPERATORS: dict[type[ast.AST], str] = {
 def parse_expr(text: str) -> Expr:
     """Read the text form; nothing is executed. Raises ProgramError on anything else."""
     try:
-        return from_ast(ast.parse(text.strip(), mode="eval").body)
+        return from_ast(expression_tree(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ProgramError(f"{text[:60]!r} is not an integer expression") from error
 

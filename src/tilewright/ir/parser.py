@@ -9,13 +9,13 @@ means anything is for `verify` to say.
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Callable
 from typing import get_args
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const
 from tilewright.common.limits import MOST_THREADS
+from tilewright.common.syntax import module_tree
 from tilewright.ir.names import STATEMENT_WORDS, check_name
 from tilewright.ir.nodes import (
     SCRATCHPAD,
@@ -58,8 +58,7 @@ def parse(text: str) -> Program:
     (('n',), ('rows',), (Barrier(),))
     """
     try:
-        tree = ast.parse(textwrap.dedent(text))
-        return _program(tree)
+        return _program(module_tree(text))
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else ""
         raise ProgramError(f"not the text of a program: {error.msg}", where=where) from error

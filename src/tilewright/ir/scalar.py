@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.errors import ProgramError
+from tilewright.common.syntax import expression_tree
 
 Array = npt.NDArray[Any]
 
@@ -148,7 +149,7 @@ def _level(scalar: Scalar) -> int:
 def parse_scalar(text: str) -> Scalar:
     """Read the text form; ProgramError for anything that is not of it."""
     try:
-        return _from_ast(ast.parse(text.strip(), mode="eval").body)
+        return _from_ast(expression_tree(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _refused(text) from None
 

@@ -17,6 +17,7 @@ from dataclasses import astuple, dataclass
 from typing import TypeAlias
 
 from tilewright.common.errors import ScheduleError
+from tilewright.common.syntax import expression_tree
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class _Call:
 
 def _call(line: str, where: str) -> _Call:
     try:
-        node = ast.parse(line.strip(), mode="eval").body
+        node = expression_tree(line)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         node = None
     match node:
