@@ -55,11 +55,15 @@ def call_cycles(machine: Machine, call: PricedCall[Any], costs: Costs) -> Value:
         raise ProgramError(
             f"primitive {call.primitive.name!r} has no cost", fix=f"those with one are {known}"
         )
-    empty: Value = False
+    cycles = np.asarray(cost(machine, call))
     for extent in call.dims.values():
-        empty = empty | np.less_equal(extent, 0)
-    array = np.asarray(np.where(empty, 0, cost(machine, call)))
-    return array.item() if array.ndim == 0 else array
+        if _least(extent) <= 0:
+            cycles = np.where(np.less_equal(extent, 0), 0, cycles)
+    return cycles.item() if cycles.ndim == 0 else cycles
+
+
+def _least(extent: Value) -> int:
+    return int(extent.min(initial=1)) if isinstance(extent, np.ndarray) else int(extent)
 
 
 def priced_call(call: Call, dims: Dims, program: Program) -> PricedCall[Primitive]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -26,8 +27,10 @@ from tilewright.common.expr import (
 from tilewright.cost.moments import Edges, Moments, moments_of
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
-from tilewright.ir.nodes import For, Program
+from tilewright.ir.nodes import For, Program, Transfer
 from tilewright.ir.threads import loop_chain, parts_of
+from tilewright.ir.visit import walk
+from tilewright.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,16 @@ class Prepared:
     def kinds(self) -> tuple[int, ...]:
         """How many kinds of iterations each loop has."""
         return tuple(front + 1 + back for front, back in self.edges)
+
+    def transfer_latencies(self, machine: Machine) -> set[int]:
+        """The latencies in cycles of the engines that serve the nest's transfers."""
+        return {machine.transfer_engine(space).latency_cycles for space in self._spaces}
+
+    @cached_property
+    def _spaces(self) -> frozenset[str]:
+        """The memories that transfers fill or empty."""
+        moved = {s.buffer for s in walk(self.program.body) if isinstance(s, Transfer)}
+        return frozenset(b.space for b in self.program.buffers if b.name in moved)
 
 
 def prepare(

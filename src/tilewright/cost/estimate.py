@@ -21,11 +21,10 @@ from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.nest import records_of, tables_of
-from tilewright.cost.pipeline import play
-from tilewright.cost.pipeline_types import Flags, Floats, Ints
+from tilewright.cost.pipeline import least_cycles, play
+from tilewright.cost.pipeline_types import Flags, Floats, Ints, first_of
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import first_core
-from tilewright.cost.timing import transfer_latencies
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
@@ -75,12 +74,16 @@ def estimate(
     shape = (len(doubles), tables.iterations.shape[1])
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
-    latency = float(max(transfer_latencies(prepared.program, machine), default=0))
-    nest = records_of(prepared, tables, prices, latency)
+    latency = float(max(prepared.transfer_latencies(machine), default=0))
+    state = first_of(records_of(prepared, tables, prices, latency))
     contests = int(tables.contest.max(initial=0)) + 1
     all_matter = prices.waits or keep >= cycles.size
     best = np.full((contests, 0 if all_matter else keep), np.inf)
-    play(nest, tables, wanted, best, cycles, compute, busy)
+    least = np.zeros(shape[1])
+    if best.size:
+        least_cycles(state, tables, least)
+    order = np.argsort(least, kind="stable")
+    play(state, tables, wanted, order, least, best, cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))

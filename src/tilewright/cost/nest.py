@@ -140,13 +140,13 @@ def _width(env: Env) -> int:
 
 def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
     """Where no value is another in one kind of iteration of a loop than in its first."""
-    uniform = np.ones((len(kinds), table.shape[1]), np.bool_)
+    width = table.shape[1]
+    uniform = np.ones((len(kinds), width), np.bool_)
     ends = [*rows.base[1:], len(table)]
     for first, end, steps in zip(rows.base, ends, rows.strides, strict=True):
-        numbers = np.arange(end - first)
-        for d in (int(i) for i in np.flatnonzero(steps)):
-            same = numbers - numbers // steps[d] % kinds[d] * steps[d]
-            uniform[d] &= (table[first + numbers] == table[first + same]).all(axis=0)
+        for d in np.flatnonzero(steps).tolist():
+            of_loop = table[first:end].reshape(-1, kinds[d], steps[d], width)
+            uniform[d] &= (of_loop[:, 1:] == of_loop[:, :1]).all(axis=(0, 1, 2))
     return uniform
 
 
@@ -190,7 +190,7 @@ def _over_kinds(values: Sequence[Value]) -> Value:
     """One value for all kinds as it is, several as (kinds, tiles)."""
     if len(values) == 1:
         return values[0]
-    found = np.empty((len(values), max(map(np.size, values))), np.int64)
+    found = np.empty((len(values), max(getattr(v, "size", 1) for v in values)), np.int64)
     for row, value in zip(found, values, strict=True):
         row[...] = value
     return found

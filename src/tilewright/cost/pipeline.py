@@ -32,7 +32,7 @@ from tilewright.cost.pipeline_types import (
     PUT,
     Flags,
     Floats,
-    Records,
+    Ints,
     State,
     Summary,
     Tables,
@@ -248,14 +248,6 @@ def _play_candidate(s: State) -> None:
 
 
 @piece
-def _may_win(s: State, best: Floats, contest: int) -> Any:
-    """Whether calls and transfers alone leave a candidate among the best of its contest."""
-    keep = best.shape[1]
-    bound = max(s.clock.compute, s.clock.transfers)
-    return keep == 0 or bound * _ROUNDING <= best[contest, keep - 1]
-
-
-@piece
 def _enter(s: State, best: Floats, contest: int) -> None:
     """Put a candidate in its place among the best of its contest."""
     place = best.shape[1]
@@ -266,46 +258,58 @@ def _enter(s: State, best: Floats, contest: int) -> None:
         place -= 1
 
 
+@piece
+def _take_tile(s: State, tables: Tables, j: int) -> None:
+    """Take the numbers of tile j, but for the issue cycles, and its totals."""
+    for row in range(tables.iterations.shape[0]):
+        at(s.counts, row).iterations = tables.iterations[row, j]
+    for row in range(tables.service.shape[0]):
+        at(s.costs, row).service = tables.service[row, j]
+    for d in range(s.clock.loops):
+        at(s.levels, d).uniform = tables.uniform[d, j]
+    totals(s)
+
+
+@entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
+def least_cycles(s: State, tables: Tables, least: Floats) -> None:
+    """Fill `least[j]` with the cycles of all calls or of all transfers of tile j, whichever are
+    more: with any copies of buffers it takes no fewer.
+    """
+    for j in range(least.size):
+        _take_tile(s, tables, j)
+        least[j] = max(s.clock.compute, s.clock.transfers)
+
+
 @entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
 def play(
-    records: Records,
+    s: State,
     tables: Tables,
     wanted: Flags,
+    order: Ints,
+    least: Floats,
     best: Floats,
     cycles: Floats,
     compute: Floats,
     busy: Floats,
 ) -> None:
     """Fill `cycles[c, j]`, and the cycles of all calls and of all transfers, for the wanted copies
-    c and tiles j. `best[n]`, infinite at first, becomes the fewest cycles in contest n: whoever is
-    none of them by its calls or transfers alone is not played. Of none there is no contest.
+    c and tiles j, these in the given `order`. `best[n]`, infinite at first, becomes the fewest
+    cycles in contest n: a tile that takes more by its `least` cycles is not played. Of none there
+    is no contest.
     """
-    s = State(
-        records.clock[0],
-        records.levels[0],
-        records.items[0],
-        records.buffers[0],
-        records.level_strides[0],
-        records.item_strides[0],
-        records.counts[0],
-        records.costs[0],
-        records.summaries[0],
-    )
-    for j in range(wanted.shape[1]):
-        for row in range(tables.iterations.shape[0]):
-            at(s.counts, row).iterations = tables.iterations[row, j]
-        for row in range(tables.service.shape[0]):
-            cost = at(s.costs, row)
-            cost.service, cost.issue = tables.service[row, j], tables.issue[row, j]
-        for d in range(s.clock.loops):
-            at(s.levels, d).uniform = tables.uniform[d, j]
+    keep = best.shape[1]
+    for j in order:
+        contest = tables.contest[j]
+        if keep > 0 and least[j] * _ROUNDING > best[contest, keep - 1]:
+            continue
+        _take_tile(s, tables, j)
+        for row in range(tables.issue.shape[0]):
+            at(s.costs, row).issue = tables.issue[row, j]
         for c in range(wanted.shape[0]):
             if wanted[c, j]:
                 for b in range(s.clock.buffers):
                     at(s.buffers, b).double = tables.doubles[c, b]
-                totals(s)
-                if _may_win(s, best, tables.contest[j]):
-                    _play_candidate(s)
-                    _enter(s, best, tables.contest[j])
-                    cycles[c, j] = s.clock.now
-                    compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers
+                _play_candidate(s)
+                _enter(s, best, contest)
+                cycles[c, j] = s.clock.now
+                compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers

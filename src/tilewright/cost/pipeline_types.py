@@ -164,6 +164,11 @@ class Tables(NamedTuple):
     doubles: Flags
 
 
+def first_of(records: Records) -> State:
+    """What compiled code is given; the arrays live on with their records."""
+    return State(*(array[0] for array in records))
+
+
 def records(kind: type, count: int) -> npt.NDArray[Any]:
     """`count` records, all zero; at least one, so that there is a first."""
     formats = {"int": "i8", "float": "f8"}

@@ -34,15 +34,12 @@ from tilewright.ir.nodes import (
     Call,
     Direction,
     Operand,
-    Program,
     Range,
     Tile,
-    Transfer,
     View,
 )
 from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate, Repack, WinogradTransform
 from tilewright.ir.regions import Repeat, split
-from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 
 
@@ -130,8 +127,10 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
     size = transaction_bytes
     g = np.gcd(shape.alignment_bytes, size)
     single = (shape.block_bytes + size - 1) // g * g
-    run = (shape.block_bytes * shape.adjoining + size - 1) // g * g
     joined = np.greater(shape.adjoining, 1) & np.greater_equal(shape.block_bytes, size)
+    if not np.any(joined):
+        return _plain(single)
+    run = (shape.block_bytes * shape.adjoining + size - 1) // g * g
     return _plain(np.where(joined, run / shape.adjoining, single))
 
 
@@ -175,13 +174,6 @@ def stream_bytes_per_second(machine: Machine, direction: Direction, shape: Trans
 def issue_cycles(machine: Machine, shape: TransferShape) -> Value:
     """Cycles that the core itself spends on the descriptors of one transfer."""
     return shape.requests * machine.transfer_engine(shape.space).issue_cycles
-
-
-def transfer_latencies(program: Program, machine: Machine) -> set[int]:
-    """The latencies in cycles of the engines that serve the program's transfers."""
-    moved = {s.buffer for s in walk(program.body) if isinstance(s, Transfer)}
-    spaces = {b.space for b in program.buffers if b.name in moved}
-    return {machine.transfer_engine(space).latency_cycles for space in spaces}
 
 
 def call_dims(call: Call) -> dict[str, Expr]:

@@ -111,6 +111,6 @@ def _around(
 
 def _where(condition: Size, a: Size, b: Size) -> Size:
     """`a` where the condition holds, else `b`: one of them, or element by element."""
-    if isinstance(condition, np.ndarray):
-        return np.where(condition, a, b)
-    return a if condition else b
+    if isinstance(condition, np.ndarray) and condition.any():
+        return a if condition.all() else np.where(condition, a, b)
+    return a if np.any(condition) else b

@@ -21,7 +21,6 @@ from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
-from tilewright.cost.timing import transfer_latencies
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
@@ -284,7 +283,7 @@ def _cycles(
     wanted = _undominated(copies, fits)
     prepared = _prepared(structure, lowering_of(machine).chains, divided, made)
     found = estimate(prepared, machine, env, wanted, contest=contest, keep=keep)
-    engine = found.dma_cycles + min(transfer_latencies(structure.staged, machine), default=0)
+    engine = found.dma_cycles + min(prepared.transfer_latencies(machine), default=0)
     kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
     return np.stack(kinds), fits, wanted
 

@@ -116,10 +116,10 @@ def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
     axes = repacked_axes(dims)
     cores = list(combinations(*(_tiles(axis, dims) for axis in axes)))
     shape = np.broadcast_shapes(*map(np.shape, dims.values()))
-    kept = {
-        axis: np.stack([np.broadcast_to(_kept(axis, core[i], dims), shape) for core in cores])
-        for i, axis in enumerate(axes)
-    }
+    kept = {axis: np.empty((len(cores), *shape), np.int64) for axis in axes}
+    for i, axis in enumerate(axes):
+        for row, core in enumerate(cores):
+            kept[axis][row] = _kept(axis, core[i], dims)
     cycles = np.broadcast_to(_repacked_cores(timing, dims, kept), (len(cores), *shape))
     for i, axis in enumerate(axes):
         whole = np.reshape([core[i] == axis.whole for core in cores], (-1, *(1 for _ in shape)))
