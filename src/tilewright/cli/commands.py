@@ -1,7 +1,8 @@
 """The commands of the `tilewright` program, and nothing else.
 
-A command's module is imported when the command is called, so that help and the light commands do
-not wait for the tuner and its compiled functions.
+A command's module is imported when the command is called, so that the light commands do not wait
+for the tuner and its compiled functions. It declares the options; a module named after what is done
+with them (`explain_subject`) is imported when they are read, so that help does not wait either.
 """
 
 from __future__ import annotations

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from msgspec import structs
 
-from tilewright.cli.divide import explain_divided, read_divided, show_explained
-from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.cli.run_network import show_network
-from tilewright.cli.simulate_network import explain_network
-from tilewright.cli.workload import Workload, is_operator, read_workload
-from tilewright.codegen.artifact import LOADS
-from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
-from tilewright.codegen.stored import network_kind
-from tilewright.common.errors import GraphError
-from tilewright.common.progress import Progress
-from tilewright.compiler.account import every_call
-from tilewright.compiler.analysis import changes_that_help, routines_of
-from tilewright.compiler.artifact import read_kernel, read_network, stored_op
-from tilewright.compiler.kernel import Kernel
-from tilewright.cost.roofline import roofline
-from tilewright.graph.names import quoted
-from tilewright.machine import Machine
-from tilewright.network.plans import NETWORKS
-from tilewright.network.stored import read_native
-from tilewright.ops.numerics import sums_called
-from tilewright.partition.capability import DIVIDES
-from tilewright.report.explain import explain_text
-from tilewright.report.roofline import roofline_text
-from tilewright.report.table import layer_table, totals
-from tilewright.report.view import Explanation, NetworkResult
-from tilewright.simulate.kernel.level import simulate
+from tilewright.cli.output import OutputOptions
 
 Subject = Annotated[
     str,
@@ -46,175 +18,33 @@ Subject = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class ExplainOptions:
+    """What of it is explained, and how far."""
+
+    layer: Annotated[
+        str | None, typer.Option(help="One layer of a network instead of the whole.")
+    ] = None
+    changes: Annotated[
+        bool, typer.Option(help="Simulate changed machines to see what would help.")
+    ] = True
+    levels: Annotated[
+        bool,
+        typer.Option(
+            "--roofline", help="Bandwidth required and available at each level of the memories."
+        ),
+    ] = False
+
+
 def explain_command(
     subject: Subject,
     machine: MachineOptions,
     operator: OperatorOptions,
     search: SearchOptions,
     output: OutputOptions,
-    layer: Annotated[
-        str | None, typer.Option(help="One layer of a network instead of the whole.")
-    ] = None,
-    changes: Annotated[
-        bool, typer.Option(help="Simulate changed machines to see what would help.")
-    ] = True,
-    levels: Annotated[
-        bool,
-        typer.Option(
-            "--roofline", help="Bandwidth required and available at each level of the memories."
-        ),
-    ] = False,
+    options: ExplainOptions,
 ) -> None:
     """Explain the time of an operator, of a whole network, or of one layer of it."""
-    if not Path(subject).exists() or (subject.endswith(".onnx") and Path(subject).is_file()):
-        target = machine.load()
-        alone = layer is not None or levels
-        if not is_operator(subject) and _explained_whole(
-            subject, target, operator, search, output, alone=alone
-        ):
-            return
-        kernel = _tuned(read_workload(subject, operator), target, layer, search, output)
-        with progress_bar(output) as progress:
-            found = kernel.explanation(what_if=changes, progress=progress)
-            progress("routines", 0, 1)
-            found = structs.replace(found, routines=kernel.routines(simulated=True))
-        _show(structs.replace(found, roofline=kernel.roofline() if levels else None), output)
-        return
-    path = _unchanged(subject, machine)
-    if network_kind(path) in {"native", "divided"}:
-        if layer is not None or levels:
-            raise UsageProblem(f"{subject} holds a whole network: leave --layer and --roofline")
-        _show_whole(path, output)
-        return
-    folder = kernel_folder(path, layer, output)
-    with progress_bar(output) as progress:
-        found = _stored(folder, changes=changes, levels=levels, progress=progress)
-    _show(found, output)
+    from tilewright.cli.explain_subject import explain_subject  # heavy: numba
 
-
-def _explained_whole(
-    subject: str,
-    target: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    *,
-    alone: bool,
-) -> bool:
-    """Explain a network that the machine divides or plans as a whole; whether it was. One layer of
-    a planned one is explained `alone`.
-    """
-    if DIVIDES.of(target) is not None:
-        if alone:
-            raise UsageProblem(
-                f"cores of {target.name} divide a network: leave --layer and --roofline"
-            )
-        explain_divided(subject, target, operator, search, output)
-        return True
-    if alone or NETWORKS.of(target) is None or LOADS.of(target) is not None:
-        return False
-    search.require_whole("add --layer")
-    explain_network(subject, target, operator, search, output)
-    return True
-
-
-def _show_whole(folder: Path, output: OutputOptions) -> None:
-    """What compiling a whole network printed."""
-    if network_kind(folder) == "native":
-        show_network(read_native(folder).result, output)
-    else:
-        show_explained(read_divided(folder).divided, output)
-
-
-def _stored(folder: Path, *, changes: bool, levels: bool, progress: Progress) -> Explanation:
-    """The explanation that lies in a kernel's folder, with what is asked for beside it."""
-    stored, programs = read_kernel(folder)
-    program = programs[0]
-    progress("routines", 0, 1)
-    found = structs.replace(
-        stored.explanation, routines=routines_of(program, stored.machine, simulated=True)
-    )
-    progress("routines", 1, 1)
-    if changes and found.layer.timed_by == "simulated":
-        where = str(folder / KERNEL_FILE)
-        piece = stored_op(stored.pieces[0].op, where) if stored.pieces else None
-        if piece is None:
-            raise ArtifactError("has no pieces", where=where)
-        algorithm, own = found.layer.algorithm, stored.machine
-        helping = changes_that_help(piece, algorithm, programs, own, progress)
-        found = structs.replace(found, changes=helping)
-    if levels:
-        simulated = found.layer.timed_by == "simulated"
-        useful = simulate(program, stored.machine).useful_flops if simulated else None
-        levelled = roofline(every_call(program), stored.machine, useful)
-        found = structs.replace(found, roofline=levelled)
-    return found
-
-
-def _unchanged(folder: str, machine: MachineOptions) -> Path:
-    """A folder of kernels; UsageProblem where numbers of their machine are to be changed."""
-    if machine.set:
-        raise UsageProblem(
-            f"{folder} was compiled for its own machine: leave --set, or explain the operator"
-        )
-    return Path(folder)
-
-
-def _tuned(
-    workload: Workload,
-    machine: Machine,
-    layer: str | None,
-    search: SearchOptions,
-    output: OutputOptions,
-) -> Kernel:
-    """The kernel of an operator, or of one layer of a network: the slowest one if not given."""
-    compiled = searched(workload, machine, search, 0, output)
-    if workload.is_operator:
-        if layer is not None:
-            raise UsageProblem(f"{workload.name} is one operator: leave --layer")
-        return next(iter(compiled.kernels.values()))
-    result = compiled.result()
-    chosen = layer or max(result.layers, key=lambda x: x.milliseconds).name
-    if chosen not in compiled.kernels:
-        raise _no_layer(chosen, compiled.kernels)
-    if layer is None:
-        _slowest_of(result, machine, chosen, output)
-    return compiled.kernels[chosen]
-
-
-def _show(found: Explanation, output: OutputOptions) -> None:
-    output.value(found)
-    output.show(explain_text(found).rstrip("\n"))
-    if found.roofline is not None:
-        output.show("", roofline_text(found.roofline, found.threads).rstrip("\n"))
-
-
-def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> Path:
-    """The folder of the operator that is meant; of a network, its table is shown first."""
-    if (artifact / KERNEL_FILE).exists():
-        if layer is not None:
-            raise UsageProblem(f"{artifact} holds one operator: leave --layer")
-        return artifact
-    stored = read_network(artifact)
-    chosen = layer or max(stored.result.layers, key=lambda x: x.milliseconds).name
-    if chosen not in stored.folders:
-        raise _no_layer(chosen, stored.folders)
-    if layer is None:
-        _slowest_of(stored.result, stored.machine, chosen, output)
-    return artifact / stored.folders[chosen]
-
-
-def _no_layer(name: str, known: Iterable[str]) -> GraphError:
-    return GraphError(f"there is no layer {quoted(name)}", fix=f"the layers are {', '.join(known)}")
-
-
-def _slowest_of(
-    result: NetworkResult, machine: Machine, chosen: str, output: OutputOptions
-) -> None:
-    """The table of a network, of which the slowest layer is explained."""
-    output.show(layer_table(result, machine.clock_hz, schedules=output.is_wide))
-    output.show(
-        totals(result, machine.peak_flops_of(sums_called(result.dtype))),
-        f"the slowest layer is {chosen}:",
-        "",
-    )
+    explain_subject(subject, machine, operator, search, options, output)

@@ -1,20 +1,63 @@
-"""`tilewright run`: compile for this computer, run, judge and time; networks in `run_network`,
-operators in `run_operator`."""
+"""`tilewright run`: compile for this computer, run, judge and time."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli.options import HostMachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
-from tilewright.cli.run_network import CompareOptions, run_network
-from tilewright.cli.workload import is_operator
-from tilewright.codegen.artifact import EMITS, LOADS
-from tilewright.network.plans import NETWORKS
-from tilewright.partition.capability import DIVIDES
+
+if TYPE_CHECKING:
+    from tilewright.network.plans import Other
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What a network is compared with."""
+
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare a network with onnxruntime, which reads the file itself, or with the "
+            "NumPy reference; exit code 3 where they differ."
+        ),
+    ] = None
+
+    @property
+    def other(self) -> Other | None:
+        """The one that is meant; UsageProblem for anything else."""
+        match self.compare:
+            case None | "onnxruntime" | "reference":
+                return self.compare
+            case _:
+                raise UsageProblem(
+                    f"--compare takes onnxruntime or reference, found {self.compare!r}"
+                )
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """On which data, and how many candidates are measured."""
+
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--input", help="File .npz with an array per operand or input; random else."),
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File .npz for the result.")
+    ] = None
+    top: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Measure the K best and take the fastest.")
+    ] = 0
+
+    @property
+    def files(self) -> tuple[Path | None, Path | None]:
+        """That of the inputs, and that for the outputs."""
+        return self.inputs, self.out
 
 
 def run_command(
@@ -29,34 +72,9 @@ def run_command(
     search: SearchOptions,
     compare: CompareOptions,
     output: OutputOptions,
-    inputs: Annotated[
-        Path | None,
-        typer.Option("--input", help="File .npz with an array per operand or input; random else."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File .npz for the result.")
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Measure the K best and take the fastest.")
-    ] = 0,
+    options: RunOptions,
 ) -> None:
     """Run an operator or a network on this computer, compare it, and time it."""
-    target = machine.load()
-    files = (inputs, out)
-    if not is_operator(workload_name):
-        if DIVIDES.of(target) is not None:
-            from tilewright.cli.divide import run_divided  # heavy: numba
+    from tilewright.cli.run_subject import run_subject  # heavy: NumPy
 
-            other = compare.other
-            run_divided(workload_name, target, operator, search, other, output, files, top)
-            return
-        NETWORKS.required(target)
-        run_network(workload_name, machine, operator, search, compare, output, files, top)
-        return
-    compiling = "compile --check on this machine" if EMITS.of(target) else ""
-    LOADS.required(target, compiling)
-    if compare.compare:
-        raise UsageProblem("--compare is for networks; operators are compared with the reference")
-    from tilewright.cli.run_operator import run_operator  # heavy: numba
-
-    run_operator(workload_name, target, operator, search, output, files, top)
+    run_subject(workload_name, machine, operator, search, compare, options, output)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -16,10 +16,10 @@ from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOption
 from tilewright.cli.output import (
     OutputOptions,
     StageClock,
-    UsageProblem,
     progress_bar,
     show_timings,
 )
+from tilewright.cli.run import CompareOptions
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS, Array
 from tilewright.codegen.folder import require_replaceable
@@ -39,30 +39,6 @@ _CHECKED_FLOPS = 40 * 10**9
 """Operations that an emulated network computes in about a minute."""
 _DEFAULT_ERROR = 1e-5
 """What algorithms may deviate on this computer where nothing is said."""
-
-
-@dataclass(frozen=True)
-class CompareOptions:
-    """What a network is compared with."""
-
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            help="Compare a network with onnxruntime, which reads the file itself, or with the "
-            "NumPy reference; exit code 3 where they differ."
-        ),
-    ] = None
-
-    @property
-    def other(self) -> Other | None:
-        """The one that is meant; UsageProblem for anything else."""
-        match self.compare:
-            case None | "onnxruntime" | "reference":
-                return self.compare
-            case _:
-                raise UsageProblem(
-                    f"--compare takes onnxruntime or reference, found {self.compare!r}"
-                )
 
 
 def run_network(

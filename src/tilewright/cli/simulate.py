@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec import Struct
 
-from tilewright.asm.front_end import machine_of_file
-from tilewright.cli.divide import simulate_divided
-from tilewright.cli.explain import kernel_folder
-from tilewright.cli.launch import LaunchedProgram, launch_program
-from tilewright.cli.options import overrides
+from tilewright.cli.options import OperatorOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
-from tilewright.cli.simulate_network import NetworkOptions, simulate_network
-from tilewright.codegen.artifact import LOADS
-from tilewright.codegen.folder import read_text, write_text
-from tilewright.common.errors import SimulationError
-from tilewright.compiler.adding import simulated_run
-from tilewright.compiler.artifact import read_kernel, read_program
-from tilewright.ir.nodes import Program
-from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
-from tilewright.partition.capability import DIVIDES
-from tilewright.report.perfetto import perfetto_json
-from tilewright.report.view import CauseRow, TrafficRow
-from tilewright.simulate.kernel.level import KernelRun
-from tilewright.simulate.window.hosted import RUNTIMES
 
 Subject = Annotated[
     Path,
@@ -38,143 +20,55 @@ Subject = Annotated[
 ]
 
 
-class SimulateResult(Struct, frozen=True):
-    """The `--json` form of `simulate`; one core group, `causes` sum to `cycles`."""
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What is simulated of a whole network."""
 
-    machine: str
-    program: str
-    cycles: int
-    milliseconds: float
-    causes: tuple[CauseRow, ...]
-    traffic: tuple[TrafficRow, ...]
-    scratchpad_bytes: int
-    scratchpad_peak_bytes: int
-    trace: str | None = None
+    batch: Annotated[int | None, typer.Option(min=1, help="Images of a network.")] = None
+    dtype: Annotated[str | None, typer.Option(help="Element type of a network.")] = None
+    unfused: Annotated[
+        bool, typer.Option("--unfused", help="A network also with a stage for every operator.")
+    ] = False
+
+    def undivided(self) -> OperatorOptions:
+        """Which network; UsageProblem for what machines do not know whose cores divide it."""
+        if self.unfused:
+            raise UsageProblem("--unfused is for machines that run a network stage by stage")
+        return OperatorOptions(batch=self.batch, dtype=self.dtype)
 
 
-def simulate_command(
-    source: Subject,
-    network: NetworkOptions,
-    output: OutputOptions,
+@dataclass(frozen=True)
+class SimulateOptions:
+    """On which machine, what of it, with which data."""
+
     machine: Annotated[
         str | None,
         typer.Option("--machine", "-m", help="Instead of the machine it was compiled for."),
-    ] = None,
+    ] = None
     set: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a number of --machine."),
-    ] = None,
-    layer: Annotated[str | None, typer.Option(help="Which layer of a network.")] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")
-    ] = None,
+    ] = None
+    layer: Annotated[str | None, typer.Option(help="Which layer of a network.")] = None
+    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None
     trace_limit: Annotated[
         int, typer.Option(min=1, max=10_000_000, help="Events recorded in detail.")
-    ] = 20_000,
+    ] = 20_000
     inputs: Annotated[
         Path | None, typer.Option("--input", help="An .npz file with the data of a program.")
-    ] = None,
+    ] = None
     outputs: Annotated[
         Path | None, typer.Option("--output", help="Write what the program wrote as .npz.")
-    ] = None,
+    ] = None
     timing: Annotated[
         bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
-    ] = False,
+    ] = False
+
+
+def simulate_command(
+    source: Subject, network: NetworkOptions, output: OutputOptions, options: SimulateOptions
 ) -> None:
     """Simulate a core group running a program or network, with a cause for each cycle."""
-    if network.means(source, alone=layer is None and trace is None):
-        target = load_machine(machine or DEFAULT_MACHINE, overrides(set))
-        if DIVIDES.of(target) is not None:
-            simulate_divided(str(source), target, network.undivided(), output)
-        else:
-            simulate_network(str(source), target, network, output)
-        return
-    machine = machine or (machine_of_file(source) if source.is_file() else None)
-    if set and machine is None:
-        raise UsageProblem("--set changes the machine that --machine names: give both")
-    given = load_machine(machine, overrides(set)) if machine else None
-    if given is not None and source.is_file() and RUNTIMES.of(given) is not None:
-        launch_program(LaunchedProgram(source, given, inputs, outputs, trace, timing), output)
-        return
-    if inputs or outputs or timing:
-        raise UsageProblem("--input, --output and --timing are for programs in assembly language")
-    programs, target = _read(source, layer, given, output)
-    _simulate(programs, target, trace, trace_limit, output)
+    from tilewright.cli.simulate_subject import simulate_subject  # heavy: numba
 
-
-def _simulate(
-    programs: Sequence[Program],
-    target: Machine,
-    trace: Path | None,
-    limit: int,
-    output: OutputOptions,
-) -> None:
-    """Simulate programs one after the other, write the timeline of the first and show where the
-    time goes.
-    """
-    program = programs[0]
-    run = simulated_run(programs, target, limit if trace else 0)
-    if trace:
-        write_text(trace, perfetto_json(run, target, program.name))
-    result = _result(run, program, target, trace)
-    output.value(result)
-    _show(result, output)
-
-
-def _read(
-    source: Path, layer: str | None, machine: Machine | None, output: OutputOptions
-) -> tuple[tuple[Program, ...], Machine]:
-    """The programs of a group, and the machine to simulate them on. Errors: SimulationError."""
-    if source.is_dir():
-        quiet = OutputOptions(json=True)
-        stored, programs = read_kernel(kernel_folder(source, layer, quiet))
-        target = machine or stored.machine
-    else:
-        if layer is not None:
-            raise UsageProblem(f"{source} is no network: leave --layer")
-        programs = (read_program(read_text(source), str(source)),)
-        target = machine or load_machine(DEFAULT_MACHINE)
-    if LOADS.of(target) is not None:
-        raise SimulationError(
-            f"machine {target.name!r} is this computer: it is measured, not simulated",
-            fix="tilewright run, or another --machine",
-        )
-    return programs, target
-
-
-def _result(
-    run: KernelRun, program: Program, machine: Machine, trace: Path | None
-) -> SimulateResult:
-    return SimulateResult(
-        machine=machine.name,
-        program=program.name,
-        cycles=run.cycles,
-        milliseconds=run.seconds * 1e3,
-        causes=tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
-        traffic=tuple(
-            TrafficRow(
-                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
-            )
-            for t in run.tensors
-        ),
-        scratchpad_bytes=run.allocated_bytes,
-        scratchpad_peak_bytes=run.peak_bytes,
-        trace=str(trace) if trace else None,
-    )
-
-
-def _show(result: SimulateResult, output: OutputOptions) -> None:
-    output.show(
-        f"{result.program} on one core group of {result.machine}: {result.cycles} cycles "
-        f"simulated, {result.milliseconds:.3f} ms"
-    )
-    for cause in result.causes:
-        share = 100 * cause.cycles / max(1, result.cycles)
-        name = f"{cause.kind} {cause.subject}".strip()
-        output.show(f"  {name:32} {cause.cycles:>14} {share:6.1f} %")
-    output.show(
-        f"scratchpad: {result.scratchpad_bytes} bytes allocated, "
-        f"at most {result.scratchpad_peak_bytes} in use"
-    )
-    if result.trace:
-        output.show(f"timeline written to {result.trace}")
+    simulate_subject(source, network, options, output)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from tilewright.cli.options import OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.output import OutputOptions, progress_bar
+from tilewright.cli.simulate import NetworkOptions
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS
 from tilewright.common.errors import SimulationError
 from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
-from tilewright.graph.zoo import list_networks
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan, rank_network
 from tilewright.network.explain import explained
@@ -25,38 +20,6 @@ from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.simulate import PlanRun, described, simulate_plan
 from tilewright.report.network import plan_table, plan_totals
 from tilewright.report.network_explain import network_explanation_text
-
-
-@dataclass(frozen=True)
-class NetworkOptions:
-    """What is simulated of a whole network."""
-
-    batch: Annotated[int | None, typer.Option(min=1, help="Images of a network.")] = None
-    dtype: Annotated[str | None, typer.Option(help="Element type of a network.")] = None
-    unfused: Annotated[
-        bool, typer.Option("--unfused", help="A network also with a stage for every operator.")
-    ] = False
-
-    def means(self, source: Path, *, alone: bool) -> bool:
-        """Whether `source` is a network, and no file of ours or folder.
-
-        Raises UsageProblem where these options are for something else, or others stand beside a
-        network that has to be `alone`.
-        """
-        text = str(source)
-        if text.endswith(".onnx") or (text in list_networks() and not source.exists()):
-            if not alone:
-                raise UsageProblem(f"{source} is a network: leave --layer and --trace")
-            return True
-        if self != NetworkOptions():
-            raise UsageProblem(f"{source} is no network: leave --batch, --dtype and --unfused")
-        return False
-
-    def undivided(self) -> OperatorOptions:
-        """Which network; UsageProblem for what machines do not know whose cores divide it."""
-        if self.unfused:
-            raise UsageProblem("--unfused is for machines that run a network stage by stage")
-        return OperatorOptions(batch=self.batch, dtype=self.dtype)
 
 
 def simulate_network(

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from tilewright.cli.compile import WorkloadName
-from tilewright.cli.layers import searched, show_result
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
-from tilewright.cli.workload import read_workload
-from tilewright.compiler.kernel import Kernel
-from tilewright.report.table import plain_table, short_schedule
-from tilewright.tune.measure import EVERYTHING, schedule_text
-
-_SHOWN = 10
 
 
 class Method(StrEnum):
@@ -50,36 +41,7 @@ def tune_command(
     ] = None,
 ) -> None:
     """Search the schedules of every layer, and show the best ones."""
+    from tilewright.cli.tune_workload import tune_workload  # heavy: numba
+
     black_box = method is Method.SIMULATE
-    simulated = top if top is not None else EVERYTHING if black_box else 0
-    workload, target = read_workload(network, operator), machine.load()
-    keep = EVERYTHING if black_box else _SHOWN
-    compiled = searched(workload, target, search, simulated, output, keep=keep)
-    show_result(compiled.result(), target, output)
-    for kernel in dict.fromkeys(compiled.kernels.values()):
-        output.show(_candidates(kernel))
-
-
-def _candidates(kernel: Kernel) -> Table:
-    """The best candidates of one operator, as they were judged."""
-    table = plain_table(f"{kernel.name}: {kernel.op.describe()}")
-    for column in ("algorithm", "divided over", "schedule"):
-        table.add_column(column)
-    judge = "measured" if kernel.simulated is None else "simulated"
-    for column in ("cycles (model)", f"cycles ({judge})"):
-        table.add_column(column, justify="right")
-    for row in _rows(kernel):
-        table.add_row(*row)
-    return table
-
-
-def _rows(kernel: Kernel) -> Iterator[tuple[str, ...]]:
-    for option in kernel.choice.options[:_SHOWN]:
-        simulated = "" if option.measured_cycles is None else str(option.measured_cycles)
-        yield (
-            option.algorithm,
-            option.partition.kind,
-            short_schedule(schedule_text(option.candidate)),
-            f"{option.cycles:.0f}",
-            simulated,
-        )
+    tune_workload(network, machine, operator, search, output, top, black_box=black_box)

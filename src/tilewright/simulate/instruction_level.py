@@ -13,13 +13,12 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilewright.common.limits import MOST_CORE_CYCLES
 from tilewright.simulate.launch import Core, Mesh, Registers, UnitOrder, launch, per_core
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun, MeshRun, collect
 from tilewright.simulate.stopped import raise_if_stopped
 from tilewright.simulate.units.mesh import run_decoupled, run_in_order
-
-MAX_CYCLES = 50_000_000
 
 
 def simulate_core(
@@ -32,7 +31,7 @@ def simulate_core(
     ideal_communication: bool = False,
     trace: bool = True,
     trace_limit: int = 100_000,
-    max_cycles: int = MAX_CYCLES,
+    max_cycles: int = MOST_CORE_CYCLES,
 ) -> CoreRun:
     """One core alone, which receives nothing; arguments and errors as in `simulate_mesh`.
 
@@ -62,7 +61,7 @@ def simulate_mesh(
     unit_order: UnitOrder = "in_order",
     traced_cores: Collection[int] = (),
     trace_limit: int = 100_000,
-    max_cycles: int = MAX_CYCLES,
+    max_cycles: int = MOST_CORE_CYCLES,
 ) -> MeshRun:
     """All cores of a mesh until each one halts or runs off its program's end.
 

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from tilewright.asm import assemble, link
 from tilewright.common.errors import SimulationError
+from tilewright.common.limits import MOST_CORE_CYCLES
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.table import LocalMemory
 from tilewright.machine import Machine
 from tilewright.simulate.image import load_image
-from tilewright.simulate.instruction_level import MAX_CYCLES, simulate_mesh
+from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun
@@ -94,7 +95,7 @@ def run_node(
     registers: Mapping[str, int] | None = None,
     interleaved: bool = False,
     trace: bool = False,
-    max_cycles: int = MAX_CYCLES,
+    max_cycles: int = MOST_CORE_CYCLES,
 ) -> CoreRun:
     """Run one node from the first instruction until it returns.
 

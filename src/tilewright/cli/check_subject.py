@@ -1,0 +1,234 @@
+"""What `tilewright check` does: the findings on a network, operator, folder or program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import typer
+from msgspec import UNSET
+
+from tilewright.cli.divide import check_divided
+from tilewright.cli.options import OperatorOptions, OwnMachineOptions
+from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.product import check_product, roofline_lines
+from tilewright.cli.workload import Workload, is_operator, read_workload
+from tilewright.codegen.artifact import EMITS, LOADS
+from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
+from tilewright.codegen.stored import network_kind
+from tilewright.common.errors import CheckFailed, TilewrightError
+from tilewright.compiler.artifact import read_kernel, read_network, read_program
+from tilewright.graph.graph import Network
+from tilewright.ir.nodes import Program
+from tilewright.ir.verify import verify
+from tilewright.machine import Machine
+from tilewright.network.plans import NETWORKS
+from tilewright.network.requirements import require_lowered, require_room
+from tilewright.network.stored import file_states, read_native
+from tilewright.ops import Op
+from tilewright.partition.capability import DIVIDES
+from tilewright.passes.lowering import lowering_of
+from tilewright.report.findings import CheckReport, Finding
+from tilewright.tune.choose import padded_axes
+from tilewright.tune.fit import require_fit
+from tilewright.tune.ways import Way, ways
+
+_BRIEF = 30
+"""More findings than this are shown without those that are well."""
+
+
+def check_subject(
+    subject: str,
+    machine: OwnMachineOptions,
+    operator: OperatorOptions,
+    output: OutputOptions,
+    algorithm: str | None,
+    tile: list[str],
+) -> None:
+    """Check that operators fit a machine, or that a program is legal on it."""
+    path = Path(subject)
+    target = _machine(path, machine)
+    if tile or (subject == "gemm" and not target.target):
+        if subject != "gemm":
+            raise UsageProblem("--tile goes with gemm")
+        found, bounds = check_product(operator, tile, target)
+        _finish(CheckReport(target.name, found, _refused(found), bounds), output)
+        return
+    if EMITS.of(target) is None and not (DIVIDES.of(target) and not is_operator(subject)):
+        EMITS.required(target, "check a tile of a gemm (--tile m=8,n=8,k=8)")
+    target = target.of_one_program
+    if algorithm is not None and path.exists() and path.suffix != ".onnx":
+        raise UsageProblem(f"{subject} is written already: leave --algorithm")
+    if network_kind(path) == "native":
+        findings = tuple(_native(path))
+    elif path.is_dir():
+        findings = tuple(_all_written(_kernels(path), target, output))
+    elif path.is_file() and path.suffix != ".onnx":
+        findings = tuple(_program(read_program(read_text(path), subject), subject, target))
+    else:
+        if DIVIDES.of(target) is not None and not is_operator(subject):
+            found = check_divided(subject, target, operator, output)
+            _finish(CheckReport(target.name, found, _refused(found)), output)
+            return
+        workload = read_workload(subject, operator)
+        findings = _workload(workload, target, algorithm)
+        if workload.network and algorithm is None and NETWORKS.of(target) and not LOADS.of(target):
+            findings += _whole(workload.network, target)
+    _finish(CheckReport(target.name, findings, _refused(findings)), output)
+
+
+def _machine(path: Path, options: OwnMachineOptions) -> Machine:
+    """The machine that is asked for; of a written folder its own, where none is."""
+    unsaid = options == OwnMachineOptions()
+    if unsaid and network_kind(path) == "native":
+        return read_native(path).machine
+    kernels = _kernels(path) if path.is_dir() and unsaid else []
+    return read_kernel(kernels[0])[0].machine if kernels else options.load()
+
+
+def _native(folder: Path) -> Iterator[Finding]:
+    """Whether each file of a whole network is as it was written."""
+    for name, problem in file_states(folder, read_native(folder)):
+        rule, fix = "as it was written", "compile the network again" if problem else ""
+        status = "refused" if problem else "ok"
+        yield Finding(str(folder / name), rule, status, problem, fix)
+
+
+def _kernels(path: Path) -> list[Path]:
+    """The folder itself, or those of a network's layers."""
+    if not (path / NETWORK_FILE).exists():
+        return [path]
+    return [path / name for name in dict.fromkeys(read_network(path).folders.values())]
+
+
+def _all_written(
+    folders: Sequence[Path], machine: Machine, output: OutputOptions
+) -> Iterator[Finding]:
+    with progress_bar(output) as progress:
+        for done, folder in enumerate(folders):
+            progress("check", done, len(folders))
+            yield from _written(folder, machine)
+
+
+def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
+    _, programs = read_kernel(folder)
+    for program, file in zip(programs, (PROGRAM_FILE, SUMS_FILE), strict=False):
+        yield from _program(program, str(folder / file), machine)
+
+
+def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tuple[Finding, ...]:
+    """What is found about each distinct operator."""
+    firsts: dict[Op, str] = {}
+    for name, op in workload.layers:
+        firsts.setdefault(op, name)
+    strict = len(workload.layers) == 1
+    every = ways(list(firsts), machine, algorithm=algorithm, strict=strict)
+    found = (
+        finding
+        for (op, name), own in zip(firsts.items(), every, strict=True)
+        for finding in (*_operator(name, own, machine), *_notes(name, op, own, machine))
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _whole(network: Network, machine: Machine) -> tuple[Finding, ...]:
+    """What is found about all nodes together, before any search."""
+    rules = (
+        ("a stage for every operator", partial(require_lowered, network, machine)),
+        ("live tensors fit main memory", partial(require_room, network, machine)),
+    )
+    problems = [(rule, _problem(act)) for rule, act in rules]
+    return tuple(
+        Finding(network.name, rule, "ok")
+        if problem is None
+        else Finding(network.name, rule, "refused", problem.message, problem.fix)
+        for rule, problem in problems
+    )
+
+
+def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:
+    """Does an algorithm fit, divided over the groups in some way?"""
+    rule = "fits scratchpad and main memory"
+    tried = [
+        (
+            f"{name}, {seed.name} over {part.kind}",
+            _problem(partial(require_fit, part.piece, seed, machine)),
+        )
+        for part, seed in own
+    ]
+    status = "note" if any(problem is None for _, problem in tried) else "refused"
+    for subject, problem in tried:
+        if problem is None:
+            yield Finding(subject, rule, "ok")
+        else:
+            yield Finding(subject, rule, status, problem.message, problem.fix)
+
+
+def _notes(name: str, op: Op, own: list[Way], machine: Machine) -> Iterator[Finding]:
+    """Extents that are rounded up, and pieces that overlap: legal, but not free."""
+    for part, seed in own:
+        for axis, extent, padded in padded_axes(part.piece, seed, machine):
+            yield Finding(
+                f"{name}, {seed.name} over {part.kind}",
+                "divisibility",
+                "note",
+                f"{axis} = {extent} is computed as {padded}, which the mesh divides",
+            )
+    for part in {part.kind: part for part, _ in own}.values():
+        total = sum(piece.op.flops for piece in part.pieces)
+        if total > op.flops:
+            yield Finding(
+                name,
+                "divisibility",
+                "note",
+                f"over {part.kind}, {len(part.pieces)} equal pieces overlap: "
+                f"{100 * (total / op.flops - 1):.1f} % is computed twice",
+            )
+
+
+def _program(program: Program, where: str, machine: Machine) -> Iterator[Finding]:
+    """Stage rules and capacity, then what code generation refuses: descriptor limits."""
+    lowering = lowering_of(machine)
+    legal = partial(
+        verify,
+        program,
+        "explicit",
+        capacity_bytes=lowering.buffer_bytes,
+        in_place=lowering.in_place,
+    )
+    emitted = partial(EMITS.required(machine).emit, program, machine)
+    rules = (("stage rules and scratchpad capacity", legal), ("DMA descriptor limits", emitted))
+    for rule, act in rules:
+        problem = _problem(act)
+        if problem is None:
+            yield Finding(where, rule, "ok")
+        else:
+            yield Finding(where, rule, "refused", problem.message, problem.fix)
+
+
+def _problem(act: Callable[[], object]) -> TilewrightError | None:
+    try:
+        act()
+    except TilewrightError as error:
+        return error
+    return None
+
+
+def _refused(findings: tuple[Finding, ...]) -> int:
+    return sum(finding.status == "refused" for finding in findings)
+
+
+def _finish(report: CheckReport, output: OutputOptions) -> None:
+    output.value(report)
+    brief = len(report.findings) > _BRIEF
+    for finding in (f for f in report.findings if not (brief and f.status == "ok")):
+        text = f": {finding.message}" if finding.message else ""
+        output.show(f"{finding.status:8} {finding.subject}: {finding.rule}{text}")
+        if finding.fix:
+            output.show(f"         fix: {finding.fix}")
+    if report.roofline is not UNSET:
+        output.show(*roofline_lines(report.roofline))
+    output.show(f"{len(report.findings)} checks on {report.machine}, {report.refused} refused")
+    if report.refused:
+        raise typer.Exit(CheckFailed.exit_code)

@@ -1,0 +1,84 @@
+"""What `tilewright pipeline` does: run a program on one core and show every cycle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.asm import assemble_file, link
+from tilewright.cli.launch import LaunchedProgram, launch_program
+from tilewright.cli.options import MachineOptions
+from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.pipeline import PipelineOptions
+from tilewright.codegen.folder import write_text
+from tilewright.common.errors import MachineError
+from tilewright.isa import InstructionTable, load_table
+from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
+from tilewright.isa.operations import operations_of
+from tilewright.machine import Machine
+from tilewright.report.pipeline import hottest_loop, pipeline_report
+from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
+from tilewright.report.pipeline_text import pipeline_text
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.runs import CoreRun
+from tilewright.simulate.window.hosted import RUNTIMES
+
+
+def pipeline_of_core(
+    file: Path, machine: MachineOptions, options: PipelineOptions, output: OutputOptions
+) -> None:
+    """Run a program on one core alone; show its pipeline, with a cause for every stall."""
+    described = machine.load()
+    if RUNTIMES.of(described) is not None:
+        _refuse(described, options.entry or options.minimum or options.ideal_buses)
+        shown = options.timeline
+        launched = LaunchedProgram(
+            file, described, trace=options.trace, timing=True, timeline=shown
+        )
+        return launch_program(launched, output)
+    table = _table(described)
+    image = link([assemble_file(file, table)], table)
+    loaded = load_image(image, table)
+    entry = options.entry
+    start = 0 if entry is None else loaded.program.number_at(image.address_of(entry))
+    run = simulate_core(
+        loaded.program,
+        entry=start,
+        local_memory=loaded.local_memory,
+        ideal_communication=options.ideal_buses,
+        max_cycles=options.max_cycles,
+    )
+    best = _best_schedule(run, table) if options.minimum else None
+    if options.trace:
+        write_text(options.trace, pipeline_perfetto_json(run, file.name))
+    proven = None if best is None else best.lower_bound_cycles
+    output.value(pipeline_report(run, proven))
+    output.show(pipeline_text(run, best, options.timeline).rstrip("\n"))
+    if options.trace:
+        output.show(f"timeline written to {options.trace}")
+    return None
+
+
+def _refuse(machine: Machine, given: object) -> None:
+    """Options that mean something for cores whose instructions are pipelined alone."""
+    if given:
+        raise UsageProblem(f"--entry, --minimum and --ideal-buses mean nothing on {machine.name}")
+
+
+def _table(machine: Machine) -> InstructionTable:
+    """The instruction table of a machine's cores. Errors: MachineError."""
+    if machine.core.instruction_table is None:
+        raise MachineError(
+            f"machine {machine.name!r} has no instruction table: its cores are not simulated",
+            fix="give a machine that has core.instruction_table",
+        )
+    return load_table(machine.core.instruction_table)
+
+
+def _best_schedule(run: CoreRun, table: InstructionTable) -> ModuloSchedule | None:
+    """The shortest schedule of the hottest loop's body, with its proof."""
+    loop = hottest_loop(run)
+    if loop is None:
+        return None
+    body = run.program.instructions[loop.first : loop.last + 1]
+    return modulo_schedule(operations_of(body), table.issue, effort=Effort())

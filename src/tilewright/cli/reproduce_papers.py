@@ -1,0 +1,89 @@
+"""What `tilewright reproduce` does: run experiments, print and write their rows."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from tilewright.cli.options import overrides
+from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.reproduce import RECORDS, ReproduceOptions
+from tilewright.papers.discovery import Experiment, load_experiment, select, titles
+from tilewright.papers.lab import Lab, ResultRecords
+from tilewright.papers.model import Result, Row
+from tilewright.report.reproduction import reproduction_notes, reproduction_table
+from tilewright.report.table import plain_table
+from tilewright.tune.executors import open_executor
+
+
+def reproduce_papers(options: ReproduceOptions, output: OutputOptions) -> None:
+    """Print published numbers, ours and the deviation; write figures, CSV and JSON."""
+    names = _wanted(options.experiment, options.all, options.rows)
+    if not names:
+        _list(output)
+        return
+    words, directory = overrides(options.option, "--option"), options.directory
+    lab = Lab(quick=options.quick, rows=options.rows, options=words)
+    directory.mkdir(parents=True, exist_ok=True)
+    results = []
+    records = options.records or directory / RECORDS
+    with _running(lab, records, options.jobs, output) as running:
+        for name in names:
+            found = load_experiment(name)
+            result = found.run(replace(running, experiment=name))
+            _write(found, result, directory)
+            output.show(reproduction_table(result), *reproduction_notes(result), "")
+            results.append(result)
+    single = options.experiment in names
+    output.value(results[0] if single else {"results": results})
+
+
+def _wanted(experiment: str | None, every: bool, rows: Path | None) -> list[str]:
+    names = list(titles()) if every else []
+    if experiment is not None:
+        names = select(experiment)
+    if every and experiment in names:
+        raise UsageProblem(f"{experiment} is one experiment: leave --all, or name its paper alone")
+    if rows is not None and experiment not in names:
+        raise UsageProblem("--rows takes the place of one table: name one experiment")
+    return names
+
+
+def _list(output: OutputOptions) -> None:
+    known = titles()
+    output.value({"experiments": [{"name": n, "title": title} for n, title in known.items()]})
+    table = plain_table()
+    table.add_column("experiment")
+    table.add_column("title", overflow="fold")
+    for name, title in known.items():
+        table.add_row(name, title)
+    output.show(table)
+
+
+@contextmanager
+def _running(lab: Lab, records: Path, jobs: int, output: OutputOptions) -> Iterator[Lab]:
+    workers = "inline" if jobs == 1 else f"local:{jobs}"
+    with (
+        ResultRecords(records) as store,
+        open_executor(workers) as executor,
+        progress_bar(output) as advance,
+    ):
+        yield replace(lab, records=store, executor=executor, advance=advance)
+
+
+def _write(experiment: Experiment, result: Result, directory: Path) -> None:
+    """`DIR/PAPER/EXPERIMENT.json`, `.csv` and, where it has a picture, `.svg` and `.png`."""
+    stem = directory / experiment.name
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    text = msgspec.json.format(msgspec.json.encode(result), indent=2)
+    stem.with_name(f"{stem.name}.json").write_bytes(text + b"\n")
+    with stem.with_name(f"{stem.name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Row.__struct_fields__)
+        writer.writerows(msgspec.structs.astuple(row) for row in result.rows)
+    experiment.save_figure(result, stem)
