@@ -25,6 +25,9 @@ GEMM_OF_SHORTS = (
     "compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--dtype", "i16", "--sum-dtype", "i32",
 )  # fmt: skip
 
+OTHERS_WITH_CODE = "take another machine: " + ", ".join(
+    name for name, (family, _) in machine_files().items() if family in EMITS.families()
+)
 RUN_NETWORKS = "take another machine: " + ", ".join(
     name for name, (family, _) in machine_files().items() if family in NETWORKS.families()
 )
@@ -140,8 +143,17 @@ REFUSALS = [
         ["check", "gemm", "--m", "8", "--n", "8", "--k", "8", "-m", "bwdsp-56"],
         1,
         "machine 'bwdsp-56' has no code generator",
-        "check a tile of a gemm (--tile m=8,n=8,k=8), or take another machine: "
-        + ", ".join(name for name, (f, _) in machine_files().items() if f in EMITS.families()),
+        "check a whole network, check a tile of a gemm (--tile m=8,n=8,k=8), or "
+        + OTHERS_WITH_CODE,
+    ),
+    *(
+        (
+            [*command, "-m", "bwdsp-56"],
+            1,
+            "machine 'bwdsp-56' has no code generator",
+            f"compile a network as a whole, or {OTHERS_WITH_CODE}",
+        )
+        for command in (["tune", "lenet5"], ["compile", "lenet5", "--layers"])
     ),
     (
         ["compile", "lenet5", "--machine", "tpu"],

@@ -56,7 +56,9 @@ def check_subject(
         _finish(CheckReport(target.name, found, _refused(found), bounds), output)
         return
     if EMITS.of(target) is None and not (DIVIDES.of(target) and not is_operator(subject)):
-        EMITS.required(target, "check a tile of a gemm (--tile m=8,n=8,k=8)")
+        tile_of_gemm = "check a tile of a gemm (--tile m=8,n=8,k=8)"
+        whole = "check a whole network, " if DIVIDES.of(target) else ""
+        EMITS.required(target, whole + tile_of_gemm)
     target = target.of_one_program
     if algorithm is not None and path.exists() and path.suffix != ".onnx":
         raise UsageProblem(f"{subject} is written already: leave --algorithm")

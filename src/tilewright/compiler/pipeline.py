@@ -20,6 +20,7 @@ from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
+from tilewright.partition.capability import DIVIDES
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -35,7 +36,7 @@ def compile_layers(
     if not layers:
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()
-    EMITS.required(machine)
+    EMITS.required(machine, "compile a network as a whole" if DIVIDES.of(machine) else "")
     machine = machine.of_one_program
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))

@@ -6,6 +6,10 @@ the passes that suit its transfers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+
 from tilewright.common.errors import CapacityError, ScheduleError, ShapeError
 from tilewright.machine import Machine
 from tilewright.ops import Gemm, Op
@@ -29,11 +33,28 @@ def require_types(op: Op, machine: Machine) -> None:
     """Raise CapacityError unless the machine computes with the type of the operator's sums."""
     known, wanted = machine.core.types, op.numerics.sums.stored.name
     if wanted not in known:
+        offered = "".join(f"--dtype {name}, or " for name in _taken(op, known)[:1])
         raise CapacityError(
             f"machine {machine.name!r} computes {' and '.join(known)}; "
             f"{op.describe()} has sums of {wanted}",
-            fix=f"--dtype {known[0]}, or a machine that computes {wanted}",
+            fix=f"{offered}a machine that computes {wanted}",
         )
+
+
+def _taken(op: Op, known: Sequence[str]) -> list[str]:
+    """The element types of these, alone or one for operands and one for sums, that the operator
+    takes.
+    """
+    pairs = (f"{operands}:{sums}" for operands, sums in permutations(known, 2))
+    return [name for name in (*known, *pairs) if _takes(op, name)]
+
+
+def _takes(op: Op, dtype: str) -> bool:
+    try:
+        replace(op, dtype=dtype)  # type: ignore[type-var]  # operators are dataclasses
+    except ShapeError:
+        return False
+    return True
 
 
 def require_multiples(op: Op, machine: Machine) -> None:
