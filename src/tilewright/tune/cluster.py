@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from concurrent.futures import CancelledError, Executor
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
+from typing import Any, ParamSpec, TypeVar
 
 from tilewright.common.errors import ToolError
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Waiting(ThreadPoolExecutor):
+    """Calls made by the workers of a Dask client; a thread of this process waits for each.
+
+    The client's own executor asks for a call's state after it has fetched the result, and fails
+    where the worker that computed it is lost in between.
+    """
+
+    def __init__(self, client: Any, calls: int) -> None:
+        super().__init__(calls)
+        self._client = client
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        def wait() -> T:
+            result: T = self._client.submit(call, *args, pure=False, **kwargs).result()
+            return result
+
+        return super().submit(wait)
+
 
 @contextmanager
-def cluster_executor(address: str) -> Iterator[Executor]:
-    """An executor on the scheduler at HOST:PORT.
+def cluster_executor(address: str, calls: int) -> Iterator[Executor]:
+    """An executor on the scheduler at HOST:PORT, for so many calls at a time.
 
     What a lost worker computed is computed by another. Raises ToolError where the scheduler cannot
     be reached or is lost, and where one call ends several workers.
@@ -30,7 +53,7 @@ def cluster_executor(address: str) -> Iterator[Executor]:
         raise ToolError(f"no Dask scheduler answers at {address}: {error}") from error
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # told by the error alone
     try:
-        with client, client.get_executor() as executor:
+        with _Waiting(client, calls) as executor, client:  # closing the client ends every wait
             yield executor
     except (CancelledError, distributed.KilledWorker) as error:
         lost = "workers end" if isinstance(error, distributed.KilledWorker) else "scheduler is lost"

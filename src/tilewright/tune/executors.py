@@ -46,7 +46,7 @@ def open_executor(name: str) -> Iterator[Executor | None]:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
             yield executor
     elif cluster := _CLUSTER.fullmatch(name):
-        with cluster_executor(cluster["address"]) as executor:
+        with cluster_executor(cluster["address"], _IN_FLIGHT) as executor:
             yield executor
     else:
         raise ToolError(
