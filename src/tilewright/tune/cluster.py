@@ -55,9 +55,14 @@ def cluster_executor(address: str, calls: int) -> Iterator[Executor]:
     try:
         with _Waiting(client, calls) as executor, client:  # closing the client ends every wait
             yield executor
-    except (CancelledError, distributed.KilledWorker) as error:
-        lost = "workers end" if isinstance(error, distributed.KilledWorker) else "scheduler is lost"
-        raise ToolError(
-            f"the cluster's {lost} before all is done",
-            fix="look at the scheduler's messages; what was finished is recorded",
-        ) from error
+    except distributed.KilledWorker as error:
+        raise _lost("workers end") from error
+    except (CancelledError, distributed.comm.CommClosedError) as error:
+        raise _lost("scheduler is lost") from error
+
+
+def _lost(what: str) -> ToolError:
+    return ToolError(
+        f"the cluster's {what} before all is done",
+        fix="look at the scheduler's messages; what was finished is recorded",
+    )
