@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from support.candidates import SMALL_MESHES, WHOLE_MESHES, cases
 from support.running import emulated, estimate_ratio, simulated
+from tilewright.compiler.entry import compile
 from tilewright.compiler.checking import random_operands
+from tilewright.ops import conv2d
 
 few_channels = pytest.mark.parametrize("algorithm", ["explicit_fused", "direct_vectors"])
 
@@ -42,3 +44,32 @@ def test_generated_code_computes_the_operator(algorithm: str, data: st.DataObjec
 def test_the_estimate_is_near_the_simulation(algorithm: str, data: st.DataObject) -> None:
     case = data.draw(cases(algorithm, WHOLE_MESHES))
     assert 0.9 < estimate_ratio(case) < 1.1
+
+
+@few_channels
+@pytest.mark.parametrize(
+    ("kernel", "stride", "height", "width"),
+    [
+        pytest.param((1, 3), (1, 1), 8, 12, id="one row"),
+        pytest.param((1, 3), (1, 2), 8, 12, id="one row, every second column"),
+        pytest.param((3, 1), (1, 2), 8, 12, id="one column, every second one"),
+        pytest.param((3, 1), (2, 2), 9, 1, id="one column of images of one column"),
+        pytest.param((1, 5), (1, 1), 1, 5, id="all of an image of one row"),
+    ],
+)
+def test_kernels_of_one_row_or_column(algorithm, kernel, stride, height, width):
+    op = conv2d(
+        batch=2,
+        in_channels=2,
+        out_channels=4,
+        height=height,
+        width=width,
+        kernel=kernel,
+        stride=stride,
+        padding=0,
+    )
+    kernel_of_it = compile(op, "sw26010_cg", algorithm=algorithm)
+    assert kernel_of_it.check() == "exact"
+    x, w = random_operands(op, "integers", 0)
+    found = kernel_of_it.simulate(x=x, w=w).outputs["y"]
+    np.testing.assert_array_equal(found, op.reference(x, w))

@@ -144,10 +144,11 @@ def convolutions(
     pairs = st.tuples(*[st.sampled_from([1, 1, 1, 2, 3])] * 2)
     extents = st.sampled_from([1, 3, 3]) | st.integers(1, 7)
     plain = winograd or algorithm == "pointwise"
+    kernels = st.tuples(extents, extents)
     if algorithm in ("direct", "explicit_fused"):  # 1x1 kernels are another one's
-        extents = st.sampled_from([2, 3, 3]) | st.integers(2, 7)
+        kernels = kernels.filter(lambda kernel: kernel != (1, 1))
     size = 1 if algorithm == "pointwise" else 3
-    kernel = (size, size) if plain else draw(st.tuples(extents, extents))
+    kernel = (size, size) if plain else draw(kernels)
     stride = (1, 1) if plain else draw(pairs)
     dilation = (1, 1) if plain else draw(pairs)
     if algorithm == "swdnn_batch" and kernel[1] > 1:

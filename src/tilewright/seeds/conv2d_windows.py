@@ -121,7 +121,7 @@ def _windows(window: Window, made: Use, dims: Mapping[str, Axis]) -> tuple[Trans
         cols=out_col.var * stride[1] + reach[1].var,
         batch=image,
     )
-    sizes = {"rows": kernel[0], "cols": kernel[1], "stride": stride[1]}
+    sizes = {"rows": kernel[0], "cols": kernel[1], "stride": stride[1] if kernel[1] > 1 else 1}
     steps = {"row_step": dilation[0], "col_step": dilation[1]}
     roles = tuple((a.name, letter) for a, letter in letters)
     return Transform(make_primitive("windows", {**sizes, **steps}), roles, made, pixels), reach

@@ -123,6 +123,11 @@ def test_without_scalar_registers_factors_stay_in_the_scalar_unit():
             {"memory.caches.instruction_ways": 3},
             "memory.caches.instruction_ways: expected a divisor of the 32 lines, found 3",
         ),
+        (
+            {"core.arithmetic.i32.vector_lanes": 64},
+            "core.arithmetic.i32.vector_lanes: expected a divisor of core.vectors.length = 32, "
+            "found 64",
+        ),
     ],
 )
 def test_what_a_node_cannot_have_is_refused(settings, message):

@@ -45,6 +45,14 @@ def test_a_flag_is_changed_by_true_or_false():
     assert str(caught.value) == "--set: dma.synchronous: expected true or false, found '1'"
 
 
+def test_a_cache_has_no_more_ways_than_bytes():
+    with pytest.raises(MachineError) as caught:
+        load_machine("host", {"memory.caches.l1.capacity_bytes": "7", "memory.caches.l1.ways": "9"})
+    assert str(caught.value) == (
+        "host.toml: memory.caches.l1.ways: expected at most capacity_bytes = 7, found 9"
+    )
+
+
 def test_partial_blocks_need_a_mesh_of_one_core():
     with pytest.raises(MachineError) as caught:
         load_machine("host", {"mesh.rows": "2"})

@@ -113,6 +113,16 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     multiply_accumulate: NonNegativeInt
     scalar_registers: NonNegativeInt
 
+    def problem(self, machine: Machine) -> str:
+        """Lanes that the elements of a register cannot be divided into."""
+        for name, rate in machine.core.arithmetic.items():
+            if self.length % rate.vector_lanes:
+                return (
+                    f"core.arithmetic.{name}.vector_lanes: expected a divisor of "
+                    f"core.vectors.length = {self.length}, found {rate.vector_lanes}"
+                )
+        return ""
+
 
 class Kernels(Section, frozen=True, forbid_unknown_fields=True):
     """How kernels go through a matrix: `stripe_columns` together, of one or two vectors, for

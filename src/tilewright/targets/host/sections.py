@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from tilewright.machine.model import Section
+from tilewright.machine.model import Machine, Section
 from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveInt
 from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
 
@@ -39,6 +39,16 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     def levels(self) -> tuple[Cache, ...]:
         """Nearest first."""
         return self.l1, self.l2, self.l3
+
+    def problem(self, machine: Machine) -> str:
+        """Ways without a byte."""
+        for name, cache in zip(("l1", "l2", "l3"), self.levels, strict=True):
+            if cache.ways > cache.capacity_bytes:
+                return (
+                    f"memory.caches.{name}.ways: expected at most capacity_bytes = "
+                    f"{cache.capacity_bytes}, found {cache.ways}"
+                )
+        return ""
 
 
 SECTIONS = Sections(
