@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from support.candidates import SMALL_MESHES, WHOLE_MESHES, cases
 from support.running import emulated, estimate_ratio, simulated
-from tilewright.compiler.entry import compile
 from tilewright.compiler.checking import random_operands
+from tilewright.compiler.entry import compile
 from tilewright.ops import conv2d
 
 few_channels = pytest.mark.parametrize("algorithm", ["explicit_fused", "direct_vectors"])
