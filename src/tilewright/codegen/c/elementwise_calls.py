@@ -267,7 +267,7 @@ def _side(transform: WinogradTransform, points: int) -> int:
 
 
 def _grid(axes: Axes, view: View, side: int, primitive: str) -> tuple[Expr, Expr]:
-    """Row and column stride of the points in space; takes those axes out, 0 for one that vanished."""
+    """Row and column stride of the points in space; takes those axes out. One that vanished: 0."""
     rows, columns = (axes.pop(letter, []) or [Axis(Const(1), Const(0))] for letter in "rc")
     if len(rows) != 1 or len(columns) != 1 or rows[0].extent != Const(side):
         raise ProgramError(
