@@ -22,6 +22,7 @@ from support.onnx_cases import every_case
 from tilewright.common.errors import TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
+from tilewright.ops import LocalResponseNorm
 
 MOST_ELEMENTS = 1 << 20
 """Larger networks are read and not run."""
@@ -245,6 +246,8 @@ def _compared(
         expected = session.run(list(network.outputs), inputs)
     except Exception:  # what it raises has no common base, and is none of ours
         return Judgement("ours alone")
+    if _cancels(network):
+        return Judgement("ours alone")
     for name, array in zip(network.outputs, expected, strict=True):
         try:
             assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
@@ -252,3 +255,11 @@ def _compared(
         except AssertionError as error:
             return Judgement("different", f"{name}: {error}")
     return Judgement("alike")
+
+
+def _cancels(network: Network) -> bool:
+    """Whether onnxruntime subtracts numbers that rounding makes differ: it moves the sum of squares
+    of a local response normalisation along the channels, so that a large alpha leaves negative sums.
+    """
+    ops = (node.op for node in network.nodes)
+    return any(isinstance(op, LocalResponseNorm) and abs(op.alpha) > 1e6 for op in ops)
