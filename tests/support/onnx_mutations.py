@@ -259,7 +259,7 @@ def _compared(
 
 def _cancels(network: Network) -> bool:
     """Whether onnxruntime subtracts numbers that rounding makes differ: it moves the sum of squares
-    of a local response normalisation along the channels, so that a large alpha leaves negative sums.
+    of a local response normalisation along the channels, and a large alpha leaves negative sums.
     """
     ops = (node.op for node in network.nodes)
     return any(isinstance(op, LocalResponseNorm) and abs(op.alpha) > 1e6 for op in ops)
