@@ -57,7 +57,12 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
 def test_an_explanation_names_every_change_of_layout_and_sums():
     runs = [simulate_plan(lenet_plan(fuse=False)), simulate_plan(lenet_plan())]
     found = explained(*runs, rewrites=("identities",))
-    assert [sum(s.causes.values()) for s in found.stages] == [r.cycles for r in runs[0].runs]
+    launch = GROUP.groups.launch_cycles
+    assert launch > 0
+    assert {s.causes["launch"] for s in found.stages} == {launch}
+    assert [sum(s.causes.values()) for s in found.stages] == [
+        launch + r.cycles for r in runs[0].runs
+    ]
     assert [(c.stage, c.tensor, c.before) for c in found.layouts] == [("s4_layout", "s4", "c h w")]
     assert sum(c.cycles for c in found.layouts) == runs[0].by_work()["layout"]
     assert max(found.lower_bound_compute_cycles, found.lower_bound_transfer_cycles) < runs[0].cycles

@@ -25,6 +25,7 @@ from tilewright.machine.parts import (
     Issue,
     MeshExtent,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     Scope,
@@ -36,9 +37,12 @@ Leaf = int | float | str | tuple[str, ...]
 
 
 class Groups(Struct, frozen=True, forbid_unknown_fields=True):
-    """Core groups, each with a main memory and engines of its own."""
+    """Core groups, each with a main memory and engines of its own. To start a program on the cores
+    of one, and to wait until all have ended, takes `launch_cycles`.
+    """
 
     count: PositiveInt
+    launch_cycles: NonNegativeInt = 0
 
 
 class Threads(Struct, frozen=True, forbid_unknown_fields=True):

@@ -71,12 +71,12 @@ def build_plan(
     drafted: list[tuple[_Builder, Schedules]] = []
     for own in options:
         # products alone may already take longer than a whole plan
-        if all(own.least_cycles(part) < b.cycles(s) for b, s in drafted):
+        if all(own.least_cycles(part) < b.cycles(s, machine) for b, s in drafted):
             found = _cheapest(
                 part, chains, own, machine, forms, progress, fuse=fuse, divide=bool(ranked.shares)
             )
             drafted.append(found)
-    best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1]))
+    best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1], machine))
     _require_room(network.name, best.memory, machine)
     return _plan(best, schedules, machine, ranked.images, options[0].least_cycles(part))
 
@@ -112,7 +112,7 @@ def _cheapest(
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
     steps = partial(progress, "schedule")
     schedules = _schedules(ops, machine, steps, divide=divide)
-    return min(drafted, key=lambda builder: builder.cycles(schedules)), schedules
+    return min(drafted, key=lambda builder: builder.cycles(schedules, machine)), schedules
 
 
 def rank_network(
@@ -165,10 +165,10 @@ class _Builder:
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
 
-    def cycles(self, schedules: Schedules) -> float:
-        """The cycles of all stages by the model."""
-        drafts = self.memory.drafts
-        return sum((d.candidate or schedules[d.op][0]).cycles for d in drafts)
+    def cycles(self, schedules: Schedules, machine: Machine) -> float:
+        """The cycles of all stages by the model, launches included."""
+        drafts, launch = self.memory.drafts, machine.groups.launch_cycles
+        return sum((d.candidate or schedules[d.op][0]).cycles + launch for d in drafts)
 
     def add(self, chain: Chain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""

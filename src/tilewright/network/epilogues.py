@@ -150,4 +150,5 @@ def _limit(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> floa
     get = (1 + sum(whole for _, whole in epilogue.beside)) * size / engine.get.peak_bytes_per_second
     put = size / engine.put.peak_bytes_per_second
     moving = (get + put) * machine.clock_hz / ranked.groups
-    return ranked.best(op).cycles + _PATIENCE * (moving + 2 * engine.latency_cycles)
+    pass_cycles = moving + 2 * engine.latency_cycles + machine.groups.launch_cycles
+    return ranked.best(op).cycles + _PATIENCE * pass_cycles

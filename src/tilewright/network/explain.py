@@ -14,7 +14,6 @@ from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage
 from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import PlanRun, described
-from tilewright.simulate.kernel.level import KernelRun
 
 
 class StageTime(Struct, frozen=True):
@@ -67,8 +66,8 @@ def explained(
     compute, transfer = _lower_bounds(run)
     return NetworkExplanation(
         described(run, plan_seconds=plan_seconds, unfused=unfused),
-        tuple(StageTime(s.name, s.nodes, r.cycles, r.by_kind()) for s, r in pairs),
-        tuple(_change(plan, s, r) for s, r in pairs if s.work == "layout"),
+        tuple(StageTime(s.name, s.nodes, run.cycles_of(r), run.causes_of(r)) for s, r in pairs),
+        tuple(_change(plan, s, run.cycles_of(r)) for s, r in pairs if s.work == "layout"),
         compute,
         transfer,
         round(plan.estimate_cycles),
@@ -77,10 +76,10 @@ def explained(
     )
 
 
-def _change(plan: Plan, stage: Stage, run: KernelRun) -> LayoutChange:
+def _change(plan: Plan, stage: Stage, cycles: int) -> LayoutChange:
     written = plan.values[stage.writes]
     before = form_text(plan.values[stage.reads[0]].form) if stage.reads else ""
-    return LayoutChange(stage.name, written.name, before, form_text(written.form), run.cycles)
+    return LayoutChange(stage.name, written.name, before, form_text(written.form), cycles)
 
 
 def _lower_bounds(run: PlanRun) -> tuple[int, int]:

@@ -195,11 +195,11 @@ class WholeNetwork:
     def _edge(self, name: str, held: Form, way: _Way) -> float:
         if name == way.follows:
             alike = _order(held) == _order(way.takes[name])
-            return 0.0 if alike else _OTHER_ORDER * self._pass(held)
+            return 0.0 if alike else _OTHER_ORDER * self._moving(held)
         if name in way.takes:
             return self._copy(held, way.takes[name])
         against = _grain(held, way.form) - 1 if name in way.reads else 0.0
-        return against * self._pass(held) / 2
+        return against * self._moving(held) / 2
 
     def _ways(self, chain: Chain) -> list[_Way]:
         """All ways of one fused node, and the forms that its result may have from now on."""
@@ -256,7 +256,7 @@ class WholeNetwork:
             for form in [natural] if done else self._out_forms(chain, [natural]):
                 price = cycles
                 if not done:  # the result and each tensor beside are read
-                    price += self._pass(form) * (_grain(natural, form) + len(beside) / 2)
+                    price += self._pass(form, _grain(natural, form) + len(beside) / 2)
                 way = _Way(price, form, takes, candidate, fused, reads=() if done else beside)
                 key = (form, *sorted(takes.items(), key=lambda item: item[0]))
                 if key not in found or price < found[key].cycles:
@@ -288,9 +288,15 @@ class WholeNetwork:
 
     def _copy(self, held: Form, wanted: Form) -> float:
         """Cycles of a copy from one form into another, none where they are the same memory."""
-        return 0.0 if same_memory(held, wanted) else self._pass(wanted) * _grain(held, wanted)
+        return 0.0 if same_memory(held, wanted) else self._pass(wanted, _grain(held, wanted))
 
-    def _pass(self, form: Form) -> float:
+    def _pass(self, form: Form, times: float = 1.0) -> float:
+        """Cycles of a stage that reads a tensor and writes it in a form, so many times as long as
+        at the engines' best.
+        """
+        return self._moving(form) * times + self._machine.groups.launch_cycles
+
+    def _moving(self, form: Form) -> float:
         """Cycles to read a tensor and write it in a form, at the engines' best."""
         engine, machine = self._machine.dma, self._machine
         read = prod(form.shape) * self._bytes / engine.get.peak_bytes_per_second

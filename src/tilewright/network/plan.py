@@ -142,9 +142,14 @@ class Plan:
         return place(self.lives)
 
     @property
+    def launch_cycles(self) -> int:
+        """Cycles to start and join one stage's program."""
+        return self.machine.groups.launch_cycles
+
+    @property
     def estimate_cycles(self) -> float:
-        """Cycles of a group by the model."""
-        return sum(stage.candidate.cycles for stage in self.stages)
+        """Cycles of a group by the model, launches included."""
+        return sum(stage.candidate.cycles + self.launch_cycles for stage in self.stages)
 
     @property
     def constant_bytes(self) -> int:

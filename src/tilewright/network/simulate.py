@@ -1,19 +1,24 @@
 """The time of a plan: its stages on one clock, every cycle with its cause.
 
 In: a plan. Out: a `PlanRun`: each stage's simulated run, the cycles of all, and their causes, which
-sum to the total. Groups run alike, each on its own images or on its share of a stage, so that one
-group's time is the whole's.
+sum to the total. A stage takes the launch of its program and the run of it. Groups run alike, each
+on its own images or on its share of a stage, so that one group's time is the whole's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tilewright.common.progress import Progress, silent
 from tilewright.network.plan import Plan, Stage, Work
 from tilewright.network.products import one_group
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.simulate.kernel.level import KernelRun, simulate
+
+LAUNCH = "launch"
+"""The cause of the cycles that start and join a stage's program."""
+Kind = TypeVar("Kind", bound=str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,28 +30,41 @@ class PlanRun:
 
     @property
     def cycles(self) -> int:
-        """From the start of the first stage to the end of the last."""
-        return sum(run.cycles for run in self.runs)
+        """From the launch of the first stage to the end of the last."""
+        return sum(map(self.cycles_of, self.runs))
 
     @property
     def seconds(self) -> float:
         """The same at the machine's clock."""
         return self.cycles / self.plan.machine.clock_hz
 
+    def cycles_of(self, run: KernelRun) -> int:
+        """Of one stage, its launch included."""
+        return self.plan.launch_cycles + run.cycles
+
+    def causes_of(self, run: KernelRun) -> dict[str, int]:
+        """Cycles of a stage by kind of cause, the largest first; they sum to `cycles_of`."""
+        launch = {LAUNCH: self.plan.launch_cycles} if self.plan.launch_cycles else {}
+        return _largest_first({**run.by_kind(), **launch})
+
     def by_work(self) -> dict[Work, int]:
         """Cycles of each kind of work, the largest first; they sum to `cycles`."""
         found: dict[Work, int] = {}
         for stage, run in zip(self.plan.stages, self.runs, strict=True):
-            found[stage.work] = found.get(stage.work, 0) + run.cycles
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            found[stage.work] = found.get(stage.work, 0) + self.cycles_of(run)
+        return _largest_first(found)
 
     def by_cause(self) -> dict[str, int]:
         """Cycles of each kind of cause, the largest first; they sum to `cycles`."""
         found: dict[str, int] = {}
         for run in self.runs:
-            for kind, cycles in run.by_kind().items():
+            for kind, cycles in self.causes_of(run).items():
                 found[kind] = found.get(kind, 0) + cycles
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return _largest_first(found)
+
+
+def _largest_first(cycles: dict[Kind, int]) -> dict[Kind, int]:
+    return dict(sorted(cycles.items(), key=lambda item: -item[1]))
 
 
 def simulate_plan(plan: Plan, *, progress: Progress = silent) -> PlanRun:
@@ -69,7 +87,8 @@ def described(
 ) -> NetworkRun:
     """The figures of a simulated plan, beside those of the `unfused` one."""
     plan = run.plan
-    stages = [_stage_result(plan, s, r) for s, r in zip(plan.stages, run.runs, strict=True)]
+    pairs = zip(plan.stages, map(run.cycles_of, run.runs), run.runs, strict=True)
+    stages = [_stage_result(plan, stage, cycles, r.bound()) for stage, cycles, r in pairs]
     flops = plan.groups * sum(stage.flops for stage in plan.stages)
     return NetworkRun(
         plan.name,
@@ -89,17 +108,17 @@ def described(
     )
 
 
-def _stage_result(plan: Plan, stage: Stage, run: KernelRun) -> StageResult:
+def _stage_result(plan: Plan, stage: Stage, cycles: int, bound: str) -> StageResult:
     per_second = plan.machine.clock_hz
     return StageResult(
         stage.name,
         stage.label,
         stage.candidate.seed.name if stage.work == "product" else "",
-        1e3 * stage.candidate.cycles / per_second,
-        gflops=plan.groups * stage.flops / run.seconds / 1e9 if run.seconds else None,
+        1e3 * (stage.candidate.cycles + plan.launch_cycles) / per_second,
+        gflops=plan.groups * stage.flops * per_second / cycles / 1e9 if cycles else None,
         work=stage.work,
-        cycles=run.cycles,
-        bound=run.bound(),
+        cycles=cycles,
+        bound=bound,
         groups=stage.groups,
         divided=stage.division.kind if stage.division else "",
     )

@@ -26,11 +26,6 @@ from tilewright.simulate.kernel.level import simulate
 TITLE = "measured swDNN kernels on four core groups"
 MACHINE = "sw26010_measured"
 GROUPS, KERNEL = 4, 3
-SPAWN_CYCLES = 15_000
-"""Start and join of a kernel, part of each measured run: half of what the logs' DMA micro-test
-leaves for it (20 gets per spawn of 1.07 us each, all overheads included).
-"""
-
 FITTED_BATCH, FITTED_IN_CHANNELS = 128, (128, 256)
 _QUICK_ROWS = 16
 
@@ -134,7 +129,9 @@ def simulate_part(part: BatchAware, machine: Machine) -> Simulated:
     """One group's part of a layer."""
     costs: Costs = {**call_costs(machine), MatrixProduct: swdnn_gemm_cost}
     found = simulate(batch_aware_program(part), machine, costs=costs)
-    return Simulated(found.cycles + SPAWN_CYCLES, part.groups * part.flops, found.by_kind())
+    return Simulated(
+        found.cycles + machine.groups.launch_cycles, part.groups * part.flops, found.by_kind()
+    )
 
 
 def gflops(result: Simulated, machine: Machine) -> float:
