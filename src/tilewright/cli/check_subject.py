@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tilewright.cli.workload import Workload, is_operator, read_workload
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import network_kind
-from tilewright.common.errors import CheckFailed, TilewrightError
+from tilewright.common.errors import CheckFailed, ScheduleError, TilewrightError
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
 from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Program
@@ -36,6 +36,8 @@ from tilewright.tune.ways import Way, ways
 
 _BRIEF = 30
 """More findings than this are shown without those that are well."""
+_NAMED = 3
+"""Operators that a finding on several of them names."""
 
 
 def check_subject(
@@ -124,14 +126,45 @@ def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tu
     firsts: dict[Op, str] = {}
     for name, op in workload.layers:
         firsts.setdefault(op, name)
-    strict = len(workload.layers) == 1
-    every = ways(list(firsts), machine, algorithm=algorithm, strict=strict)
+    refused: tuple[Finding, ...] = ()
+    if algorithm is None:
+        every, refused = _any_ways(firsts, machine)
+    else:
+        strict = len(workload.layers) == 1
+        found_ways = ways(list(firsts), machine, algorithm=algorithm, strict=strict)
+        every = dict(zip(firsts, found_ways, strict=True))
     found = (
         finding
-        for (op, name), own in zip(firsts.items(), every, strict=True)
-        for finding in (*_operator(name, own, machine), *_notes(name, op, own, machine))
+        for op, own in every.items()
+        for finding in (
+            *_operator(firsts[op], own, machine),
+            *_notes(firsts[op], op, own, machine),
+        )
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*refused, *found)))
+
+
+def _any_ways(
+    firsts: Mapping[Op, str], machine: Machine
+) -> tuple[dict[Op, list[Way]], tuple[Finding, ...]]:
+    """The ways of each operator that has some; each reason why others have none, once."""
+    found: dict[Op, list[Way]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for op, name in firsts.items():
+        try:
+            (found[op],) = ways([op], machine)
+        except ScheduleError as error:
+            reasons.setdefault((error.message, error.fix), []).append(name)
+    return found, tuple(
+        Finding(_shortly(names), "an algorithm for the machine", "refused", *reason)
+        for reason, names in reasons.items()
+    )
+
+
+def _shortly(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _whole(network: Network, machine: Machine) -> tuple[Finding, ...]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.common.errors import MachineError
+from tilewright.common.errors import MachineError, ScheduleError, TilewrightError
 from tilewright.ir.nodes import SCRATCHPAD
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import Lowering
+from tilewright.targets.sw26010.gemm_instances import square_mesh
 
 
 @dataclass(frozen=True)
@@ -26,9 +29,15 @@ class Sw26010Rules:
                 "its cores takes one product a call",
                 fix="leave primitives.gemm.chains",
             )
+        lacking: dict[type[Primitive], TilewrightError] = {}
+        try:
+            square_mesh(machine)
+        except ScheduleError as error:
+            lacking[MatrixProduct] = error
         return Lowering(
             {SCRATCHPAD: machine.spm_available_bytes},
             block=(gemm.register_block_vectors, gemm.register_block_scalars),
+            lacking=lacking,
         )
 
 
