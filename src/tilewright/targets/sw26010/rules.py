@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.common.errors import MachineError, ScheduleError, TilewrightError
+from tilewright.common.errors import ScheduleError, TilewrightError
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
@@ -19,16 +19,8 @@ class Sw26010Rules:
     """Scratchpads that DMA fills."""
 
     def lowering(self, machine: Machine) -> Lowering:
-        """The rules of one machine. Raises MachineError for one with chains of products, which no
-        routine takes.
-        """
+        """The rules of one machine: without the matrix product where its mesh is not square."""
         gemm = machine.section(GemmPrimitive)
-        if gemm.chains:
-            raise MachineError(
-                f"machine {machine.name!r} has primitives.gemm.chains, but the matrix routine of "
-                "its cores takes one product a call",
-                fix="leave primitives.gemm.chains",
-            )
         lacking: dict[type[Primitive], TilewrightError] = {}
         try:
             square_mesh(machine)
