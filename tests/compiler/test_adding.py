@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,9 +93,11 @@ def test_a_folder_holds_both_programs(kernel: Kernel, tmp_path: Path) -> None:
     assert programs == kernel.programs
     assert stored.explanation.adding.elements == 784
     assert {"explicit_sums_slave.c", "sums.ir"} <= {path.name for path in written.iterdir()}
-    checked = CliRunner().invoke(app, ["check", str(written)])
-    assert f"{written / 'sums.ir'}: stage rules and scratchpad capacity" in checked.stdout
-    assert checked.stdout.endswith("4 checks on sw26010, 0 refused\n")
+    checked = CliRunner().invoke(app, ["check", str(written), "--json"])
+    findings = json.loads(checked.stdout)["findings"]
+    found = {(finding["subject"], finding["rule"], finding["status"]) for finding in findings}
+    assert (str(written / "sums.ir"), "stage rules and scratchpad capacity", "ok") in found
+    assert {status for _, _, status in found} == {"ok"}
     kernel.write(written)
 
 

@@ -85,7 +85,7 @@ def test_the_content_hash_follows_numbers_and_ignores_prose(tmp_path):
         ("memory.spm.capacity_bytes", "131_072", 131072),
         ("clock_hz", "2.25e9", 2_250_000_000),
         ("dma.get.peak_bytes_per_second", "51", 51.0),
-        ("core.instruction_table", "other", "other"),
+        ("core.instruction_table", "sw26010_cpe_measured", "sw26010_cpe_measured"),
         ("memory.spm.capacity_bytes", 131072, 131072),
         ("dma.get.peak_bytes_per_second", 51.5, 51.5),
     ],

@@ -71,3 +71,15 @@ def test_layers_that_a_restriction_does_not_concern_keep_all_ways() -> None:
     assert loose == [["gemm over m", "gemm over n"], ["winograd2 over rows"]]
     with pytest.raises(ScheduleError):
         names([PRODUCT, CONV], algorithm="winograd2")
+
+
+def test_on_a_mesh_that_is_not_square_algorithms_without_a_product_are_left() -> None:
+    machine = load_machine("sw26010_cg", {"mesh.columns": 7})
+    ((_, seed),) = ways([CONV], machine)[0]
+    assert seed.name == "direct_vectors"
+    with pytest.raises(ScheduleError) as caught:
+        ways([PRODUCT], machine)
+    assert str(caught.value) == (
+        "the matrix primitive needs a square mesh of at most 16 x 16 cores, machine 'sw26010_cg' "
+        "has 8 x 7; set mesh.rows and mesh.columns to one number of 1 to 16"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, is_operator, read_workload
 from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
-from tilewright.codegen.stored import network_kind
-from tilewright.common.errors import CheckFailed, TilewrightError
+from tilewright.codegen.stored import file_states, network_kind
+from tilewright.common.errors import CheckFailed, ScheduleError, TilewrightError
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
 from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Program
@@ -25,7 +25,7 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
 from tilewright.network.requirements import require_lowered, require_room
-from tilewright.network.stored import file_states, read_native
+from tilewright.network.stored import read_native
 from tilewright.ops import Op
 from tilewright.partition.capability import DIVIDES
 from tilewright.passes.lowering import lowering_of
@@ -36,6 +36,8 @@ from tilewright.tune.ways import Way, ways
 
 _BRIEF = 30
 """More findings than this are shown without those that are well."""
+_NAMED = 3
+"""Operators that a finding on several of them names."""
 
 
 def check_subject(
@@ -91,10 +93,17 @@ def _machine(path: Path, options: OwnMachineOptions) -> Machine:
 
 def _native(folder: Path) -> Iterator[Finding]:
     """Whether each file of a whole network is as it was written."""
-    for name, problem in file_states(folder, read_native(folder)):
-        rule, fix = "as it was written", "compile the network again" if problem else ""
+    stored = read_native(folder)
+    pairs = zip(stored.files, stored.digests, strict=True)
+    return _unchanged(folder, pairs, "compile the network again")
+
+
+def _unchanged(folder: Path, digests: Iterable[tuple[str, str]], fix: str) -> Iterator[Finding]:
+    """Whether each of the files is as it was written."""
+    for name, problem in file_states(folder, digests):
         status = "refused" if problem else "ok"
-        yield Finding(str(folder / name), rule, status, problem, fix)
+        path, own = str(folder / name), fix if problem else ""
+        yield Finding(path, "as it was written", status, problem, own)
 
 
 def _kernels(path: Path) -> list[Path]:
@@ -114,9 +123,10 @@ def _all_written(
 
 
 def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
-    _, programs = read_kernel(folder)
+    stored, programs = read_kernel(folder)
     for program, file in zip(programs, (PROGRAM_FILE, SUMS_FILE), strict=False):
         yield from _program(program, str(folder / file), machine)
+    yield from _unchanged(folder, stored.digests.items(), "compile the kernel again")
 
 
 def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tuple[Finding, ...]:
@@ -124,14 +134,45 @@ def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tu
     firsts: dict[Op, str] = {}
     for name, op in workload.layers:
         firsts.setdefault(op, name)
-    strict = len(workload.layers) == 1
-    every = ways(list(firsts), machine, algorithm=algorithm, strict=strict)
+    refused: tuple[Finding, ...] = ()
+    if algorithm is None:
+        every, refused = _any_ways(firsts, machine)
+    else:
+        strict = len(workload.layers) == 1
+        found_ways = ways(list(firsts), machine, algorithm=algorithm, strict=strict)
+        every = dict(zip(firsts, found_ways, strict=True))
     found = (
         finding
-        for (op, name), own in zip(firsts.items(), every, strict=True)
-        for finding in (*_operator(name, own, machine), *_notes(name, op, own, machine))
+        for op, own in every.items()
+        for finding in (
+            *_operator(firsts[op], own, machine),
+            *_notes(firsts[op], op, own, machine),
+        )
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*refused, *found)))
+
+
+def _any_ways(
+    firsts: Mapping[Op, str], machine: Machine
+) -> tuple[dict[Op, list[Way]], tuple[Finding, ...]]:
+    """The ways of each operator that has some; each reason why others have none, once."""
+    found: dict[Op, list[Way]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for op, name in firsts.items():
+        try:
+            (found[op],) = ways([op], machine)
+        except ScheduleError as error:
+            reasons.setdefault((error.message, error.fix), []).append(name)
+    return found, tuple(
+        Finding(_shortly(names), "an algorithm for the machine", "refused", *reason)
+        for reason, names in reasons.items()
+    )
+
+
+def _shortly(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _whole(network: Network, machine: Machine) -> tuple[Finding, ...]:

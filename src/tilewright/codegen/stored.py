@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -9,7 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from tilewright.codegen.folder import NETWORK_FILE, ArtifactError, read_text
+from tilewright.common.digest import digest_of_file
 from tilewright.machine.build import stored_machine
+
+_FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z]+)?")
 
 
 class Description(Protocol):
@@ -48,6 +53,29 @@ def _format(path: Path) -> str:
         return msgspec.json.decode(read_text(path), type=_Header).format
     except msgspec.MsgspecError as error:
         raise ArtifactError(f"is not what tilewright writes: {error}", where=str(path)) from None
+
+
+def require_file_names(names: Iterable[str], where: str) -> None:
+    """Raise ArtifactError for what is no name of a file that tilewright writes."""
+    for name in names:
+        if not _FILE_NAME.fullmatch(name):
+            raise ArtifactError(f"{name!r} is not the name of a generated file", where=where)
+
+
+def file_states(directory: Path, digests: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """(file, what is wrong with it, empty if nothing) for each file and its SHA-256, in order;
+    raises ArtifactError.
+    """
+    for name, expected in digests:
+        path = directory / name
+        if not path.is_file():
+            yield name, "is missing"
+            continue
+        try:
+            found = digest_of_file(path)
+        except OSError as error:
+            raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        yield name, "" if found == expected else "has changed since it was written"
 
 
 def read_stored(path: Path, kind: type[Stored], expected: str) -> Stored:

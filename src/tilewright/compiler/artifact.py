@@ -27,7 +27,8 @@ from tilewright.codegen.folder import (
     ArtifactError,
     read_text,
 )
-from tilewright.codegen.stored import network_kind, read_stored
+from tilewright.codegen.stored import network_kind, read_stored, require_file_names
+from tilewright.common.digest import digest
 from tilewright.common.errors import TilewrightError
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
@@ -59,7 +60,9 @@ class StoredPiece(Struct, frozen=True):
 
 
 class StoredKernel(Struct, frozen=True):
-    """`kernel.json`."""
+    """`kernel.json`; `digests` are the SHA-256 of the files beside it, by name, none where an older
+    version wrote it.
+    """
 
     format: str
     version: str
@@ -68,6 +71,7 @@ class StoredKernel(Struct, frozen=True):
     pieces: tuple[StoredPiece, ...]
     files: tuple[str, ...]
     explanation: Explanation
+    digests: dict[str, str] = {}
 
     @property
     def machine(self) -> Machine:
@@ -102,6 +106,7 @@ def write_kernel(
     texts = zip((PROGRAM_FILE, SUMS_FILE), programs, strict=False)
     named = {file: print_program(program) for file, program in texts}
     named[SCHEDULE_FILE] = explanation.layer.schedule
+    written = {**artifact.files, **named}
     stored = StoredKernel(
         _KERNEL_FORMAT,
         tool_version(),
@@ -117,8 +122,9 @@ def write_kernel(
         ),
         tuple(sorted(artifact.files)),
         explanation,
+        {file: digest(written[file]) for file in sorted(written)},
     )
-    files = {**artifact.files, **named, KERNEL_FILE: to_json(stored)}
+    files = {**written, KERNEL_FILE: to_json(stored)}
     write_artifact(dataclasses.replace(artifact, files=files), directory)
 
 
@@ -133,6 +139,7 @@ def write_network(
 def read_kernel(directory: Path) -> tuple[StoredKernel, tuple[Program, ...]]:
     """What `write_kernel` wrote; raises ArtifactError, or ProgramError for a broken program."""
     stored = read_stored(directory / KERNEL_FILE, StoredKernel, _KERNEL_FORMAT)
+    require_file_names(stored.digests, str(directory / KERNEL_FILE))
     partial = stored.explanation.layer.partition == TERMS
     paths = [directory / f for f in (PROGRAM_FILE, *((SUMS_FILE,) if partial else ()))]
     return stored, tuple(read_program(read_text(path), str(path)) for path in paths)

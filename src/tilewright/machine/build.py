@@ -50,6 +50,24 @@ def machine_of(document: Tree, where: str) -> Machine:
     return machine
 
 
+def described_machine(document: Tree, where: str) -> Machine:
+    """The machine of a file, which does not contradict its family's code either."""
+    machine = machine_of(document, where)
+    if problem := _declared(document.get("target"), where).problem(machine):
+        raise MachineError(problem, where=where)
+    return machine
+
+
+def usual_value(tree: Tree, key: str, where: str) -> Leaf | None:
+    """What the family takes for the dotted `key` of its sections where a file does not say it."""
+    parent, _, name = key.rpartition(".")
+    for kind in _declared(tree.get("target"), where).kinds:
+        for found in msgspec.structs.fields(kind) if kind.key == parent else ():
+            if found.name == name and isinstance(found.default, int | float | str):
+                return found.default
+    return None
+
+
 def stored_machine(document: Tree, where: str = "") -> Machine:
     """The machine that was stored as `document_of` it; older versions wrote null for no value."""
     return machine_of(cast("Tree", _without_nulls(document)), where)

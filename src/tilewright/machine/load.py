@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import msgspec
 
 from tilewright.common.errors import MachineError
-from tilewright.machine.build import machine_of
+from tilewright.machine.build import described_machine, usual_value
 from tilewright.machine.check import (
     NAME,
     check_sources,
@@ -79,7 +79,7 @@ def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
 
 
 def _build(where: str, tree: Table, sources: Table) -> Machine:
-    machine = machine_of(tree, where)
+    machine = described_machine(tree, where)
     check_sources(where, tree, sources)
     pairs = tuple(sorted((key, str(text)) for key, text in sources.items()))
     return msgspec.structs.replace(machine, sources=pairs)
@@ -176,9 +176,10 @@ def _override(tree: Table, key: str, text: str) -> None:
     table: object = tree
     for name in parents:
         table = table.get(name) if isinstance(table, dict) else None
-    if not isinstance(table, dict) or not isinstance(table.get(last), int | float | str):
+    current = table.get(last, usual_value(tree, key, "--set")) if isinstance(table, dict) else None
+    if not isinstance(table, dict) or not isinstance(current, int | float | str):
         raise unknown_key("--set", key, sorted(key for key, _ in tree_leaves(tree)))
-    table[last] = _parse(key, text, table[last])
+    table[last] = _parse(key, text, current)
 
 
 def _parse(key: str, text: str, current: Leaf) -> Leaf:

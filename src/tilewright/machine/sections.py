@@ -7,7 +7,8 @@ may have, and which memories and engines. The two primitives here are what famil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from msgspec import Struct
@@ -19,11 +20,16 @@ from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveIn
 
 @dataclass(frozen=True)
 class Sections:
-    """The kinds of sections of a family's files; `needs` are keys that cannot be missing."""
+    """The kinds of sections of a family's files; `needs` are keys that cannot be missing.
+
+    `problem` says what contradicts the family's own code in a machine that a user describes: key,
+    expectation and finding, "" if nothing. Stored machines are read as they are.
+    """
 
     required: tuple[type[Section], ...] = ()
     optional: tuple[type[Section], ...] = ()
     needs: tuple[str, ...] = ()
+    problem: Callable[[Machine], str] = field(default=lambda machine: "", compare=False)
 
     @property
     def kinds(self) -> tuple[type[Section], ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ from msgspec import Struct, field
 
 from tilewright.codegen.artifact import Array, Artifact, write_artifact
 from tilewright.codegen.folder import NETWORK_FILE, ArtifactError
-from tilewright.codegen.stored import read_stored
-from tilewright.common.digest import digest, digest_of_file
+from tilewright.codegen.stored import read_stored, require_file_names
+from tilewright.common.digest import digest
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
 from tilewright.machine import Machine
@@ -23,7 +21,6 @@ from tilewright.machine.model import document_of
 from tilewright.network.results import NetworkRun
 
 _FORMAT = "tilewright native network 2"
-_FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z]+)?")
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 """Names of tensors with their shapes."""
@@ -86,21 +83,5 @@ def read_native(directory: Path) -> StoredNative:
         raise ArtifactError(
             f"lists {len(stored.files)} files and {len(stored.digests)} digests", where=str(path)
         )
-    for name in stored.files:
-        if not _FILE_NAME.fullmatch(name):
-            raise ArtifactError(f"{name!r} is not the name of a generated file", where=str(path))
+    require_file_names(stored.files, str(path))
     return stored
-
-
-def file_states(directory: Path, stored: StoredNative) -> Iterator[tuple[str, str]]:
-    """(file, what is wrong with it, empty if nothing), in order; raises ArtifactError."""
-    for name, expected in zip(stored.files, stored.digests, strict=True):
-        path = directory / name
-        if not path.is_file():
-            yield name, "is missing"
-            continue
-        try:
-            found = digest_of_file(path)
-        except OSError as error:
-            raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
-        yield name, "" if found == expected else "has changed since it was written"

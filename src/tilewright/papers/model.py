@@ -16,6 +16,8 @@ __all__ = [
     "Row",
     "compare",
     "deviation_summary",
+    "sampled",
+    "scaled",
 ]
 
 
@@ -44,6 +46,16 @@ def compare(
     if explanation and deviation is not None and abs(deviation) > WORTH_EXPLAINING:
         note = "; ".join(filter(None, (note, explanation)))
     return Row(name, published, ours, deviation, kind, note, unit)
+
+
+def sampled(count: int, total: int, what: str = "cases") -> str:
+    """What a row says that is about some of all cases, as in a quick run; nothing of all."""
+    return f"of {count} of {total} {what}" if count < total else ""
+
+
+def scaled(count: int, total: int, what: str = "cases") -> str:
+    """The same of a count that is scaled up to all of them."""
+    return f"of {count} {what}, scaled to {total}" if 0 < count < total else ""
 
 
 def deviation_summary(rows: Iterable[Row]) -> dict[str, float | str]:

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tilewright.common.errors import TilewrightError
 from tilewright.ir.nodes import SCRATCHPAD
+from tilewright.ir.primitive import Primitive
 from tilewright.machine import Capability, Machine
 from tilewright.passes.staging import Staging, staging
 
@@ -29,7 +31,8 @@ class Lowering:
     takes a chain of products (`ir.chains`). A product over `update_terms` or fewer may be added to
     the integers that C holds, where it lies. `overlap`: transfers pass while the core computes, so
     that a second copy of a buffer is of use. Algorithms may have a largest deviation of `max_error`
-    unless users say so.
+    unless users say so. `lacking` are the primitives that the family has and this machine has not,
+    each with the error that says why.
     """
 
     buffer_bytes: Mapping[str, int]
@@ -43,6 +46,7 @@ class Lowering:
     overlap: bool = True
     max_error: float | None = None
     multiples: Mapping[str, int] = field(default_factory=dict)
+    lacking: Mapping[type[Primitive], TilewrightError] = field(default_factory=dict)
 
 
 class Lowers(Protocol):

@@ -16,6 +16,7 @@ from tilewright.cost.prices import call_costs
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
+from tilewright.passes.lowering import lowering_of
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.tune.accuracy import accurate
 from tilewright.tune.legal import require_multiples, require_types, require_updates, rules_of
@@ -88,8 +89,8 @@ def _ways(
 
 
 def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
-    """The seeds whose primitives the machine's family has; ScheduleError where none is left."""
-    costs = call_costs(machine)
+    """The seeds whose primitives the machine has; ScheduleError where none is left."""
+    costs, absent = call_costs(machine), lowering_of(machine).lacking
     lacking = {
         seed.name: space.nest.primitive.name
         for seed in seeds
@@ -102,7 +103,12 @@ def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
             f"machine {machine.name!r} lacks primitives: {why}",
             fix=f"it has {', '.join(kind.name for kind in costs)}",
         )
-    return [seed for seed in seeds if seed.name not in lacking]
+    priced = [seed for seed in seeds if seed.name not in lacking]
+    kinds = {s.name: [type(space.nest.primitive) for space in s.spaces] for s in priced}
+    found = [seed for seed in priced if not absent.keys() & kinds[seed.name]]
+    if not found:
+        raise next(error for kind, error in absent.items() if kind in kinds[priced[0].name])
+    return found
 
 
 def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:

@@ -17,7 +17,7 @@ from tilewright.papers.swatop.against import (
 )
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.figure6 import least_cycles, winograd_layers
-from tilewright.papers.swatop.layers import layers
+from tilewright.papers.swatop.layers import Claim, _claim, _mean_of, layers
 from tilewright.papers.swatop.library_calls import library_calls
 from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedules
 from tilewright.seeds.space import parameters, seeds_for
@@ -119,10 +119,25 @@ def test_counts_and_gains() -> None:
     assert rows[3].note == "tuned: compute useful 100 %; manual: compute useful 100 %"
     some = list(count_rows("line", printed, found, total=40))
     assert [row.ours for row in some] == [30, 10, 75, pytest.approx(-20)]
+    assert some[2].note == "of 4 of 40 cases"
     assert some[0].note == (
         "1 have no manual version; of 4 cases, scaled to 40; "
         "tuned: compute useful 100 %; manual: compute useful 100 %"
     )
+
+
+def test_claims_on_some_layers_are_scaled_and_say_so() -> None:
+    outcome = lambda cycles: Outcome(cycles=cycles, causes={"compute useful": cycles})  # noqa: E731
+    found = [Pair("", CONV, outcome(100), outcome(n)) for n in (150, 200, 80, 170)]
+    reason = "tuned: compute useful 100 %; manual: compute useful 100 %"
+    won = _claim(Claim(128, "cases faster", 32), found, 43)
+    assert (won.name, won.ours) == ("batch 128: cases faster", 32.25)
+    assert won.note == "of 4 cases, scaled to 43"
+    mean = _claim(Claim(128, "mean speedup", 1.3), found, 43)
+    assert (mean.ours, mean.note) == (1.5, f"of 4 of 43 cases; {reason}")
+    assert _claim(Claim(128, "cases faster", 3), found, 4).note == ""
+    (alike,) = _mean_of("alike", found, 43)
+    assert alike.note == "least 0.800, 1 of 4 below 0.98; of 4 of 43 cases"
 
 
 def test_table_2_in_a_quick_run() -> None:

@@ -27,12 +27,13 @@ def test_a_product_without_boundaries_re_packs_nothing():
 
 def test_only_cases_above_the_limit_of_the_classic_way_are_shown():
     costs = Costs(Cost(100, 0.02, 0.06), Cost(150, 0.3, 0.4))
-    rows = list(_limits({gemm(200, 200, 200): costs}, {"classic": 0.1, "lightweight": 0.05}))
+    rows = list(_limits({gemm(200, 200, 200): costs}, {"classic": 0.1, "lightweight": 0.05}, ""))
     assert (rows[0].name, rows[0].ours) == (
         "cases with classic copying above 10 %, the ones shown", 1,
     )  # fmt: skip
     assert (rows[1].published, rows[1].ours) == (0.05, 0.02)
     assert rows[3].note == "1 cases above 5 %, for their zeros"
+    assert (rows[0].note, rows[1].note.partition(";")[0]) == ("", "printed as an upper bound")
 
 
 def test_shares_are_counted_between_edges():
@@ -46,6 +47,7 @@ def test_shares_are_counted_between_edges():
 def test_the_quick_form(monkeypatch):
     monkeypatch.setattr(figure11, "QUICK", 1)
     result = figure11.run(Lab(quick=True))
+    assert result.rows[0].note == "of 1 of 216 cases"
     cases = [row for row in result.rows if " x " in row.name]
     assert [row.name.rsplit(", ", 1)[1] for row in cases] == ["lightweight", "classic"]
     assert result.summary["cases"] == 1

@@ -18,7 +18,7 @@ def results(tmp_path_factory):
     with ResultRecords(tmp_path_factory.mktemp("sweeps") / "records") as records:
         lab = Lab(records=records)
         return {
-            figure: sweep_result(lab, figure, "some layers", LAYERS, "two of them")
+            figure: sweep_result(lab, figure, "some layers", LAYERS, 2, "two of them")
             for figure in ("figure7", "figure9")
         }
 
@@ -48,6 +48,14 @@ def test_the_claims_of_the_text_are_compared_with_medians(result):
     assert len(claims) == 2 * len(MACHINES) + 2
     assert [row.ours for row in claims[-2:]] == [None, None]
     assert claims[0].published == 1600
+    assert not any("configurations" in row.note for row in claims)
+
+
+def test_a_quick_run_says_of_how_many_its_medians_are(monkeypatch):
+    monkeypatch.setattr(figure9, "_QUICK", 1)
+    claims = [row for row in figure9.run(Lab(quick=True)).rows if "median of" in row.name]
+    assert len(claims) == 2 * len(MACHINES)
+    assert all(row.note.startswith("of 1 of 30 configurations") for row in claims)
 
 
 @pytest.mark.parametrize("figure", ["figure7", "figure9"])

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from msgspec import structs
 
 from support.explicit_programs import GEMM
-from tilewright.common.errors import MachineError, ProgramError, ScheduleError, TilewrightError
+from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, Wait, at
 from tilewright.ir.parser import parse
-from tilewright.machine import GemmPrimitive, load_machine
-from tilewright.passes.lowering import lowering_of
+from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated
 
@@ -222,19 +220,4 @@ def test_a_product_of_integers_is_refused_in_words():
     assert str(caught.value) == (
         "the matrix primitive computes f64 and f32, the product has sums of i32; "
         "compute it in one of those, or on a machine whose cores multiply integers"
-    )
-
-
-def test_a_machine_with_chains_is_refused_before_any_search():
-    plain = load_machine("sw26010_cg")
-    chained = tuple(
-        structs.replace(s, chains=True) if isinstance(s, GemmPrimitive) else s
-        for s in plain.sections
-    )
-    machine = structs.replace(plain, sections=chained)
-    with pytest.raises(MachineError) as caught:
-        lowering_of(machine)
-    assert str(caught.value) == (
-        "machine 'sw26010_cg' has primitives.gemm.chains, but the matrix routine of its cores "
-        "takes one product a call; leave primitives.gemm.chains"
     )

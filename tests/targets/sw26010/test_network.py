@@ -1,10 +1,13 @@
 """The code of a whole network on emulated cores."""
 
 import numpy as np
+import pytest
 
 from support.plans import GROUP, lenet_plan, steep_numbers
+from tilewright.common.progress import silent
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.zoo import network
+from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.search import Search
@@ -17,10 +20,12 @@ from tilewright.ops import (
     Slice,
     Transpose,
     conv2d,
+    gemm,
     relu,
 )
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
 from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.networks import NETWORKS
 
 
 def emulated(plan, inputs, weights):
@@ -119,3 +124,21 @@ def test_moves_and_reductions_are_exact():
     for name, expected in whole.evaluate({**inputs, **weights}).items():
         np.testing.assert_array_equal(found[name], expected)
         np.testing.assert_array_equal(run[name], expected)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2, 2), (2, 3)])
+def test_a_network_is_emulated_on_the_mesh_that_it_was_planned_for(rows, columns):
+    net = NetworkBuilder("small", "f64")
+    y = net.input("x", (9, 20))
+    if rows == columns:
+        y = net.apply(gemm(9, 12, 20), y, net.weight("w", (20, 12)), name="product")
+    whole = net.build((net.apply(relu(net.shape(y)), y, name="relu"),))
+    mesh = {"mesh.rows": rows, "mesh.columns": columns}
+    machine = load_machine("sw26010_cg", mesh)
+    planned = NETWORKS.compile(whole, machine, Search(keep=1), progress=silent)
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.integers(-3, 4, (9, 20)).astype(float)}
+    weights = {t.name: rng.integers(-3, 4, t.shape).astype(float) for t in whole.weights}
+    found = planned.computed(weights)(inputs)
+    for name, expected in whole.evaluate({**inputs, **weights}).items():
+        np.testing.assert_array_equal(found[name], expected)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from tilewright.papers.model import Row, compare
+from tilewright.papers.model import Row, compare, sampled, scaled
 from tilewright.papers.swatop.against import Pair, evidence, speedups
 
 
@@ -29,8 +29,8 @@ def count_rows(name: str, printed: Counted, found: Sequence[Pair], total: int) -
     faster, slower = [v for v in values if v >= 1], [v for v in values if v < 1]
     alone = sum(1 for p in found if p.manual.refusal and not p.tuned.refusal)
     scale = total / max(1, len(found))
-    scaled = f"of {len(found)} cases, scaled to {total}" if 0 < len(found) < total else ""
-    note = "; ".join(filter(None, (f"{alone} have no manual version" if alone else "", scaled)))
+    of = scaled(len(found), total)
+    note = "; ".join(filter(None, (f"{alone} have no manual version" if alone else "", of)))
     for what, count, own in (
         ("faster", printed.faster, len(faster) + alone),
         ("slower", printed.slower, len(slower)),
@@ -41,7 +41,8 @@ def count_rows(name: str, printed: Counted, found: Sequence[Pair], total: int) -
         ("loss of the slower", printed.slower_percent, slower),
     ):
         own_percent = 100 * (statistics.fmean(group) - 1) if group else None
-        yield _explained(f"{name}: {what}", percent, own_percent, found, "", "%")
+        of = sampled(len(found), total)
+        yield _explained(f"{name}: {what}", percent, own_percent, found, of, "%")
 
 
 def _explained(

@@ -17,7 +17,7 @@ from msgspec import Struct
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Result, Row, compare, sampled
 from tilewright.papers.swatop.listings import BATCHES, listing1, listing1_as_printed
 from tilewright.papers.swatop.schedules import (
     MACHINE,
@@ -63,13 +63,19 @@ def run(lab: Lab) -> Result:
         for s in dict.fromkeys(settings)
         for a in ALGORITHMS
     }
-    readings = {"225 cases": counted, "180 as printed": printed}
+    readings = {
+        "225 cases": (counted, listing1()),
+        "180 as printed": (printed, listing1_as_printed()),
+    }
     rows = [
         _statistic(
-            sentence, {op: found[name, sentence.algorithm][op] for op in ops}, f"{name}, {reading}"
+            sentence,
+            {op: found[name, sentence.algorithm][op] for op in ops},
+            f"{name}, {reading}",
+            sum(str(op.batch) in sentence.batches.split("+") for op in every),
         )
         for name in dict.fromkeys(s.machine for s in settings)
-        for reading, ops in readings.items()
+        for reading, (ops, every) in readings.items()
         for sentence in published.rows
     ]
     first = {a: found[settings[0].machine, a] for a in ALGORITHMS}
@@ -104,14 +110,16 @@ def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: Setting) -> F
     return dict(zip(ops, lab.map_together(best_schedules, tasks), strict=True))
 
 
-def _statistic(sentence: Printed, found: Found, reading: str) -> Row:
+def _statistic(sentence: Printed, found: Found, reading: str, total: int) -> Row:
+    """What one sentence says beside ours; it is about `total` cases, some of them `found`."""
     values = sentence.chosen(found)
     combine = max if sentence.statistic == "best" else statistics.fmean
     ours = combine(values) if values else None
     missing = sum(
         bool(o.refusal) for op, o in found.items() if str(op.batch) in sentence.batches.split("+")
     )
-    note = f"printed: {sentence.printed}"
+    count = sum(str(op.batch) in sentence.batches.split("+") for op in found)
+    note = "; ".join(filter(None, (f"printed: {sentence.printed}", sampled(count, total))))
     if missing:
         note += f"; {missing} cases exceed main memory"
     if ours is not None and abs(ours / sentence.efficiency - 1) > 0.1:

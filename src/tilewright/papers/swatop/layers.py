@@ -15,7 +15,7 @@ from tilewright.graph.zoo import network
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import bars, level_line
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Result, Row, compare, sampled, scaled
 from tilewright.papers.swatop.against import (
     Pair,
     alike,
@@ -73,10 +73,10 @@ def speedup_result(
     for batch, ops in cases.items():
         some = dict(lab.some(list(ops.items()), QUICK))
         found = pairs(lab, some, algorithm, on)
-        rows += [_claim(claim, found) for claim in table.rows if claim.batch == batch]
+        rows += [_claim(claim, found, len(ops)) for claim in table.rows if claim.batch == batch]
         if alike_is is not None:
             same = alike(lab, some, algorithm, on)
-            rows += _mean_of(f"batch {batch}: mean speedup, {alike_is}", same)
+            rows += _mean_of(f"batch {batch}: mean speedup, {alike_is}", same, len(ops))
         rows += [pair_row(Pair(f"batch {batch} {p.name}", p.op, p.tuned, p.manual)) for p in found]
         values = speedups(found)
         summary[f"batch {batch}: cases, of which compared"] = f"{len(found)}, {len(values)}"
@@ -100,24 +100,27 @@ def speedup_result(
     )
 
 
-def _mean_of(name: str, found: list[Pair]) -> Iterator[Row]:
+def _mean_of(name: str, found: list[Pair], total: int) -> Iterator[Row]:
     if values := speedups(found):
-        note = (
-            f"least {min(values):.3f}, {sum(v < 0.98 for v in values)} of {len(values)} below 0.98"
-        )
+        below = f"{sum(v < 0.98 for v in values)} of {len(values)} below 0.98"
+        of = sampled(len(found), total)
+        note = "; ".join(filter(None, (f"least {min(values):.3f}, {below}", of)))
         yield compare(name, None, average(found), "simulated", note=note)
 
 
-def _claim(claim: Claim, found: list[Pair]) -> Row:
-    values = speedups(found)
+def _claim(claim: Claim, found: list[Pair], total: int) -> Row:
+    """A number of the text beside ours; a count of a quick run is scaled to `total` cases."""
+    values, each = speedups(found), total / max(1, len(found))
+    counts = claim.statistic == "cases faster"
     ours: dict[str, float | None] = {
         "mean speedup": average(found),
         "best speedup": max(values, default=None),
-        "cases faster": float(sum(value > 1 for value in values)),
+        "cases faster": sum(value > 1 for value in values) * each,
     }
     name = f"batch {claim.batch}: {claim.statistic}"
     own = ours[claim.statistic]
-    return compare(name, claim.value, own, "simulated", explanation=evidence(found))
+    note = (scaled if counts else sampled)(len(found), total)
+    return compare(name, claim.value, own, "simulated", note=note, explanation=evidence(found))
 
 
 def speedup_figure(result: Result) -> Figure:

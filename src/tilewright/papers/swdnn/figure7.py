@@ -16,12 +16,11 @@ _QUICK = 6
 
 def run(lab: Lab) -> Result:
     """Both scripts of Fig. 8, with ends included."""
-    layers = lab.some([*_SMALL, *_LARGE], _QUICK)
     counts = (
         "the loops as printed in Fig. 8 give 14 and 64 configurations (Ni < 128; < 384), with all"
         " ends included 21 and 81; the text counts 1 to 21 and 22 to 101. Ends are included here"
     )
-    return sweep_result(lab, "figure7", TITLE, layers, counts)
+    return sweep_result(lab, "figure7", TITLE, [*_SMALL, *_LARGE], _QUICK, counts)
 
 
 def draw(result: Result) -> Figure:

@@ -19,7 +19,7 @@ def run(lab: Lab) -> Result:
         "the loops as printed in Fig. 8 give 20 configurations, with ends included 30, as the text"
         " counts; the script starts No, but tests and steps Ni: Ni = No is taken"
     )
-    return sweep_result(lab, "figure9", TITLE, lab.some(_LAYERS, _QUICK), counts)
+    return sweep_result(lab, "figure9", TITLE, _LAYERS, _QUICK, counts)
 
 
 def draw(result: Result) -> Figure:

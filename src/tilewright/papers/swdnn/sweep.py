@@ -23,7 +23,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Result, Row, compare, sampled
 from tilewright.papers.swdnn.fixed_plans import SEEDS, best_plan, layer
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 from tilewright.simulate.kernel.level import simulate
@@ -119,10 +119,10 @@ def _described(candidate: Candidate) -> str:
 
 
 def sweep_result(
-    lab: Lab, experiment: str, title: str, layers: Sequence[Layer], counts: str
+    lab: Lab, experiment: str, title: str, every: Sequence[Layer], quick: int, counts: str
 ) -> Result:
-    """Every layer in every way, and the claims about all of them."""
-    table = lab.published("swdnn", experiment, Claim)
+    """Every layer in every way, `quick` of them in a quick run, and the claims about all."""
+    table, layers = lab.published("swdnn", experiment, Claim), lab.some(every, quick)
     cases = [Case(layer, way) for layer in layers for way in MACHINES]
     speeds = lab.map(simulated, cases)
     rows = [
@@ -133,7 +133,7 @@ def sweep_result(
         way: [speed.gflops for case, speed in zip(cases, speeds, strict=True) if case.way == way]
         for way in MACHINES
     }
-    claims = [row for claim in table.rows for row in _claim_rows(claim, by_way)]
+    claims = [row for claim in table.rows for row in _claim_rows(claim, by_way, len(every))]
     return Result(
         paper="swdnn",
         experiment=experiment,
@@ -170,7 +170,7 @@ def _name(case: Case) -> str:
     return f"{case.layer.name}: {case.way}"
 
 
-def _claim_rows(claim: Claim, by_way: dict[Way, list[float]]) -> Iterator[Row]:
+def _claim_rows(claim: Claim, by_way: dict[Way, list[float]], total: int) -> Iterator[Row]:
     """Each way's median against what "most" are said to exceed; a speedup needs the other side."""
     if claim.unit == "x":
         note = "the speeds of the K40m are not printed"
@@ -181,7 +181,13 @@ def _claim_rows(claim: Claim, by_way: dict[Way, list[float]]) -> Iterator[Row]:
         ours = 100 * median / PEAK_GFLOPS if claim.unit == "%" else median
         name = f"{claim.claim}; median of {way}"
         yield compare(
-            name, claim.value, ours, "simulated", unit=claim.unit, explanation=_LOWER_BOUND
+            name,
+            claim.value,
+            ours,
+            "simulated",
+            note=sampled(len(speeds), total, "configurations"),
+            unit=claim.unit,
+            explanation=_LOWER_BOUND,
         )
 
 

@@ -35,9 +35,11 @@ class Sw26010Network(PlannedNetwork):
         artifact = emit_network(self.plan, self.machine)
         constants = {artifact.block: constant_block(self.plan, weights)}
         names = [name for name, _, _ in self.plan.outputs]
+        mesh = (self.machine.mesh.rows, self.machine.mesh.columns)
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
-            found = run_emulated(artifact, {**inputs, **constants}, seconds=_LONGEST_SECONDS)
+            given = {**inputs, **constants}
+            found = run_emulated(artifact, given, seconds=_LONGEST_SECONDS, mesh=mesh)
             return dict(zip(names, found.values(), strict=True))
 
         return compute

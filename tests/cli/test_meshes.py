@@ -1,0 +1,50 @@
+"""Meshes on which the matrix primitive does not run: what `check` and `compile` say of them."""
+
+import json
+
+from typer.testing import CliRunner
+
+from tilewright.cli.main import app
+
+NOT_SQUARE = (
+    "the matrix primitive needs a square mesh of at most 16 x 16 cores, machine 'sw26010' has 7 x 8"
+)
+FIX = "fix: set mesh.rows and mesh.columns to one number of 1 to 16\n"
+GEMM = ("gemm", "--m", 64, "--n", 64, "--k", 64)
+DEPTHWISE = (
+    "conv2d", "--batch", 2, "--in-channels", 16, "--out-channels", 16, "--height", 6, "--width", 6,
+    "--kernel", 3, "--groups", 16,
+)  # fmt: skip
+SEVEN_ROWS = ("-m", "sw26010", "--set", "mesh.rows=7")
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_check_refuses_products_in_the_words_of_compile():
+    assert run("compile", *GEMM, *SEVEN_ROWS, code=1).stderr == f"error: {NOT_SQUARE}\n  {FIX}"
+    assert run("check", *GEMM, *SEVEN_ROWS, code=3).stdout == (
+        f"refused  gemm: an algorithm for the machine: {NOT_SQUARE}\n         {FIX}"
+        "1 checks on sw26010, 1 refused\n"
+    )
+
+
+def test_check_of_a_network_says_it_once():
+    found = run("check", "lenet5", *SEVEN_ROWS, code=3).stdout
+    assert found.startswith(
+        f"refused  c5, f6, output: an algorithm for the machine: {NOT_SQUARE}\n         {FIX}"
+        "ok       c1, direct_vectors over rows: fits scratchpad and main memory\n"
+    )
+    assert found.endswith("8 checks on sw26010, 1 refused\n")
+
+
+def test_what_needs_no_product_has_code_that_is_exact():
+    found = json.loads(run("compile", *DEPTHWISE, *SEVEN_ROWS, "--check", "--json").stdout)
+    assert [(layer["algorithm"], layer["check"]) for layer in found["layers"]] == [
+        ("direct_vectors", "exact")
+    ]
+    refused = run("compile", *DEPTHWISE, *SEVEN_ROWS, "--algorithm", "implicit", code=1)
+    assert refused.stderr == f"error: {NOT_SQUARE}\n  {FIX}"
