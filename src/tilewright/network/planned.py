@@ -48,23 +48,32 @@ class PlannedNetwork:
 
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
-        given = self._given(inputs, named)
         compute = self.computed({**self.weights, **(weights or {})})
+        return compute(self._given(inputs, named))
+
+    @property
+    def images(self) -> tuple[slice, ...]:
+        """Those of each group, where the groups divide them."""
         if self.plan.groups == 1:
-            return compute(given)
-        parts, batch = [], self.network.inputs[0].shape[0]
-        pieces = [slice(*part) for part in intervals(batch, self.plan.groups)]
-        for images in pieces:
-            parts.append((images, compute({name: x[images] for name, x in given.items()})))
-        found = {n: np.empty((batch, *y.shape[1:]), y.dtype) for n, y in parts[0][1].items()}
-        for images, outputs in parts:
-            for name, y in outputs.items():
-                found[name][images] = y
-        return found
+            return ()
+        batch = self.network.inputs[0].shape[0]
+        return tuple(slice(*part) for part in intervals(batch, self.plan.groups))
 
     def computed(self, weights: Mapping[str, Array]) -> Callable[[Mapping[str, Array]], Outputs]:
-        """What computes a group's outputs of its inputs: the meaning of the programs."""
-        return lambda inputs: interpret_plan(self.plan, inputs, weights)
+        """What computes the outputs of the inputs: the meaning of the programs, group by group."""
+
+        def compute(inputs: Mapping[str, Array]) -> Outputs:
+            if not self.images:
+                return interpret_plan(self.plan, inputs, weights)
+            found: Outputs = {}
+            for images in self.images:
+                part = {name: x[images] for name, x in inputs.items()}
+                for name, y in interpret_plan(self.plan, part, weights).items():
+                    whole = (self.images[-1].stop, *y.shape[1:])
+                    found.setdefault(name, np.empty(whole, y.dtype))[images] = y
+            return found
+
+        return compute
 
     def _given(self, inputs: tuple[Array, ...], named: Mapping[str, Array]) -> dict[str, Array]:
         names = [t.name for t in self.network.inputs]

@@ -1,4 +1,4 @@
-"""A network of one image whose stages all core groups compute together."""
+"""A network whose stages all core groups compute together, or each for images of its own."""
 
 from dataclasses import replace
 from functools import cache
@@ -14,6 +14,7 @@ from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.search import Search
 from tilewright.network.simulate import described, simulate_plan
+from tilewright.ops.piece import intervals
 from tilewright.report.network import plan_totals
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
 from tilewright.targets.sw26010.emulate import run_emulated
@@ -83,3 +84,29 @@ def test_a_missing_barrier_between_stages_is_seen():
     barrier = "    pthread_barrier_wait(&lenet5_stage);\n"
     found = emulated(lambda host: host.replace(head, LATE).replace(barrier, ""))
     assert any(not np.array_equal(found[name], y) for name, y in expected().items())
+
+
+def of_seven_images(edit=lambda text: text):
+    """(what the emulated code of all groups computes, what it should)"""
+    net = network("lenet5", 7)
+    plan = build_plan(net, MACHINE, SEARCH)
+    groups = tuple(slice(*part) for part in intervals(7, plan.groups))
+    artifact = emit_network(plan, MACHINE, groups)
+    host = edit(artifact.files["lenet5_host.c"])
+    inputs, weights = steep_numbers(net)
+    block = constant_block(plan, weights)
+    changed = replace(artifact, files={**artifact.files, "lenet5_host.c": host})
+    found = run_emulated(changed, {**inputs, artifact.block: block})
+    return found, net.evaluate({**inputs, **weights})
+
+
+def test_groups_with_images_of_their_own_run_at_the_same_time_and_are_exact():
+    found, expected = of_seven_images()
+    assert found["prob"].shape == (7, 10)
+    np.testing.assert_array_equal(found["prob"], expected["prob"])
+
+
+def test_images_that_no_group_takes_are_seen():
+    found, expected = of_seven_images(lambda host: host.replace("{0, 1, 3, 5}", "{0, 1, 3, 3}"))
+    alike = [np.array_equal(*pair) for pair in zip(found["prob"], expected["prob"], strict=True)]
+    assert alike == [True] * 5 + [False] * 2

@@ -1,4 +1,4 @@
-"""A whole network for one core group: a plan in, one C file that launches its stages in order out.
+"""A whole network for the core groups: a plan in, one C file that launches its stages in order out.
 
 Equal stages share a slave function. `<name>_host.c` gives every launch the addresses of its
 tensors: inputs and outputs of the network, parts of one block of constants, parts of an arena that
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tilewright.machine import Machine
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Stage
 from tilewright.network.products import one_group
+from tilewright.ops.op import Shape
 from tilewright.targets.sw26010.emit_build import (
     HOST_FLAGS,
     SLAVE_FLAGS,
@@ -49,6 +51,8 @@ from tilewright.targets.sw26010.names import (
 from tilewright.targets.sw26010.network_driver import NetworkDriver
 from tilewright.targets.sw26010.vector_routines import program_routines
 
+_FIRST = "tw_first"
+
 
 @dataclass(frozen=True)
 class NetworkArtifact(Artifact):
@@ -64,6 +68,8 @@ class NetworkArtifact(Artifact):
 class _Layout:
     """Where in memory what lies: elements into the block of constants, or into the arena; `shared`
     is where the stages' own scratch tensors begin, of which each group has `own` elements.
+
+    Groups that run the plan on their own `images` have an arena each.
     """
 
     places: dict[int, int]
@@ -71,6 +77,11 @@ class _Layout:
     shared: int
     own: int
     arena: int
+    images: tuple[slice, ...]
+
+    def whole(self, shape: Shape) -> Shape:
+        """The shape of a given or asked tensor, of a group's shape, for all groups."""
+        return (self.images[-1].stop, *shape[1:]) if self.images else shape
 
 
 @dataclass(frozen=True)
@@ -81,15 +92,16 @@ class _Places:
     arena: str
 
 
-def emit_network(plan: Plan, machine: Machine) -> NetworkArtifact:
-    """Generate the sources of a whole network for one group.
+def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -> NetworkArtifact:
+    """Generate the sources of a whole network; `images` are those of each group that runs the plan
+    on its own ones, in the tensors of all. Without them the plan's tensors are the network's.
 
     Raises as emission of one program does.
     """
     single = one_group(machine)
     name = name_program(Program(safe_name(plan.name), (), (), (), ())).artifact
     kernels = _kernels(plan, single, name)
-    layout = _layout(plan, single, kernels)
+    layout = _layout(plan, single, kernels, images)
     public, block = _public(plan, layout)
     whole = Program(name, (), tuple(_declared(t) for t in public), (), ())
     naming = name_program(whole)
@@ -169,7 +181,9 @@ def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
     return found
 
 
-def _layout(plan: Plan, machine: Machine, kernels: dict[int, Launched]) -> _Layout:
+def _layout(
+    plan: Plan, machine: Machine, kernels: dict[int, Launched], images: tuple[slice, ...]
+) -> _Layout:
     """Constants one after the other; the arena by liveness, behind it the stages' own scratch."""
     size = dtype(plan.dtype).size_bytes
     unit = machine.main.alignment_bytes // size
@@ -190,7 +204,7 @@ def _layout(plan: Plan, machine: Machine, kernels: dict[int, Launched]) -> _Layo
         for kernel in kernels.values()
     )
     each = max(own, default=0)
-    return _Layout(places, filled, shared, each, shared + plan.together * each)
+    return _Layout(places, filled, shared, each, shared + plan.together * each, images)
 
 
 def _rounded(t: TensorInfo, unit: int) -> int:
@@ -207,14 +221,16 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
     while {name, scratch} & {*known, *results}:
         name, scratch = f"{name}_", f"{scratch}_"
     inputs = [
-        TensorInfo(name, "", kind, "input", plan.values[v].form.shape) for name, v in plan.inputs
+        TensorInfo(name, "", kind, "input", layout.whole(plan.values[v].form.shape))
+        for name, v in plan.inputs
     ]
     outputs = [
-        TensorInfo(own, "", kind, "output", form.shape)
+        TensorInfo(own, "", kind, "output", layout.whole(form.shape))
         for own, (_, _, form) in zip(results, plan.outputs, strict=True)
     ]
     block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
-    arena = TensorInfo(scratch, "", kind, "scratch", (max(1, layout.arena),))
+    arenas = max(1, layout.arena * max(1, len(layout.images)))
+    arena = TensorInfo(scratch, "", kind, "scratch", (arenas,))
     return [*inputs, block, *outputs, arena], name
 
 
@@ -248,7 +264,8 @@ def _host(
     naming, infos = whole
     writer = CWriter()
     writer.comment(f"{naming.artifact}_host.c: launches all stages in order. Generated.")
-    threads = "#include <pthread.h>\n" if plan.together > 1 else ""
+    has_threads = plan.together > 1 or bool(layout.images)
+    threads = "#include <pthread.h>\n" if has_threads else ""
     writer.lines(f"{threads}#include <stdlib.h>\n#include <athread.h>")
     writer.line()
     writer.line(f'#include "{naming.artifact}.h"')
@@ -256,7 +273,7 @@ def _host(
         writer.line(f'#include "{kernel.name}.h"')
     writer.line()
     declare(writer, (kernel.name for kernel in dict.fromkeys(kernels.values())))
-    if plan.together > 1:
+    if has_threads:
         _driven(writer, plan, machine, kernels, layout, whole)
         return writer.text()
     places = _places(plan, layout, infos, _parameter)
@@ -291,14 +308,22 @@ def _driven(
     layout: _Layout,
     whole: tuple[Naming, tuple[TensorInfo, ...]],
 ) -> None:
-    """The rest of the file where groups compute stages together."""
-    driver = NetworkDriver(*whole, plan.together, machine.main.alignment_bytes)
+    """The rest of the file where groups compute stages together, or images of their own."""
+    groups = len(layout.images) or plan.together
+    meets = not layout.images
+    driver = NetworkDriver(*whole, groups, machine.main.alignment_bytes, meets)
+    if layout.images:
+        starts = [str(part.start) for part in layout.images]
+        writer.comment("The first image of each group.")
+        writer.array(f"static const long {_FIRST}[{groups}]", starts)
+        writer.line()
     places = _places(plan, layout, driver.infos, driver.place)
     launches = [
         partial(_launch, writer, stage, kernels[id(stage.candidate)], places, (machine, layout))
         for stage in plan.stages
     ]
-    driver.write(writer, [(s.groups, f) for s, f in zip(plan.stages, launches, strict=True)])
+    computing = [groups if layout.images else stage.groups for stage in plan.stages]
+    driver.write(writer, list(zip(computing, launches, strict=True)))
 
 
 def _places(
@@ -307,10 +332,15 @@ def _places(
     """The address of every value in C; `place` is that of a tensor of the call."""
     named = {info.name: place(info) for info in infos}
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
-    found = {v: f"{bases[plan.values[v].role]} + {first}" for v, first in layout.places.items()}
-    found |= {value: named[name] for name, value in plan.inputs}
     results = zip(_result_names(plan), plan.outputs, strict=True)
-    found |= {value: named[name] for name, (_, value, _) in results}
+    outside = {value: (named[name], plan.values[value].form.shape) for name, value in plan.inputs}
+    outside |= {value: (named[name], form.shape) for name, (_, value, form) in results}
+    if layout.images:
+        bases["scratch"] += f" + group * {layout.arena}L"
+    found = {v: f"{bases[plan.values[v].role]} + {first}" for v, first in layout.places.items()}
+    for value, (base, shape) in outside.items():
+        image = f" + {_FIRST}[group] * {prod(shape[1:])}L" if layout.images else ""
+        found[value] = base + image
     return _Places(found, bases["scratch"])
 
 

@@ -1,7 +1,8 @@
-"""The host's side of a network whose stages several core groups compute together.
+"""The host's side of a network that several core groups compute.
 
 In: the tensors of the entry function and what writes the launch of a stage. Out: the C of a thread
-for each group, which goes through all stages and waits for the other groups behind each of them.
+for each group, which goes through all stages. Groups that compute stages together wait for each
+other behind each of them; groups with images of their own meet at the end.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from tilewright.targets.sw26010.names import Naming
 
 @dataclass(frozen=True)
 class NetworkDriver:
-    """What a call works on: the network's tensors, its arena among them."""
+    """What a call works on: the network's tensors, its arena among them. The groups may meet
+    behind each stage.
+    """
 
     naming: Naming
     infos: tuple[TensorInfo, ...]
     groups: int
     alignment_bytes: int
+    meets: bool
 
     @property
     def name(self) -> str:
@@ -46,7 +50,8 @@ class NetworkDriver:
                         launch()
                 else:
                     launch()
-                writer.line(f"pthread_barrier_wait(&{self.name}_stage);")
+                if self.meets:
+                    writer.line(f"pthread_barrier_wait(&{self.name}_stage);")
         writer.line()
         self._threads(writer)
         with writer.block(entry_prototype(self.infos, self.naming)):
@@ -60,7 +65,8 @@ class NetworkDriver:
                 const = "const " if info.is_given else ""
                 writer.line(f"{const}{dtype(info.dtype).c_name} *{info.identifier};")
         writer.line()
-        writer.line(f"static pthread_barrier_t {name}_begin, {name}_stage, {name}_end;")
+        stage = f"{name}_stage, " if self.meets else ""
+        writer.line(f"static pthread_barrier_t {name}_begin, {stage}{name}_end;")
         writer.line()
 
     def _threads(self, writer: CWriter) -> None:
@@ -82,7 +88,8 @@ class NetworkDriver:
             writer.line("long group;")
             for barrier in ("begin", "end"):
                 writer.line(f"pthread_barrier_init(&{name}_{barrier}, 0, {self.groups + 1});")
-            writer.line(f"pthread_barrier_init(&{name}_stage, 0, {self.groups});")
+            if self.meets:
+                writer.line(f"pthread_barrier_init(&{name}_stage, 0, {self.groups});")
             with writer.block(f"for (group = 0; group < {self.groups}; group++)"):
                 create = f"pthread_create(&thread, 0, {name}_group, (void *)group)"
                 with writer.block(f"if ({create})"):

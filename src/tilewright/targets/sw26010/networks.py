@@ -20,7 +20,7 @@ from tilewright.targets.sw26010.emit_network import constant_block, emit_network
 from tilewright.targets.sw26010.emulate import run_emulated
 
 _LONGEST_SECONDS = 1800
-"""After this time the code of a group is taken to hang."""
+"""After this time the code is taken to hang."""
 
 
 @dataclass(eq=False)
@@ -28,11 +28,11 @@ class Sw26010Network(PlannedNetwork):
     """A planned network that can be written as athread C, which runs emulated."""
 
     def computed(self, weights: Mapping[str, Array]) -> Callable[[Mapping[str, Array]], Outputs]:
-        """What computes a group's outputs of its inputs: the generated code on emulated cores.
+        """What computes the outputs of the inputs: the generated code on emulated cores.
 
         Raises SimulationError for what the code does wrong, ToolError where it cannot be built.
         """
-        artifact = emit_network(self.plan, self.machine)
+        artifact = emit_network(self.plan, self.machine, self.images)
         constants = {artifact.block: constant_block(self.plan, weights)}
         names = [name for name, _, _ in self.plan.outputs]
         mesh = (self.machine.mesh.rows, self.machine.mesh.columns)
@@ -51,16 +51,16 @@ class Sw26010Network(PlannedNetwork):
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write the code of one group, its constants and the result, the simulated time where none
+        """Write the code of all groups, its constants and the result, the simulated time where none
         is given; the folder appears when it is complete.
 
         Raises GraphError where the numbers of a weight are not known.
         """
-        artifact = emit_network(self.plan, self.machine)
+        artifact = emit_network(self.plan, self.machine, self.images)
         block = constant_block(self.plan, {**self.weights, **(weights or {})})
-        values = self.plan.values
-        inputs = tuple((name, values[v].form.shape) for name, v in self.plan.inputs)
-        outputs = tuple((name, form.shape) for name, _, form in self.plan.outputs)
+        tensors = self.network.tensors
+        inputs = tuple((name, tensors[name].shape) for name, _ in self.plan.inputs)
+        outputs = tuple((name, tensors[name].shape) for name, _, _ in self.plan.outputs)
         found = result or self.described()
         with new_folder(Path(directory)) as folder:
             write_native(folder, self.machine, artifact, block, inputs, outputs, found)
