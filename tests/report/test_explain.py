@@ -191,3 +191,24 @@ def test_causes_that_would_be_shown_as_nothing_are_summed_up():
     assert (
         "  compute useful gemm   99990  100.0 %\n  2 other causes           10    0.0 %\n" in text
     )
+
+
+def test_a_rejected_candidate_that_reads_like_the_pick_says_what_differs() -> None:
+    """Its short form has no layouts."""
+    pick = "algorithm implicit\nnest conv\nlayout(w, k, c)\nfactors(c_tile=8)\n"
+    layer = msgspec.structs.replace(
+        EXPLANATION.layer, algorithm="implicit", partition="rows", schedule=pick
+    )
+    alike = Rejected(
+        "implicit", "rows", pick.replace("(w, k, c)", "(w, c, k)"), 9, 5, 4, "it waits"
+    )
+    other = msgspec.structs.replace(alike, partition="batch")
+    text = explain_text(msgspec.structs.replace(EXPLANATION, layer=layer, rejected=(alike, other)))
+    assert text.endswith(
+        "best rejected candidates (model)\n"
+        "  implicit over rows, c 8: 9 cycles\n"
+        "    layout(w, c, k) where the pick has layout(w, k, c)\n"
+        "    it waits\n"
+        "  implicit over batch, c 8: 9 cycles\n"
+        "    it waits\n"
+    )

@@ -10,18 +10,26 @@ from tilewright.cli.options import MachineOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.pipeline import PipelineOptions
 from tilewright.codegen.folder import write_text
-from tilewright.common.errors import MachineError
+from tilewright.common.errors import MachineError, SimulationError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
 from tilewright.machine import Machine
-from tilewright.report.pipeline import hottest_loop, pipeline_report
+from tilewright.report.minimum import minimum_text
+from tilewright.report.pipeline import (
+    PipelineReport,
+    hottest_loop,
+    longest_loop,
+    pipeline_report,
+)
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.runs import CoreRun
+from tilewright.simulate.program import Program
 from tilewright.simulate.window.hosted import RUNTIMES
+
+_NO_LOOP = "no minimum: the program has no loop, and --minimum is about one iteration of a loop"
 
 
 def pipeline_of_core(
@@ -41,19 +49,28 @@ def pipeline_of_core(
     loaded = load_image(image, table)
     entry = options.entry
     start = 0 if entry is None else loaded.program.number_at(image.address_of(entry))
-    run = simulate_core(
-        loaded.program,
-        entry=start,
-        local_memory=loaded.local_memory,
-        ideal_communication=options.ideal_buses,
-        max_cycles=options.max_cycles,
-    )
-    best = _best_schedule(run, table) if options.minimum else None
+    try:
+        run = simulate_core(
+            loaded.program,
+            entry=start,
+            local_memory=loaded.local_memory,
+            ideal_communication=options.ideal_buses,
+            max_cycles=options.max_cycles,
+        )
+    except SimulationError as error:
+        if options.minimum and (bounds := longest_loop(loaded.program)):
+            return _show_minimum(loaded.program, bounds, table, error, output)
+        raise
+    loop = hottest_loop(run)
+    bounds = (loop.first, loop.last) if loop else longest_loop(loaded.program)
+    best = _best_schedule(loaded.program, bounds, table) if options.minimum and bounds else None
     if options.trace:
         write_text(options.trace, pipeline_perfetto_json(run, file.name))
     proven = None if best is None else best.lower_bound_cycles
     output.value(pipeline_report(run, proven))
     output.show(pipeline_text(run, best, options.timeline).rstrip("\n"))
+    if options.minimum and best is None:
+        output.show(f"\n{_NO_LOOP}")
     if options.trace:
         output.show(f"timeline written to {options.trace}")
     return None
@@ -75,10 +92,29 @@ def _table(machine: Machine) -> InstructionTable:
     return load_table(machine.core.instruction_table)
 
 
-def _best_schedule(run: CoreRun, table: InstructionTable) -> ModuloSchedule | None:
-    """The shortest schedule of the hottest loop's body, with its proof."""
-    loop = hottest_loop(run)
-    if loop is None:
-        return None
-    body = run.program.instructions[loop.first : loop.last + 1]
+def _best_schedule(
+    program: Program, loop: tuple[int, int], table: InstructionTable
+) -> ModuloSchedule:
+    """The shortest schedule of the body of a loop, with its proof."""
+    body = program.instructions[loop[0] : loop[1] + 1]
     return modulo_schedule(operations_of(body), table.issue, effort=Effort())
+
+
+def _show_minimum(
+    program: Program,
+    loop: tuple[int, int],
+    table: InstructionTable,
+    error: SimulationError,
+    output: OutputOptions,
+) -> None:
+    """The minimum of a loop of a program that does not run, which needs no run."""
+    best, (first, last) = _best_schedule(program, loop, table), loop
+    bound = best.lower_bound_cycles
+    output.value(
+        PipelineReport(table.name, last - first + 1, 0, 0.0, 0, {}, {}, bound, failure=str(error))
+    )
+    output.show(
+        f"the program does not run: {error}",
+        f"of its longest loop, instructions {first} to {last}:",
+        minimum_text(best),
+    )

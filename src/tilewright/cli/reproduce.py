@@ -12,7 +12,7 @@ from tilewright.cli.output import OutputOptions
 
 RECORDS = "records.sqlite"
 """The file in the results' folder that remembers them."""
-_QUICK = "A small subset of the cases; rows that count cases say of how many they are scaled up."
+_QUICK = "A small subset of the cases; rows say of how many cases they are."
 _ROWS = (
     "Your rows in the place of the published ones. Columns of swdnn/measured: batch (B), "
     "in_channels (Ni), out_channels (No), stride, output (Ro), gflops; those of another experiment "

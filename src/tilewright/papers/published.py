@@ -44,10 +44,11 @@ SYNONYMS = {
 
 @dataclass(frozen=True)
 class Published(Generic[RowT]):
-    """The rows of one table and its source."""
+    """The rows of one table, its source and in which file and line each row stands."""
 
     source: str
     rows: tuple[RowT, ...]
+    places: tuple[str, ...] = ()
 
 
 def read_published(paper: str, name: str, row: type[RowT]) -> Published[RowT]:
@@ -88,7 +89,8 @@ def parse_table(text: str, row: type[RowT], where: str, *, source: str = "") -> 
     data = [(number, line) for number, line in lines if line.strip() and not line.startswith("#")]
     if not data:
         raise ExperimentError("has no line of column names", where=where)
-    return Published(source, tuple(_rows(data, row, where)))
+    places = tuple(f"{where}:{number}" for number, _ in data[1:])
+    return Published(source, tuple(_rows(data, row, where)), places)
 
 
 def _column(text: str, known: list[str]) -> str:

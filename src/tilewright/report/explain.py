@@ -6,6 +6,7 @@ In: an `Explanation`. Out: lines of text, at most 100 columns wide wherever name
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import assert_never
 
 from tilewright.report.table import short_schedule
@@ -186,7 +187,20 @@ def _rejected(e: Explanation) -> Iterator[str]:
     yield "best rejected candidates (model)"
     for rejected in e.rejected:
         yield f"  {_option(rejected)}: {rejected.estimate_cycles} cycles"
+        yield from _other_lines(rejected, e)
         yield f"    {rejected.why}"
+
+
+def _other_lines(rejected: Rejected, e: Explanation) -> Iterator[str]:
+    """What a candidate that reads like the pick has in its place, where the short form says none
+    of it.
+    """
+    pick, own = e.layer, rejected.schedule.splitlines()
+    same = (pick.algorithm, pick.partition) == (rejected.algorithm, rejected.partition)
+    if same and short_schedule(pick.schedule) == short_schedule(rejected.schedule):
+        for before, after in zip_longest(pick.schedule.splitlines(), own, fillvalue="nothing"):
+            if before != after:
+                yield f"    {after} where the pick has {before}"
 
 
 def _option(rejected: Rejected) -> str:

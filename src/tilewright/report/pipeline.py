@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
+from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun
 
 
@@ -22,7 +23,8 @@ class PipelineReport(Struct, frozen=True):
     `instructions` is the length of the loop's body (of the program, without a loop), `iterations`
     how often its last instruction ran. `cycles_per_iteration` is that of the steady state. `stalls`
     are cycles of the whole run without issue, `units` busy cycles over total cycles.
-    `proven_minimum` is a lower bound for the cycles per iteration, if somebody proved one.
+    `proven_minimum` is a lower bound for the cycles per iteration, if somebody proved one. Where
+    the run failed, `failure` says why, and all but the loop's body and its bound are nothing.
     """
 
     machine: str
@@ -33,6 +35,7 @@ class PipelineReport(Struct, frozen=True):
     stalls: dict[str, int]
     units: dict[str, float]
     proven_minimum: int | None = None
+    failure: str | UnsetType = UNSET
 
     def json(self) -> str:
         """The report as JSON text."""
@@ -84,16 +87,29 @@ def hottest_loop(run: CoreRun) -> Loop | None:
     cycles = np.array([issue.cycle for issue in run.issues], np.int64)
     found = [
         loop
-        for last, first in _backward_branches(run)
+        for last, first in _backward_branches(run.program)
         if (loop := _loop(numbers, cycles, first, last)) is not None
     ]
     return max(found, key=lambda loop: (loop.iterations, loop.first - loop.last), default=None)
 
 
-def _backward_branches(run: CoreRun) -> list[tuple[int, int]]:
+def longest_loop(program: Program) -> tuple[int, int] | None:
+    """(first instruction, branch) of the longest loop without another one in it, as the program is
+    written; None where nothing branches back.
+    """
+    found = [(first, last) for last, first in _backward_branches(program)]
+    inner = [
+        loop
+        for loop in found
+        if not any(o != loop and loop[0] <= o[0] and o[1] <= loop[1] for o in found)
+    ]
+    return max(inner, key=lambda loop: loop[1] - loop[0], default=None)
+
+
+def _backward_branches(program: Program) -> list[tuple[int, int]]:
     """(branch, its target) of every branch that goes back, as instruction numbers."""
-    labels, pairs = run.program.labels, []
-    for number, instruction in enumerate(run.program.instructions):
+    labels, pairs = program.labels, []
+    for number, instruction in enumerate(program.instructions):
         target = instruction.target
         if target is None:
             continue

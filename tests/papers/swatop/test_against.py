@@ -7,7 +7,8 @@ import pytest
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ops import conv2d, gemm
 from tilewright.papers.lab import Lab
-from tilewright.papers.swatop import table2
+from tilewright.papers.model import Result
+from tilewright.papers.swatop import figure5, figure6, figure7, table2
 from tilewright.papers.swatop.against import (
     Pair,
     alike,
@@ -124,6 +125,26 @@ def test_counts_and_gains() -> None:
         "1 have no manual version; of 4 cases, scaled to 40; "
         "tuned: compute useful 100 %; manual: compute useful 100 %"
     )
+
+
+def test_the_notes_say_which_product_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = "this project's matrix product, 16.6 cycles per k on sw26010_measured"
+
+    def nothing(*_: object, notes: tuple[str, ...], **__: object) -> Result:
+        return Result("swatop", "", "", (), {}, notes)
+
+    for figure in (figure5, figure6, figure7):
+        monkeypatch.setattr(figure, "speedup_result", nothing)
+    monkeypatch.setattr(figure6, "_bound", lambda *_: ())
+    whole, quick = figure5.run(Lab()).notes, figure5.run(Lab(quick=True)).notes
+    explicit, winograd = figure7.run(Lab()).notes, figure6.run(Lab()).notes
+    assert whole[0] == (
+        f"the tuned schedules run with {product}; swDNN's plans with that of the public kernels, "
+        "which takes 19 and a taken branch"
+    )
+    assert quick == whole[:1]
+    assert "within a few per cent" in whole[1]
+    assert explicit[0] == winograd[0] == f"both versions with {product}"
 
 
 def test_claims_on_some_layers_are_scaled_and_say_so() -> None:

@@ -45,6 +45,14 @@ def test_a_sentence_on_some_of_its_cases_says_of_how_many():
     assert row.note == "printed: half; of 2 of 75 cases"
 
 
+def test_the_notes_say_which_product_is_priced_on_which_machine(result):
+    product = "all algorithms with this project's matrix product"
+    assert [note for note in result.notes if note.startswith(product)] == [
+        f"{product}, 16.6 cycles per k on sw26010_measured",
+        f"{product}, 16.0 cycles per k on sw26010",
+    ]
+
+
 def test_the_quick_form(result):
     statistics = [row for row in result.rows if row.published is not None]
     assert len(statistics) == 2 * 2 * 6

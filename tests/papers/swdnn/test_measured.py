@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.common.errors import CapacityError
 from tilewright.machine import load_machine
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, compare
@@ -34,6 +35,76 @@ def test_a_users_rows_take_the_place_of_the_published_ones(tmp_path: Path) -> No
     (row,) = result.rows
     assert (row.published, row.note, row.kind) == (1500, "", "simulated")
     assert result.notes[0] == "published: rows.csv"
+    assert list(result.summary) == [
+        "all, rows compared",
+        "all, mean absolute deviation %",
+        "all, worst absolute deviation %",
+    ], "there is nothing to rank, and nothing was fitted"
+
+
+def test_a_users_row_is_never_one_of_those_fitted(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("B,Ni,No,stride,Ro,Gflop/s\n128,128,128,17,16,1329\n128,128,32,4,8,300\n")
+    result = measured.run(Lab(rows=rows))
+    assert [row.note for row in result.rows] == ["", ""]
+    assert result.summary["rank correlation"] in (1, -1)
+    assert not any(key.startswith(("fitted", "held out")) for key in result.summary)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            "128,0,128,6,16,1500",
+            "in_channels: expected a multiple of 8, which the mesh divides, found 0",
+        ),
+        (
+            "128,100,128,6,16,1500",
+            "in_channels: expected a multiple of 8, which the mesh divides, found 100",
+        ),
+        (
+            "100,128,128,6,16,1500",
+            "batch: expected a multiple of 128, which the register blocks of a mesh take, "
+            "found 100",
+        ),
+        (
+            "128,128,-32,6,16,1500",
+            "out_channels: expected a multiple of 32, which the register blocks of a mesh take, "
+            "found -32",
+        ),
+        (
+            "128,128,128,6,18,1500",
+            "output: expected a multiple of 4, which the core groups divide, found 18",
+        ),
+        (
+            "128,128,128,0,16,1500",
+            "stride: expected a number of 1 to 22, the columns that fit the cores' memory beside "
+            "inputs and filters, found 0",
+        ),
+        (
+            "128,384,512,1,16,1500",
+            "stride: expected fewer channels or images: inputs and filters leave no room for a "
+            "column, found 1",
+        ),
+        ("128,128,128,6,16,-5", "gflops: expected a measured speed above 0, found -5"),
+        ("128,128,128,6,16,nan", "gflops: expected a measured speed above 0, found nan"),
+    ],
+)
+def test_a_users_row_that_cannot_be_is_refused_with_its_line_and_column(
+    tmp_path: Path, row: str, message: str
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text(f"{HEAD}256,128,128,6,16,1500\n\n{row}\n")
+    with pytest.raises(ExperimentError) as caught:
+        measured.run(Lab(rows=rows))
+    assert str(caught.value) == f"{rows}:4: {message}"
+
+
+def test_the_most_columns_of_a_row_fit() -> None:
+    machine = load_machine(measured.MACHINE)
+    assert simulate_row(MeasuredRow(128, 128, 128, 22, 16, 1.0), machine).cycles > 0
+    with pytest.raises(CapacityError):
+        simulate_row(MeasuredRow(128, 128, 128, 23, 16, 1.0), machine)
 
 
 def test_rows_that_four_groups_do_not_divide_are_refused() -> None:
@@ -46,7 +117,7 @@ def test_rows_that_four_groups_do_not_divide_are_refused() -> None:
 
 
 def test_rank_correlation() -> None:
-    def of(ours: list[float]) -> float:
+    def of(ours: list[float]) -> float | None:
         pairs = zip([1.0, 2.0, 3.0, 4.0], ours, strict=True)
         return rank_correlation([compare("", p, o, "simulated") for p, o in pairs])
 

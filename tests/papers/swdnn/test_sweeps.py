@@ -51,6 +51,17 @@ def test_the_claims_of_the_text_are_compared_with_medians(result):
     assert not any("configurations" in row.note for row in claims)
 
 
+def test_the_notes_name_the_machine_of_each_way(result):
+    free = "where taken branches and changes of roles cost nothing"
+    assert result.notes[2:6] == (
+        f"swDNN's plans, public product: on sw26010, {free}",
+        "swDNN's plans, public product, measured costs: on sw26010_measured, with the costs that "
+        "measured kernels show",
+        f"swDNN's plans, our product: on sw26010, {free}",
+        f"tuned, our product: on sw26010, {free}",
+    )
+
+
 def test_a_quick_run_says_of_how_many_its_medians_are(monkeypatch):
     monkeypatch.setattr(figure9, "_QUICK", 1)
     claims = [row for row in figure9.run(Lab(quick=True)).rows if "median of" in row.name]

@@ -66,6 +66,22 @@ def test_another_mesh_or_table_is_another_question() -> None:
     assert len(asked) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("frame", lambda kernel: ["    nop", f"    bsr $26, {kernel}"]),
+        ("BLOCKS_AND_K", ((1, 1, 2), (1, 3, 8))),
+        ("PACKED_BLOCKS_AND_K", ((1, 1, 4),)),
+    ],
+)
+def test_another_frame_or_other_samples_are_another_question(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    before = question(SHIPPED_TABLES[0], 8)
+    monkeypatch.setattr(module, name, value)
+    assert question.__wrapped__(SHIPPED_TABLES[0], 8) != before
+
+
 def test_a_mesh_that_is_not_shipped_is_derived_and_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -97,20 +97,21 @@ def copying():
         (
             {},
             copying(4, 400_000_000, 2, 8),
-            "tensor 'x': a DMA request has a stride of 3199999936 bytes, the descriptor holds at "
-            "most 2147483647; choose a layout that stores the tile's dimensions next to each other",
+            "tensor 'x': a DMA request has a stride of 3199999936 bytes, "
+            "dma.limits.stride_bytes is 2147483647; --set dma.limits.stride_bytes=3199999936 or "
+            "more, or a layout that stores the tile's dimensions next to each other",
         ),
         (
             {"dma.limits.size_bytes": "16384"},
             copying(64, 64, 64, 64),
-            "tensor 'x': a DMA request has a size of 32768 bytes, the descriptor holds at most "
-            "16384; choose a smaller tile",
+            "tensor 'x': a DMA request has a size of 32768 bytes, dma.limits.size_bytes is 16384; "
+            "--set dma.limits.size_bytes=32768 or more, or a schedule with a smaller tile",
         ),
         (
             {"dma.limits.block_bytes": "511"},
             copying(64, 128, 2, 64),
-            "tensor 'x': a DMA request has a block of 512 bytes, the descriptor holds at most 511; "
-            "choose a smaller tile",
+            "tensor 'x': a DMA request has a block of 512 bytes, dma.limits.block_bytes is 511; "
+            "--set dma.limits.block_bytes=512 or more, or a schedule with a smaller tile",
         ),
         (
             {},

@@ -30,7 +30,7 @@ from tilewright.papers.figures import bars, level_line
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare, sampled
 from tilewright.papers.swatop.listings import listing2_unaligned
-from tilewright.papers.swatop.schedules import Setting, setting
+from tilewright.papers.swatop.schedules import Setting, our_product, setting
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.candidate import Candidate
@@ -153,7 +153,12 @@ def run(lab: Lab) -> Result:
         title=TITLE,
         rows=(*_limits(shown, limits, of), *_cases(shown)),
         summary=_summary(found, shown),
-        notes=(f"published: {published.source}", *_NOTES, *_distribution(found)),
+        notes=(
+            f"published: {published.source}",
+            f"both ways with {our_product(setting(lab))}, one core group",
+            *_NOTES,
+            *_distribution(found),
+        ),
     )
 
 

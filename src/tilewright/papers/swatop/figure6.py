@@ -22,7 +22,7 @@ from tilewright.papers.model import Result, Row, compare, sampled
 from tilewright.papers.swatop.against import manual_schedules
 from tilewright.papers.swatop.layers import QUICK, layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
-from tilewright.papers.swatop.schedules import MACHINE, Task, setting
+from tilewright.papers.swatop.schedules import MACHINE, Task, our_product, setting
 from tilewright.partition import split
 from tilewright.seeds.nest import Nest
 from tilewright.seeds.space import parameters, seeds_for
@@ -44,7 +44,7 @@ def run(lab: Lab) -> Result:
         ALGORITHM,
         cases,
         alike_is="F(2x2, 3x3) in both",
-        notes=_NOTES,
+        notes=(f"both versions with {our_product(setting(lab, MACHINE))}", *_NOTES),
     )
     bounds = (row for batch, ops in cases.items() for row in _bound(lab, batch, ops))
     return structs.replace(result, rows=(*result.rows, *bounds))

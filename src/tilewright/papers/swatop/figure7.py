@@ -6,6 +6,7 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.papers.swatop.layers import layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
+from tilewright.papers.swatop.schedules import our_product, setting
 
 TITLE = "explicit convolution against library products, layers of three networks"
 draw = speedup_figure
@@ -14,7 +15,8 @@ draw = speedup_figure
 def run(lab: Lab) -> Result:
     """All 43 layers at each batch."""
     cases = {batch: layers(batch) for batch in BATCHES}
-    return speedup_result(lab, "figure7", TITLE, "explicit", cases, notes=_NOTES)
+    product = f"both versions with {our_product(setting(lab))}"
+    return speedup_result(lab, "figure7", TITLE, "explicit", cases, notes=(product, *_NOTES))
 
 
 _NOTES = (

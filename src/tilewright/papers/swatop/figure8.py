@@ -25,6 +25,7 @@ from tilewright.papers.swatop.schedules import (
     Setting,
     Task,
     best_schedules,
+    our_product,
     setting,
 )
 
@@ -197,6 +198,7 @@ def _notes(found: Mapping[str, Found], settings: Sequence[Setting]) -> Iterator[
         "70.7 %; of the 3.06 Tflop/s that the paper quotes they are 68.6 %"
     )
     yield f"cases are those on {settings[0].described()}"
+    yield from (f"all algorithms with {our_product(on)}" for on in dict.fromkeys(settings))
     refused = {a: sum(bool(o.refusal) for o in outcomes.values()) for a, outcomes in found.items()}
     counts = ", ".join(f"{a} {count}" for a, count in refused.items() if count)
     if counts:

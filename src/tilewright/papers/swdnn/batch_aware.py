@@ -22,8 +22,8 @@ _BUDGET_BYTES = 55 * 1024
 """Of a core's local memory, for buffers: the test program of the public kernels."""
 
 _DOUBLE = 8
-_CORES, _MESH = 64, 8
-_PIXELS, _CHANNELS = 16 * _MESH, 4 * _MESH
+CORES, MESH = 64, 8
+PIXELS, CHANNELS = 16 * MESH, 4 * MESH
 """What the register blocks of a mesh take: batch and output channels are multiples."""
 
 
@@ -58,7 +58,7 @@ def column_stride(batch: int, in_channels: int, out_channels: int, kernel: int) 
 
     Raises ShapeError where not even one fits.
     """
-    words = _CORES * _BUDGET_BYTES // _DOUBLE
+    words = CORES * _BUDGET_BYTES // _DOUBLE
     words -= 2 * in_channels * (batch + kernel * out_channels)
     stride = words // (out_channels * batch) - (kernel - 1)
     if stride < 1:
@@ -74,9 +74,9 @@ def column_stride(batch: int, in_channels: int, out_channels: int, kernel: int) 
 def batch_aware_program(layer: BatchAware) -> Program:
     """The explicit program of one group. Raises ShapeError for extents that no mesh divides."""
     for name, extent, unit in (
-        ("batch", layer.batch, _PIXELS),
-        ("out_channels", layer.out_channels, _CHANNELS),
-        ("in_channels", layer.in_channels, _MESH),
+        ("batch", layer.batch, PIXELS),
+        ("out_channels", layer.out_channels, CHANNELS),
+        ("in_channels", layer.in_channels, MESH),
     ):
         if extent % unit:
             raise ShapeError(
@@ -108,9 +108,9 @@ def _declarations(layer: BatchAware) -> Lines:
         f"    w: tensor('f64', 'input', {shared}{taps}, {channels})",
         f"    y: tensor('f64', 'output', rows={layer.rows}, cols={layer.cols}, "
         f"channels={layer.out_channels}, batch={layer.batch})",
-        f"    x_tile: buffer('f64', {image // _CORES}, copies=2)",
-        f"    w_tile: buffer('f64', {filters // _CORES}, copies={2 * layer.kernel})",
-        f"    y_tile: buffer('f64', {result // _CORES}, copies={layer.stride})",
+        f"    x_tile: buffer('f64', {image // CORES}, copies=2)",
+        f"    w_tile: buffer('f64', {filters // CORES}, copies={2 * layer.kernel})",
+        f"    y_tile: buffer('f64', {result // CORES}, copies={layer.stride})",
     ]
 
 
@@ -134,7 +134,7 @@ def _block(layer: BatchAware, block: str, *, columns: int, fetched: int, ends: b
         *_indented(step),
         *_filter_waits(layer, following),
     ]
-    tile = f"shape=({layer.out_channels // _MESH}, {layer.batch // _MESH}), roles='nm'"
+    tile = f"shape=({layer.out_channels // MESH}, {layer.batch // MESH}), roles='nm'"
     row = [
         f"for col in range({columns}):",
         f"    fill(y_tile[col]({tile}), value=0.0)",
@@ -186,7 +186,7 @@ def _filter_waits(layer: BatchAware, half: str) -> Lines:
 
 
 def _product(layer: BatchAware, column: str, input_slot: str, filter_slot: str) -> str:
-    pixels, n, k = (e // _MESH for e in (layer.batch, layer.out_channels, layer.in_channels))
+    pixels, n, k = (e // MESH for e in (layer.batch, layer.out_channels, layer.in_channels))
     return (
         f"gemm(y_tile[{column}](shape=({n}, {pixels}), roles='nm'), "
         f"x_tile[{input_slot}](shape=({k}, {pixels}), roles='km'), "
@@ -196,7 +196,7 @@ def _product(layer: BatchAware, column: str, input_slot: str, filter_slot: str) 
 
 def _part(place: str, extent: int) -> str:
     """One core's part of a dimension that is cut over the mesh."""
-    return f"at({place} * {extent // _MESH}, {extent // _MESH})"
+    return f"at({place} * {extent // MESH}, {extent // MESH})"
 
 
 def _indented(lines: Lines) -> Lines:

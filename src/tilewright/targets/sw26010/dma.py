@@ -19,17 +19,19 @@ def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Sc
     block = min(bounds_of(blocks.length, scope)[1], most_elements) * size
     total = min(bounds_of(blocks.length * blocks.count, scope)[1], most_elements) * size
     gap = bounds_of(blocks.stride - blocks.length, scope)[1] * size
-    smaller = "choose a smaller tile"
+    smaller = "a schedule with a smaller tile"
     _check("size", total, limits.size_bytes, tensor, smaller)
     _check("block", block, limits.block_bytes, tensor, smaller)
-    nearer = "choose a layout that stores the tile's dimensions next to each other"
+    nearer = "a layout that stores the tile's dimensions next to each other"
     _check("stride", gap, limits.stride_bytes, tensor, nearer)
 
 
-def _check(what: str, found: int, limit: int | None, tensor: Tensor, fix: str) -> None:
+def _check(what: str, found: int, limit: int | None, tensor: Tensor, other: str) -> None:
+    """Users choose no tile, so the fix begins with the number of the machine that they can set."""
     if limit is not None and found > limit:
+        key = f"dma.limits.{what}_bytes"
         raise CapacityError(
             f"tensor {tensor.name!r}: a DMA request has a {what} of {found} bytes, "
-            f"the descriptor holds at most {limit}",
-            fix=fix,
+            f"{key} is {limit}",
+            fix=f"--set {key}={found} or more, or {other}",
         )

@@ -57,6 +57,8 @@ MAKERS = (
 SHIPPED_TABLES = ("sw26010_cpe", "sw26010_cpe_measured")
 BLOCKS_AND_K = ((1, 1, 2), (1, 3, 8), (2, 1, 5), (1, 6, 16), (2, 3, 12), (3, 1, 33), (1, 2, 48))
 PACKED_BLOCKS_AND_K = ((1, 1, 4), (1, 1, 16), (3, 1, 8), (2, 1, 24))
+"""Register blocks and k of the samples, without and with packing."""
+_CALLEE = "callee"
 
 
 class DerivedTiming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,10 +96,13 @@ def timings_of(table: str, mesh: int = MESH_STEPS) -> DerivedTimings:
 
 @cache
 def question(table: str, mesh: int) -> str:
-    """Digest of the instruction table, the mesh and what makes the primitives' code."""
+    """Digest of the instruction table, the mesh, what makes the primitives' code, the frame around
+    it and the samples.
+    """
     folder = resources.files(__package__)
     texts = [(folder / name).read_bytes() for name in MAKERS]
-    return digest(str(mesh), table_timing(load_table(table)), *texts)[:16]
+    around, samples = "\n".join(frame(_CALLEE)), repr((BLOCKS_AND_K, PACKED_BLOCKS_AND_K))
+    return digest(str(mesh), table_timing(load_table(table)), *texts, around, samples)[:16]
 
 
 def table_timing(table: InstructionTable) -> bytes:
@@ -183,7 +188,7 @@ def _places(plan: GemmPlan) -> Iterator[int]:
 @cache
 def _frame_cycles(table: InstructionTable) -> int:
     """Cycles that the C-callable part adds to a call of the primitive."""
-    lines = [*frame("callee"), "callee:", "    ret $26"]
+    lines = [*frame(_CALLEE), f"{_CALLEE}:", "    ret $26"]
     placed = assemble("\n".join(lines), table).instructions
     program = encode_program([p.instruction for p in placed], table)
     stack = {"$30": table.local_memory_bytes}
