@@ -126,8 +126,8 @@ def test_without_scalar_registers_factors_stay_in_the_scalar_unit():
         ),
         (
             {"core.arithmetic.i32.vector_lanes": 64},
-            "core.arithmetic.i32.vector_lanes: expected a divisor of core.vectors.length = 32, "
-            "found 64",
+            "core.arithmetic.i32.vector_lanes: expected 8, as the instructions of a Torrent have "
+            "it, found 64",
         ),
     ],
 )
