@@ -21,7 +21,7 @@ from tilewright.targets.cns1.timing.training import training_times, update_cycle
 
 
 def test_ways_of_the_instruction_cache_keep_codes_apart():
-    worst = Conditions(table_elements=16384, worst_instruction_misses=True)
+    worst = Conditions(worst_instruction_misses=True)
     ways = load_machine("cns1-128", {"memory.caches.instruction_ways": 2})
     network = Layers(inputs=8192, hidden=16384, outputs=4096)
     for times in (recall_times, training_times):
