@@ -29,7 +29,7 @@ from tilewright.isa import load_table
 from tilewright.machine import describe, load_machine
 from tilewright.machine.family import machine_files
 from tilewright.ops import gemm
-from tilewright.papers.cns1.listings import listing
+from tilewright.papers.cns1.repaired import listing
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.machine import load_machine
 from tilewright.machine.model import Leaf
-from tilewright.papers.cns1.listings import listing
+from tilewright.papers.cns1.repaired import listing
 from tilewright.papers.model import Row, compare
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
