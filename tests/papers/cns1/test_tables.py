@@ -1,6 +1,7 @@
 """Every printed number of the report has a row, and every row that differs says what prints it."""
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tilewright.papers.cns1.node_steps import closed_form, simulate
 from tilewright.papers.cns1.printed import Printed, Reading, prints_as, reproduced
@@ -74,6 +75,27 @@ def test_every_row_is_as_printed_or_says_why(name):
     assert all(row.ours is not None for row in result.rows)
     for printed, row in zip(table, result.rows[: len(table)], strict=True):
         assert prints_as(row.ours, printed) or "slip: " in row.note, row
+
+
+@pytest.mark.parametrize(
+    ("name", "panels", "parts"),
+    [("figure2_1", 1, 7), ("figure4_1", 3, 6), ("figure6_1", 1, 9), ("figure6_2", 1, 10)],
+)
+def test_timelines_show_every_part(name, panels, parts):
+    """Each part has a bar of at least a point in one of the panels."""
+    module = load_experiment(f"cns1/{name}").module
+    figure = module.draw(module.run(Lab()))
+    FigureCanvasAgg(figure).draw()
+    assert len(figure.axes) == panels
+    assert len(figure.axes[0].get_yticks()) == parts
+    seen = set()
+    for axes in figure.axes:
+        low, high = axes.get_xlim()
+        for part, bars in enumerate(axes.collections):
+            paths = [path.get_extents() for path in bars.get_paths()]
+            seen |= {part for box in paths if box.x1 > low and box.x0 < high}
+            assert bars.get_linewidth()[0] >= 1
+    assert seen == set(range(parts))
 
 
 def test_what_is_conjectured_says_so():
