@@ -13,7 +13,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition fuzz-core-programs fuzz-files clean
+.PHONY: exact-networks fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition fuzz-core-programs fuzz-files fuzz-torrent clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ fuzz-onnx: $(VENV)/installed-dev ## COUNT=10000 mutated ONNX models; goes on whe
 fuzz-files: $(VENV)/installed-dev ## COUNT=10000 mutated machine descriptions, as many assembly programs; SEED=0
 	$(BIN)/python tools/fuzz_files.py machines --count $(COUNT) --seed $(SEED)
 	$(BIN)/python tools/fuzz_files.py programs --count $(COUNT) --seed $(SEED)
+
+fuzz-torrent: $(VENV)/installed-dev ## COUNT=10000 mutated programs of a Torrent: listings and kernels; SEED=0
+	$(BIN)/python tools/fuzz_files.py torrent --count $(COUNT) --seed $(SEED)
 
 fuzz-cns1: $(VENV)/installed-dev ## COUNT=10000 random kernels of a Torrent against their reference; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cns1.py --count $(COUNT) --seed $(SEED)

@@ -1,9 +1,9 @@
 """Mutates machine descriptions and assembly programs: each is used or refused in words.
 
 A machine that loads is printed and ranks the schedules of a small product; a program that assembles
-is linked and runs on one core. A finding is another exception, a process that dies, takes more than
-ten seconds of processor time or more than 4 GiB. Exits with 1 where there are any; their files are
-kept.
+is linked and runs on one core of a SW26010, or on a node of a CNS-1 (`torrent`). A finding is
+another exception, a process that dies, takes more than ten seconds of processor time or more than
+4 GiB. Exits with 1 where there are any; their files are kept.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ import sys
 import time
 import traceback
 from collections import Counter
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+import numpy as np
 
 from tilewright.asm import assemble, link
 from tilewright.common.errors import TilewrightError
@@ -26,9 +29,17 @@ from tilewright.isa import load_table
 from tilewright.machine import describe, load_machine
 from tilewright.machine.family import machine_files
 from tilewright.ops import gemm
+from tilewright.papers.cns1.repaired import listing
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
+from tilewright.targets.cns1.kernels.code import (
+    backward_code,
+    errors_code,
+    forward_code,
+    update_code,
+)
+from tilewright.targets.cns1.node import TABLE, node_table, run_node
 from tilewright.tune.search import rank
 
 SECONDS_ALLOWED = 10
@@ -40,6 +51,11 @@ LINES = re.compile(rb"[^\n]*\n|[^\n]+$")
 NUMBER = re.compile(rb"-?[0-9][0-9_.e+-]*$")
 EXTREMES = (b"0", b"-1", b"1", b"7", b"65536", b"2147483648", b"9223372036854775808", b"1e308")
 EXTREMES += (b"nan", b"inf", b"0.5", b"1e-300", b"true", b'""', b"[]", b"99999999999999999999999")
+LISTINGS = ("recall", "forward", "errors", "backward", "update")
+TORRENT_ARGUMENTS = {"$4": 0, "$5": 256, "$6": 320, "$7": 0, "$9": 128, "$12": 64, "$16": 512}
+TORRENT_ARGUMENTS |= {"$17": 768, "$18": 8192, "$19": 2048, "$21": 32768, "$23": 49152, "$25": 256}
+TORRENT_ARGUMENTS |= {"$29": 4000}
+"""Small ones, so that most of the originals return."""
 PROGRAMS = Path(__file__).parents[1] / "tests" / "asm" / "programs"
 
 
@@ -47,7 +63,23 @@ def originals(kind: str) -> list[bytes]:
     """The files that are mutated."""
     if kind == "machines":
         return [path.read_bytes() for _, (_, path) in sorted(machine_files().items())]
+    if kind == "torrent":
+        return torrent_programs()
     return [path.read_bytes() for path in sorted(PROGRAMS.glob("*.s"))]
+
+
+@cache
+def torrent_programs() -> list[bytes]:
+    """The listings of the report, and our kernels."""
+    machine = load_machine("cns1-128")
+    kernels = (
+        forward_code(machine, 2, 16, 1 << 15),
+        errors_code(machine, 2),
+        backward_code(machine, 2),
+        update_code(machine, 2),
+    )
+    listings = (listing(name) for name in LISTINGS)
+    return [text.encode() for text in (*listings, *kernels)]
 
 
 def mutated(kind: str, seed: int, number: int) -> bytes:
@@ -79,7 +111,13 @@ def judged(kind: str, source: bytes, folder: Path) -> tuple[str, str]:
     """(what became of it, details of a finding)."""
     started, status = time.process_time(), "used"
     try:
-        use_machine(source, folder) if kind == "machines" else use_program(source)
+        match kind:
+            case "machines":
+                use_machine(source, folder)
+            case "torrent":
+                use_torrent(source)
+            case _:
+                use_program(source)
     except TilewrightError as refusal:
         status = "refused" if str(refusal).strip() else "refused without words"
     except Exception:  # any other exception is what is looked for
@@ -107,6 +145,15 @@ def use_program(source: bytes) -> None:
         local_memory=image.local_memory,
         ideal_communication=True,
         max_cycles=100_000,
+    )
+
+
+def use_torrent(source: bytes) -> None:
+    """Assemble, link, and run on a node."""
+    base, table = load_table(TABLE), node_table(load_machine("cns1-128"))
+    program = load_image(link([assemble(source, base)], base), table).program
+    run_node(
+        program, main=np.zeros(1 << 16, np.uint8), registers=TORRENT_ARGUMENTS, max_cycles=100_000
     )
 
 
@@ -158,7 +205,7 @@ class Worker:
 def main() -> int:
     """Exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("machines", "programs"))
+    parser.add_argument("kind", choices=("machines", "programs", "torrent"))
     parser.add_argument("--count", type=int, default=5_000, help="mutations in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("out/fuzz-files"))

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 
+import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
@@ -72,4 +73,19 @@ def test_options_that_do_not_go_together(tmp_path):
     assert refusal("swdnn/table2", "--option", "seconds", code=2)[:2] == (
         "usage",
         "--option takes KEY=VALUE, found 'seconds'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name"),
+    [
+        ("cns1/table5_1", "cns1/table5_1"),
+        ("swdnn/table2", "swdnn/table2"),
+        ("cns1", "cns1/chapter3"),
+    ],
+)
+def test_options_that_an_experiment_does_not_read_are_refused(experiment, name):
+    assert refusal(experiment, "--option", "foo=bar", code=2)[:2] == (
+        "usage",
+        f"{name} takes no --option, found foo",
     )

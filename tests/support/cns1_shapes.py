@@ -5,12 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright import compile
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ScheduleError
 from tilewright.machine import Machine
+from tilewright.ops import gemm
 from tilewright.ops.lookup import lookup
 from tilewright.targets.cns1.code import CODE
 from tilewright.targets.cns1.kernels import reference, run
 
-KINDS = ("recall", "forward", "errors", "backward", "update", "lookup")
+KINDS = ("recall", "forward", "errors", "backward", "update", "lookup", "product", "transposed")
+TYPES = ("i8,i16:i32", "i16:i32", "i8:i32", "i16,i8:i32")
+"""Of the operands and sums of a product; a node has no code for the last two."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ def agrees(machine: Machine, shape: Shape) -> bool:
         case "backward":
             found = run.backward(machine, weights, error, data)
             wanted = reference.backward(weights, error, data)
+        case "product" | "transposed":
+            return _product_agrees(machine, shape, random)
         case "lookup":
             op = lookup(columns, shift=int(random.integers(0, 32)))
             sums, table = numbers("<i4", columns), numbers("i1", op.entries)
@@ -61,6 +68,29 @@ def agrees(machine: Machine, shape: Shape) -> bool:
             found = run.update(machine, weights, error, data)
             wanted = reference.update(weights, error, data)
     return bool(np.array_equal(found.values, wanted))
+
+
+def _product_agrees(machine: Machine, shape: Shape, random: np.random.Generator) -> bool:
+    """A product from an operator: whole stripes of columns and words of factors; it gives the
+    reference's bits, or is refused where its weights have one byte.
+    """
+    types, transposed = TYPES[random.integers(len(TYPES))], shape.kind == "transposed"
+    wide, words = 64 * (1 + shape.columns // 64), 4 * (1 + shape.rows // 4)
+    n, k = (words, wide) if transposed else (wide, words)
+    m = int(random.integers(1, 4))
+    op = gemm(m=m, n=n, k=k, transpose_b=transposed, dtype=types)
+    try:
+        code = compile(op, machine).artifact
+    except ScheduleError:
+        return types in TYPES[2:]
+    operands = {}
+    for tensor in (t for t in code.tensors if t.is_given):
+        kind = np.dtype(dtype(tensor.dtype).numpy)
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
+        operands[tensor.name] = random.integers(low, high, tensor.shape, kind, endpoint=True)
+    found = CODE.run(code, machine, operands)["c"]
+    wanted = op.reference(operands["a"], operands["b"])
+    return types in TYPES[:2] and bool(np.array_equal(found, wanted))
 
 
 def drawn(random: np.random.Generator) -> Shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ def reproduce_papers(options: ReproduceOptions, output: OutputOptions) -> None:
         _list(output)
         return
     words, directory = overrides(options.option, "--option"), options.directory
+    _refuse_unread(words, names)
     lab = Lab(quick=options.quick, rows=options.rows, options=words)
     directory.mkdir(parents=True, exist_ok=True)
     results = []
@@ -52,6 +53,13 @@ def _wanted(experiment: str | None, every: bool, rows: Path | None) -> list[str]
     if rows is not None and experiment not in names:
         raise UsageProblem("--rows takes the place of one table: name one experiment")
     return names
+
+
+def _refuse_unread(words: Mapping[str, str], names: Sequence[str]) -> None:
+    """Options that an experiment would not read, before anything runs."""
+    for name in names if words else ():
+        if not load_experiment(name).takes_options:
+            raise UsageProblem(f"{name} takes no --option, found {', '.join(words)}")
 
 
 def _list(output: OutputOptions) -> None:

@@ -31,6 +31,12 @@ class Experiment:
         """What it is, in one line."""
         return str(self.module.TITLE)
 
+    @property
+    def takes_options(self) -> bool:
+        """Whether it, or its whole paper, reads what `--option` says."""
+        paper = import_module(self.module.__name__.rpartition(".")[0])
+        return any(hasattr(one, "TAKES_OPTIONS") for one in (self.module, paper))
+
     def run(self, lab: Lab) -> Result:
         """The published numbers beside ours. Errors: whatever the stages raise."""
         found = self.module.run(lab)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.cns1_shapes import KINDS, Shape, agrees
-from tilewright.common.errors import CapacityError
+from tilewright.common.errors import CapacityError, ShapeError
 from tilewright.machine import load_machine
-from tilewright.targets.cns1.kernels import run
+from tilewright.targets.cns1.kernels import reference, run
 from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
     errors_body,
@@ -76,6 +76,76 @@ def test_what_does_not_fit_is_refused():
         "the arrays take 4224 bytes of memory 'cache', which has 4096; "
         "divide the matrix over more nodes"
     )
+
+
+ONES = {
+    "weights": np.ones((8, 64), "<i2"),
+    "inputs": np.ones((1, 8), "i1"),
+    "table": np.zeros(1 << 15, "i1"),
+    "shift": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        (
+            "table",
+            np.zeros(1 << 14, "i1"),
+            "table: expected 32768 elements, to which a Torrent clips sums, found 16384; "
+            "repeat the elements at the ends",
+        ),
+        ("shift", -1, "shift: expected 0 to 31, found -1"),
+        ("shift", 40, "shift: expected 0 to 31, found 40"),
+        (
+            "weights",
+            np.full((8, 64), 70000),
+            "weights: 70000 does not fit 16 bits, -32768 to 32767; scale or clip them first",
+        ),
+        (
+            "weights",
+            np.full((8, 64), 0.5),
+            "weights: expected integers, found float64; round them first",
+        ),
+        ("weights", np.ones(64, "<i2"), "weights: expected rows and columns, found 64 elements"),
+        (
+            "inputs",
+            np.ones((1, 7), "i1"),
+            "inputs: expected 1 x 8 elements, found 1 x 7; give arrays whose extents go together",
+        ),
+        (
+            "inputs",
+            np.ones((3, 8), "i1"),
+            "inputs: expected one or two patterns of 8, found 3 x 8 elements; "
+            "pass the patterns in pairs",
+        ),
+    ],
+)
+def test_what_a_node_cannot_take_is_refused_in_words(argument, value, message):
+    with pytest.raises(ShapeError) as caught:
+        run.forward(MACHINE, **ONES | {argument: value})
+    assert str(caught.value) == message
+
+
+def test_vectors_go_together_and_factors_fit_a_register():
+    few, many, weights = np.ones(63, "i1"), np.ones(64, "i1"), ONES["weights"]
+    apart = "expected 64 elements, found 63; give arrays whose extents go together"
+    for name, kernel, arrays in (
+        ("outputs", run.errors, (many, few, 1)),
+        ("error", run.backward, (weights, few, np.ones(8, "i1"))),
+        ("error", run.update, (weights, few, np.ones(8, "i1"))),
+    ):
+        with pytest.raises(ShapeError) as caught:
+            kernel(MACHINE, *arrays)
+        assert str(caught.value) == f"{name}: {apart}"
+    with pytest.raises(ShapeError) as caught:
+        run.errors(MACHINE, many, many, 1 << 31)
+    assert str(caught.value) == "factor: 2147483648 does not fit a register of 32 bits"
+
+
+def test_the_reference_refuses_a_short_table_too():
+    with pytest.raises(ShapeError, match="table: expected 32768 elements"):
+        reference.forward(**ONES | {"table": np.zeros(1 << 14, "i1")})
 
 
 @pytest.mark.parametrize("patterns", [1, 2])

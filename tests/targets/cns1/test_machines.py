@@ -49,6 +49,46 @@ def test_variants(name, nodes, line_bytes, open_bytes, megabytes):
             "7",
             "messages.hidden_sharers: expected a divisor of fabrics.torrents.columns = 32, found 7",
         ),
+        (
+            "core.vectors.length",
+            "16",
+            "core.vectors.length: expected 32, as the instructions of a Torrent have it, found 16",
+        ),
+        (
+            "core.vectors.registers",
+            "4",
+            "core.vectors.registers: expected 32, as the instructions of a Torrent have it, "
+            "found 4",
+        ),
+        (
+            "core.vectors.multiply_accumulate",
+            "7",
+            "core.vectors.multiply_accumulate: expected 0 or 1, as the instructions of a Torrent "
+            "have it, found 7",
+        ),
+        (
+            "core.vectors.scalar_registers",
+            "2",
+            "core.vectors.scalar_registers: expected 0 or 32, as the instructions of a Torrent "
+            "have it, found 2",
+        ),
+        (
+            "core.registers",
+            "8",
+            "core.registers: expected 32, as the instructions of a Torrent have it, found 8",
+        ),
+        (
+            "core.arithmetic.i16.vector_lanes",
+            "4",
+            "core.arithmetic.i16.vector_lanes: expected 8, as the instructions of a Torrent have "
+            "it, found 4",
+        ),
+        ("memory.main.banks", "2", "memory.main.banks: expected memory.rdram.ports = 4, found 2"),
+        (
+            "memory.caches.data_line_bytes",
+            "64",
+            "memory.caches.data_line_bytes: expected memory.cache.alignment_bytes = 32, found 64",
+        ),
     ],
 )
 def test_contradictions_are_refused(key, value, message):

@@ -8,6 +8,7 @@ from tilewright.cost.prices import prices_of
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
+from tilewright.ops.batched_matmul import batched_matmul
 from tilewright.targets.cns1.code import run_artifact
 
 MACHINE = load_machine("cns1-128")
@@ -125,8 +126,8 @@ def test_without_scalar_registers_factors_stay_in_the_scalar_unit():
         ),
         (
             {"core.arithmetic.i32.vector_lanes": 64},
-            "core.arithmetic.i32.vector_lanes: expected a divisor of core.vectors.length = 32, "
-            "found 64",
+            "core.arithmetic.i32.vector_lanes: expected 8, as the instructions of a Torrent have "
+            "it, found 64",
         ),
     ],
 )
@@ -193,9 +194,48 @@ def test_transposed_weights_take_multiples_the_other_way_round():
     )
 
 
-def test_a_product_of_transposed_factors_is_refused():
-    with pytest.raises(ScheduleError, match="found cache, cache, cache for the sums"):
-        compile(gemm(m=2, n=64, k=64, transpose_a=True, dtype="i8,i16:i32"), MACHINE)
+TYPES = "a Torrent multiplies factors of i8 or i16 by weights of i16 into sums of i32, found "
+
+
+@pytest.mark.parametrize(
+    ("op", "why"),
+    [
+        (
+            gemm(m=2, n=128, k=256, dtype="i8:i32"),
+            f"{TYPES}i8 times i8 into i32; --dtype i8,i16:i32 or i16:i32",
+        ),
+        (
+            gemm(m=2, n=128, k=256, dtype="i16,i8:i32"),
+            f"{TYPES}i16 times i8 into i32; --dtype i8,i16:i32 or i16:i32",
+        ),
+        (
+            gemm(m=2, n=128, k=256, transpose_b=True, dtype="i8:i32"),
+            f"{TYPES}i8 times i8 into i32; --dtype i8,i16:i32 or i16:i32",
+        ),
+        (
+            gemm(m=2, n=128, k=256, dtype="i8,i16:i32:i8:even:saturate"),
+            "a Torrent leaves sums of i32 as they are, found results of i8; "
+            "--dtype i8,i16:i32, and an operator of its own for what follows: lookup or map",
+        ),
+        (
+            gemm(m=2, n=64, k=64, transpose_a=True, dtype="i8,i16:i32"),
+            "a Torrent reads the first factor and the sums by rows, found one of them by columns; "
+            "lay it out by rows, and leave --transpose-a out",
+        ),
+        (
+            batched_matmul(2, m=2, n=128, k=256, dtype="i8,i16:i32"),
+            "a Torrent multiplies matrices, found tensors of more than two dimensions; "
+            "take gemm, once for each matrix",
+        ),
+    ],
+)
+def test_products_that_there_is_no_code_for_are_refused_with_what_there_is(op, why):
+    with pytest.raises(ScheduleError) as caught:
+        compile(op, MACHINE)
+    nest = "batched" if op.kind == "batched_matmul" else "gemm"
+    assert (
+        str(caught.value) == f"none of the 80 schedules of nest '{nest}' is legal; the first: {why}"
+    )
 
 
 @pytest.mark.parametrize(

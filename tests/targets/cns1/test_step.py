@@ -1,6 +1,7 @@
 """A step of training on one node: its kernels come from operators, and every bit agrees."""
 
 import numpy as np
+import pytest
 
 from tilewright import compile
 from tilewright.machine import load_machine
@@ -9,6 +10,47 @@ from tilewright.ops.lookup import lookup
 from tilewright.ops.mapping import mapping
 from tilewright.targets.cns1.code import CODE
 from tilewright.targets.cns1.kernels import reference
+
+
+def _errors_of_a_step(rising, factor, subtracted):
+    """By how much the entropy error changes when B alone and when A alone takes a small step, with
+    real numbers and `h * (h - 1)` of the report's step 7.
+    """
+    random = np.random.default_rng(7)
+    first, second = random.normal(size=(5, 6)), random.normal(size=(6, 4))
+    given, wanted = random.random(5), random.random(4)
+
+    def sigmoid(sums):
+        return 1 / (1 + np.exp(-sums if rising else sums))
+
+    def error(one, two):
+        found = sigmoid(sigmoid(given @ one) @ two)
+        return -(wanted * np.log(found) + (1 - wanted) * np.log(1 - found)).sum()
+
+    hidden = sigmoid(given @ first)
+    outputs = factor * (wanted - sigmoid(hidden @ second))
+    back = hidden * (hidden - 1) * (second @ outputs)
+    sign = -1 if subtracted else 1
+    usual = error(first, second)
+    changed = (
+        error(first, second + sign * np.outer(hidden, outputs)),
+        error(first + sign * np.outer(given, back), second),
+    )
+    return ["down" if new < usual else "up" for new in changed]
+
+
+@pytest.mark.parametrize(
+    ("rising", "factor", "subtracted", "matrices"),
+    [
+        (False, -0.01, False, ["down", "down"]),  # listings, sigmoid as printed
+        (False, 0.01, True, ["down", "down"]),  # pseudocode, sigmoid as printed
+        (True, 0.01, False, ["down", "up"]),
+        (True, -0.01, False, ["up", "down"]),
+    ],
+)
+def test_the_signs_of_training_fit_the_falling_sigmoid_alone(rising, factor, subtracted, matrices):
+    assert _errors_of_a_step(rising, factor, subtracted) == matrices
+
 
 MACHINE = load_machine("cns1-128")
 INPUTS, HIDDEN, OUTPUTS, SHIFT, FACTOR = 64, 128, 64, 12, 3

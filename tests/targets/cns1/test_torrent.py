@@ -36,15 +36,19 @@ def operand(draw, spec, kind):
 
 
 @st.composite
-def instructions(draw):
-    spec = draw(st.sampled_from(TABLE.instructions))
+def instructions(draw, spec=None):
+    spec = spec or draw(st.sampled_from(TABLE.instructions))
     return make_instruction(
         TABLE, spec.mnemonic, [operand(draw, spec, kind) for kind in TABLE.operands_of(spec)]
     )
 
 
-@given(instructions())
-def test_words_and_text_mean_the_same(instruction):
+@pytest.mark.parametrize("spec", TABLE.instructions, ids=lambda spec: spec.mnemonic)
+@given(data=st.data())
+@settings(max_examples=20)
+def test_words_and_text_mean_the_same(spec, data):
+    """Every form of instruction, with random operands."""
+    instruction = data.draw(instructions(spec))
     assert decode(encode(instruction), TABLE) == instruction
     if instruction.target is None:
         (section,) = assemble(instruction.text(), TABLE).sections

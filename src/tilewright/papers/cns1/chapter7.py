@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilewright.papers.cns1 import chapter5
 from tilewright.papers.cns1.cases import (
     BEST,
     CASES,
@@ -17,7 +18,7 @@ from tilewright.papers.cns1.cases import (
     training_share,
 )
 from tilewright.papers.cns1.chapter5 import one_pattern_cycles
-from tilewright.papers.cns1.printed import Reading, reproduced
+from tilewright.papers.cns1.printed import Reading, printed_most, printed_numbers, reproduced
 from tilewright.papers.cns1.table5_5 import rate_of as recall_rate_of
 from tilewright.papers.cns1.table7_1 import rate_of
 from tilewright.papers.cns1.table7_3 import penalty
@@ -26,14 +27,19 @@ from tilewright.papers.cns1.table7_6 import procedures
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.timing.layers import on_each_node
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
+from tilewright.targets.cns1.timing.memory import (
+    VECTOR_BYTES,
+    read_cycles,
+    refresh_factor,
+    write_cycles,
+)
 
 TITLE = "percentages and factors in the text of chapter 7"
 
 
 def run(lab: Lab) -> Result:
     """Scaling, run time by step, memory, optimizations, and recall against training."""
-    ours = _rates() | _steps() | _memory() | _optimizations() | _against_recall()
+    ours = _rates() | _steps() | _memory() | _optimizations() | _against_recall() | _scaling()
     return reproduced(lab, "chapter7", TITLE, ours, _readings())
 
 
@@ -49,6 +55,7 @@ def _rates() -> dict[str, float]:
     big = [value for case, value in rate.items() if case.nodes == 1024]
     shares = [training_share(case, value) for case, value in rate.items()]
     local = rate[large] / rate[small]
+    each = [value / case.nodes for case, value in rate.items()]
     return {
         "128 nodes, updates per second [10^9]": rate[small],
         "1024 nodes, least [10^9]": min(big),
@@ -62,6 +69,8 @@ def _rates() -> dict[str, float]:
         "the same, at most, percent of eight": 100 * max(scaled) / 8,
         "impact of the chips, least [percent]": 100 * min(chips),
         "impact of the chips, most [percent]": 100 * max(chips),
+        "impact of nodes, size and chips together [percent]": 100 * (max(each) / min(each) - 1),
+        "impact of refreshes [percent]": 100 * (refresh_factor(MODEL.machine()) - 1),
     }
 
 
@@ -89,6 +98,10 @@ def _steps() -> dict[str, float]:
         "local computation of the forward pass [percent]": 100 * products / forward,
         "updates of the run time [percent]": 100 * updates / total,
         "backpropagation of the run time [percent]": 100 * backward / total,
+        "forward pass of A over that of B [times]": times.forward.hidden_cycles
+        / times.forward.outputs_cycles,
+        "update of A over that of B [times]": times.update_hidden_cycles
+        / times.update_outputs_cycles,
     }
 
 
@@ -103,10 +116,17 @@ def _memory() -> dict[str, float]:
         "matrix products that wait for memory [percent]": waiting["feedforward A"],
         "updates that wait for memory [percent]": waiting["update A"],
         "a faster memory [times]": times.total_cycles / with_fast_memory_cycles(),
+        "memory accesses of an operation, update over product [times]": _accesses_of_update(),
         "recall that waits for memory [percent]": 100
         * (products - arithmetic)
         / recall.total_cycles,
     }
+
+
+def _accesses_of_update() -> float:
+    """A weight is read and written for one multiplication, and read for one in a product."""
+    reads, writes, read_alone = 1, 1, 1
+    return (reads + writes) / read_alone
 
 
 def with_fast_memory_cycles() -> float:
@@ -146,6 +166,7 @@ def _optimizations() -> dict[str, float]:
         "no overlap of transfer and computation [percent]": shares[0],
         "stripes of 32 [percent]": shares[1],
         "no unrolling and pipelining [percent]": shares[2],
+        "none of the optimizations, penalty [percent]": sum(shares),
         "none of the optimizations [times]": 1 + sum(shares) / 100,
         "none of them and the matrix stored twice [times]": 1
         + sum(shares) / 100
@@ -167,7 +188,10 @@ def _against_recall() -> dict[str, float]:
     times = MODEL.recall(BEST)
     single = one_pattern_cycles() + times.io_cycles + 2 * times.overhead_cycles
     slower = single / times.total_cycles
+    efficiency = [recall_share(case, recall[case]) for case in CASES]
     return {
+        "relative performance of recall, least [percent]": min(efficiency),
+        "relative performance of recall, most [percent]": max(efficiency),
         "recall of one pattern [times]": slower,
         "recall over training, least": min(rates),
         "recall over training, most": max(rates),
@@ -180,27 +204,44 @@ def _against_recall() -> dict[str, float]:
     }
 
 
+def _scaling() -> dict[str, float]:
+    """What section 7.3.1 says again of eight times as many nodes."""
+    recall = {row.name: row.ours or 0.0 for row in chapter5.run(Lab()).rows}
+    training = _rates()
+    return {
+        "recall scales, fixed local size [percent]": recall[
+            "the same for local size, percent of eight"
+        ],
+        "recall scales, fixed global size [percent]": recall["the same, percent of eight"],
+        "training scales, fixed local size [percent]": training["the same, percent of eight"],
+        "training scales, fixed global size [percent]": training[
+            "the same, at most, percent of eight"
+        ],
+    }
+
+
 def _readings() -> dict[str, list[Reading]]:
     found: dict[str, list[Reading]] = {}
-    for name, text, value in (*_from_printed(), *_from_table7_7()):
+    for name, text, value in (*_from_printed(), *_from_tables(), *_from_table7_7()):
         found.setdefault(name, []).append(Reading(text, value))
     return found
 
 
 def _from_printed() -> Iterator[tuple[str, str, float]]:
     """Numbers of the text that follow from printed ones: (row, how, value)."""
-    means = "the mean of the printed 164.1 and 166.1 of Table 7.1"
+    means = "perhaps the mean of the printed 164.1 and 166.1 of Table 7.1"
     yield "1024 nodes, least [10^9]", means, (164.1 + 166.1) / 2
     yield "1024 nodes, most [10^9]", "the printed 173.5 of Table 7.1", 173.5
-    yield "relative performance, most [percent]", "Table 7.1 without its 41", 40.0
     scaled = "speedup by 1024 nodes, fixed global size"
     yield f"{scaled}, least", "the printed 166.1 / 22.3", 166.1 / 22.3
     yield f"{scaled}, most", "the printed 169.9 / 20.3", 169.9 / 20.3
     yield "the same, at most, percent of eight", "8.4 / 8", 100 * 8.4 / 8
     chips = 100 * (21.7 / 20.3 - 1)
+    least = 100 * (166.1 / 164.1 - 1)
+    yield "impact of the chips, least [percent]", "the printed 166.1 / 164.1", least
+    alone = "perhaps each of them alone, the chips most: the printed 21.7 / 20.3"
+    yield "impact of nodes, size and chips together [percent]", alone, chips
     yield "impact of the chips, most [percent]", "the printed 21.7 / 20.3", chips
-    waiting = "matrix products that wait for memory [percent]"
-    yield waiting, "the printed 49.8 of backpropagation", 49.8
     fast = PRINTED_TOTAL / with_fast_memory_cycles()
     yield "a faster memory [times]", "the total of Table 7.4", fast
     slower = 100 * (PRINTED_BACKWARD / 121248 - 1)
@@ -211,12 +252,31 @@ def _from_printed() -> Iterator[tuple[str, str, float]]:
     twice = "none of them and the matrix stored twice [times]"
     yield twice, "the printed 2.5 + 2 * 0.24", 2.5 + 2 * 0.24
     yield "recall of one pattern [times]", "the estimate 1.75 of section 5.2.1", 1.75
-    yield "recall over training, most", "the printed 5.0 of Table 7.8", 5.0
-    share = "relative performance, recall over training, most"
-    yield share, "the printed 2.1 of Table 7.8", 2.1
+    yield "recall scales, fixed global size [percent]", "the limit 5.5 / 8", 100 * 5.5 / 8
+    yield "training scales, fixed global size [percent]", "8.4 / 8", 100 * 8.4 / 8
     ratios = "perhaps the relative 1.5 to 2.1 of Table 7.8, times 1.75,"
     yield "recall of one pattern over training, least", ratios, 1.5 * 1.75
     yield "recall of one pattern over training, most", ratios, 2.1 * 1.75
+
+
+def _from_tables() -> Iterator[tuple[str, str, float]]:
+    """Numbers of the text that stand in a printed table: (row, how, value)."""
+    training, recall = (
+        sorted({float(v) for name, v in printed_numbers(table).items() if name.endswith("share")})
+        for table in ("table7_1", "table5_5")
+    )
+    without = f"Table 7.1 without its {training[-1]:.0f}"
+    yield "relative performance, most [percent]", without, training[-2]
+    for which, value in (("least", recall[0]), ("most", recall[-1])):
+        row = f"relative performance of recall, {which} [percent]"
+        yield row, f"the printed {value} of Table 5.5", value
+    overhead = float(printed_numbers("table7_6")["backpropagation B: overhead"])
+    waiting = "matrix products that wait for memory [percent]"
+    yield waiting, f"the printed {overhead} of backpropagation", overhead
+    rates, shares = printed_most("table7_8", "rates"), printed_most("table7_8", "shares")
+    yield "recall over training, most", f"the printed {rates} of Table 7.8", rates
+    relative = "relative performance, recall over training, most"
+    yield relative, f"the printed {shares} of Table 7.8", shares
 
 
 def _from_table7_7() -> Iterator[tuple[str, str, float]]:
@@ -230,3 +290,9 @@ def _from_table7_7() -> Iterator[tuple[str, str, float]]:
     yield "no unrolling and pipelining [percent]", table, pipelining
     every = 1 + (overlap + stripes + pipelining) / 100
     yield "none of the optimizations [times]", table, every
+    yield "none of the optimizations, penalty [percent]", table, 100 * (every - 1)
+
+
+def printed_penalty_times() -> float:
+    """None of the optimizations by the printed percentages of Table 7.7 (7.2.2)."""
+    return next(v for name, _, v in _from_table7_7() if name == "none of the optimizations [times]")

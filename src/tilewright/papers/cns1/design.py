@@ -29,6 +29,8 @@ from tilewright.targets.cns1.timing.recall import recall_times
 from tilewright.targets.cns1.timing.training import training_times
 
 TITLE = "questions about the design of a node"
+TAKES_OPTIONS = True
+"""Numbers of the machine."""
 SPEEDS = (1.0, 1.25, 1.5, 2.0, 4.0)
 QUESTIONS: dict[str, dict[str, Leaf]] = {
     "as described": {},

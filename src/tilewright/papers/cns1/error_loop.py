@@ -8,34 +8,68 @@ import numpy as np
 
 from tilewright.machine import load_machine
 from tilewright.machine.model import Leaf
-from tilewright.papers.cns1.listings import listing
+from tilewright.papers.cns1.repaired import listing
 from tilewright.papers.model import Row, compare
+from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
 from tilewright.targets.cns1.node import assembled, node_table, run_node
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
 
 ELEMENTS, STACK, OUTPUTS = 1024, 4000, 1024
 ONE_SIZE: dict[str, Leaf] = {"memory.main.capacity_bytes": 8 << 20}
 """Nodes with memories of one size share the compiled simulator."""
+_PARTS = (
+    *(f"RDRAM port {port}, until the data arrive" for port in range(4)),
+    *("MEM loads, main memory", "MEM loads, data cache", "VP0", "VP1"),
+    *("MEM stores, data cache", "SCALAR"),
+)
 
 
 def listing_passes(chips: str) -> list[int]:
     """Cycles from pass to pass of the report's listing: four miss, the others hit."""
+    return [after - before for before, after in itertools.pairwise(_starts(_listing_run(chips)))]
+
+
+def pass_spans(*, missing: bool) -> list[tuple[str, float, float]]:
+    """A pass of the listing on a simulated node: (who is busy, first cycle, cycles)."""
+    found = _listing_run("")
+    starts = _starts(found)
+    first, end = starts[:2] if missing else starts[-2:]
+    read = read_cycles(load_machine("cns1-128"), VECTOR_BYTES)
+    arrives = read.clean_miss if missing else read.hit
+    spans, ports = [], 0
+    for issue in (i for i in found.issues if first <= i.cycle < end):
+        instruction, start = found.instruction(issue.instruction), issue.cycle - first
+        unit, spec = issue.unit, instruction.spec
+        if unit == "MEM":
+            what = "stores" if instruction.traits.store else "loads"
+            unit = f"MEM {what}, {'main memory' if spec.memory == 'main' else 'data cache'}"
+        spans.append((unit, start, spec.occupancy_cycles))
+        if spec.memory == "main":
+            spans.append((_PARTS[ports % 4], start, arrives))
+            ports += 1
+    return sorted(spans, key=lambda span: _PARTS.index(span[0]))
+
+
+def _starts(found: CoreRun) -> list[int]:
+    first = found.program.labels["loop"]
+    return [issue.cycle for issue in found.issues if issue.instruction == first]
+
+
+def _listing_run(chips: str) -> CoreRun:
     table = node_table(load_machine(f"cns1-128{chips}", ONE_SIZE))
     cache = np.zeros(STACK + 4, np.uint8)
     cache[STACK] = 5
     registers = {"$4": 0, "$5": ELEMENTS, "$6": 0, "$7": OUTPUTS, "$29": STACK}
-    found = run_node(
+    return run_node(
         assembled(listing("errors"), table),
         main=np.zeros(ELEMENTS, np.uint8),
         cache=cache,
         registers=registers,
         trace=True,
     )
-    first = found.program.labels["loop"]
-    starts = [issue.cycle for issue in found.issues if issue.instruction == first]
-    return [after - before for before, after in itertools.pairwise(starts)]
 
 
 def rows(missing: bool) -> list[Row]:

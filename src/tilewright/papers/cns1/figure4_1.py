@@ -29,12 +29,21 @@ def run(lab: Lab) -> Result:
 
 
 def draw(result: Result) -> Figure:
-    """The whole pass."""
+    """What the figure of the report shows: the beginning, the switch from step 2 to 3, the end."""
+    rounds = interleaving(MODEL.recall(BEST).forward)
     found = [
         (f"{r.where}: {r.what}, step {r.step}", r.start_cycle, r.end_cycle - r.start_cycle)
-        for r in interleaving(MODEL.recall(BEST).forward)
+        for r in rounds
     ]
-    return spans(found, title=TITLE, x_label="cycles")
+    second = [r for r in rounds if r.what == "product" and r.step == 3]
+    each, end = rounds[0].end_cycle, max(r.end_cycle for r in rounds)
+    switch = second[0].start_cycle
+    windows = (
+        ("the beginning", 0, 2.5 * each),
+        ("from step 2 to step 3", switch - each, switch + 1.5 * each),
+        ("the end", end - 2.5 * each, end),
+    )
+    return spans(found, title=TITLE, x_label="cycles", windows=windows)
 
 
 def _runs_beside(sums: Round, rounds: list[Round]) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from matplotlib.figure import Figure
+
 from tilewright.machine import load_machine
+from tilewright.papers.cns1.bars import spans
 from tilewright.papers.cns1.cases import CHIPS
-from tilewright.papers.cns1.error_loop import rows
+from tilewright.papers.cns1.error_loop import pass_spans, rows
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
@@ -24,3 +27,8 @@ def run(lab: Lab) -> Result:
         first = read_cycles(machine, VECTOR_BYTES).dirty_miss
         ours["pass with a miss, after the first data"] = miss - first
     return reproduced(lab, "figure6_1", TITLE, ours, beside=rows(missing=True))
+
+
+def draw(result: Result) -> Figure:
+    """Who is busy when, in the listing on a simulated node."""
+    return spans(pass_spans(missing=True), title=TITLE, x_label="cycles")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from matplotlib.figure import Figure
+
 from tilewright.machine import load_machine
-from tilewright.papers.cns1.error_loop import rows
+from tilewright.papers.cns1.bars import spans
+from tilewright.papers.cns1.error_loop import pass_spans, rows
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
@@ -17,3 +20,8 @@ def run(lab: Lab) -> Result:
     hit, _ = error_pass_cycles(load_machine("cns1-128"))
     ours = {"pass with hits": float(hit)}
     return reproduced(lab, "figure6_2", TITLE, ours, beside=rows(missing=False))
+
+
+def draw(result: Result) -> Figure:
+    """Who is busy when, in the listing on a simulated node."""
+    return spans(pass_spans(missing=False), title=TITLE, x_label="cycles")

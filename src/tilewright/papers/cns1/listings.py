@@ -1,41 +1,139 @@
-"""The report's listings (appendix A), repaired where the printed text cannot be meant.
+"""The report's listings (appendix A) beside our kernels, on a simulated node.
 
-In: a listing by name. Out: its text in the dialect of the instruction table `torrent`. Every repair
-has a number in the text and its reason here.
+In: nothing that is printed, as the report has no such table. Out: of each inner loop the interval
+with its bound and whether it is proven, beside what chapters 4 and 6 count; of each kernel the
+cycles of the repaired listing and of ours, on the same random numbers.
 """
 
 from __future__ import annotations
 
-from importlib import resources
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
 
-REPAIRS = {
-    1: "print: lost or doubled $ signs: v1, vlr = 10, m[18], sp",
-    2: "what the report keeps in the data cache is addressed as d[...]",
-    3: "four packed inputs are loaded as a word: .b is printed for .w",
-    4: "$v5 and $v7 sum columns 0 to 31, $v6 and $v8 columns 32 to 63, as their comments say: the"
-    " printed loop adds both halves of a row into one of them, and the next row into the other",
-    5: "print: = for ==, a label without its colon, a second semicolon",
-    6: "the copies of $v5 and $v7 stand behind the last sum into them, which repair 4 moves",
-    7: "results have one byte: .w is printed for .b, and 128 for the stride of 32",
-    8: "the scale that is loaded and never used sets the shift of addap0",
-    9: "T_preload counts an access for each of the four chips of a port, the listing has one",
-    10: "gsum is done by message handlers: the sums of other nodes are not part of one node",
-    11: "the listing ends in the middle of the loop: the rest is that of Table 6.1",
-    12: "print: v1r for vlr",
-    13: "a scalar register multiplies a vector: the rule of A.1 asks for one of the vector unit",
-    14: "the column pointer is an offset: its end is the bytes of a row, not the address that is"
-    " printed",
-    15: "the fourth byte is shifted out of the word, not out of the third byte",
-    16: "every four rows begin with the first errors again: the printed pointer stays where the"
-    " rows before ended",
-    17: "the delay slot of the return is not printed",
-    18: "the end of the intermediate results is computed before their place is known",
-    19: "the hidden vector is read 32 elements on in each round: its pointer is never moved",
-    20: "results have one byte, and their stride is in a register: the width is not printed",
+from tilewright.machine import load_machine
+from tilewright.papers.cns1 import listing_runs
+from tilewright.papers.cns1.printed import PAPER
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.targets.cns1.kernels import run as kernels
+from tilewright.targets.cns1.kernels.bodies import (
+    backward_body,
+    errors_body,
+    forward_body,
+    update_body,
+)
+from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
+from tilewright.targets.cns1.kernels.run import NodeResult
+
+TITLE = "the report's listings beside our kernels, on a simulated node"
+LOOPS = {
+    "recall": (forward_body(2), 64),
+    "forward pass": (forward_body(1), 56),
+    "error": (errors_body(), 53),
+    "back-propagation": (backward_body(), 56),
+    "weight update": (update_body(), 98),
 }
+"""Inner loops, and the cycles that the report counts of them."""
+_SHIFT, _FACTOR = 6, 5
 
 
-def listing(name: str) -> str:
-    """The repaired text: "recall", "forward", "errors", "backward" or "update"."""
-    file = resources.files("tilewright.papers.cns1") / "listings" / f"{name}.s"
-    return file.read_text(encoding="utf-8")
+class Kernel(Struct, frozen=True):
+    """One kernel on weights of `rows` x `columns`; errors have columns alone."""
+
+    name: str
+    rows: int
+    columns: int
+
+    @property
+    def size(self) -> str:
+        """As rows are called."""
+        if self.name == "error":
+            return f"{self.columns} elements"
+        return f"{self.rows} x {self.columns} weights"
+
+
+class Cycles(Struct, frozen=True):
+    """What the listing and our kernel took, and whether they computed the same."""
+
+    listing: int
+    ours: int
+    alike: bool
+
+
+KERNELS = (
+    Kernel("recall", 1024, 256),
+    Kernel("recall", 1024, 1024),
+    Kernel("forward pass", 1024, 256),
+    Kernel("error", 1, 1024),
+    Kernel("back-propagation", 1024, 512),
+    Kernel("weight update", 1024, 512),
+)
+
+
+def run(lab: Lab) -> Result:
+    """Loops, then whole kernels."""
+    found = zip(KERNELS, lab.map(simulate, KERNELS), strict=True)
+    rows = [*_loops(), *(_row(kernel, cycles) for kernel, cycles in found)]
+    notes = (
+        "published: of a loop what chapters 4 and 6 count, of a kernel the repaired listing on a"
+        " simulated node",
+    )
+    proven = sum("proven minimum" in row.note for row in rows)
+    summary: dict[str, float | str] = {"loops": len(LOOPS), "loops at a proven least": proven}
+    return Result(PAPER, "listings", TITLE, tuple(rows), summary, notes)
+
+
+def _loops() -> list[Row]:
+    found, ports = [], port_cycles(load_machine("cns1-128"))
+    for name, (body, report) in LOOPS.items():
+        schedule = scheduled(body, ports)
+        ours, note = schedule.interval_cycles, schedule.statement()
+        row = compare(f"{name}: a pass", report, ours, "exact", note=note, unit="cycles")
+        found.append(row)
+    return found
+
+
+def _row(kernel: Kernel, cycles: Cycles) -> Row:
+    note = "the same numbers to the bit" if cycles.alike else "the numbers differ"
+    return compare(
+        f"{kernel.name}: {kernel.size}",
+        cycles.listing,
+        cycles.ours,
+        "simulated",
+        note=note,
+        unit="cycles",
+    )
+
+
+def simulate(kernel: Kernel) -> Cycles:
+    """The listing and our kernel on one node, on the same random numbers."""
+    listed, ours = _runs(kernel)
+    return Cycles(listed.cycles, ours.cycles, bool(np.array_equal(listed.values, ours.values)))
+
+
+def _runs(kernel: Kernel) -> tuple[NodeResult, NodeResult]:
+    random, machine = np.random.default_rng(1), load_machine("cns1-128")
+
+    def of_bytes(*shape: int) -> NDArray[np.int8]:
+        return random.integers(-128, 128, shape).astype(np.int8)
+
+    if kernel.name == "error":
+        vectors = of_bytes(kernel.columns), of_bytes(kernel.columns)
+        ours = kernels.errors(machine, *vectors, _FACTOR)
+        return listing_runs.errors(*vectors, _FACTOR), ours
+    weights = random.integers(-300, 300, (kernel.rows, kernel.columns)).astype("<i2")
+    error = random.integers(-3000, 3000, kernel.columns).astype("<i2")
+    match kernel.name:
+        case "recall" | "forward pass":
+            inputs = of_bytes(2 if kernel.name == "recall" else 1, kernel.rows)
+            given = weights, inputs, of_bytes(1 << 15), _SHIFT
+            return listing_runs.forward(*given), kernels.forward(machine, *given)
+        case "back-propagation":
+            vector = of_bytes(kernel.rows)
+            listed = listing_runs.backward(weights, error, vector)
+            return listed, kernels.backward(machine, weights, error, vector)
+        case _:
+            vector = of_bytes(kernel.rows)
+            listed = listing_runs.update(weights, error, vector)
+            return listed, kernels.update(machine, weights, error, vector)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Kind, Result, Row, compare
+from tilewright.papers.published import read_published
 
 PAPER = "cns1"
 
@@ -36,6 +37,17 @@ class Reading:
 
 
 Readings = Mapping[str, Sequence[Reading]]
+
+
+def printed_numbers(experiment: str) -> dict[str, str]:
+    """The printed numbers of a table by name, as they are printed."""
+    return {row.name: row.value for row in read_published(PAPER, experiment, Printed).rows}
+
+
+def printed_most(experiment: str, ending: str) -> float:
+    """The largest printed number of a table whose name ends so."""
+    numbers = printed_numbers(experiment)
+    return max(float(value) for name, value in numbers.items() if name.endswith(ending))
 
 
 def prints_as(value: float, printed: Printed, rounding: str = ROUND_HALF_UP) -> bool:

@@ -24,7 +24,7 @@ def run(lab: Lab) -> Result:
     local = backward.rounds * backward.local_cycles
     preload = 6 + 16 * 14 + 4 + 4 * 13
     readings = {
-        "1 I/O": Reading("twelve blocks 139 cycles apart, + 12,", ours["1 I/O"] + 12),
+        "1 I/O": Reading("perhaps twelve blocks 139 cycles apart, + 12,", ours["1 I/O"] + 12),
         "3 feedforward B": Reading(
             "T_MVM without r_m,d = 27, - 8 * 27,", ours["3 feedforward B"] - 27 * outputs.rounds
         ),

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from tilewright.papers.cns1.cases import CASES, WORST, recall_share, training_share
-from tilewright.papers.cns1.printed import Printed, Reading, reproduced
+from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
 from tilewright.papers.cns1.table5_5 import rate_of as recall_rate_of
 from tilewright.papers.cns1.table7_1 import rate_of as training_rate_of
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.papers.published import read_published
 
 TITLE = "recall against training"
 
 
 def run(lab: Lab) -> Result:
     """Ratios of rates and of shares of the peak, worst lookups and best instruction misses."""
-    recalls, trainings = _printed("table5_5"), _printed("table7_1")
+    recalls, trainings = printed_numbers("table5_5"), printed_numbers("table7_1")
     ours: dict[str, float] = {}
     readings: dict[str, list[Reading]] = {}
     for case in CASES:
@@ -28,7 +27,3 @@ def run(lab: Lab) -> Result:
             value = float(recalls[name]) / float(trainings[name])
             readings[f"{name}s"] = [Reading(text, value)]
     return reproduced(lab, "table7_8", TITLE, ours, readings)
-
-
-def _printed(name: str) -> dict[str, str]:
-    return {row.name: row.value for row in read_published("cns1", name, Printed).rows}

@@ -40,7 +40,8 @@ class PlaceOperands:
     def apply(self, program: Program) -> Program:
         """The program with the memory of each buffer.
 
-        Raises ScheduleError for a product of operands that lie elsewhere or the other way round.
+        Raises ScheduleError for calls whose operands are of other types, lie elsewhere or lie the
+        other way round.
         """
         for call, _ in calls_of(program.body, Map):
             _check_map(call, program)
@@ -48,15 +49,10 @@ class PlaceOperands:
             _check_lookup(call, program)
         for call, product in calls_of(program.body, MatrixProduct):
             placed = ["main" if isinstance(o, Tile) else CACHE for o in call.operands]
-            forms = product.matrices(call.operands, program)
             if updates_weights(call, program):
                 _check_update(placed, call, program)
-            elif placed != ["main", CACHE, "main"] or any(f.order != "row" for f in forms[:2]):
-                raise ScheduleError(
-                    "a Torrent multiplies rows of a factor in its cache by weights in main memory, "
-                    f"found {', '.join(placed)} for the sums and both factors",
-                    fix="use the sums and the second factor in place, sums and factors by rows",
-                )
+            else:
+                _check_product(placed, product, call, program)
         return replace(program, buffers=tuple(replace(b, space=CACHE) for b in program.buffers))
 
 
@@ -93,6 +89,42 @@ def _check_lookup(call: Call, program: Program) -> None:
         raise ScheduleError(
             "a Torrent looks up in main memory, found operands in its cache",
             fix="use them in place",
+        )
+
+
+def _check_product(placed: list[str], product: MatrixProduct, call: Call, program: Program) -> None:
+    """Rows of a factor of one or two bytes in the cache, weights of two and sums of four in main
+    memory.
+    """
+    if any(len(tensor.shape) > 2 for tensor in program.tensors):
+        raise ScheduleError(
+            "a Torrent multiplies matrices, found tensors of more than two dimensions",
+            fix="take gemm, once for each matrix",
+        )
+    kinds = [program.element_type(operand) for operand in call.operands]
+    if kinds[0] != "i32" or kinds[1] not in ("i8", "i16") or kinds[2] != "i16":
+        raise ScheduleError(
+            "a Torrent multiplies factors of i8 or i16 by weights of i16 into sums of i32, found "
+            f"{kinds[1]} times {kinds[2]} into {kinds[0]}",
+            fix="--dtype i8,i16:i32 or i16:i32",
+        )
+    results = [tensor.dtype for tensor in program.tensors if tensor.kind == "output"]
+    if results != ["i32"]:
+        raise ScheduleError(
+            f"a Torrent leaves sums of i32 as they are, found results of {', '.join(results)}",
+            fix="--dtype i8,i16:i32, and an operator of its own for what follows: lookup or map",
+        )
+    forms = product.matrices(call.operands, program)
+    if any(form.order != "row" for form in forms[:2]):
+        raise ScheduleError(
+            "a Torrent reads the first factor and the sums by rows, found one of them by columns",
+            fix="lay it out by rows, and leave --transpose-a out",
+        )
+    if placed != ["main", CACHE, "main"]:
+        raise ScheduleError(
+            "a Torrent multiplies rows of a factor in its cache by weights in main memory, "
+            f"found {', '.join(placed)} for the sums and both factors",
+            fix="use the sums and the second factor in place",
         )
 
 

@@ -17,6 +17,9 @@ from tilewright.machine.sections import Sections
 AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
 """Loops are scheduled around accesses cycle by cycle, so that longer ones would take minutes."""
 
+_LENGTH, _LANES, _REGISTERS = 32, 8, 32
+"""Of a vector, of a pipe in a cycle, of each file: what the table `torrent` has."""
+
 
 class Rdram(Section, frozen=True, forbid_unknown_fields=True):
     """The main memory of a node: `ports`, each with chips that keep `open_lines` lines open.
@@ -56,9 +59,7 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
         return self.chips * self.line_bytes
 
     def problem(self, machine: Machine) -> str:
-        """A block of a chip that does not hold one of every port, or a line that it does not
-        divide.
-        """
+        """Blocks, lines and ports that do not go together."""
         stripe = self.ports * self.port_block_bytes
         if self.chip_block_bytes != stripe:
             return (
@@ -69,6 +70,11 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
             return (
                 f"memory.rdram.line_bytes: expected a multiple of port_block_bytes = "
                 f"{self.port_block_bytes}, found {self.line_bytes}"
+            )
+        if machine.main.banks != self.ports:
+            return (
+                f"memory.main.banks: expected memory.rdram.ports = {self.ports}, found "
+                f"{machine.main.banks}"
             )
         return ""
 
@@ -88,18 +94,23 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     data_line_bytes: PositiveInt
 
     def problem(self, machine: Machine) -> str:
-        """Ways that the lines cannot be divided into."""
+        """Ways that the lines cannot be divided into, lines of two sizes."""
         lines = self.instruction_bytes // self.instruction_line_bytes
         if not lines or lines % self.instruction_ways:
             return (
                 f"memory.caches.instruction_ways: expected a divisor of the {lines} lines, "
                 f"found {self.instruction_ways}"
             )
+        if self.data_line_bytes != machine.space("cache").alignment_bytes:
+            return (
+                f"memory.caches.data_line_bytes: expected memory.cache.alignment_bytes = "
+                f"{machine.space('cache').alignment_bytes}, found {self.data_line_bytes}"
+            )
         return ""
 
 
 class Vectors(Section, frozen=True, forbid_unknown_fields=True):
-    """The vector unit: `length` elements of a register; a cycle serves `core` lanes of them.
+    """The vector unit: `length` elements of a register, 32 as everywhere in the report.
 
     `multiply_accumulate` is 1 where one instruction of the first pipe multiplies and adds, 0 where
     the second pipe adds. `scalar_registers` of the vector unit hold the scalars of vector
@@ -114,12 +125,24 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     scalar_registers: NonNegativeInt
 
     def problem(self, machine: Machine) -> str:
-        """Lanes that the elements of a register cannot be divided into."""
-        for name, rate in machine.core.arithmetic.items():
-            if self.length % rate.vector_lanes:
+        """What the instructions of a Torrent, and so the kernels written in them, do not have."""
+        given = machine.core.arithmetic
+        wanted = (
+            (f"{self.key}.length", self.length, (_LENGTH,)),
+            (f"{self.key}.registers", self.registers, (_REGISTERS,)),
+            (f"{self.key}.multiply_accumulate", self.multiply_accumulate, (0, 1)),
+            (f"{self.key}.scalar_registers", self.scalar_registers, (0, _REGISTERS)),
+            ("core.registers", machine.core.registers, (_REGISTERS,)),
+            *(
+                (f"core.arithmetic.{n}.vector_lanes", r.vector_lanes, (_LANES,))
+                for n, r in given.items()
+            ),
+        )
+        for name, found, allowed in wanted:
+            if found not in allowed:
                 return (
-                    f"core.arithmetic.{name}.vector_lanes: expected a divisor of "
-                    f"core.vectors.length = {self.length}, found {rate.vector_lanes}"
+                    f"{name}: expected {' or '.join(map(str, allowed))}, as the instructions of a "
+                    f"Torrent have it, found {found}"
                 )
         return ""
 

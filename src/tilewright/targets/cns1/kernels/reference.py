@@ -10,11 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.targets.cns1.kernels import arguments
+
 Array = NDArray[Any]
 
 
 def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
-    """The table at the shifted sums, clipped to 15 bit: [patterns, columns] i8."""
+    """The table of 2^15 elements at the shifted sums, clipped to 15 bit: [patterns, columns] i8.
+
+    Raises ShapeError for another table or shift (`arguments`).
+    """
+    table = arguments.sigmoid(table, shift)
     sums = (inputs.astype(np.int64) @ weights.astype(np.int64)).astype(np.int32) >> shift
     middle = len(table) // 2
     found: Array = table[np.clip(sums, -(1 << 14), (1 << 14) - 1) + middle]

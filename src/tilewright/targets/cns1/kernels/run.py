@@ -1,7 +1,8 @@
 """Kernels on a simulated node with real numbers: NumPy arrays in, results and cycles out.
 
 Rows and columns that a kernel does not divide are padded with zeros, and the cycles are those of
-the padded arrays (`NodeResult.padded`). Weights and errors have two bytes, activations one.
+the padded arrays (`NodeResult.padded`). Weights and errors have two bytes, activations one; other
+arguments are refused (ShapeError of `arguments`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from tilewright.common.errors import CapacityError
 from tilewright.machine import Machine
 from tilewright.simulate.runs import CoreRun
+from tilewright.targets.cns1.kernels import arguments
 from tilewright.targets.cns1.kernels.code import (
     backward_code,
     errors_code,
@@ -49,9 +51,11 @@ def forward(
 ) -> NodeResult:
     """sigmoid of inputs x weights: [patterns, rows] i8 x [rows, columns] i16 -> [.., columns] i8.
 
-    `table` has 2^14 or 2^15 bytes; a sum, shifted right, is its index from the middle. Raises
+    `table` has 2^15 bytes; a sum, shifted right and clipped, is its index from the middle. Raises
     CapacityError where a memory is too small.
     """
+    weights, table = arguments.matrix(weights), arguments.sigmoid(table, shift)
+    inputs = arguments.patterns(inputs, len(weights))
     patterns, columns = len(inputs), weights.shape[1]
     matrix = _padded(weights, (WORD, STRIPE), (LEAST_TRIPS * WORD, STRIPE), "<i2")
     rows, width = matrix.shape
@@ -71,7 +75,10 @@ def forward(
 
 def errors(machine: Machine, results: Array, outputs: Array, factor: int) -> NodeResult:
     """factor * (results - outputs): [columns] i8 each -> [columns] i16, wrapped."""
-    (count,) = results.shape
+    results = arguments.vector("results", results, "i1")
+    outputs = arguments.integers("outputs", outputs, "i1", len(results))
+    arguments.word("factor", factor)
+    count = len(results)
     size = max(LEAST_TRIPS, -(-count // PASS)) * PASS
     whole = [np.zeros(size, np.int8) for _ in range(2)]
     whole[0][:count], whole[1][:count] = results, outputs
@@ -83,9 +90,13 @@ def errors(machine: Machine, results: Array, outputs: Array, factor: int) -> Nod
 
 def backward(machine: Machine, weights: Array, error: Array, hidden: Array) -> NodeResult:
     """hidden * (hidden - 1) * (weights x error): [rows, columns] i16, [columns] i16, [rows] i8 ->
-    [rows] i16, wrapped: the negated error, as the report's updates add it.
+    [rows] i16, wrapped, as the report's listing has it. Of reals in 0 .. 1 that is the derivative
+    of the falling sigmoid 1 / (1 + exp(x)) times the sum; the 1 is an integer here as there, which
+    for bytes in steps of 1/128 is no 1 (docs/reference/cns1.md, slips).
     """
-    count = len(hidden)
+    weights, count = arguments.matrix(weights), len(weights)
+    error = arguments.integers("error", error, "<i2", weights.shape[1])
+    hidden = arguments.integers("hidden", hidden, "i1", count)
     matrix = _padded(weights, (GROUP, STRIPE), (GROUP, LEAST_TRIPS * STRIPE), "<i2")
     rows, width = matrix.shape
     vector, state = np.zeros(width, "<i2"), np.zeros(rows, np.int8)
@@ -103,7 +114,10 @@ def backward(machine: Machine, weights: Array, error: Array, hidden: Array) -> N
 
 def update(machine: Machine, weights: Array, error: Array, data: Array) -> NodeResult:
     """weights + data x error^T: [rows, columns] i16, [columns] i16, [rows] i8 -> i16, wrapped."""
+    weights = arguments.matrix(weights)
     rows, columns = weights.shape
+    error = arguments.integers("error", error, "<i2", columns)
+    data = arguments.integers("data", data, "i1", rows)
     matrix = _padded(weights, (WORD, STRIPE), (WORD, LEAST_TRIPS * STRIPE), "<i2")
     height, width = matrix.shape
     vector, state = np.zeros(width, "<i2"), np.zeros(height, np.int8)

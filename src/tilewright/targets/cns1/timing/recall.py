@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from tilewright.machine import Machine
 from tilewright.targets.cns1.sections import Caches, Hosts, Messages, Runtime
 from tilewright.targets.cns1.timing.forward import (
+    VECTOR_CYCLES,
     Conditions,
     ForwardTimes,
     forward_times,
     parameter_cycles,
 )
 from tilewright.targets.cns1.timing.layers import STRIPE, Layers, on_each_node
-from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 from tilewright.targets.cns1.timing.messages import (
     block_message_bytes,
     spacing_cycles,
@@ -24,6 +25,8 @@ PATTERNS = 2
 """Passed through the network at a time."""
 PARAMETERS = 5
 """Of the forward procedure, in main memory."""
+_TOP_ROW = 32
+"""Hops to it from the Hydrants; the report keeps those of 1024 nodes for 128, too."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,22 @@ def recall_times(machine: Machine, network: Layers, conditions: Conditions) -> R
         writing_cycles(machine, local),
         overhead_cycles(machine, local),
         miss * (2 + 5 * messages) if worst else 0,
-        11 * local.outputs / 8 if worst else 0,
+        2 * miss * local.outputs / STRIPE if worst else 0,
     )
 
 
 def reading_cycles(machine: Machine, messages: int, local: Layers) -> int:
     """T_step1 without its procedure: messages that follow each other up the columns (4.1)."""
     spacing = spacing_cycles(machine, block_message_bytes(machine))
-    stores = 10 + (4 if fits_the_cache(machine, local) else 0)
-    return startup_cycles(machine) + messages * spacing + stores + 102
+    stores = write_cycles(machine, VECTOR_BYTES).hit
+    stores += VECTOR_CYCLES if fits_the_cache(machine, local) else 0
+    return startup_cycles(machine) + messages * spacing + stores + top_row_cycles(machine)
+
+
+def top_row_cycles(machine: Machine) -> int:
+    """How much later than the next message may start the last one arrives in the top row (4.1)."""
+    length = block_message_bytes(machine)
+    return transfer_cycles(machine, _TOP_ROW, length) - spacing_cycles(machine, length)
 
 
 def startup_cycles(machine: Machine) -> int:

@@ -8,6 +8,7 @@ from math import ceil
 from tilewright.machine import Machine
 from tilewright.targets.cns1.sections import Caches, Hosts, Rdram, Runtime
 from tilewright.targets.cns1.timing.forward import (
+    VECTOR_CYCLES,
     Conditions,
     ForwardTimes,
     forward_times,
@@ -28,7 +29,7 @@ from tilewright.targets.cns1.timing.messages import (
     hidden_sum,
     spacing_cycles,
 )
-from tilewright.targets.cns1.timing.recall import startup_cycles
+from tilewright.targets.cns1.timing.recall import startup_cycles, top_row_cycles
 
 PARAMETERS = 3
 """Of the forward procedure, in main memory (6.1.2)."""
@@ -110,7 +111,9 @@ def training_times(machine: Machine, network: Layers, conditions: Conditions) ->
 def reading_cycles(machine: Machine, local: Layers) -> int:
     """T_step1 without its procedure: an input and a result pattern (6.1.1)."""
     spacing = spacing_cycles(machine, block_message_bytes(machine))
-    return startup_cycles(machine) + _messages(machine, local) * spacing + 14 + 102
+    stores = write_cycles(machine, VECTOR_BYTES).hit + VECTOR_CYCLES
+    passing = _messages(machine, local) * spacing
+    return startup_cycles(machine) + passing + stores + top_row_cycles(machine)
 
 
 def error_cycles(machine: Machine, local: Layers) -> int:
