@@ -36,6 +36,63 @@ def test_a_line_for_each_layer_and_what_moves():
     assert sum(float(share) for share in shares.groups()) == pytest.approx(100, abs=0.2)
 
 
+def planned(*arguments):
+    done = run("lenet5", *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_the_planner_chooses_among_the_grids_of_a_strategy_too():
+    """`products` has all that the planner knows here; looser limits and other objectives count."""
+    free, named = planned(), planned("--partition", "products")
+    assert (named["moved_values"], named["proven"]) == (free["moved_values"], True)
+    rows = planned("--partition", "rows")
+    looser = planned("--partition", "rows", "--most-work", "3")
+    assert looser["moved_values"] < rows["moved_values"]
+    fastest = planned("--partition", "rows", "--most-work", "3", "--objective", "time")
+    assert fastest["steps_ms"] < looser["steps_ms"]
+    several = planned("--partition", "rows,output_channels")
+    assert {layer["strategy"] for layer in several["layers"]} == {"rows", "output_channels"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "own", "others"),
+    [
+        ("rows", {"c1", "s2", "c3", "s4"}, {"prob": "whole"}),
+        ("columns", {"c1", "s2", "c3", "s4"}, {"prob": "whole"}),
+        ("tiles", {"c1", "s2", "c3", "s4"}, {"prob": "whole"}),
+        ("terms", {"c3", "c5", "f6", "output"}, {"prob": "whole"}),
+        ("batch", set(), {"prob": "batch"}),
+    ],
+)
+def test_what_a_strategy_does_not_divide_is_divided_by_output_channels(strategy, own, others):
+    found = {
+        layer["name"]: layer["strategy"] for layer in planned("--partition", strategy)["layers"]
+    }
+    expected = dict.fromkeys(found, "output_channels") | dict.fromkeys(own, strategy) | others
+    assert found == expected
+
+
+def test_where_a_strategy_has_one_grid_nothing_was_chosen():
+    lines = run("lenet5", "--partition", "output_tiles").stdout.splitlines()
+    assert lines[-4] == "154959 values without inputs; one grid for each layer, nothing to choose"
+    found = planned("--partition", "output_tiles")
+    assert found["considered"] == len(found["layers"])
+
+
+def test_the_bound_has_its_name_and_what_is_least_its_unit():
+    assert run("lenet5").stdout.splitlines()[-4] == (
+        "85756 values without inputs; no plan of these grids moves fewer; lower bound, each layer "
+        "and exchange at its own least: 70048 (18.3 % less)"
+    )
+    line = run("lenet5", "--objective", "time").stdout.splitlines()[-4]
+    assert re.fullmatch(
+        r"\d+ values without inputs; least time: \d+ cycles; not proven to be the least; "
+        r"lower bound, each layer and exchange at its own least: \d+ \(0.\d % less\)",
+        line,
+    )
+
+
 def test_the_result_adds_up():
     found = json.loads(run("lenet5", "--json").stdout)
     layers = found["layers"]
@@ -230,6 +287,12 @@ def test_options_that_mean_nothing_there_are_refused(arguments, message):
             ("vgg16", "--partition", "output_tiles", "--set", f"{BUFFERS}=300000"),
             "error: layer conv1_1: a core's part of a 1x1x56x1 grid takes 229376 bytes, a buffer "
             "has 100000\n  fix: the smallest grid that fits is 1x1x19x7: 133 cores\n",
+        ),
+        (
+            ("lenet5", "--partition", "input_rows", "--set", f"{BUFFERS}=7000"),
+            "error: layer c3: a core's part of a 1x1x10x1 grid takes 2880 bytes, a buffer has "
+            "2332\n  fix: the smallest grid that fits is 1x2x2x1 sums 2x1x1: 8 cores; take another "
+            "strategy, or let the planner choose\n",
         ),
         (
             ("lenet5", "--dtype", "f64"),

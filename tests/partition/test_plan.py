@@ -6,11 +6,12 @@ from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Softmax, add, max_pool2d, relu
+from tilewright.partition.choices import reference_work
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs, reductions
 from tilewright.partition.objective import Volume, Weights
 from tilewright.partition.placement import best_placed_plan, placed
-from tilewright.partition.plan import best_plan, fixed_plan, reference_work, space
+from tilewright.partition.plan import best_plan, fixed_plan, space
 
 CORES = 56
 VGG = layers_of(network("vgg16", 1))

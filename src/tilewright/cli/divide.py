@@ -53,7 +53,7 @@ from tilewright.report.division import (
 from tilewright.report.division_picture import layer_picture
 from tilewright.report.findings import Finding
 
-_FORMAT = "tilewright divided network 1"
+_FORMAT = "tilewright divided network 2"
 _FITS = "a core's share fits its buffers"
 
 

@@ -164,7 +164,11 @@ class SearchOptions:
 
     algorithm: AlgorithmName = None
     partition: Annotated[
-        str | None, typer.Option(help="Divide over the core groups in one way only.")
+        str | None,
+        typer.Option(
+            help="Divide over the core groups in one way only; a network over cores by this "
+            "strategy, or several with commas between."
+        ),
     ] = None
     max_error: Annotated[
         float | None,

@@ -59,6 +59,7 @@ class DividedResult(Struct, frozen=True):
     """The whole network. The plan's `cost` is that of its objective, values, cycles, or values and
     cycles as values; `bound` is below that of any plan of these grids, and none costs less than
     this one where it is `proven`. `bound_values` is the bound where values are all that counts.
+    Of all layers together `considered` grids were there to choose from.
 
     Times are the model's: `steps_ms` is the sum of the layers' parts, one after the other;
     `clocked_ms` the same with every message on its links; `overlapped_ms` is that of cores that go
@@ -71,6 +72,7 @@ class DividedResult(Struct, frozen=True):
     dtype: str
     cores: int
     proven: bool
+    considered: int
     moved_values: int
     bound_values: int | None
     steps_ms: float
@@ -149,6 +151,7 @@ class DividedNetwork:
             self.element,
             plan.cores,
             plan.proven,
+            plan.considered,
             volume.activations + volume.weights + volume.sums,
             None if self.weights.cycles else round(plan.bound),
             steps * ms,

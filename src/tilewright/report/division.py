@@ -19,6 +19,8 @@ from tilewright.report.table import plain_table
 _SLOWEST = 10
 _PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
 """What the time of a layer is made of, step by step."""
+_SMALLEST_GAP = 0.05
+"""In percent: what is shown as more than 0.0."""
 _NO_TIME = 1e-12
 """Milliseconds of a network that does nothing."""
 
@@ -75,17 +77,7 @@ def division_totals(found: DividedRun) -> Iterator[str]:
     yield "values, each counted for every core that gets it: " + ", ".join(
         f"{value} {kind}" for kind, value in moved.items()
     )
-    moves_fewer, is_fewest = "moves fewer", "fewest"
-    counted = f"{found.moved_values} without inputs"
-    if found.bound_values is None:
-        moves_fewer, is_fewest = "costs less", "least"
-        counted += f"; least {found.objective}: {found.cost:.0f}"
-    proven = (
-        f"no plan of these grids {moves_fewer}"
-        if found.proven
-        else (f"not proven to be the {is_fewest}")
-    )
-    yield f"{counted}; {proven}; every layer by itself at its best: {found.bound:.0f}"
+    yield _chosen(found)
     yield (
         f"{found.steps_ms:.3f} ms step by step by the busiest links, {found.clocked_ms:.3f} ms "
         f"with every message on its links, {found.overlapped_ms:.3f} ms overlapped (model; compute "
@@ -98,6 +90,26 @@ def division_totals(found: DividedRun) -> Iterator[str]:
     yield f"of the time step by step: {_shares(found.layers)}"
     if found.comparison is not None:
         yield comparison_text(found.comparison)
+
+
+def _chosen(found: DividedRun) -> str:
+    """What the plan costs, and how that compares with other plans."""
+    moves_fewer, is_fewest = "moves fewer", "fewest"
+    costs = f"{found.moved_values} values without inputs"
+    if found.bound_values is None:
+        moves_fewer, is_fewest = "costs less", "least"
+        unit = "cycles" if found.objective == "time" else "values"
+        costs += f"; least {found.objective}: {found.cost:.0f} {unit}"
+    if found.considered == len(found.layers):
+        return f"{costs}; one grid for each layer, nothing to choose"
+    proven = (
+        f"no plan of these grids {moves_fewer}"
+        if found.proven
+        else f"not proven to be the {is_fewest}"
+    )
+    gap = 100 * (1 - found.bound / found.cost) if found.cost else 0.0
+    bound = f"lower bound, each layer and exchange at its own least: {found.bound:.0f}"
+    return f"{costs}; {proven}; {bound}" + (f" ({gap:.1f} % less)" if gap >= _SMALLEST_GAP else "")
 
 
 def division_explanation(found: DividedRun) -> Iterator[str]:

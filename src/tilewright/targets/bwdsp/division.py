@@ -8,12 +8,13 @@ from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.machine import Machine
+from tilewright.partition.choices import PLANNED
 from tilewright.partition.core_model import CoreModel, core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.parts import Programs
-from tilewright.partition.plan import best_plan, fixed_plan
+from tilewright.partition.plan import best_plan
 from tilewright.targets.bwdsp.core import core_machine
 from tilewright.targets.bwdsp.programs import programs_of
 
@@ -37,20 +38,18 @@ class Division:
         *,
         progress: Progress = silent,
     ) -> DividedNetwork:
-        """The plan that costs least as `weights` count, or every layer by one `strategy`."""
+        """The plan that costs least as `weights` count, of the grids of `strategy` if given."""
         layers, model = self.planned(network, machine)
-        if strategy is None:
-            plan = best_plan(
-                layers,
-                machine.cores,
-                weights,
-                most_work=most_work,
-                model=model,
-                recompute=most_work > 1,
-                steps=partial(progress, "divide"),
-            )
-        else:
-            plan = fixed_plan(layers, machine.cores, strategy, model, weights)
+        plan = best_plan(
+            layers,
+            machine.cores,
+            weights,
+            most_work=most_work,
+            strategies=strategy.split(",") if strategy else PLANNED,
+            model=model,
+            recompute=most_work > 1,
+            steps=partial(progress, "divide"),
+        )
         element = _element(network, machine)
         programs = self.programs(machine, element)
         return DividedNetwork(network, machine, element, plan, model, weights, programs)
