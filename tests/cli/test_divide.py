@@ -273,11 +273,6 @@ def test_options_that_mean_nothing_there_are_refused(arguments, message):
     ("arguments", "message"),
     [
         (
-            ("lenet5", "--set", "fabrics.grid.rows=3"),
-            "error: the fabric of 'bwdsp-56' joins 3x8 cores, the machine has 7x8\n"
-            "  fix: set its rows and columns as those of the mesh\n",
-        ),
-        (
             ("lenet5", "--objective", "speed"),
             "error: --objective takes traffic, time, or how many values a cycle counts, found "
             "'speed'\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from tilewright.common.errors import PartitionError
@@ -18,15 +19,15 @@ from tilewright.partition.plan import best_plan
 from tilewright.targets.bwdsp.core import core_machine
 from tilewright.targets.bwdsp.programs import programs_of
 
+_LOG = logging.getLogger(__name__)
+
 
 class Division:
     """All cores of the grid; activations stay in their buffers, weights stream from main memory."""
 
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The layers, and the cores in the type of the network's inputs."""
-        layers, model = layers_of(network), core_model(machine, _element(network, machine))
-        _require_links(machine, model)
-        return layers, model
+        return layers_of(network), core_model(machine, _element(network, machine))
 
     def divide(
         self,
@@ -40,6 +41,11 @@ class Division:
     ) -> DividedNetwork:
         """The plan that costs least as `weights` count, of the grids of `strategy` if given."""
         layers, model = self.planned(network, machine)
+        if most_work > 1 and model.multicasts:
+            _LOG.warning(
+                "the fabric of %r multicasts: halos are exchanged there, never computed again",
+                machine.name,
+            )
         plan = best_plan(
             layers,
             machine.cores,
@@ -70,16 +76,6 @@ def _element(network: Network, machine: Machine) -> str:
         )
     (element,) = elements
     return element
-
-
-def _require_links(machine: Machine, model: CoreModel) -> None:
-    rows, columns = model.fabric.rows, model.fabric.columns
-    if rows * columns < machine.cores:
-        raise PartitionError(
-            f"the fabric of {machine.name!r} joins {rows}x{columns} cores, the machine has "
-            f"{machine.mesh.rows}x{machine.mesh.columns}",
-            fix="set its rows and columns as those of the mesh",
-        )
 
 
 DIVISION = Division()
