@@ -118,6 +118,8 @@ def test_the_plan_and_pictures_are_written_and_replaced(tmp_path):
     assert first["shares"][0] == {
         "core": 0, "keeps": [[0, 1], [0, 6], [0, 2], [0, 8]],
         "adds_up": [[0, 1], [0, 6], [0, 2], [0, 8]], "terms": None,
+        "reads": {"images": [[0, 1], [0, 1], [0, 6], [0, 12]]},
+        "weights": {"c1_weight": [[0, 6], [0, 1], [0, 5], [0, 5]], "c1_bias_values": [[0, 6]]},
     }  # fmt: skip
     assert (len(first["shares"]), first["moves"], second["moves"]) == (56, [], [])
     pictures = sorted(path.name for path in (tmp_path / "out/layers").iterdir())

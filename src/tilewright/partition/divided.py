@@ -19,6 +19,7 @@ from tilewright.ops.op import Array
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.execute import execute
+from tilewright.partition.layer_plans import LayerPlan, layer_plans
 from tilewright.partition.objective import Weights
 from tilewright.partition.parts import Programs
 from tilewright.partition.plan import PartitionPlan, Planned
@@ -86,34 +87,6 @@ class DividedResult(Struct, frozen=True):
     layers: tuple[DividedLayer, ...]
 
 
-class SharePlan(Struct, frozen=True):
-    """What one core does in a layer: regions as [first, behind the last] of each dimension."""
-
-    core: int
-    keeps: tuple[tuple[int, int], ...]
-    adds_up: tuple[tuple[int, int], ...]
-    terms: tuple[tuple[int, int], ...] | None = None
-
-
-class MovePlan(Struct, frozen=True):
-    """One message, or a multicast where it has several targets."""
-
-    source: int
-    targets: tuple[int, ...]
-    region: tuple[tuple[int, int], ...]
-    adds: bool
-
-
-class LayerPlan(Struct, frozen=True):
-    """Who computes what of a layer, and what is sent before it and, of sums, behind it."""
-
-    name: str
-    result: str
-    strategy: str
-    shares: tuple[SharePlan, ...]
-    moves: tuple[MovePlan, ...]
-
-
 @dataclass(frozen=True)
 class DividedNetwork:
     """A plan with its times on one machine."""
@@ -170,28 +143,7 @@ class DividedNetwork:
 
     def layer_plans(self) -> list[LayerPlan]:
         """Every share and every move: what a runtime needs."""
-        return [
-            LayerPlan(
-                planned.layer.name,
-                planned.layer.output,
-                planned.division.strategy,
-                tuple(
-                    SharePlan(
-                        core,
-                        share.kept.sides,
-                        share.summed.sides,
-                        None if share.terms is None else share.terms.sides,
-                    )
-                    for core, share in zip(planned.cores, planned.division.shares, strict=True)
-                ),
-                tuple(
-                    MovePlan(move.source, move.targets, move.box.sides, move.adds)
-                    for sent in exchanges.each
-                    for move in sent
-                ),
-            )
-            for planned, exchanges in zip(self.plan.layers, self.plan.exchanges, strict=True)
-        ]
+        return layer_plans(self.plan)
 
 
 def _layer(planned: Planned, time: LayerTime, program: ProgramTime, ms: float) -> DividedLayer:
