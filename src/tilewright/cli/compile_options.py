@@ -60,8 +60,9 @@ class CompileOptions:
     objective: Annotated[
         str | None,
         typer.Option(
-            help="What a network divided over cores has least of: traffic (default), time, or both "
-            "with a cycle counted as this many values."
+            help="What a network divided over cores has least of: traffic (default), activations "
+            "and sums (activations: what cores send each other), time, or traffic and time with a "
+            "cycle counted as this many values."
         ),
     ] = None
     most_work: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,11 @@ from tilewright.network.results import compared
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork
-from tilewright.partition.objective import TIME, TRAFFIC, Weights
+from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
 from tilewright.partition.plan import space
 from tilewright.report.division import (
     DividedRun,
+    cost_table,
     division_explanation,
     division_table,
     division_totals,
@@ -186,7 +188,7 @@ def _finding(subject: str, rule: str, problem: TilewrightError | None) -> Findin
 def show_division(found: DividedRun, output: OutputOptions, *written: Path | None) -> None:
     """Print a divided network and what was `written`; CheckFailed where outputs differ."""
     output.value(found)
-    output.show(division_table(found), *division_totals(found))
+    output.show(division_table(found), cost_table(found), *division_totals(found))
     output.show(*(f"written to {path}" for path in written if path is not None))
     require_alike(found.comparison, output)
 
@@ -254,8 +256,8 @@ def read_divided(directory: Path) -> Written:
 
 
 def _weights(objective: str | None) -> Weights:
-    """`traffic`, `time`, or both with so many values for a cycle."""
-    known = {None: TRAFFIC, "traffic": TRAFFIC, "time": TIME}
+    """`traffic`, `activations`, `time`, or traffic with so many values for a cycle."""
+    known = {None: TRAFFIC, "traffic": TRAFFIC, "activations": ACTIVATIONS, "time": TIME}
     if objective in known:
         return known[objective]
     try:
@@ -264,10 +266,10 @@ def _weights(objective: str | None) -> Weights:
         cycles = math.nan
     if not 0 < cycles < math.inf:
         raise UsageProblem(
-            f"--objective takes traffic, time, or how many values a cycle counts, "
+            f"--objective takes traffic, activations, time, or how many values a cycle counts, "
             f"found {objective!r}"
         )
-    return Weights(cycles=cycles)
+    return replace(TRAFFIC, cycles=cycles)
 
 
 def _write(divided: DividedNetwork, result: DividedRun, out: Path) -> None:

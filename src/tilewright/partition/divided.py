@@ -21,22 +21,24 @@ from tilewright.partition.core_model import CoreModel
 from tilewright.partition.execute import execute
 from tilewright.partition.layer_plans import LayerPlan, layer_plans
 from tilewright.partition.objective import Weights
-from tilewright.partition.parts import Programs
+from tilewright.partition.parts import Programs, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import LayerTime, ProgramTime, layer_times, program_times
 
 
 class DividedLayer(Struct, frozen=True):
-    """One layer. `tile` is the largest region of its sums that a core has; `imbalance` what the
-    busiest core computes over the average of all cores that compute. Values are counted once for
-    each core that gets them. The busiest core takes `compute_ms` at its peak. The slowest of the
-    cores' `programs` computes for `program_ms`; one takes `streamed_ms` whose inputs, weights and
-    results pass its ports meanwhile, tile by tile.
+    """One layer. `divides` names what the grid cuts, `tile` is the largest region of its sums that
+    a core has; `imbalance` what the busiest core computes over the average of all cores that
+    compute. Values are counted once for each core that gets them, or once in all where the fabric
+    multicasts. The busiest core takes `compute_ms` at its peak. The slowest of the cores'
+    `programs` computes for `program_ms`; one takes `streamed_ms` whose inputs, weights and results
+    pass its ports meanwhile, tile by tile.
     """
 
     name: str
     operator: str
     strategy: str
+    divides: str
     grid: str
     tile: tuple[int, ...]
     reads: tuple[int, ...]
@@ -60,7 +62,8 @@ class DividedResult(Struct, frozen=True):
     """The whole network. The plan's `cost` is that of its objective, values, cycles, or values and
     cycles as values; `bound` is below that of any plan of these grids, and none costs less than
     this one where it is `proven`. `bound_values` is the bound where values are all that counts.
-    Of all layers together `considered` grids were there to choose from.
+    Of all layers together `considered` grids were there to choose from. `moved_values` are of all
+    kinds; where the fabric is a `multicast` one each counts once, however many cores get it.
 
     Times are the model's: `steps_ms` is the sum of the layers' parts, one after the other;
     `clocked_ms` the same with every message on its links; `overlapped_ms` is that of cores that go
@@ -74,6 +77,7 @@ class DividedResult(Struct, frozen=True):
     cores: int
     proven: bool
     considered: int
+    multicast: bool
     moved_values: int
     bound_values: int | None
     steps_ms: float
@@ -125,7 +129,8 @@ class DividedNetwork:
             plan.cores,
             plan.proven,
             plan.considered,
-            volume.activations + volume.weights + volume.sums,
+            model.multicasts,
+            volume.total,
             None if self.weights.cycles else round(plan.bound),
             steps * ms,
             overlapped_ms,
@@ -155,11 +160,12 @@ def _layer(planned: Planned, time: LayerTime, program: ProgramTime, ms: float) -
         layer.name,
         layer.op.describe(),
         division.strategy,
+        division.grid.divides(),
         division.grid.describe(),
         division.tile,
         reads[0] if reads else (),
         busy,
-        planned.work * busy,
+        imbalance(layer, division.shares),
         volume.activations,
         volume.inputs,
         volume.weights,

@@ -23,7 +23,7 @@ from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.division import Division, Regions, divide
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
-from tilewright.partition.objective import TRAFFIC, Volume, Weights
+from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.recomputed import Named, with_recomputed
 from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
@@ -101,7 +101,7 @@ def fixed_plan(
     cores: int,
     strategy: str,
     model: CoreModel | None = None,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
     """Every layer as one strategy divides it first. Raises PartitionError where it does not, or
     where a share does not fit the buffers of `model`.
@@ -124,7 +124,7 @@ def given_plan(
     cores: int,
     choices: Sequence[Named],
     model: CoreModel | None = None,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
     """Every layer along the grid given for it, of at most `cores` cells."""
     given = [[choice] for choice in choices]
@@ -134,7 +134,7 @@ def given_plan(
 def best_plan(
     layers: Sequence[Layer],
     cores: int,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
     *,
     most_work: float | None = 1.0,
     strategies: Sequence[str] = PLANNED,
@@ -159,7 +159,7 @@ def best_plan(
 def space(
     layers: Sequence[Layer],
     cores: int,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
     *,
     most_work: float | None = 1.0,
     strategies: Sequence[str] = PLANNED,
@@ -288,12 +288,14 @@ class Space:
     def alone(self, number: int) -> Cycles:
         """What each grid of a layer costs by itself."""
         table, weights = self.tables[number], self.weights
-        found: Cycles = weights.weights * table.weights + weights.sums * table.sums
+        inputs = self._inputs(number)
+        values = weights.weights * table.weights + weights.sums * table.sums
+        found: Cycles = values + weights.inputs * inputs
         if self.model is None or not weights.cycles:
             return found
         model, flops = self.model, self.layers[number].op.flops
         computing = table.work * flops / model.flops_per_cycle
-        loading = model.load_cycles(table.weights + self._inputs(number))
+        loading = model.load_cycles(table.weights + inputs)
         return found + weights.cycles * (computing + loading + table.sums_cycles)
 
     def _inputs(self, number: int) -> Integers:

@@ -1,7 +1,10 @@
-"""A network divided over many cores as a table.
+"""A network divided over many cores as two tables, of who computes what and of what that costs.
 
-layer    strategy  grid      tile         cores  moved   ms (model)  peak ms  program ms
-conv1_2  products  1x1x8x7   1x64x28x32   56     383488  2.758       2.202    2.292
+layer    divided         grid      tile         reads        cores  imbalance
+conv1_2  rows x columns  1x1x8x7   1x64x28x32   1x64x30x34   56     1.00
+
+layer    activations  inputs  weights  sums  ms (model)  peak ms  program ms  streamed ms
+conv1_2       383488       0  2067968     0       2.758    2.202       2.292        2.757
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from tilewright.partition.divided import DividedLayer, DividedResult
 from tilewright.report.network import comparison_text, counted
 from tilewright.report.table import plain_table
 
+_KINDS = ("activations", "inputs", "weights", "sums")
+"""Values that move."""
+_TIMES = ("ms (model)", "peak ms", "program ms", "streamed ms")
 _SLOWEST = 10
 _PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
 """What the time of a layer is made of, step by step."""
@@ -36,31 +42,37 @@ class DividedRun(DividedResult, frozen=True):
 
 
 def division_table(found: DividedResult) -> Table:
-    """One line per layer."""
-    table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {found.cores} cores")
-    for column in ("layer", "strategy", "grid"):
-        table.add_column(column, overflow="fold", min_width=8)
-    figures = ("tile", "reads", "cores", "imbalance", "moved", "weights", "sums", "ms (model)",
-               "peak ms", "program ms", "streamed ms")  # fmt: skip
-    for column in figures:
-        table.add_column(column, justify="right", min_width=5)
+    """How each layer is divided."""
+    cores = counted(found.cores, "core")
+    table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {cores}")
+    table.add_column("layer", overflow="fold", min_width=5)
+    table.add_column("divided", overflow="fold", min_width=8)
+    table.add_column("grid", overflow="fold", min_width=8)
+    for column in ("tile", "reads", "cores", "imbalance"):
+        table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     for layer in found.layers:
         table.add_row(
             layer.name,
-            layer.strategy,
+            layer.divides,
             layer.grid,
             _shape(layer.tile),
             _shape(layer.reads),
             str(layer.busy_cores),
             f"{layer.imbalance:.2f}",
-            str(layer.activations + layer.inputs),
-            str(layer.weights),
-            str(layer.sums),
-            f"{_milliseconds(layer):.3f}",
-            f"{layer.compute_ms:.3f}",
-            f"{layer.program_ms:.3f}",
-            f"{layer.streamed_ms:.3f}",
         )
+    return table
+
+
+def cost_table(found: DividedResult) -> Table:
+    """What each layer moves, and what it takes."""
+    table = plain_table()
+    table.add_column("layer", overflow="fold", min_width=5)
+    for column in (*_KINDS, *_TIMES):
+        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
+    for layer in found.layers:
+        values = (getattr(layer, kind) for kind in _KINDS)
+        times = (_milliseconds(layer), layer.compute_ms, layer.program_ms, layer.streamed_ms)
+        table.add_row(layer.name, *map(str, values), *(f"{ms:.3f}" for ms in times))
     return table
 
 
@@ -70,13 +82,9 @@ def division_totals(found: DividedRun) -> Iterator[str]:
         "grid: cores along images x channels x rows x columns of the result, and along what sums "
         "run over; tile: the largest core's share of the result; reads: what it reads for it"
     )
-    moved = {
-        kind: sum(getattr(layer, kind) for layer in found.layers)
-        for kind in ("activations", "inputs", "weights", "sums")
-    }
-    yield "values, each counted for every core that gets it: " + ", ".join(
-        f"{value} {kind}" for kind, value in moved.items()
-    )
+    moved = {kind: sum(getattr(layer, kind) for layer in found.layers) for kind in _KINDS}
+    once = "once, however many cores get it" if found.multicast else "for every core that gets it"
+    yield f"values, each counted {once}: " + ", ".join(f"{n} {kind}" for kind, n in moved.items())
     yield _chosen(found)
     yield (
         f"{found.steps_ms:.3f} ms step by step by the busiest links, {found.clocked_ms:.3f} ms "
@@ -95,8 +103,8 @@ def division_totals(found: DividedRun) -> Iterator[str]:
 def _chosen(found: DividedRun) -> str:
     """What the plan costs, and how that compares with other plans."""
     moves_fewer, is_fewest = "moves fewer", "fewest"
-    costs = f"{found.moved_values} values without inputs"
-    if found.bound_values is None:
+    costs = f"{counted(found.moved_values, 'value')} in all"
+    if found.objective != "traffic":
         moves_fewer, is_fewest = "costs less", "least"
         unit = "cycles" if found.objective == "time" else "values"
         costs += f"; least {found.objective}: {found.cost:.0f} {unit}"
