@@ -102,6 +102,50 @@ def test_what_cores_send_each_other_can_be_least():
     assert found["moved_values"] > traffic["moved_values"] == traffic["cost"]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--objective", "activations", "--place"),
+        ("--partition", "rows", "--most-work", "3", "--objective", "time"),
+    ],
+)
+def test_every_command_that_plans_takes_the_options_of_a_plan(options):
+    commands = ("compile", "run", "simulate", "explain")
+    found = [json.loads(run("lenet5", *options, "--json", command=c).stdout) for c in commands]
+    assert [one | {"timings": {}} for one in found] == [found[-1]] * 4
+
+
+def test_placed_shares_send_less_and_compute_the_same():
+    fixed, placed = planned(), planned("--place", "--check")
+    assert placed["moved_values"] == placed["cost"] < fixed["moved_values"]
+    assert placed["comparison"]["largest_difference"] < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--objective", "time"), "an objective with cycles"),
+        (("--most-work", "2"), "--most-work above 1"),
+        (("--set", "fabrics.grid.multicast=path"), "the multicasts of 'bwdsp-56'"),
+    ],
+)
+def test_shares_are_placed_where_single_values_count(options, problem):
+    assert run("lenet5", "--place", *options).stderr.endswith(
+        f"error: --place does not go with {problem}: it counts values that move to one core each\n"
+        f"  fix: leave --place, or {problem}\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "simulate", "explain"])
+def test_options_of_a_plan_mean_nothing_elsewhere(command):
+    machine = "host" if command == "run" else "sw26010"
+    done = CliRunner().invoke(app, [command, "lenet5", "--machine", machine, "--place"])
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: --place is for networks on machines whose cores divide them\n",
+    )
+
+
 def test_a_multicast_counts_once_and_the_line_below_the_table_says_so():
     def counted(*arguments):
         lines = run("lenet5", "--partition", "output_tiles", *arguments).stdout.splitlines()

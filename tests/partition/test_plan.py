@@ -13,7 +13,7 @@ from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs, reductions
 from tilewright.partition.objective import TIME, TRAFFIC, WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.parts import imbalance
-from tilewright.partition.placement import best_placed_plan, placed
+from tilewright.partition.placement import best_placed_plan, placed, placed_plan
 from tilewright.partition.plan import best_plan, fixed_plan, space
 
 CORES = 56
@@ -88,6 +88,9 @@ def test_branches_are_placed_after_their_grids_were_chosen():
         best_placed_plan(space(layers, 4, ACTIVATIONS))
     plan = placed(best_plan(layers, 4, ACTIVATIONS))
     assert counted(plan) == plan.volume
+    found = placed_plan(space(layers, 4, ACTIVATIONS))
+    assert (found.volume, found.cost) == (plan.volume, plan.volume.activations + plan.volume.sums)
+    assert (found.proven, found.bound <= found.cost) == (False, True)
 
 
 def test_with_weights_it_moves_a_tenth():

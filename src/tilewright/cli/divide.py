@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct, field, structs
 
 from tilewright.cli.compile_options import CompileOptions
+from tilewright.cli.division_options import DivisionOptions, StrategyOptions
 from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
@@ -76,19 +77,16 @@ def divide_network(
     search: SearchOptions,
     output: OutputOptions,
     options: CompileOptions,
+    division: DivisionOptions,
 ) -> None:
     """Plan, print, and write what was asked for."""
     others = {"check-each-algorithm": options.check_each_algorithm, "top": options.top > 0}
     _require_divisions(search, others)
-    weights, out, onnx_out = _weights(options.objective), options.out, options.onnx_out
+    out, onnx_out = options.out, options.onnx_out
     if out is not None:
         require_replaceable(out)
-    network = _network(name, machine, operator)
-    most_work = options.most_work or 1.0
-    clock = StageClock()
-    divided, result = _divided(
-        network, machine, search.partition, output, weights, most_work, clock
-    )
+    network, clock = _network(name, machine, operator), StageClock()
+    divided, result = _divided(network, machine, search.partition, output, division, clock)
     if options.check:
         inputs = read_inputs(network, None)
         _, result = _computed(divided, result, inputs, search, "reference", output, clock)
@@ -113,13 +111,14 @@ def run_divided(
     output: OutputOptions,
     files: tuple[Path | None, Path | None],
     top: int,
+    division: DivisionOptions,
 ) -> None:
     """Compute a network on all cores; `files` are those of the inputs and for the outputs."""
     require_reference(machine, other)
     _require_divisions(search, {"top": top > 0})
     network, (source, out) = _network(name, machine, operator), files
     inputs = read_inputs(network, source)
-    divided, result = _divided(network, machine, search.partition, output)
+    divided, result = _divided(network, machine, search.partition, output, division)
     outputs, result = _computed(divided, result, inputs, search, other, output)
     if out is not None:
         arrays: Any = outputs
@@ -129,10 +128,15 @@ def run_divided(
 
 
 def simulate_divided(
-    name: str, machine: Machine, operator: OperatorOptions, output: OutputOptions
+    name: str,
+    machine: Machine,
+    operator: OperatorOptions,
+    output: OutputOptions,
+    division: StrategyOptions,
 ) -> None:
     """The time of a network on all cores."""
-    _, found = _divided(_network(name, machine, operator), machine, None, output)
+    network = _network(name, machine, operator)
+    _, found = _divided(network, machine, division.partition, output, division)
     show_division(found, output)
 
 
@@ -142,11 +146,12 @@ def explain_divided(
     operator: OperatorOptions,
     search: SearchOptions,
     output: OutputOptions,
+    division: DivisionOptions,
 ) -> None:
     """The time of a network on all cores, and which layers take it for what."""
     _require_divisions(search, {})
     network = _network(name, machine, operator)
-    _, found = _divided(network, machine, search.partition, output)
+    _, found = _divided(network, machine, search.partition, output, division)
     show_explained(found, output)
 
 
@@ -202,14 +207,20 @@ def _divided(
     machine: Machine,
     strategy: str | None,
     output: OutputOptions,
-    weights: Weights = TRAFFIC,
-    most_work: float = 1.0,
+    division: DivisionOptions,
     clock: StageClock | None = None,
 ) -> tuple[DividedNetwork, DividedRun]:
     """A plan, and its times."""
+    weights, most_work = _weights(division.objective), division.most_work or 1.0
     with progress_bar(output, clock) as progress:
         divided = DIVIDES.required(machine).divide(
-            network, machine, strategy, weights, most_work, progress=progress
+            network,
+            machine,
+            strategy,
+            weights,
+            most_work,
+            place=division.place,
+            progress=progress,
         )
         result = divided.result(progress)
     return divided, DividedRun(**structs.asdict(result))

@@ -15,7 +15,8 @@ from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.parts import Programs
-from tilewright.partition.plan import best_plan
+from tilewright.partition.placement import placed_plan
+from tilewright.partition.plan import space
 from tilewright.targets.bwdsp.core import core_machine
 from tilewright.targets.bwdsp.programs import programs_of
 
@@ -37,6 +38,7 @@ class Division:
         weights: Weights,
         most_work: float,
         *,
+        place: bool = False,
         progress: Progress = silent,
     ) -> DividedNetwork:
         """The plan that costs least as `weights` count, of the grids of `strategy` if given."""
@@ -46,7 +48,9 @@ class Division:
                 "the fabric of %r multicasts: halos are exchanged there, never computed again",
                 machine.name,
             )
-        plan = best_plan(
+        if place:
+            _require_placeable(machine, model, weights, most_work)
+        found = space(
             layers,
             machine.cores,
             weights,
@@ -56,6 +60,7 @@ class Division:
             recompute=most_work > 1,
             steps=partial(progress, "divide"),
         )
+        plan = placed_plan(found) if place else found.best()
         element = _element(network, machine)
         programs = self.programs(machine, element)
         return DividedNetwork(network, machine, element, plan, model, weights, programs)
@@ -63,6 +68,23 @@ class Division:
     def programs(self, machine: Machine, element: str) -> Programs:
         """Programs of one core."""
         return programs_of(core_machine(machine), element)
+
+
+def _require_placeable(
+    machine: Machine, model: CoreModel, weights: Weights, most_work: float
+) -> None:
+    """Placement counts the values of messages to one core each, of what is computed once."""
+    problems = {
+        "an objective with cycles": weights.cycles > 0,
+        "--most-work above 1": most_work > 1,
+        f"the multicasts of {machine.name!r}": model.multicasts,
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise PartitionError(
+                f"--place does not go with {problem}: it counts values that move to one core each",
+                fix=f"leave --place, or {problem}",
+            )
 
 
 def _element(network: Network, machine: Machine) -> str:
