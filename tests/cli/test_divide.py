@@ -93,6 +93,13 @@ def test_the_bound_has_its_name_and_what_is_least_its_unit():
     )
 
 
+def test_the_cores_without_work_are_named():
+    lines = run("lenet5", "--partition", "output_tiles").stdout.splitlines()
+    assert lines[-5] == (
+        "idle cores: 25-55 in c3, s4; 40-55 in c5; 42-55 in f6; 10-55 in output; 1-55 in prob"
+    )
+
+
 def test_what_cores_send_each_other_can_be_least():
     found = planned("--objective", "activations")
     sent = sum(layer["activations"] + layer["sums"] for layer in found["layers"])
@@ -191,6 +198,21 @@ def test_the_plan_and_pictures_are_written_and_replaced(tmp_path):
         "weights": {"c1_weight": [[0, 6], [0, 1], [0, 5], [0, 5]], "c1_bias_values": [[0, 6]]},
     }  # fmt: skip
     assert (len(first["shares"]), first["moves"], second["moves"]) == (56, [], [])
+    traffic = {one["name"]: one for one in json.loads((tmp_path / "out/traffic.json").read_text())}
+    layers = json.loads((tmp_path / "out/network.json").read_text())["divided"]["layers"]
+    for layer in layers:
+        own = traffic[layer["name"]]
+        got = sum(core["received_bytes"] for core in own["cores"])
+        loaded = sum(core["loaded_bytes"] for core in own["cores"])
+        assert got == 4 * (layer["activations"] + layer["sums"])
+        assert loaded == 4 * (layer["inputs"] + layer["weights"])
+        working = [core["core"] for core in own["cores"] if core["work"]]
+        assert sorted([*working, *layer["idle_cores"]]) == list(range(56))
+        assert layer["busiest_link_bytes"] >= max(
+            [link["bytes"] for link in own["links"]], default=0
+        )
+        for link in own["links"]:
+            assert abs(link["source"] - link["target"]) in (1, 8)
     pictures = sorted(path.name for path in (tmp_path / "out/layers").iterdir())
     assert pictures == ["c1.svg", "c3.svg", "c5.svg", "s2.svg", "s4.svg"]
     picture = (tmp_path / "out/layers/c1.svg").read_text()

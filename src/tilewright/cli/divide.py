@@ -67,7 +67,7 @@ class Written(Struct, frozen=True):
     version: str
     description: dict[str, Any] = field(name="machine")
     divided: DividedRun
-    files: tuple[str, ...] = ("plan.json", "layers")
+    files: tuple[str, ...] = ("plan.json", "traffic.json", "layers")
 
 
 def divide_network(
@@ -284,13 +284,14 @@ def _weights(objective: str | None) -> Weights:
 
 
 def _write(divided: DividedNetwork, result: DividedRun, out: Path) -> None:
-    """`network.json` with the result, `plan.json` with all shares and moves, and a picture of each
-    layer of images, `layers/NAME.svg`.
+    """`network.json` with the result, `plan.json` with all shares and moves, `traffic.json` with
+    links and cores, and a picture of each layer of images, `layers/NAME.svg`.
     """
     with new_folder(out) as folder:
         plans = divided.layer_plans()
         written = Written(_FORMAT, tool_version(), document_of(divided.machine), result)
-        for file, value in ((NETWORK_FILE, written), ("plan.json", plans)):
+        files = {NETWORK_FILE: written, "plan.json": plans, "traffic.json": divided.traffic()}
+        for file, value in files.items():
             text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
             write_text(folder / file, f"{text}\n")
         (folder / "layers").mkdir()

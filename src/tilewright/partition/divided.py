@@ -24,6 +24,7 @@ from tilewright.partition.objective import Weights
 from tilewright.partition.parts import Programs, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import LayerTime, ProgramTime, layer_times, program_times
+from tilewright.partition.traffic import LayerTraffic, layer_traffic
 
 
 class DividedLayer(Struct, frozen=True):
@@ -43,6 +44,7 @@ class DividedLayer(Struct, frozen=True):
     tile: tuple[int, ...]
     reads: tuple[int, ...]
     busy_cores: int
+    idle_cores: tuple[int, ...]
     imbalance: float
     activations: int
     inputs: int
@@ -141,7 +143,7 @@ class DividedNetwork:
             plan.cost,
             plan.bound,
             tuple(
-                _layer(one, time, program, ms)
+                _layer(one, time, program, plan.cores, ms)
                 for one, time, program in zip(plan.layers, times, programs, strict=True)
             ),
         )
@@ -150,10 +152,17 @@ class DividedNetwork:
         """Every share and every move: what a runtime needs."""
         return layer_plans(self.plan)
 
+    def traffic(self) -> list[LayerTraffic]:
+        """What passes each link, and what each core does."""
+        return layer_traffic(self.plan, self.model)
 
-def _layer(planned: Planned, time: LayerTime, program: ProgramTime, ms: float) -> DividedLayer:
+
+def _layer(
+    planned: Planned, time: LayerTime, program: ProgramTime, cores: int, ms: float
+) -> DividedLayer:
     layer, division, volume = planned.layer, planned.division, planned.volume
-    busy = sum(1 for share in division.shares if share.summed.size)
+    shares = zip(planned.cores, division.shares, strict=True)
+    busy = {core for core, share in shares if share.summed.size}
     largest = max(division.shares, key=lambda share: share.summed.size)
     reads = [box.shape for _, box in layer.needed(largest.summed, largest.terms)]
     return DividedLayer(
@@ -164,7 +173,8 @@ def _layer(planned: Planned, time: LayerTime, program: ProgramTime, ms: float) -
         division.grid.describe(),
         division.tile,
         reads[0] if reads else (),
-        busy,
+        len(busy),
+        tuple(core for core in range(cores) if core not in busy),
         imbalance(layer, division.shares),
         volume.activations,
         volume.inputs,

@@ -10,6 +10,7 @@ conv1_2       383488       0  2067968     0       2.758    2.202       2.292    
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from msgspec import field
 from rich.table import Table
@@ -85,6 +86,8 @@ def division_totals(found: DividedRun) -> Iterator[str]:
     moved = {kind: sum(getattr(layer, kind) for layer in found.layers) for kind in _KINDS}
     once = "once, however many cores get it" if found.multicast else "for every core that gets it"
     yield f"values, each counted {once}: " + ", ".join(f"{n} {kind}" for kind, n in moved.items())
+    if idle := _idle(found.layers):
+        yield f"idle cores: {idle}"
     yield _chosen(found)
     yield (
         f"{found.steps_ms:.3f} ms step by step by the busiest links, {found.clocked_ms:.3f} ms "
@@ -129,6 +132,26 @@ def division_explanation(found: DividedRun) -> Iterator[str]:
     for layer in slowest:
         share = 100 * _milliseconds(layer) / max(found.steps_ms, _NO_TIME)
         yield f"  {layer.name:{width}}  {share:4.1f} %: {_shares([layer])}"
+
+
+def _idle(layers: Sequence[DividedLayer]) -> str:
+    """Cores without work, each set with the layers in which it has none."""
+    names: dict[tuple[int, ...], list[str]] = {}
+    for layer in layers:
+        if layer.idle_cores:
+            names.setdefault(layer.idle_cores, []).append(layer.name)
+    return "; ".join(f"{_ranges(cores)} in {', '.join(own)}" for cores, own in names.items())
+
+
+def _ranges(cores: Sequence[int]) -> str:
+    """Cores in order as text.
+
+    >>> _ranges((3, 4, 5, 9))
+    '3-5, 9'
+    """
+    runs = groupby(enumerate(cores), lambda pair: pair[1] - pair[0])
+    ends = ([core for _, core in run] for _, run in runs)
+    return ", ".join(str(a[0]) if len(a) == 1 else f"{a[0]}-{a[-1]}" for a in ends)
 
 
 def _shares(layers: Sequence[DividedLayer]) -> str:
