@@ -4,6 +4,7 @@ import io
 import re
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from tilewright.cli.output import _fitting_width
@@ -11,7 +12,7 @@ from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.objective import TRAFFIC
-from tilewright.report.division import cost_table, division_table
+from tilewright.report.division import DividedRun, cost_table, division_table, division_totals
 
 MACHINE = load_machine("bwdsp-56")
 NETWORK = network("lenet5", 1, dtype="f32")
@@ -50,3 +51,11 @@ def test_a_line_says_what_of_the_layer_is_cut():
         "layer", "activations", "inputs", "weights", "sums", "ms (model)", "peak ms", "program ms",
         "streamed ms",
     ]  # fmt: skip
+
+
+def test_many_layers_that_leave_the_same_cores_idle_are_not_all_named():
+    names = [f"conv{number}" for number in range(6)]
+    own = [structs.replace(FOUND.layers[0], name=n, idle_cores=(3, 4, 7)) for n in names]
+    run = DividedRun(**structs.asdict(structs.replace(FOUND, layers=tuple(own))))
+    (line,) = (line for line in division_totals(run) if line.startswith("idle"))
+    assert line == "idle cores: 3-4, 7 in conv0, conv1, conv2, conv3 and 2 more"

@@ -22,7 +22,7 @@ from tilewright.cli.output import (
     progress_bar,
     show_timings,
 )
-from tilewright.cli.run_network import largest_deviation, read_inputs, require_alike
+from tilewright.cli.run_network import read_inputs, require_alike
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import (
@@ -244,7 +244,7 @@ def _computed(
     if other is None:
         return outputs, result
     expected = divided.network.evaluate(feeds)
-    found = compared(other, outputs, expected, largest_deviation(search))
+    found = compared(other, outputs, expected, search.max_error)
     return outputs, structs.replace(result, comparison=found)
 
 

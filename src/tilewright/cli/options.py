@@ -175,7 +175,8 @@ class SearchOptions:
         typer.Option(
             min=0,
             help="Largest deviation over the largest result that algorithms may be expected to "
-            "have (default: 1e-5 on this computer, none elsewhere).",
+            "have (default: 1e-5 on this computer, none elsewhere); of networks divided over cores "
+            "the largest one that a comparison accepts.",
         ),
     ] = None
     records: Annotated[

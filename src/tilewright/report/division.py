@@ -24,6 +24,8 @@ _KINDS = ("activations", "inputs", "weights", "sums")
 """Values that move."""
 _TIMES = ("ms (model)", "peak ms", "program ms", "streamed ms")
 _SLOWEST = 10
+_NAMED = 4
+"""Layers that are named where many have something in common."""
 _PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
 """What the time of a layer is made of, step by step."""
 _SMALLEST_GAP = 0.05
@@ -140,7 +142,13 @@ def _idle(layers: Sequence[DividedLayer]) -> str:
     for layer in layers:
         if layer.idle_cores:
             names.setdefault(layer.idle_cores, []).append(layer.name)
-    return "; ".join(f"{_ranges(cores)} in {', '.join(own)}" for cores, own in names.items())
+    return "; ".join(f"{_ranges(cores)} in {_some(own)}" for cores, own in names.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _ranges(cores: Sequence[int]) -> str:
