@@ -14,6 +14,8 @@ from tilewright.ops.box import Box
 from tilewright.partition.division import divide
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
+from tilewright.partition.objective import ACTIVATIONS
+from tilewright.partition.plan import best_plan
 from tilewright.partition.strategies import find_strategy, strategies
 from tilewright.partition.volumes import moved, options
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
@@ -145,10 +147,31 @@ def test_sums_go_to_who_finishes_them():
 
 
 @given(st.sampled_from(LAYERS), st.integers(2, 9), st.data())
-def test_in_a_round_each_core_sends_one_message_to_each_and_receives_from_one(layer, cores, data):
+def test_in_a_round_each_core_sends_to_one_and_receives_from_one(layer, cores, data):
     have = held(data.draw(divisions(layer, cores)))
     wanted = [(core, Box.whole(layer.shape)) for core in range(cores)]
     sent = moves(have, wanted)
     for messages in rounds(sent, cores):
         assert len({(target - source) % cores for source, target, _ in messages}) == 1
         assert len({(source, target, box) for source, target, box in messages}) == len(messages)
+
+
+def test_what_a_core_has_itself_parts_a_message_but_not_the_round():
+    """Core 1 has computed the middle: two messages go to it, both from core 0 in round 1."""
+    line, middle = Box.of((0, 8)), Box.of((3, 5))
+    sent = moves(Held(((0, line),), kept={1: middle}), [(1, line), (2, line)])
+    assert list(rounds(sent, 3)) == [
+        [(0, 1, Box.of((0, 3))), (0, 1, Box.of((5, 8)))],
+        [(0, 2, line)],
+    ]
+
+
+def test_rounds_of_plans_whose_cores_compute_halos_again():
+    layers = NETWORKS["lenet5"]
+    plan = best_plan(layers, 8, ACTIVATIONS, most_work=3.0, strategies=["tiles"], recompute=True)
+    assert any(planned.division.grid.overlaps for planned in plan.layers)
+    for exchanges in plan.exchanges:
+        for sent in exchanges.each:
+            for messages in rounds(sent, 8):
+                ways = {(source, target) for source, target, _ in messages}
+                assert len({s for s, _ in ways}) == len({t for _, t in ways}) == len(ways)

@@ -6,11 +6,15 @@ from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Softmax, add, max_pool2d, relu
+from tilewright.partition.choices import reference_work
+from tilewright.partition.cuts import ROWS, along, undivided
+from tilewright.partition.division import divide
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs, reductions
-from tilewright.partition.objective import Volume, Weights
-from tilewright.partition.placement import best_placed_plan, placed
-from tilewright.partition.plan import best_plan, fixed_plan, reference_work, space
+from tilewright.partition.objective import TIME, TRAFFIC, WITHOUT_INPUTS, Volume, Weights
+from tilewright.partition.parts import imbalance
+from tilewright.partition.placement import best_placed_plan, placed, placed_plan
+from tilewright.partition.plan import best_plan, fixed_plan, space
 
 CORES = 56
 VGG = layers_of(network("vgg16", 1))
@@ -84,6 +88,9 @@ def test_branches_are_placed_after_their_grids_were_chosen():
         best_placed_plan(space(layers, 4, ACTIVATIONS))
     plan = placed(best_plan(layers, 4, ACTIVATIONS))
     assert counted(plan) == plan.volume
+    found = placed_plan(space(layers, 4, ACTIVATIONS))
+    assert (found.volume, found.cost) == (plan.volume, plan.volume.activations + plan.volume.sums)
+    assert (found.proven, found.bound <= found.cost) == (False, True)
 
 
 def test_with_weights_it_moves_a_tenth():
@@ -107,6 +114,45 @@ def test_halos_are_computed_again_where_that_moves_less_and_the_limit_allows_it(
     after = pyramid.layers[pyramid.layers.index(recomputed[0]) + 1]
     assert after.volume.activations == 0
     assert counted(pyramid) == pyramid.volume
+
+
+def test_inputs_count_where_they_have_a_weight():
+    """Without one a looser limit may read the images more often than it saves elsewhere."""
+    layers = layers_of(network("alexnet", 1))[:4]
+    totals = {
+        weights: [best_plan(layers, CORES, weights, most_work=most).volume.total for most in (1, 2)]
+        for weights in (WITHOUT_INPUTS, TRAFFIC)
+    }
+    assert totals[TRAFFIC][1] <= totals[TRAFFIC][0] <= totals[WITHOUT_INPUTS][0]
+    assert totals[TRAFFIC][1] <= totals[WITHOUT_INPUTS][1]
+    plan = best_plan(layers, CORES, TRAFFIC)
+    assert plan.cost == plan.volume.total
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (TRAFFIC, "traffic"),
+        (WITHOUT_INPUTS, "activations and weights and sums"),
+        (TIME, "time"),
+        (Weights(2, 1, 0), "2 x activations + 1 x weights"),
+        (Weights(1, 0, 1, 3), "activations and sums and 3 for each cycle"),
+    ],
+)
+def test_what_shall_be_least_in_words(weights, words):
+    assert weights.describe() == words
+
+
+def test_imbalance_is_of_what_the_cores_compute():
+    """Ten cores that all compute the whole softmax are in balance; so are equal halos."""
+    (prob,) = (layer for layer in VGG if isinstance(layer.op, Softmax))
+    channels = fixed_plan([prob], 10, "output_channels").layers[0].division
+    assert len(channels.shares) == 10
+    assert imbalance(prob, channels.shares) == 1.0
+    rows = fixed_plan([VGG[0]], 56, "output_tiles").layers[0].division
+    assert imbalance(VGG[0], rows.shares) == 1.0
+    uneven = divide(VGG[0], along(undivided(VGG[0]), ROWS, ((0, 24), (24, 224))), "rows")
+    assert imbalance(VGG[0], uneven.shares) == pytest.approx(2 * 200 / 224)
 
 
 def test_without_a_limit_one_core_does_everything():

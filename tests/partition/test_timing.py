@@ -141,8 +141,8 @@ def test_weights_of_two_output_channels_lie_beside_the_input():
     with pytest.raises(
         PartitionError,
         match=r"^layer fc6: a core's part of a 1x56 grid takes 301056 bytes, a buffer has 301052; "
-        r"the smallest grid that fits is 1x1 sums 2x1x1: 2 cores; allow one core more work "
-        r"\(--most-work\), or another strategy$",
+        r"the smallest grid that fits is 1x1 sums 2x1x1: 2 cores; take another strategy, or let "
+        r"the planner choose$",
     ):
         fixed_plan([fc6], 56, "output_tiles", replace(MODEL, buffer_values=3 * 25_088 - 1))
 

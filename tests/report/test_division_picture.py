@@ -2,7 +2,7 @@
 
 import re
 
-from tilewright.partition.divided import LayerPlan, MovePlan, SharePlan
+from tilewright.partition.layer_plans import LayerPlan, MovePlan, SharePlan
 from tilewright.report.division_picture import layer_picture
 
 SHAPE = (1, 4, 6, 8)
@@ -10,10 +10,10 @@ LEFT = ((0, 1), (0, 2), (0, 6), (0, 4))
 RIGHT = ((0, 1), (0, 2), (0, 6), (4, 8))
 BELOW = ((0, 1), (2, 4), (0, 6), (0, 8))
 NOTHING = ((0, 0), (0, 0), (0, 0), (0, 0))
-SHARES = tuple(SharePlan(core, keeps, keeps) for core, keeps in
+SHARES = tuple(SharePlan(core, keeps, keeps, None, {}, {}) for core, keeps in
                enumerate((LEFT, RIGHT, BELOW, NOTHING)))  # fmt: skip
-HALO = MovePlan(0, (1,), ((0, 1), (0, 2), (0, 6), (3, 4)), adds=False)
-SUMS = MovePlan(3, (1, 2), ((0, 1), (0, 2), (0, 3), (4, 8)), adds=True)
+HALO = MovePlan("x", 0, (1,), (1,), ((0, 1), (0, 2), (0, 6), (3, 4)), adds=False)
+SUMS = MovePlan("y sums", 3, (1, 2), (2, 3), ((0, 1), (0, 2), (0, 3), (4, 8)), adds=True)
 PLAN = LayerPlan("conv", "y", "products", SHARES, (HALO, SUMS))
 PICTURE = layer_picture(PLAN, SHAPE, 4)
 

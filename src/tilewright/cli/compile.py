@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.compile_options import CompileOptions
+from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 
@@ -27,6 +28,7 @@ def compile_command(
     operator: OperatorOptions,
     search: SearchOptions,
     options: CompileOptions,
+    division: DivisionOptions,
     output: OutputOptions,
 ) -> None:
     """Choose the best schedules of a network or operator; generate and time its code."""
@@ -39,9 +41,10 @@ def compile_command(
         raise UsageProblem(f"--layers is for networks, found {network}")
     whole = not options.layers and not is_operator(network)
     if whole and DIVIDES.of(target) is not None:
-        _divide(network, target, operator, search, output, options)
+        _divide(network, target, operator, search, output, options, division)
         return
     options.require_undivided()
+    division.require_undivided()
     if whole:
         _write_whole(network, target, operator, search, output, options)
         return
@@ -93,10 +96,11 @@ def _divide(
     search: SearchOptions,
     output: OutputOptions,
     options: CompileOptions,
+    division: DivisionOptions,
 ) -> None:
     from tilewright.cli.divide import divide_network  # heavy: numba
 
-    divide_network(network, machine, operator, search, output, options)
+    divide_network(network, machine, operator, search, output, options, division)
 
 
 def _schedule(workload: str, options: CompileOptions) -> str | None:

@@ -57,21 +57,6 @@ class CompileOptions:
             help="The convolutions and matrix products of a network, each tuned alone as a kernel.",
         ),
     ] = False
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            help="What a network divided over cores has least of: traffic (default), time, or both "
-            "with a cycle counted as this many values."
-        ),
-    ] = None
-    most_work: Annotated[
-        float | None,
-        typer.Option(
-            min=1.0,
-            help="How much of a layer a core may compute, over what it has by the BWDSP paper's "
-            "strategy (default 1); with more, halos may be computed again in place of moves.",
-        ),
-    ] = None
     onnx_out: Annotated[
         Path | None,
         typer.Option(
@@ -84,15 +69,8 @@ class CompileOptions:
 
     def require_undivided(self) -> None:
         """Raise UsageProblem for what only networks divided over cores take."""
-        for option, value in (
-            ("objective", self.objective),
-            ("most-work", self.most_work),
-            ("onnx-out", self.onnx_out),
-        ):
-            if value is not None:
-                raise UsageProblem(
-                    f"--{option} is for networks on machines whose cores divide them"
-                )
+        if self.onnx_out is not None:
+            raise UsageProblem("--onnx-out is for networks on machines whose cores divide them")
 
     @property
     def which(self) -> Check:

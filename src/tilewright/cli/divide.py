@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from msgspec import Struct, field, structs
 
 from tilewright.cli.compile_options import CompileOptions
+from tilewright.cli.division_options import DivisionOptions, StrategyOptions
 from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
@@ -20,7 +22,7 @@ from tilewright.cli.output import (
     progress_bar,
     show_timings,
 )
-from tilewright.cli.run_network import largest_deviation, read_inputs, require_alike
+from tilewright.cli.run_network import read_inputs, require_alike
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import (
@@ -42,10 +44,11 @@ from tilewright.network.results import compared
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork
-from tilewright.partition.objective import TIME, TRAFFIC, Weights
+from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
 from tilewright.partition.plan import space
 from tilewright.report.division import (
     DividedRun,
+    cost_table,
     division_explanation,
     division_table,
     division_totals,
@@ -53,7 +56,7 @@ from tilewright.report.division import (
 from tilewright.report.division_picture import layer_picture
 from tilewright.report.findings import Finding
 
-_FORMAT = "tilewright divided network 1"
+_FORMAT = "tilewright divided network 2"
 _FITS = "a core's share fits its buffers"
 
 
@@ -64,7 +67,7 @@ class Written(Struct, frozen=True):
     version: str
     description: dict[str, Any] = field(name="machine")
     divided: DividedRun
-    files: tuple[str, ...] = ("plan.json", "layers")
+    files: tuple[str, ...] = ("plan.json", "traffic.json", "layers")
 
 
 def divide_network(
@@ -74,19 +77,16 @@ def divide_network(
     search: SearchOptions,
     output: OutputOptions,
     options: CompileOptions,
+    division: DivisionOptions,
 ) -> None:
     """Plan, print, and write what was asked for."""
     others = {"check-each-algorithm": options.check_each_algorithm, "top": options.top > 0}
     _require_divisions(search, others)
-    weights, out, onnx_out = _weights(options.objective), options.out, options.onnx_out
+    out, onnx_out = options.out, options.onnx_out
     if out is not None:
         require_replaceable(out)
-    network = _network(name, machine, operator)
-    most_work = options.most_work or 1.0
-    clock = StageClock()
-    divided, result = _divided(
-        network, machine, search.partition, output, weights, most_work, clock
-    )
+    network, clock = _network(name, machine, operator), StageClock()
+    divided, result = _divided(network, machine, search.partition, output, division, clock)
     if options.check:
         inputs = read_inputs(network, None)
         _, result = _computed(divided, result, inputs, search, "reference", output, clock)
@@ -111,13 +111,14 @@ def run_divided(
     output: OutputOptions,
     files: tuple[Path | None, Path | None],
     top: int,
+    division: DivisionOptions,
 ) -> None:
     """Compute a network on all cores; `files` are those of the inputs and for the outputs."""
     require_reference(machine, other)
     _require_divisions(search, {"top": top > 0})
     network, (source, out) = _network(name, machine, operator), files
     inputs = read_inputs(network, source)
-    divided, result = _divided(network, machine, search.partition, output)
+    divided, result = _divided(network, machine, search.partition, output, division)
     outputs, result = _computed(divided, result, inputs, search, other, output)
     if out is not None:
         arrays: Any = outputs
@@ -127,10 +128,15 @@ def run_divided(
 
 
 def simulate_divided(
-    name: str, machine: Machine, operator: OperatorOptions, output: OutputOptions
+    name: str,
+    machine: Machine,
+    operator: OperatorOptions,
+    output: OutputOptions,
+    division: StrategyOptions,
 ) -> None:
     """The time of a network on all cores."""
-    _, found = _divided(_network(name, machine, operator), machine, None, output)
+    network = _network(name, machine, operator)
+    _, found = _divided(network, machine, division.partition, output, division)
     show_division(found, output)
 
 
@@ -140,11 +146,12 @@ def explain_divided(
     operator: OperatorOptions,
     search: SearchOptions,
     output: OutputOptions,
+    division: DivisionOptions,
 ) -> None:
     """The time of a network on all cores, and which layers take it for what."""
     _require_divisions(search, {})
     network = _network(name, machine, operator)
-    _, found = _divided(network, machine, search.partition, output)
+    _, found = _divided(network, machine, search.partition, output, division)
     show_explained(found, output)
 
 
@@ -186,7 +193,7 @@ def _finding(subject: str, rule: str, problem: TilewrightError | None) -> Findin
 def show_division(found: DividedRun, output: OutputOptions, *written: Path | None) -> None:
     """Print a divided network and what was `written`; CheckFailed where outputs differ."""
     output.value(found)
-    output.show(division_table(found), *division_totals(found))
+    output.show(division_table(found), cost_table(found), *division_totals(found))
     output.show(*(f"written to {path}" for path in written if path is not None))
     require_alike(found.comparison, output)
 
@@ -200,14 +207,20 @@ def _divided(
     machine: Machine,
     strategy: str | None,
     output: OutputOptions,
-    weights: Weights = TRAFFIC,
-    most_work: float = 1.0,
+    division: DivisionOptions,
     clock: StageClock | None = None,
 ) -> tuple[DividedNetwork, DividedRun]:
     """A plan, and its times."""
+    weights, most_work = _weights(division.objective), division.most_work or 1.0
     with progress_bar(output, clock) as progress:
         divided = DIVIDES.required(machine).divide(
-            network, machine, strategy, weights, most_work, progress=progress
+            network,
+            machine,
+            strategy,
+            weights,
+            most_work,
+            place=division.place,
+            progress=progress,
         )
         result = divided.result(progress)
     return divided, DividedRun(**structs.asdict(result))
@@ -231,7 +244,7 @@ def _computed(
     if other is None:
         return outputs, result
     expected = divided.network.evaluate(feeds)
-    found = compared(other, outputs, expected, largest_deviation(search))
+    found = compared(other, outputs, expected, search.max_error)
     return outputs, structs.replace(result, comparison=found)
 
 
@@ -254,8 +267,8 @@ def read_divided(directory: Path) -> Written:
 
 
 def _weights(objective: str | None) -> Weights:
-    """`traffic`, `time`, or both with so many values for a cycle."""
-    known = {None: TRAFFIC, "traffic": TRAFFIC, "time": TIME}
+    """`traffic`, `activations`, `time`, or traffic with so many values for a cycle."""
+    known = {None: TRAFFIC, "traffic": TRAFFIC, "activations": ACTIVATIONS, "time": TIME}
     if objective in known:
         return known[objective]
     try:
@@ -264,20 +277,21 @@ def _weights(objective: str | None) -> Weights:
         cycles = math.nan
     if not 0 < cycles < math.inf:
         raise UsageProblem(
-            f"--objective takes traffic, time, or how many values a cycle counts, "
+            f"--objective takes traffic, activations, time, or how many values a cycle counts, "
             f"found {objective!r}"
         )
-    return Weights(cycles=cycles)
+    return replace(TRAFFIC, cycles=cycles)
 
 
 def _write(divided: DividedNetwork, result: DividedRun, out: Path) -> None:
-    """`network.json` with the result, `plan.json` with all shares and moves, and a picture of each
-    layer of images, `layers/NAME.svg`.
+    """`network.json` with the result, `plan.json` with all shares and moves, `traffic.json` with
+    links and cores, and a picture of each layer of images, `layers/NAME.svg`.
     """
     with new_folder(out) as folder:
         plans = divided.layer_plans()
         written = Written(_FORMAT, tool_version(), document_of(divided.machine), result)
-        for file, value in ((NETWORK_FILE, written), ("plan.json", plans)):
+        files = {NETWORK_FILE: written, "plan.json": plans, "traffic.json": divided.traffic()}
+        for file, value in files.items():
             text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
             write_text(folder / file, f"{text}\n")
         (folder / "layers").mkdir()

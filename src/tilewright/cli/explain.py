@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 
@@ -43,8 +44,9 @@ def explain_command(
     search: SearchOptions,
     output: OutputOptions,
     options: ExplainOptions,
+    division: DivisionOptions,
 ) -> None:
     """Explain the time of an operator, of a whole network, or of one layer of it."""
     from tilewright.cli.explain_subject import explain_subject  # heavy: numba
 
-    explain_subject(subject, machine, operator, search, options, output)
+    explain_subject(subject, machine, operator, search, options, division, output)

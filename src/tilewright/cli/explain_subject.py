@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from tilewright.cli.divide import explain_divided, read_divided, show_explained
+from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.explain import ExplainOptions
 from tilewright.cli.layers import searched
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
@@ -44,6 +45,7 @@ def explain_subject(
     operator: OperatorOptions,
     search: SearchOptions,
     options: ExplainOptions,
+    division: DivisionOptions,
     output: OutputOptions,
 ) -> None:
     """Explain the time of an operator, of a whole network, or of one layer of it."""
@@ -51,9 +53,10 @@ def explain_subject(
         target = machine.load()
         alone = options.layer is not None or options.levels
         if not is_operator(subject) and _explained_whole(
-            subject, target, operator, search, output, alone=alone
+            subject, target, operator, search, output, division, alone=alone
         ):
             return
+        division.require_undivided()
         kernel = _tuned(read_workload(subject, operator), target, options.layer, search, output)
         with progress_bar(output) as progress:
             found = kernel.explanation(what_if=options.changes, progress=progress)
@@ -63,6 +66,7 @@ def explain_subject(
             structs.replace(found, roofline=kernel.roofline() if options.levels else None), output
         )
         return
+    division.require_undivided()
     path = _unchanged(subject, machine)
     if network_kind(path) in {"native", "divided"}:
         if options.layer is not None or options.levels:
@@ -81,6 +85,7 @@ def _explained_whole(
     operator: OperatorOptions,
     search: SearchOptions,
     output: OutputOptions,
+    division: DivisionOptions,
     *,
     alone: bool,
 ) -> bool:
@@ -92,8 +97,9 @@ def _explained_whole(
             raise UsageProblem(
                 f"cores of {target.name} divide a network: leave --layer and --roofline"
             )
-        explain_divided(subject, target, operator, search, output)
+        explain_divided(subject, target, operator, search, output, division)
         return True
+    division.require_undivided()
     if alone or NETWORKS.of(target) is None or LOADS.of(target) is not None:
         return False
     search.require_whole("add --layer")

@@ -164,14 +164,19 @@ class SearchOptions:
 
     algorithm: AlgorithmName = None
     partition: Annotated[
-        str | None, typer.Option(help="Divide over the core groups in one way only.")
+        str | None,
+        typer.Option(
+            help="Divide over the core groups in one way only; a network over cores by this "
+            "strategy, or several with commas between."
+        ),
     ] = None
     max_error: Annotated[
         float | None,
         typer.Option(
             min=0,
             help="Largest deviation over the largest result that algorithms may be expected to "
-            "have (default: 1e-5 on this computer, none elsewhere).",
+            "have (default: 1e-5 on this computer, none elsewhere); of networks divided over cores "
+            "the largest one that a comparison accepts.",
         ),
     ] = None
     records: Annotated[

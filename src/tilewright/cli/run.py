@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.options import HostMachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 
@@ -73,8 +74,9 @@ def run_command(
     compare: CompareOptions,
     output: OutputOptions,
     options: RunOptions,
+    division: DivisionOptions,
 ) -> None:
     """Run an operator or a network on this computer, compare it, and time it."""
     from tilewright.cli.run_subject import run_subject  # heavy: NumPy
 
-    run_subject(workload_name, machine, operator, search, compare, options, output)
+    run_subject(workload_name, machine, operator, search, compare, options, division, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.options import HostMachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.run import CompareOptions, RunOptions
@@ -19,6 +20,7 @@ def run_subject(
     search: SearchOptions,
     compare: CompareOptions,
     options: RunOptions,
+    division: DivisionOptions,
     output: OutputOptions,
 ) -> None:
     """Run an operator or a network on this computer, compare it, and time it."""
@@ -27,11 +29,13 @@ def run_subject(
         if DIVIDES.of(target) is not None:
             from tilewright.cli.divide import run_divided  # heavy: numba
 
-            run_divided(name, target, operator, search, compare.other, output, files, top)
+            run_divided(name, target, operator, search, compare.other, output, files, top, division)
             return
+        division.require_undivided()
         NETWORKS.required(target)
         run_network(name, machine, operator, search, compare, output, files, top)
         return
+    division.require_undivided()
     compiling = "compile --check on this machine" if EMITS.of(target) else ""
     LOADS.required(target, compiling)
     if compare.compare:

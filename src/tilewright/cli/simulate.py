@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.division_options import StrategyOptions
 from tilewright.cli.options import OperatorOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 
@@ -66,9 +67,13 @@ class SimulateOptions:
 
 
 def simulate_command(
-    source: Subject, network: NetworkOptions, output: OutputOptions, options: SimulateOptions
+    source: Subject,
+    network: NetworkOptions,
+    output: OutputOptions,
+    options: SimulateOptions,
+    division: StrategyOptions,
 ) -> None:
     """Simulate a core group running a program or network, with a cause for each cycle."""
     from tilewright.cli.simulate_subject import simulate_subject  # heavy: numba
 
-    simulate_subject(source, network, options, output)
+    simulate_subject(source, network, options, division, output)

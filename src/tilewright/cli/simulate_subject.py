@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.divide import simulate_divided
+from tilewright.cli.division_options import StrategyOptions
 from tilewright.cli.explain_subject import kernel_folder
 from tilewright.cli.launch import LaunchedProgram, launch_program
 from tilewright.cli.options import overrides
@@ -45,17 +46,23 @@ class SimulateResult(Struct, frozen=True):
 
 
 def simulate_subject(
-    source: Path, network: NetworkOptions, options: SimulateOptions, output: OutputOptions
+    source: Path,
+    network: NetworkOptions,
+    options: SimulateOptions,
+    division: StrategyOptions,
+    output: OutputOptions,
 ) -> None:
     """Simulate a core group running a program or network, with a cause for each cycle."""
     changes, trace = overrides(options.set), options.trace
     if _is_network(source, network, alone=options.layer is None and trace is None):
         target = load_machine(options.machine or DEFAULT_MACHINE, changes)
         if DIVIDES.of(target) is not None:
-            simulate_divided(str(source), target, network.undivided(), output)
+            simulate_divided(str(source), target, network.undivided(), output, division)
         else:
+            division.require_undivided()
             simulate_network(str(source), target, network, output)
         return
+    division.require_undivided()
     machine = options.machine or (machine_of_file(source) if source.is_file() else None)
     if changes and machine is None:
         raise UsageProblem("--set changes the machine that --machine names: give both")

@@ -36,13 +36,16 @@ class DividesNetworks(Protocol):
         weights: Weights,
         most_work: float,
         *,
+        place: bool = False,
         progress: Progress = silent,
     ) -> DividedNetwork:
-        """The plan that costs least as `weights` count, or every layer by one `strategy`. No core
-        computes more of a layer than `most_work` times what it has by the BWDSP paper's; above 1
-        halos may be computed again.
+        """The plan that costs least as `weights` count, of all grids or of those of one `strategy`
+        (or several, with commas between). No core computes more of a layer than `most_work` times
+        what it has by the BWDSP paper's, or by the most even grid of `strategy`; above 1 halos may
+        be computed again. With `place` the core of each share is chosen, too.
 
-        Raises PartitionError where a tile does not fit or a strategy does not apply.
+        Raises PartitionError where no tile fits, there is no such strategy, or shares are to be
+        placed where cycles count, halos are computed again or the fabric multicasts.
         """
 
     def programs(self, machine: Machine, element: str) -> Programs:

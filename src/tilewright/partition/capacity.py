@@ -24,8 +24,10 @@ _TOGETHER = 32
 """Grids that it looks at together."""
 
 
-def fitting(layer: Layer, table: Options, model: CoreModel) -> NDArray[np.bool_]:
-    """Which grids of the table fit. Raises PartitionError where none does."""
+def fitting(layer: Layer, table: Options, model: CoreModel, other_grids: str) -> NDArray[np.bool_]:
+    """Which grids of the table fit. Raises PartitionError where none does, and tells how to get
+    `other_grids` where some that are not in the table would.
+    """
     found: NDArray[np.bool_] = table.buffers <= model.buffer_values
     if not found.any():
         least = int(table.buffers.argmin())
@@ -33,20 +35,24 @@ def fitting(layer: Layer, table: Options, model: CoreModel) -> NDArray[np.bool_]
         raise PartitionError(
             f"layer {layer.name}: a core's part of a {table.grids[least].describe()} grid takes "
             f"{taken} bytes, a buffer has {model.buffer_values * model.value_bytes}",
-            fix=_way_out(layer, model, table.kept.shape[1]),
+            fix=_way_out(layer, model, table.kept.shape[1], other_grids),
         )
     return found
 
 
-def _way_out(layer: Layer, model: CoreModel, machine_cores: int) -> str:
+def _way_out(layer: Layer, model: CoreModel, machine_cores: int, other_grids: str) -> str:
     for cores in _SEARCHED:
         grid = _smallest(layer, model, cores)
         if grid is not None:
-            found = f"the smallest grid that fits is {grid.describe()}: {grid.cells} cores"
+            found = f"the smallest grid that fits is {grid.describe()}: {_cores(grid.cells)}"
             if grid.cells > machine_cores:
                 return found
-            return f"{found}; allow one core more work (--most-work), or another strategy"
+            return f"{found}; {other_grids}"
     return f"no grid of up to {_SEARCHED[-1]} cores fits: give the cores larger buffers"
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 def _smallest(layer: Layer, model: CoreModel, cores: int) -> Grid | None:

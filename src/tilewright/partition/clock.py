@@ -20,7 +20,7 @@ from tilewright.partition.core_model import CoreModel
 from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, rounds
-from tilewright.partition.parts import Times, parts_of
+from tilewright.partition.parts import Times, parts_of, work_of
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import Link, route
 
@@ -92,7 +92,7 @@ class _Clock:
     def _computing(self, layer: Layer, share: Share) -> tuple[float, float]:
         """Cycles before a core gets sums of others, and behind that."""
         if self.times is None:
-            return _flops(layer, share) / self.model.flops_per_cycle, 0.0
+            return layer.op.flops * work_of(layer, share) / self.model.flops_per_cycle, 0.0
         first, *others = (self.times[part].compute_cycles for part in parts_of(layer, share))
         return first, sum(others)
 
@@ -185,11 +185,3 @@ class _Clock:
                 head = passed[one.tree, link] + fabric.hop_cycles
             found.append((one.target, head + cycles))
         return found
-
-
-def _flops(layer: Layer, share: Share) -> float:
-    """What a core computes: its part of the operations of the first step."""
-    op = layer.op
-    computed = op.computable(share.summed, share.terms)
-    terms = 1.0 if share.terms is None else share.terms.size / Box.whole(op.terms).size
-    return op.flops * terms * computed.size / Box.whole(op.out_shape).size

@@ -19,27 +19,32 @@ from tilewright.ops.op import Array
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.execute import execute
+from tilewright.partition.layer_plans import LayerPlan, layer_plans
 from tilewright.partition.objective import Weights
-from tilewright.partition.parts import Programs
+from tilewright.partition.parts import Programs, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import LayerTime, ProgramTime, layer_times, program_times
+from tilewright.partition.traffic import LayerTraffic, layer_traffic
 
 
 class DividedLayer(Struct, frozen=True):
-    """One layer. `tile` is the largest region of its sums that a core has; `imbalance` what the
-    busiest core computes over the average of all cores that compute. Values are counted once for
-    each core that gets them. The busiest core takes `compute_ms` at its peak. The slowest of the
-    cores' `programs` computes for `program_ms`; one takes `streamed_ms` whose inputs, weights and
-    results pass its ports meanwhile, tile by tile.
+    """One layer. `divides` names what the grid cuts, `tile` is the largest region of its sums that
+    a core has; `imbalance` what the busiest core computes over the average of all cores that
+    compute. Values are counted once for each core that gets them, or once in all where the fabric
+    multicasts. The busiest core takes `compute_ms` at its peak. The slowest of the cores'
+    `programs` computes for `program_ms`; one takes `streamed_ms` whose inputs, weights and results
+    pass its ports meanwhile, tile by tile.
     """
 
     name: str
     operator: str
     strategy: str
+    divides: str
     grid: str
     tile: tuple[int, ...]
     reads: tuple[int, ...]
     busy_cores: int
+    idle_cores: tuple[int, ...]
     imbalance: float
     activations: int
     inputs: int
@@ -59,6 +64,8 @@ class DividedResult(Struct, frozen=True):
     """The whole network. The plan's `cost` is that of its objective, values, cycles, or values and
     cycles as values; `bound` is below that of any plan of these grids, and none costs less than
     this one where it is `proven`. `bound_values` is the bound where values are all that counts.
+    Of all layers together `considered` grids were there to choose from. `moved_values` are of all
+    kinds; where the fabric is a `multicast` one each counts once, however many cores get it.
 
     Times are the model's: `steps_ms` is the sum of the layers' parts, one after the other;
     `clocked_ms` the same with every message on its links; `overlapped_ms` is that of cores that go
@@ -71,6 +78,8 @@ class DividedResult(Struct, frozen=True):
     dtype: str
     cores: int
     proven: bool
+    considered: int
+    multicast: bool
     moved_values: int
     bound_values: int | None
     steps_ms: float
@@ -82,34 +91,6 @@ class DividedResult(Struct, frozen=True):
     cost: float
     bound: float
     layers: tuple[DividedLayer, ...]
-
-
-class SharePlan(Struct, frozen=True):
-    """What one core does in a layer: regions as [first, behind the last] of each dimension."""
-
-    core: int
-    keeps: tuple[tuple[int, int], ...]
-    adds_up: tuple[tuple[int, int], ...]
-    terms: tuple[tuple[int, int], ...] | None = None
-
-
-class MovePlan(Struct, frozen=True):
-    """One message, or a multicast where it has several targets."""
-
-    source: int
-    targets: tuple[int, ...]
-    region: tuple[tuple[int, int], ...]
-    adds: bool
-
-
-class LayerPlan(Struct, frozen=True):
-    """Who computes what of a layer, and what is sent before it and, of sums, behind it."""
-
-    name: str
-    result: str
-    strategy: str
-    shares: tuple[SharePlan, ...]
-    moves: tuple[MovePlan, ...]
 
 
 @dataclass(frozen=True)
@@ -149,7 +130,9 @@ class DividedNetwork:
             self.element,
             plan.cores,
             plan.proven,
-            volume.activations + volume.weights + volume.sums,
+            plan.considered,
+            model.multicasts,
+            volume.total,
             None if self.weights.cycles else round(plan.bound),
             steps * ms,
             overlapped_ms,
@@ -160,51 +143,39 @@ class DividedNetwork:
             plan.cost,
             plan.bound,
             tuple(
-                _layer(one, time, program, ms)
+                _layer(one, time, program, plan.cores, ms)
                 for one, time, program in zip(plan.layers, times, programs, strict=True)
             ),
         )
 
     def layer_plans(self) -> list[LayerPlan]:
         """Every share and every move: what a runtime needs."""
-        return [
-            LayerPlan(
-                planned.layer.name,
-                planned.layer.output,
-                planned.division.strategy,
-                tuple(
-                    SharePlan(
-                        core,
-                        share.kept.sides,
-                        share.summed.sides,
-                        None if share.terms is None else share.terms.sides,
-                    )
-                    for core, share in zip(planned.cores, planned.division.shares, strict=True)
-                ),
-                tuple(
-                    MovePlan(move.source, move.targets, move.box.sides, move.adds)
-                    for sent in exchanges.each
-                    for move in sent
-                ),
-            )
-            for planned, exchanges in zip(self.plan.layers, self.plan.exchanges, strict=True)
-        ]
+        return layer_plans(self.plan)
+
+    def traffic(self) -> list[LayerTraffic]:
+        """What passes each link, and what each core does."""
+        return layer_traffic(self.plan, self.model)
 
 
-def _layer(planned: Planned, time: LayerTime, program: ProgramTime, ms: float) -> DividedLayer:
+def _layer(
+    planned: Planned, time: LayerTime, program: ProgramTime, cores: int, ms: float
+) -> DividedLayer:
     layer, division, volume = planned.layer, planned.division, planned.volume
-    busy = sum(1 for share in division.shares if share.summed.size)
+    shares = zip(planned.cores, division.shares, strict=True)
+    busy = {core for core, share in shares if share.summed.size}
     largest = max(division.shares, key=lambda share: share.summed.size)
     reads = [box.shape for _, box in layer.needed(largest.summed, largest.terms)]
     return DividedLayer(
         layer.name,
         layer.op.describe(),
         division.strategy,
+        division.grid.divides(),
         division.grid.describe(),
         division.tile,
         reads[0] if reads else (),
-        busy,
-        planned.work * busy,
+        len(busy),
+        tuple(core for core in range(cores) if core not in busy),
+        imbalance(layer, division.shares),
         volume.activations,
         volume.inputs,
         volume.weights,

@@ -24,6 +24,9 @@ Regions = NDArray[np.int64]
 """Boxes as an array: the last two dimensions are the box's dimensions, and first and last."""
 
 
+_DIMENSIONS = ("images", "channels", "rows", "columns")
+
+
 @dataclass(frozen=True)
 class Grid:
     """How each dimension of a result is cut, and of its sums, where those are divided.
@@ -63,6 +66,19 @@ class Grid:
         """
         text = "x".join(map(str, self.counts)) + (" overlapping" if self.overlaps else "")
         return f"{text} sums {'x'.join(str(len(c)) for c in self.terms)}" if self.terms else text
+
+    def divides(self) -> str:
+        """What is cut.
+
+        >>> Grid((cut(1, 1), cut(64, 32), cut(28, 7), cut(28, 28)), (cut(9, 3),)).divides()
+        'channels x rows, sums'
+        >>> Grid((cut(1, 1), cut(64, 64))).divides()
+        'nothing'
+        """
+        names = itertools.zip_longest(_DIMENSIONS[: len(self.result)], self.counts)
+        found = " x ".join(name or "others" for name, count in names if count > 1)
+        words = [*([found] if found else []), *(["sums"] if self.parts > 1 else [])]
+        return ", ".join(words) or "nothing"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Moves: which core sends which region to whom, before a layer is computed.
 
 In: who holds a tensor and which regions of it cores need; after sums that were divided, who has
-which part of them. Out: moves, and an order of them in rounds in which each core sends at most one
-message and receives at most one: with blocking sends, no core waits for one that waits for it.
+which part of them. Out: moves, and an order of them in rounds in which each core sends to one core
+at most and receives from one at most: with blocking sends, no core waits for one that waits for it.
+Several messages go the same way in a round where the target has some of a region itself.
 """
 
 from __future__ import annotations

@@ -15,19 +15,32 @@ class Weights:
     weights: float = 1.0
     sums: float = 1.0
     cycles: float = 0.0
+    inputs: float = 0.0
 
     def describe(self) -> str:
         """`traffic`, `time`, or both.
 
-        >>> Weights(cycles=40.0).describe()
+        >>> Weights(cycles=40.0, inputs=1.0).describe()
         'traffic and 40 for each cycle'
+        >>> Weights(1, 0, 1).describe()
+        'activations and sums'
         """
-        if not (self.activations or self.weights or self.sums):
+        kinds = ("activations", "weights", "sums", "inputs")
+        factors = {kind: getattr(self, kind) for kind in kinds if getattr(self, kind)}
+        if not factors:
             return "time"
-        return f"traffic and {self.cycles:g} for each cycle" if self.cycles else "traffic"
+        if set(factors.values()) != {1.0}:
+            values = " + ".join(f"{factor:g} x {kind}" for kind, factor in factors.items())
+        else:
+            values = "traffic" if len(factors) == len(kinds) else " and ".join(factors)
+        return f"{values} and {self.cycles:g} for each cycle" if self.cycles else values
 
 
-TRAFFIC = Weights()
+TRAFFIC = Weights(inputs=1.0)
+WITHOUT_INPUTS = Weights()
+"""As the BWDSP paper's tables count."""
+ACTIVATIONS = Weights(weights=0.0)
+"""What cores send each other: what its figures count."""
 TIME = Weights(0.0, 0.0, 0.0, 1.0)
 
 
@@ -53,3 +66,8 @@ class Volume:
             self.weights + other.weights,
             self.sums + other.sums,
         )
+
+    @property
+    def total(self) -> int:
+        """Values of all kinds."""
+        return self.activations + self.inputs + self.weights + self.sums

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tilewright.common.progress import Progress, silent
+from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Op
 from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
@@ -73,6 +74,24 @@ def parts_of(layer: Layer, share: Share) -> tuple[Part, ...]:
         return (sums,)
     others = len(layer.steps[1].operands) - 1
     return sums, Part(behind, (False, *[True] * others))
+
+
+def work_of(layer: Layer, share: Share) -> float:
+    """What a core computes of a layer's first step, as a part of its operations."""
+    op = layer.op
+    return _terms_added(layer, share) / (Box.whole(op.terms).size * Box.whole(op.out_shape).size)
+
+
+def imbalance(layer: Layer, shares: Iterable[Share]) -> float:
+    """What the busiest core computes over the average of all that compute."""
+    work = [one for share in shares if (one := _terms_added(layer, share))]
+    return max(work) * len(work) / sum(work) if work else 1.0
+
+
+def _terms_added(layer: Layer, share: Share) -> int:
+    """Of all elements that a core computes of the first step, the terms of their sums."""
+    terms = Box.whole(layer.op.terms) if share.terms is None else share.terms
+    return layer.op.computable(share.summed, share.terms).size * terms.size
 
 
 def by_reference(part: Part, operands: Operands) -> Array:

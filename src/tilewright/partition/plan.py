@@ -18,11 +18,12 @@ import numpy as np
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Steps, uncounted
 from tilewright.partition.capacity import fitting
+from tilewright.partition.choices import PLANNED, Choices, choices_of
 from tilewright.partition.core_model import CoreModel, Cycles
-from tilewright.partition.division import Division, Grid, Regions, divide
+from tilewright.partition.division import Division, Regions, divide
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
-from tilewright.partition.objective import TRAFFIC, Volume, Weights
+from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.recomputed import Named, with_recomputed
 from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
@@ -37,9 +38,6 @@ from tilewright.partition.volumes import (
     selected,
 )
 
-REFERENCE = "output_tiles"
-"""The strategy whose busiest core the limit on work refers to: that of the BWDSP paper."""
-_ROUNDING = 1e-9
 _TOLERANCE = 0.01
 """How much more than its bound a plan may cost in which cycles count, as a part of its cost."""
 _ROUNDS = 32
@@ -103,7 +101,7 @@ def fixed_plan(
     cores: int,
     strategy: str,
     model: CoreModel | None = None,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
     """Every layer as one strategy divides it first. Raises PartitionError where it does not, or
     where a share does not fit the buffers of `model`.
@@ -126,19 +124,20 @@ def given_plan(
     cores: int,
     choices: Sequence[Named],
     model: CoreModel | None = None,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
     """Every layer along the grid given for it, of at most `cores` cells."""
-    return Space(layers, [[choice] for choice in choices], cores, weights, None, model).best()
+    given = [[choice] for choice in choices]
+    return Space(layers, given, [math.inf] * len(layers), cores, weights, model).best()
 
 
 def best_plan(
     layers: Sequence[Layer],
     cores: int,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
     *,
     most_work: float | None = 1.0,
-    strategies: Sequence[str] = ("products", REFERENCE),
+    strategies: Sequence[str] = PLANNED,
     model: CoreModel | None = None,
     recompute: bool = False,
     steps: Steps = uncounted,
@@ -146,10 +145,11 @@ def best_plan(
     """The cheapest division of all layers over at most `cores` cores.
 
     `most_work` is what the busiest core may have to do, as a multiple of what it has under the
-    BWDSP paper's strategy; None for any. With the `model` of a machine shares fit its buffers, and
-    cycles may count. With `recompute` cores may compute the halos of the next layer themselves.
-    `steps` counts the layers whose divisions are priced. Raises PartitionError where no division is
-    that even, or none fits.
+    BWDSP paper's strategy, or by the most even grid of `strategies` where that is more; None for
+    any. A layer that no strategy divides is divided by output channels, or not at all. With the
+    `model` of a machine shares fit its buffers, and cycles may count. With `recompute` cores may
+    compute the halos of the next layer themselves. `steps` counts the layers whose divisions are
+    priced. Raises PartitionError where no division is that even, or none fits.
     """
     found = space(layers, cores, weights, most_work=most_work, strategies=strategies, model=model,
                   recompute=recompute, steps=steps)  # fmt: skip
@@ -159,70 +159,45 @@ def best_plan(
 def space(
     layers: Sequence[Layer],
     cores: int,
-    weights: Weights = TRAFFIC,
+    weights: Weights = WITHOUT_INPUTS,
     *,
     most_work: float | None = 1.0,
-    strategies: Sequence[str] = ("products", REFERENCE),
+    strategies: Sequence[str] = PLANNED,
     model: CoreModel | None = None,
     recompute: bool = False,
     steps: Steps = uncounted,
 ) -> Space:
     """What `best_plan` chooses from."""
-    made: dict[object, list[Named]] = {}
+    made: dict[object, Choices] = {}
     for layer in layers:
         if layer.shape_key not in made:
-            made[layer.shape_key] = grids(layer, cores, strategies, most_work)
-    choices = [made[layer.shape_key] for layer in layers]
+            made[layer.shape_key] = choices_of(layer, cores, strategies, most_work)
+    every = [made[layer.shape_key] for layer in layers]
+    grids = [one.grids for one in every]
     if recompute and not (model and model.multicasts):
-        choices = with_recomputed(layers, choices, cores)
-    return Space(layers, choices, cores, weights, most_work, model, steps)
-
-
-def grids(
-    layer: Layer, cores: int, strategies: Sequence[str], most_work: float | None
-) -> list[Named]:
-    """The grids of a layer whose largest cell is at most `most_work` of the reference's."""
-    limit = _limit(layer, cores, most_work)
-    found: dict[Grid, str] = {}
-    for name in strategies:
-        for grid in find_strategy(name).grids(layer, cores):
-            if _least_work(layer, grid) <= limit:
-                found.setdefault(grid, name)
-    return [(name, grid) for grid, name in found.items()]
-
-
-def _limit(layer: Layer, cores: int, most_work: float | None) -> float:
-    """The part of a layer's work that one core may have."""
-    return math.inf if most_work is None else most_work * reference_work(layer, cores) + _ROUNDING
-
-
-def reference_work(layer: Layer, cores: int) -> float:
-    """The part of a layer's work that the busiest core has under the BWDSP paper's strategy."""
-    return float(options(layer, list(find_strategy(REFERENCE).grids(layer, cores)), cores).work[0])
-
-
-def _least_work(layer: Layer, grid: Grid) -> float:
-    """The largest cell as a part of all, whatever more it has to compute."""
-    extents = (*layer.shape, *(layer.op.terms if grid.terms else ()))
-    cuts = (*grid.result, *grid.terms)
-    longest = (max(b - a for a, b in cut) / n for cut, n in zip(cuts, extents, strict=True))
-    return math.prod(longest)
+        grids = with_recomputed(layers, grids, cores)
+    limits = [one.limit for one in every]
+    free = tuple(strategies) == PLANNED
+    return Space(layers, grids, limits, cores, weights, model, free, steps)
 
 
 @dataclass
 class Space:
     """The costs of all choices: a vector for each layer, a matrix for each exchange.
 
-    `needs` are the regions that an exchange is about. What exchanges take starts at what none takes
-    less than (`least_cycles`), and is found out for those that are chosen.
+    `limits` are the parts of each layer's work that one core may have; `free` where the planner
+    chooses from all that it knows. `needs` are the regions that an exchange is about. What
+    exchanges take starts at what none takes less than (`least_cycles`), and is found out for those
+    that are chosen.
     """
 
     layers: Sequence[Layer]
     choices: Sequence[list[Named]]
+    limits: Sequence[float]
     cores: int
     weights: Weights
-    most_work: float | None
     model: CoreModel | None = None
+    free: bool = False
     steps: Steps = uncounted
     tables: list[Options] = field(default_factory=list)
     exchanges: dict[Exchange, Integers] = field(default_factory=dict)
@@ -236,7 +211,7 @@ class Space:
         for number, (layer, choice) in enumerate(zip(self.layers, self.choices, strict=True)):
             key = (layer.shape_key, id(choice))
             if key not in made:
-                made[key] = self._options(layer, choice)
+                made[key] = self._options(layer, choice, self.limits[number])
             table = made[key]
             self.tables.append(table)
             for operand, (name, need) in enumerate(_named(layer, table)):
@@ -253,11 +228,10 @@ class Space:
                     self.least_cycles[exchange] = cycles
             self.steps(number + 1, len(self.layers))
 
-    def _options(self, layer: Layer, choice: Sequence[Named]) -> Options:
+    def _options(self, layer: Layer, choice: Sequence[Named], limit: float) -> Options:
         """The choices that keep to the limit, for some compute more than their own cell, and that
         fit the buffers.
         """
-        limit = _limit(layer, self.cores, self.most_work)
         given = [grid for _, grid in choice]
         table = options(layer, given, self.cores, self.model) if choice else None
         kept = np.flatnonzero(table.work <= limit) if table else ()
@@ -270,7 +244,14 @@ class Space:
         table = selected(table, np.asarray(kept, np.intp))
         if self.model is None:
             return table
-        return selected(table, np.flatnonzero(fitting(layer, table, self.model)))
+        return selected(table, np.flatnonzero(fitting(layer, table, self.model, self._other_grids)))
+
+    @property
+    def _other_grids(self) -> str:
+        """How to get grids that are not among the choices."""
+        if self.free:
+            return "allow one core more work (--most-work)"
+        return "take another strategy, or let the planner choose"
 
     def _exchange(self, kept: Regions, need: Regions) -> tuple[Integers, Cycles | None]:
         """Values and, where cycles count, what is below the cycles of each pair of grids."""
@@ -307,12 +288,14 @@ class Space:
     def alone(self, number: int) -> Cycles:
         """What each grid of a layer costs by itself."""
         table, weights = self.tables[number], self.weights
-        found: Cycles = weights.weights * table.weights + weights.sums * table.sums
+        inputs = self._inputs(number)
+        values = weights.weights * table.weights + weights.sums * table.sums
+        found: Cycles = values + weights.inputs * inputs
         if self.model is None or not weights.cycles:
             return found
         model, flops = self.model, self.layers[number].op.flops
         computing = table.work * flops / model.flops_per_cycle
-        loading = model.load_cycles(table.weights + self._inputs(number))
+        loading = model.load_cycles(table.weights + inputs)
         return found + weights.cycles * (computing + loading + table.sums_cycles)
 
     def _inputs(self, number: int) -> Integers:

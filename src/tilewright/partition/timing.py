@@ -94,7 +94,7 @@ def route(fabric: Fabric, source: int, target: int) -> list[Link]:
 def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> LayerTime:
     cycles, busiest, messages = 0.0, 0, 0
     for sent in exchanges.each:
-        loads, farthest = _loads(model, sent)
+        loads, farthest = link_loads(model, sent)
         most = max(loads.values(), default=0)
         cycles += model.exchange_cycles(most, farthest)
         busiest = max(busiest, most)
@@ -108,7 +108,7 @@ def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> Lay
     )
 
 
-def _loads(model: CoreModel, sent: Iterable[Move]) -> tuple[Counter[Link], int]:
+def link_loads(model: CoreModel, sent: Iterable[Move]) -> tuple[Counter[Link], int]:
     """Values over each link and each core's port, and the links of the longest way. Ports are links
     from a core to itself (sending) and to core -1 (receiving). A multicast passes each link once.
     """

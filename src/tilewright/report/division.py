@@ -1,12 +1,16 @@
-"""A network divided over many cores as a table.
+"""A network divided over many cores as two tables, of who computes what and of what that costs.
 
-layer    strategy  grid      tile         cores  moved   ms (model)  peak ms  program ms
-conv1_2  products  1x1x8x7   1x64x28x32   56     383488  2.758       2.202    2.292
+layer    divided         grid      tile         reads        cores  imbalance
+conv1_2  rows x columns  1x1x8x7   1x64x28x32   1x64x30x34   56     1.00
+
+layer    activations  inputs  weights  sums  ms (model)  peak ms  program ms  streamed ms
+conv1_2       383488       0  2067968     0       2.758    2.202       2.292        2.757
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from msgspec import field
 from rich.table import Table
@@ -16,9 +20,16 @@ from tilewright.partition.divided import DividedLayer, DividedResult
 from tilewright.report.network import comparison_text, counted
 from tilewright.report.table import plain_table
 
+_KINDS = ("activations", "inputs", "weights", "sums")
+"""Values that move."""
+_TIMES = ("ms (model)", "peak ms", "program ms", "streamed ms")
 _SLOWEST = 10
+_NAMED = 4
+"""Layers that are named where many have something in common."""
 _PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
 """What the time of a layer is made of, step by step."""
+_SMALLEST_GAP = 0.05
+"""In percent: what is shown as more than 0.0."""
 _NO_TIME = 1e-12
 """Milliseconds of a network that does nothing."""
 
@@ -34,31 +45,37 @@ class DividedRun(DividedResult, frozen=True):
 
 
 def division_table(found: DividedResult) -> Table:
-    """One line per layer."""
-    table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {found.cores} cores")
-    for column in ("layer", "strategy", "grid"):
-        table.add_column(column, overflow="fold", min_width=8)
-    figures = ("tile", "reads", "cores", "imbalance", "moved", "weights", "sums", "ms (model)",
-               "peak ms", "program ms", "streamed ms")  # fmt: skip
-    for column in figures:
-        table.add_column(column, justify="right", min_width=5)
+    """How each layer is divided."""
+    cores = counted(found.cores, "core")
+    table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {cores}")
+    table.add_column("layer", overflow="fold", min_width=5)
+    table.add_column("divided", overflow="fold", min_width=8)
+    table.add_column("grid", overflow="fold", min_width=8)
+    for column in ("tile", "reads", "cores", "imbalance"):
+        table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     for layer in found.layers:
         table.add_row(
             layer.name,
-            layer.strategy,
+            layer.divides,
             layer.grid,
             _shape(layer.tile),
             _shape(layer.reads),
             str(layer.busy_cores),
             f"{layer.imbalance:.2f}",
-            str(layer.activations + layer.inputs),
-            str(layer.weights),
-            str(layer.sums),
-            f"{_milliseconds(layer):.3f}",
-            f"{layer.compute_ms:.3f}",
-            f"{layer.program_ms:.3f}",
-            f"{layer.streamed_ms:.3f}",
         )
+    return table
+
+
+def cost_table(found: DividedResult) -> Table:
+    """What each layer moves, and what it takes."""
+    table = plain_table()
+    table.add_column("layer", overflow="fold", min_width=5)
+    for column in (*_KINDS, *_TIMES):
+        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
+    for layer in found.layers:
+        values = (getattr(layer, kind) for kind in _KINDS)
+        times = (_milliseconds(layer), layer.compute_ms, layer.program_ms, layer.streamed_ms)
+        table.add_row(layer.name, *map(str, values), *(f"{ms:.3f}" for ms in times))
     return table
 
 
@@ -68,24 +85,12 @@ def division_totals(found: DividedRun) -> Iterator[str]:
         "grid: cores along images x channels x rows x columns of the result, and along what sums "
         "run over; tile: the largest core's share of the result; reads: what it reads for it"
     )
-    moved = {
-        kind: sum(getattr(layer, kind) for layer in found.layers)
-        for kind in ("activations", "inputs", "weights", "sums")
-    }
-    yield "values, each counted for every core that gets it: " + ", ".join(
-        f"{value} {kind}" for kind, value in moved.items()
-    )
-    moves_fewer, is_fewest = "moves fewer", "fewest"
-    counted = f"{found.moved_values} without inputs"
-    if found.bound_values is None:
-        moves_fewer, is_fewest = "costs less", "least"
-        counted += f"; least {found.objective}: {found.cost:.0f}"
-    proven = (
-        f"no plan of these grids {moves_fewer}"
-        if found.proven
-        else (f"not proven to be the {is_fewest}")
-    )
-    yield f"{counted}; {proven}; every layer by itself at its best: {found.bound:.0f}"
+    moved = {kind: sum(getattr(layer, kind) for layer in found.layers) for kind in _KINDS}
+    once = "once, however many cores get it" if found.multicast else "for every core that gets it"
+    yield f"values, each counted {once}: " + ", ".join(f"{n} {kind}" for kind, n in moved.items())
+    if idle := _idle(found.layers):
+        yield f"idle cores: {idle}"
+    yield _chosen(found)
     yield (
         f"{found.steps_ms:.3f} ms step by step by the busiest links, {found.clocked_ms:.3f} ms "
         f"with every message on its links, {found.overlapped_ms:.3f} ms overlapped (model; compute "
@@ -100,6 +105,26 @@ def division_totals(found: DividedRun) -> Iterator[str]:
         yield comparison_text(found.comparison)
 
 
+def _chosen(found: DividedRun) -> str:
+    """What the plan costs, and how that compares with other plans."""
+    moves_fewer, is_fewest = "moves fewer", "fewest"
+    costs = f"{counted(found.moved_values, 'value')} in all"
+    if found.objective != "traffic":
+        moves_fewer, is_fewest = "costs less", "least"
+        unit = "cycles" if found.objective == "time" else "values"
+        costs += f"; least {found.objective}: {found.cost:.0f} {unit}"
+    if found.considered == len(found.layers):
+        return f"{costs}; one grid for each layer, nothing to choose"
+    proven = (
+        f"no plan of these grids {moves_fewer}"
+        if found.proven
+        else f"not proven to be the {is_fewest}"
+    )
+    gap = 100 * (1 - found.bound / found.cost) if found.cost else 0.0
+    bound = f"lower bound, each layer and exchange at its own least: {found.bound:.0f}"
+    return f"{costs}; {proven}; {bound}" + (f" ({gap:.1f} % less)" if gap >= _SMALLEST_GAP else "")
+
+
 def division_explanation(found: DividedRun) -> Iterator[str]:
     """The slowest layers, with what takes the time of each."""
     whole, slowest = counted(len(found.layers), "layer"), sorted(found.layers, key=_milliseconds)
@@ -109,6 +134,32 @@ def division_explanation(found: DividedRun) -> Iterator[str]:
     for layer in slowest:
         share = 100 * _milliseconds(layer) / max(found.steps_ms, _NO_TIME)
         yield f"  {layer.name:{width}}  {share:4.1f} %: {_shares([layer])}"
+
+
+def _idle(layers: Sequence[DividedLayer]) -> str:
+    """Cores without work, each set with the layers in which it has none."""
+    names: dict[tuple[int, ...], list[str]] = {}
+    for layer in layers:
+        if layer.idle_cores:
+            names.setdefault(layer.idle_cores, []).append(layer.name)
+    return "; ".join(f"{_ranges(cores)} in {_some(own)}" for cores, own in names.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _ranges(cores: Sequence[int]) -> str:
+    """Cores in order as text.
+
+    >>> _ranges((3, 4, 5, 9))
+    '3-5, 9'
+    """
+    runs = groupby(enumerate(cores), lambda pair: pair[1] - pair[0])
+    ends = ([core for _, core in run] for _, run in runs)
+    return ", ".join(str(a[0]) if len(a) == 1 else f"{a[0]}-{a[-1]}" for a in ends)
 
 
 def _shares(layers: Sequence[DividedLayer]) -> str:

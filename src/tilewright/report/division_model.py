@@ -39,7 +39,7 @@ def _of_layer(layer: DividedLayer) -> dict[str, str]:
         "grid": layer.grid,
         "tile": "x".join(map(str, layer.tile)),
         "busy_cores": str(layer.busy_cores),
-        "moved_values": str(layer.activations + layer.weights + layer.sums),
+        "moved_values": str(layer.activations + layer.inputs + layer.weights + layer.sums),
     }
 
 

@@ -74,7 +74,29 @@ def test_figure_6_under_each_definition():
     totals = [value for key, value in result.summary.items() if key.startswith("moved over")]
     assert totals[:2] == [11_648_000, 8_512_512]
     assert totals[2] < 4.4e6
-    assert load_experiment("bwdsp/figure6").module.draw(result).axes
+    (axes,) = load_experiment("bwdsp/figure6").module.draw(result).axes
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    assert (names[0], names[-1], len(names)) == ("conv1_1", "conv5_3", 13)
+
+
+def test_each_definition_of_figure_6_is_explained_and_each_layer_has_its_ratio():
+    result = run("figure6")
+    ours = {row.name: row for row in result.rows}
+    definitions = {
+        row.name.rpartition(":")[0].partition(", ")[2]
+        for row in result.rows
+        if row.name.startswith("conv1_2,") and row.name.endswith(": best")
+    }
+    explained = {note.partition(":")[0] for note in result.notes}
+    assert definitions == explained & definitions
+    assert definitions == {
+        "read", "halo", "moved", "moved, multicast", "moved with the pool", "moved with weights",
+    }  # fmt: skip
+    assert ours["conv4_3, moved: output_tiles"].note == "69.6 % of input_rows"
+    once, each = (
+        ours[f"conv5_3, {kind}: input_rows"].ours for kind in ("moved, multicast", "moved")
+    )
+    assert once < each
 
 
 def test_the_best_plans_against_the_papers():

@@ -156,7 +156,8 @@ def _name(case: Case) -> str:
 
 
 def _rows(case: Case, found: Found) -> Iterator[Row]:
-    note = f"optimal in its space; no plan below {found.bound:.0f}" if found.proven else ""
+    bound = f"each layer and exchange at its own least: {found.bound:.0f}"
+    note = f"optimal in its space; {bound}" if found.proven else ""
     for kind in ("activations", "weights", "sums"):
         value = getattr(found, kind)
         yield compare(f"{_name(case)}: {kind}", None, value, "exact", note=note, unit="values")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.machine import Machine
+from tilewright.partition.choices import PLANNED
 from tilewright.partition.core_model import CoreModel, core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.parts import Programs
-from tilewright.partition.plan import best_plan, fixed_plan
+from tilewright.partition.placement import placed_plan
+from tilewright.partition.plan import space
 from tilewright.targets.bwdsp.core import core_machine
 from tilewright.targets.bwdsp.programs import programs_of
+
+_LOG = logging.getLogger(__name__)
 
 
 class Division:
@@ -23,9 +28,7 @@ class Division:
 
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The layers, and the cores in the type of the network's inputs."""
-        layers, model = layers_of(network), core_model(machine, _element(network, machine))
-        _require_links(machine, model)
-        return layers, model
+        return layers_of(network), core_model(machine, _element(network, machine))
 
     def divide(
         self,
@@ -35,22 +38,29 @@ class Division:
         weights: Weights,
         most_work: float,
         *,
+        place: bool = False,
         progress: Progress = silent,
     ) -> DividedNetwork:
-        """The plan that costs least as `weights` count, or every layer by one `strategy`."""
+        """The plan that costs least as `weights` count, of the grids of `strategy` if given."""
         layers, model = self.planned(network, machine)
-        if strategy is None:
-            plan = best_plan(
-                layers,
-                machine.cores,
-                weights,
-                most_work=most_work,
-                model=model,
-                recompute=most_work > 1,
-                steps=partial(progress, "divide"),
+        if most_work > 1 and model.multicasts:
+            _LOG.warning(
+                "the fabric of %r multicasts: halos are exchanged there, never computed again",
+                machine.name,
             )
-        else:
-            plan = fixed_plan(layers, machine.cores, strategy, model, weights)
+        if place:
+            _require_placeable(machine, model, weights, most_work)
+        found = space(
+            layers,
+            machine.cores,
+            weights,
+            most_work=most_work,
+            strategies=strategy.split(",") if strategy else PLANNED,
+            model=model,
+            recompute=most_work > 1,
+            steps=partial(progress, "divide"),
+        )
+        plan = placed_plan(found) if place else found.best()
         element = _element(network, machine)
         programs = self.programs(machine, element)
         return DividedNetwork(network, machine, element, plan, model, weights, programs)
@@ -58,6 +68,23 @@ class Division:
     def programs(self, machine: Machine, element: str) -> Programs:
         """Programs of one core."""
         return programs_of(core_machine(machine), element)
+
+
+def _require_placeable(
+    machine: Machine, model: CoreModel, weights: Weights, most_work: float
+) -> None:
+    """Placement counts the values of messages to one core each, of what is computed once."""
+    problems = {
+        "an objective with cycles": weights.cycles > 0,
+        "--most-work above 1": most_work > 1,
+        f"the multicasts of {machine.name!r}": model.multicasts,
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise PartitionError(
+                f"--place does not go with {problem}: it counts values that move to one core each",
+                fix=f"leave --place, or {problem}",
+            )
 
 
 def _element(network: Network, machine: Machine) -> str:
@@ -71,16 +98,6 @@ def _element(network: Network, machine: Machine) -> str:
         )
     (element,) = elements
     return element
-
-
-def _require_links(machine: Machine, model: CoreModel) -> None:
-    rows, columns = model.fabric.rows, model.fabric.columns
-    if rows * columns < machine.cores:
-        raise PartitionError(
-            f"the fabric of {machine.name!r} joins {rows}x{columns} cores, the machine has "
-            f"{machine.mesh.rows}x{machine.mesh.columns}",
-            fix="set its rows and columns as those of the mesh",
-        )
 
 
 DIVISION = Division()

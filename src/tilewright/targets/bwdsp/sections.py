@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
-from tilewright.machine import Section, Sections, VectorPrimitive
-from tilewright.machine.parts import NonNegativeFloat
+from tilewright.machine import Machine, Section, Sections, VectorPrimitive
+from tilewright.machine.parts import Fabric, NonNegativeFloat
+
+_BUFFERS = 3
+"""One is read, one takes what is read next, one takes results."""
+_UNCOUNTED = ("gap_cycles", "header_bytes", "receive_cycles")
+"""Costs of messages that neither the planner nor its clocks count."""
 
 
 class Product(Section, frozen=True, forbid_unknown_fields=True):
@@ -17,6 +23,45 @@ class Product(Section, frozen=True, forbid_unknown_fields=True):
 
     start_cycles: NonNegativeFloat
     sums_cycles: NonNegativeFloat
+
+    def problem(self, machine: Machine) -> str:
+        """What the planner and the programs would not follow: they know one grid of links, three
+        buffers, and a multiply-add of each lane in a cycle.
+        """
+        return next(_problems(machine), "")
+
+
+def _problems(machine: Machine) -> Iterator[str]:
+    if len(machine.fabrics) != 1:
+        found = ", ".join(machine.fabrics) or "none"
+        yield f"fabrics: expected one, the grid of the cores, found {found}"
+        return
+    ((name, fabric),) = machine.fabrics.items()
+    yield from _fabric_problems(f"fabrics.{name}", fabric, machine)
+    banks = machine.space("buffers").banks
+    if banks != _BUFFERS:
+        yield f"memory.buffers.banks: expected {_BUFFERS}, found {banks}"
+    for element, rate in machine.core.arithmetic.items():
+        peak = 2 * rate.vector_lanes
+        if rate.flops_per_cycle != peak:
+            yield (
+                f"core.arithmetic.{element}.flops_per_cycle: expected 2 * vector_lanes = {peak}, "
+                f"found {rate.flops_per_cycle:g}"
+            )
+
+
+def _fabric_problems(path: str, fabric: Fabric, machine: Machine) -> Iterator[str]:
+    if fabric.topology != "mesh":
+        yield f"{path}.topology: expected mesh, found {fabric.topology}"
+    if fabric.multicast == "line":
+        yield f"{path}.multicast: expected none or path, found line"
+    for extent in ("rows", "columns"):
+        own, wanted = getattr(fabric, extent), getattr(machine.mesh, extent)
+        if own != wanted:
+            yield f"{path}.{extent}: expected mesh.{extent} = {wanted}, found {own}"
+    for key in _UNCOUNTED:
+        if found := getattr(fabric, key):
+            yield f"{path}.{key}: expected 0, which is what is counted, found {found}"
 
 
 SECTIONS = Sections(
