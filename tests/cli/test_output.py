@@ -76,11 +76,18 @@ def test_verbose_commands_say_what_they_do():
     assert "info: gemm: gemm m16 n16 k16 by gemm" in told.stderr.splitlines()
 
 
-def test_warnings_are_lines_on_standard_error(monkeypatch):
-    def busy(artifact, machine):
+@pytest.fixture
+def busy(monkeypatch):
+    """A computer that gives two threads no undisturbed sample."""
+
+    def refuses(artifact, machine):
         raise BusyError("0 undisturbed samples of '0' on 2 threads", fix="wait")
 
-    monkeypatch.setattr(pipeline, "measured_seconds", busy)
+    monkeypatch.setattr(pipeline, "measured_seconds", refuses)
+
+
+@pytest.mark.usefixtures("busy")
+def test_warnings_are_lines_on_standard_error():
     result = CliRunner().invoke(app, [*SMALL[:-1], "host_portable", "--threads", "2"])
     assert (result.exit_code, result.stderr) == (
         0,
@@ -88,6 +95,14 @@ def test_warnings_are_lines_on_standard_error(monkeypatch):
     )
     assert "total" in result.stdout
     assert "by the model" in result.stdout
+
+
+@pytest.mark.usefixtures("busy")
+def test_run_calls_no_time_measured_that_is_the_models():
+    result = CliRunner().invoke(app, ["run", *SMALL[1:-1], "host_portable", "--threads", "2"])
+    assert result.exit_code == 0
+    figures = r"[\d.]+ ms by the model, not measured; [\d.]+ Gflop/s, [\d.]+ % of peak"
+    assert re.fullmatch(figures, result.stdout.splitlines()[-1])
 
 
 def test_text_is_not_broken(monkeypatch):

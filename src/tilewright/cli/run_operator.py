@@ -80,12 +80,14 @@ def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
 
 def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:
     layer = found.layer
-    estimate = layer.estimate_cycles / clock_hz * 1e3
+    model = f"{layer.estimate_cycles / clock_hz * 1e3:.3f} ms by the model"
+    times = f"{layer.milliseconds:.3f} ms measured, {model}"
+    if layer.timed_by != "measured":
+        times = f"{model}, not measured"
     output.show(
         f"{layer.name}: {layer.shape}, {layer.algorithm} on {found.machine}",
         f"result: {found.check}, error {found.error:.1e} of the largest value, "
         f"{layer.expected_error:.1e} expected"
         + (f", written to {found.output}" if found.output else ""),
-        f"{layer.milliseconds:.3f} ms measured, {estimate:.3f} ms by the model; "
-        f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak",
+        f"{times}; {layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak",
     )
