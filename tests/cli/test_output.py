@@ -15,6 +15,7 @@ from tilewright.common.errors import BusyError
 from tilewright.compiler import pipeline
 from tilewright.report.table import layer_table
 from tilewright.report.view import LayerResult, NetworkResult
+from tilewright.tune import native
 
 LAYER = LayerResult(
     name="conv1_2",
@@ -103,6 +104,20 @@ def test_run_calls_no_time_measured_that_is_the_models():
     assert result.exit_code == 0
     figures = r"[\d.]+ ms by the model, not measured; [\d.]+ Gflop/s, [\d.]+ % of peak"
     assert re.fullmatch(figures, result.stdout.splitlines()[-1])
+
+
+def test_what_only_measures_can_rank_is_refused_on_a_busy_computer(monkeypatch):
+    def refuses(contenders, protocol):
+        raise BusyError(f"0 undisturbed samples of {contenders[0].name!r}", fix="wait")
+
+    monkeypatch.setattr(native, "interleaved", refuses)
+    tune = ["tune", *SMALL[1:-1], "host_portable", "--threads", "2", "--top", "2"]
+    result = CliRunner().invoke(app, tune)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "error: 0 undisturbed samples of 'candidate 1 of 1'\n"
+        "  fix: measure while the computer is less busy; without --top the model chooses\n",
+    )
 
 
 def test_text_is_not_broken(monkeypatch):
