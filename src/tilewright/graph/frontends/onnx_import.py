@@ -34,6 +34,8 @@ def import_model(
         raise GraphError(f"batch must be a positive integer, found {batch}")
     if dtype not in (None, *_FLOATS.values()):
         raise GraphError(f"an ONNX model can be read in f32 or f64, found {quoted(dtype)}")
+    if not model.outputs:
+        raise GraphError("the model has no output", fix="name what it computes as graph outputs")
     declared = [item for item in model.inputs if item.name not in model.constants]
     _require_names(declared, shapes)
     file_dtype = _element_type(declared)
