@@ -56,8 +56,9 @@ def run_network(
     target, other = machine.load(), compare.other
     search.require_whole("compile --layers takes it", top=top > 0 and not LOADS.of(target))
     network = read_network(name, operator, _usual_type(target))
-    inputs = read_inputs(network, files[0])
+    given = files[0] and read_inputs(network, files[0])  # before what takes long
     compiled, seconds = _compiled(network, target, search, output, top)
+    inputs = given or read_inputs(network, None)
     network, weights = _for_comparison(network, compiled, other)
     found, outputs = compiled.measured(
         network,
