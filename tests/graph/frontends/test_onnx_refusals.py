@@ -215,7 +215,8 @@ def cut(*numbers):
         ),
         (
             model([node("Relu", "x", "y")], {"x": None}),
-            "input 'x' leaves its shape open; give --shape x=?x?",
+            "input 'x' leaves its shape open; give --shape x=EXTENTS, one for each dimension, with "
+            "an x between them",
         ),
         (
             model([node("Add", "xw", "y", name="a")], IMAGE, {"w": floats(8)}, opset=6),

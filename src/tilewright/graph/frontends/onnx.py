@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.frontends.onnx_check import checked
 from tilewright.graph.frontends.onnx_import import import_model
-from tilewright.graph.frontends.onnx_model import InputDeclaration, OnnxModel, OnnxNode, Unread
+from tilewright.graph.frontends.onnx_model import (
+    Extents,
+    InputDeclaration,
+    OnnxModel,
+    OnnxNode,
+    OutputDeclaration,
+    Unread,
+)
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.ops.op import Shape, show_shape
@@ -84,12 +91,15 @@ def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
     """`model` without protocol buffers, its numbers read."""
     try:
         stored = model.graph.initializer
-        outputs = [_text(value.name) for value in model.graph.output]
+        outputs = [
+            OutputDeclaration(_text(value.name), _declared(value.type.tensor_type))
+            for value in model.graph.output
+        ]
         nodes = checked(
             [_node(node, folder) for node in model.graph.node],
             _opset(model),
             {_text(tensor.name) for tensor in stored},
-            outputs,
+            [output.name for output in outputs],
         )
         return OnnxModel(
             inputs=[_declaration(value) for value in model.graph.input],
@@ -120,11 +130,15 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
-    tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         raise GraphError(f"input {quoted(value.name)} is not a tensor")
-    extents = tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
-    return InputDeclaration(_text(value.name), extents, _type_name(tensor.elem_type))
+    tensor = value.type.tensor_type
+    return InputDeclaration(_text(value.name), _declared(tensor), _type_name(tensor.elem_type))
+
+
+def _declared(tensor: onnx.TypeProto.Tensor) -> Extents | None:
+    """Its extents; None where the file does not even say how many there are."""
+    return tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
 
 
 def _extent(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
