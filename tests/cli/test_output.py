@@ -15,6 +15,7 @@ from tilewright.common.errors import BusyError
 from tilewright.compiler import pipeline
 from tilewright.report.table import layer_table
 from tilewright.report.view import LayerResult, NetworkResult
+from tilewright.tune import native
 
 LAYER = LayerResult(
     name="conv1_2",
@@ -76,11 +77,18 @@ def test_verbose_commands_say_what_they_do():
     assert "info: gemm: gemm m16 n16 k16 by gemm" in told.stderr.splitlines()
 
 
-def test_warnings_are_lines_on_standard_error(monkeypatch):
-    def busy(artifact, machine):
+@pytest.fixture
+def busy(monkeypatch):
+    """A computer that gives two threads no undisturbed sample."""
+
+    def refuses(artifact, machine):
         raise BusyError("0 undisturbed samples of '0' on 2 threads", fix="wait")
 
-    monkeypatch.setattr(pipeline, "measured_seconds", busy)
+    monkeypatch.setattr(pipeline, "measured_seconds", refuses)
+
+
+@pytest.mark.usefixtures("busy")
+def test_warnings_are_lines_on_standard_error():
     result = CliRunner().invoke(app, [*SMALL[:-1], "host_portable", "--threads", "2"])
     assert (result.exit_code, result.stderr) == (
         0,
@@ -88,6 +96,28 @@ def test_warnings_are_lines_on_standard_error(monkeypatch):
     )
     assert "total" in result.stdout
     assert "by the model" in result.stdout
+
+
+@pytest.mark.usefixtures("busy")
+def test_run_calls_no_time_measured_that_is_the_models():
+    result = CliRunner().invoke(app, ["run", *SMALL[1:-1], "host_portable", "--threads", "2"])
+    assert result.exit_code == 0
+    figures = r"[\d.]+ us by the model, not measured; [\d.]+ Gflop/s, [\d.]+ % of peak"
+    assert re.fullmatch(figures, result.stdout.splitlines()[-1])
+
+
+def test_what_only_measures_can_rank_is_refused_on_a_busy_computer(monkeypatch):
+    def refuses(contenders, protocol):
+        raise BusyError(f"0 undisturbed samples of {contenders[0].name!r}", fix="wait")
+
+    monkeypatch.setattr(native, "interleaved", refuses)
+    tune = ["tune", *SMALL[1:-1], "host_portable", "--threads", "2", "--top", "2"]
+    result = CliRunner().invoke(app, tune)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "error: 0 undisturbed samples of 'candidate 1 of 1'\n"
+        "  fix: measure while the computer is less busy; without --top the model chooses\n",
+    )
 
 
 def test_text_is_not_broken(monkeypatch):

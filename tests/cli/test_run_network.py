@@ -15,7 +15,9 @@ from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from support.onnx_models import floats, model, node, saved
 from tilewright.cli import run_network
 from tilewright.cli.main import app
+from tilewright.common.errors import BusyError
 from tilewright.network import results
+from tilewright.targets.host.network import measuring
 
 pytestmark = pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor")
 HOST = [
@@ -49,7 +51,7 @@ def test_a_table_of_stages_and_totals(network):
     text = run("run", network, *HOST, "--compare", "reference").stdout
     stage = r"gemm m3 n7 k12 transpose_b \+ bias, relu"
     assert re.search(stage + r" +prepacked +[\d.]+ +[\d.]+ +[\d.]+", text)
-    assert re.search(r"total [\d.]+ ms measured", text)
+    assert re.search(r"total [\d.]+ [mu]s measured", text)
     assert re.search(r"against reference: largest difference \d\.\d\de-\d\d of the", text)
 
 
@@ -96,6 +98,41 @@ def test_another_result_of_the_file_ends_with_code_3(network, tmp_path, monkeypa
         r"beyond 0\.0001\n  fix: --compare reference shows which of both is right\n",
         done.stderr,
     )
+
+
+@pytest.fixture
+def busy(monkeypatch):
+    """A computer that gives no contender an undisturbed sample."""
+
+    def refuses(contenders, protocol):
+        raise BusyError(f"0 undisturbed samples of {contenders[0].name!r}", fix="wait")
+
+    monkeypatch.setattr(measuring, "interleaved", refuses)
+    return "warning: times are the model's, not measured: 0 undisturbed samples of 'tilewright'\n"
+
+
+@pytest.mark.parametrize("other", ["reference", "onnxruntime"])
+def test_a_busy_computer_gives_outputs_and_comparison_without_times(network, other, busy, tmp_path):
+    result = tmp_path / "out.npz"
+    done = run("run", network, *HOST, "--compare", other, "-o", result, "--json")
+    found = json.loads(done.stdout)
+    assert done.stderr == busy
+    assert (found["milliseconds"], found["gflops"]) == (None, None)
+    assert {stage["measured_milliseconds"] for stage in found["stages"]} == {None}
+    assert found["comparison"]["largest_difference"] < 1e-6
+    assert (found["comparison"]["milliseconds"], found["comparison"]["speedup"]) == (None, None)
+    with np.load(result) as arrays:
+        assert arrays["y"].shape == (3, 7)
+    text = run("run", network, *HOST, "--compare", other).stdout
+    assert "measured" not in text
+    assert re.search(r"^products [\d.]+ us by the model$", text, re.MULTILINE)
+
+
+def test_a_busy_computer_writes_code(network, busy, tmp_path):
+    done = run("compile", network, *HOST, "--check", "-o", tmp_path / "code")
+    assert done.stderr == busy
+    assert "against reference: largest difference" in done.stdout
+    assert (tmp_path / "code" / "Makefile").exists()
 
 
 def test_a_difference_beyond_the_bound_ends_with_code_3(network, monkeypatch):

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.codegen.c.compiler import compile_into, compile_key, compiled, loaded_library
+from tilewright.codegen.c.compiler import (
+    compile_into,
+    compile_key,
+    compiled,
+    compiler,
+    loaded_library,
+)
 from tilewright.common.cache import Cache, CacheError, contents, damaged_entries, folders
 from tilewright.common.errors import ToolError
 
@@ -58,6 +64,20 @@ def test_what_is_compiled_is_kept_and_loaded(monkeypatch):
     monkeypatch.setenv("CC", os.environ.get("CC", "cc"))
     monkeypatch.setattr("tilewright.codegen.c.compiler.run_compiler", None)
     assert compiled(USER, "tests", SOURCES, FLAGS) == (path,)
+
+
+@pytest.mark.parametrize(("command", "path"), [("./bin/mycc", None), ("mycc", "bin")])
+def test_a_compiler_may_be_named_from_where_the_user_is(command, path, tmp_path, monkeypatch):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "mycc").write_text('#!/bin/sh\nexec cc "$@"\n')
+    (folder / "mycc").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CC", f"{command} -O1")
+    if path is not None:
+        monkeypatch.setenv("PATH", f"{path}:{os.environ['PATH']}")
+    assert compiler(USER) == (str(folder / "mycc"), "-O1")
+    assert library().answer() == 42
 
 
 @pytest.mark.parametrize("change", ["sources", "flags", "processor", "compiler"])

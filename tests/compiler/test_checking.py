@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import CheckFailed, ToolError
-from tilewright.compiler.checking import compare, random_operands
+from tilewright.compiler.checking import compare, random_operands, relative_error
 from tilewright.compiler.entry import compile
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
@@ -50,6 +50,25 @@ def test_what_was_never_written_is_wrong(operands):
     found[0, 0] = np.nan
     with pytest.raises(CheckFailed, match=r"^gemm of gemm m4 n3 k5: element \[0, 0\] is nan, "):
         compare(OP, operands, found, "gemm")
+
+
+@pytest.mark.parametrize(
+    ("odd", "wrong"), [(np.nan, np.inf), (np.inf, -np.inf), (np.inf, 1.0), (np.nan, 1.0)]
+)
+def test_what_is_no_finite_number_equals_itself_alone(operands, odd, wrong):
+    """An element of the first row is odd, so that all results of this row are."""
+    a, b = operands[0].copy(), np.abs(operands[1])
+    a[0, 0] = odd
+    found = OP.reference(a, b)
+    assert not np.isfinite(found[0]).any()
+    assert compare(OP, (a, b), found, "gemm") == "exact"
+    found[1, 2] = np.nextafter(found[1, 2], np.inf)
+    assert compare(OP, (a, b), found, "gemm") == "within bound"
+    assert 0 < relative_error(OP, (a, b), found) < 1e-14
+    found[0, 1] = wrong
+    with pytest.raises(CheckFailed, match=r"element \[0, 1\] is .*; 1 of 12 elements are wrong$"):
+        compare(OP, (a, b), found, "gemm")
+    assert relative_error(OP, (a, b), found) == np.inf
 
 
 def test_negative_factors_do_not_shrink_the_bound():

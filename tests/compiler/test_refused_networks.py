@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.native import NATIVE_HOSTS
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import CapacityError, GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.network.search import Search
-from tilewright.ops import BatchNorm, Op, Pad, Reduce, Slice, conv2d
+from tilewright.ops import BatchNorm, Op, Pad, Reduce, Slice, conv2d, relu
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.native import compile_network
 
@@ -40,6 +40,18 @@ def test_a_normalisation_by_statistics_that_are_inputs() -> None:
     assert refusal(net, net.apply(op, *inputs, name="n")) == (
         "node n: batch_norm 2x4x9x8 cannot be run on this computer, since what it takes are not "
         "weights per channel"
+    )
+
+
+def test_a_tensor_that_no_process_addresses() -> None:
+    net = NetworkBuilder("net", "f32")
+    shape = (2**23, 2**23)
+    y = net.apply(relu(shape, dtype="f32"), net.input("x", shape), name="r")
+    with pytest.raises(CapacityError) as caught:
+        compile_network(net.build((y,)), NATIVE_HOSTS[0])
+    assert str(caught.value) == (
+        "net: the tensor 'x', 8388608x8388608, takes 281,474,976,710,656 bytes, more than a "
+        "process addresses; a smaller --batch or --shape"
     )
 
 

@@ -58,6 +58,7 @@ def mutated(seed: int, number: int) -> bytes:
     proto = onnx.ModelProto.FromString(chance.choice(models()))
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
         chance.choice(CHANGES)(chance, proto)
+    _outputs(random.Random(f"outputs of {seed}/{number}"), proto)
     content: bytes = proto.SerializeToString()
     return _other_bytes(chance, content) if chance.random() < 0.08 else content
 
@@ -187,6 +188,23 @@ def _order(chance: random.Random, proto: Any) -> None:
         names = [name for node in nodes for name in (*node.input, *node.output)]
         value = onnx.helper.make_tensor_value_info(chance.choice(names or ["y"]), 1, None)
         proto.graph.output.append(value)
+
+
+def _outputs(chance: random.Random, proto: Any) -> None:
+    """Of one model in twenty-five no outputs, one of them twice, or another shape; by chances of
+    their own, so that all other mutations of a number stay what they were.
+    """
+    outputs = proto.graph.output
+    if not outputs or chance.random() > 0.04:
+        return
+    what = chance.choice(("none", "twice", "shape"))
+    if what == "none":
+        del outputs[:]
+    elif what == "twice":
+        outputs.append(chance.choice(outputs))
+    else:
+        shape = chance.choice(outputs).type.tensor_type.shape
+        shape.dim.add().dim_value = chance.choice(INTEGERS)
 
 
 CHANGES: tuple[Callable[[random.Random, Any], None], ...] = (

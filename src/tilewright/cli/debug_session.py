@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tilewright.asm import Object
 from tilewright.asm.front_end import machine_of_file
 from tilewright.asm.suggest import did_you_mean
-from tilewright.cli.launch import instruction_table, linked_image, read_arrays
+from tilewright.cli.arrays import read_arrays
+from tilewright.cli.launch import instruction_table, linked_image
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.common.defaults import DEFAULT_MACHINE

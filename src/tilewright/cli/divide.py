@@ -117,8 +117,9 @@ def run_divided(
     require_reference(machine, other)
     _require_divisions(search, {"top": top > 0})
     network, (source, out) = _network(name, machine, operator), files
-    inputs = read_inputs(network, source)
+    given = source and read_inputs(network, source)  # before what takes long
     divided, result = _divided(network, machine, search.partition, output, division)
+    inputs = given or read_inputs(network, None)
     outputs, result = _computed(divided, result, inputs, search, other, output)
     if out is not None:
         arrays: Any = outputs

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.asm import Object, assemble_file, link, read_object
+from tilewright.cli.arrays import read_arrays
 from tilewright.cli.output import OutputOptions
 from tilewright.codegen.folder import write_text
-from tilewright.common.errors import MachineError, ShapeError
+from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.report.window import window_perfetto_json, window_report, window_text
@@ -73,15 +73,6 @@ def linked_image(source: Path, table: InstructionTable) -> Object:
         is_object = file.read(len(_ELF)) == _ELF
     found = read_object(source, table) if is_object else assemble_file(source, table)
     return found if found.is_linked else link([found], table)
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file. Errors: ShapeError, OSError."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, BadZipFile, EOFError, AttributeError, TypeError) as error:
-        raise ShapeError(f"is no .npz file of arrays: {error}", where=str(path)) from None
 
 
 def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

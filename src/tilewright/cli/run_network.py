@@ -12,6 +12,7 @@ import numpy as np
 import typer
 from msgspec import structs
 
+from tilewright.cli.arrays import in_element_type, read_arrays
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
@@ -24,7 +25,7 @@ from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS, Array
 from tilewright.codegen.folder import require_replaceable
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CheckFailed, ShapeError
+from tilewright.common.errors import CheckFailed
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
@@ -55,8 +56,9 @@ def run_network(
     target, other = machine.load(), compare.other
     search.require_whole("compile --layers takes it", top=top > 0 and not LOADS.of(target))
     network = read_network(name, operator, _usual_type(target))
-    inputs = read_inputs(network, files[0])
+    given = files[0] and read_inputs(network, files[0])  # before what takes long
     compiled, seconds = _compiled(network, target, search, output, top)
+    inputs = given or read_inputs(network, None)
     network, weights = _for_comparison(network, compiled, other)
     found, outputs = compiled.measured(
         network,
@@ -239,15 +241,7 @@ def read_inputs(network: Network, path: Path | None) -> dict[str, Array]:
             t.name: generator.standard_normal(t.shape).astype(dtype(t.dtype).numpy)
             for t in network.inputs
         }
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            given = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError) as error:
-        raise ShapeError(f"cannot be read as .npz: {error}", where=str(path)) from None
-    names = [tensor.name for tensor in network.inputs]
-    if set(given) != set(names):
-        raise ShapeError(
-            f"expected the arrays {', '.join(names)}, found {', '.join(given) or 'none'}",
-            where=str(path),
-        )
-    return {t.name: np.asarray(given[t.name], dtype(t.dtype).numpy) for t in network.inputs}
+    given = read_arrays(path, [tensor.name for tensor in network.inputs])
+    return {
+        t.name: in_element_type(t.name, given[t.name], dtype(t.dtype), path) for t in network.inputs
+    }

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from tilewright.cli.arrays import in_element_type, read_arrays
 from tilewright.cli.layers import searched
 from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.cli.workload import read_workload
 from tilewright.codegen.artifact import Array
-from tilewright.common.errors import ShapeError
 from tilewright.compiler.checking import compare as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import Machine
 from tilewright.ops.op import in_own_type
+from tilewright.report.table import duration
 from tilewright.report.view import CheckResult, LayerResult
 
 
@@ -65,27 +66,24 @@ def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
     if path is None:
         return random_operands(kernel.op, "floats", 0)
     names = kernel.option.candidate.seed.operands
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            given = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError) as error:
-        raise ShapeError(f"cannot be read as .npz: {error}", where=str(path)) from None
-    if set(given) != set(names):
-        raise ShapeError(
-            f"expected the arrays {', '.join(names)}, found {', '.join(given) or 'none'}",
-            where=str(path),
-        )
-    return tuple(in_own_type(kernel.op, [given[name] for name in names]))
+    given, kinds = read_arrays(path, names), kernel.op.numerics.operands
+    operands = [
+        in_element_type(name, given[name], kind, path)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    return tuple(in_own_type(kernel.op, operands))
 
 
 def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:
     layer = found.layer
-    estimate = layer.estimate_cycles / clock_hz * 1e3
+    model = f"{duration(layer.estimate_cycles / clock_hz * 1e3)} by the model"
+    times = f"{duration(layer.milliseconds)} measured, {model}"
+    if layer.timed_by != "measured":
+        times = f"{model}, not measured"
     output.show(
         f"{layer.name}: {layer.shape}, {layer.algorithm} on {found.machine}",
         f"result: {found.check}, error {found.error:.1e} of the largest value, "
         f"{layer.expected_error:.1e} expected"
         + (f", written to {found.output}" if found.output else ""),
-        f"{layer.milliseconds:.3f} ms measured, {estimate:.3f} ms by the model; "
-        f"{layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak",
+        f"{times}; {layer.gflops:.1f} Gflop/s, {100 * layer.peak_fraction:.1f} % of peak",
     )

@@ -17,6 +17,7 @@ from tilewright.common.errors import CheckFailed
 from tilewright.common.expr import Expr, evaluate
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.network.results import distances, largest_difference
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.report.view import CheckResult
@@ -28,6 +29,8 @@ Data = Literal["integers", "floats"]
 _ROUNDINGS_PER_TERM = 8
 """Each term of a sum is rounded once by the direct form; Winograd's transforms multiply that."""
 _ELEMENTS_AT_A_TIME = 1 << 20
+_UNBOUNDED = np.errstate(over="ignore", invalid="ignore")
+"""Operands of the user's may overflow, in the reference as in the code."""
 
 
 def program_inputs(
@@ -96,18 +99,20 @@ def check_code(
     return compare(op, operands, operator_result(op, seed, program, outputs), seed.name)
 
 
+@_UNBOUNDED
 def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> CheckResult:
     """Judge a result: exact, within what rounding allows, or CheckFailed.
 
     The bound of an element is a multiple of the terms of its sum, the unit round-off and the sum
-    of the terms' magnitudes (the reference on absolute values). Integers leave no room.
+    of the terms' magnitudes (the reference on absolute values). Integers leave no room. Equal
+    infinities do not differ, nor do two numbers that are none.
     """
     if _is_exact(op, operands, found):
         return "exact"
     expected = op.reference(*operands)
-    limit = _limit(op, operands, expected)
-    difference = np.abs(found.astype(np.float64) - expected)
-    excess = np.where(np.isnan(difference), np.inf, difference - limit)
+    limit = np.nan_to_num(_limit(op, operands, expected), nan=0.0, posinf=np.inf)
+    apart = distances(found, expected)
+    excess = np.where(np.isinf(apart), np.inf, apart - limit)
     worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
     if excess[worst] <= 0 and op.numerics.is_float:
         return "within bound"
@@ -129,9 +134,19 @@ def _is_exact(op: Op, operands: Sequence[Array], found: Array) -> bool:
     for start in range(0, extent, step):
         region = op.computable(whole.along(axis, (start, min(extent, start + step))))
         needed = (x[box.slices] for x, box in zip(operands, op.needed(region), strict=True))
-        if not np.array_equal(found[region.slices], op.part(region).reference(*needed)):
+        expected = op.part(region).reference(*needed)
+        if not _are_equal(found[region.slices], expected):
             return False
     return True
+
+
+def _are_equal(found: Array, expected: Array) -> bool:
+    """Whether all elements are. Looking for what is no number takes longer than comparing, and
+    nearly always there is none.
+    """
+    return np.array_equal(found, expected) or (
+        expected.dtype.kind == "f" and np.array_equal(found, expected, equal_nan=True)
+    )
 
 
 def _portioned(op: Op, operands: Sequence[Array], found: Array) -> int:
@@ -161,8 +176,9 @@ def _limit(op: Op, operands: Sequence[Array], expected: Array) -> Array:
     return limit
 
 
+@_UNBOUNDED
 def relative_error(op: Op, operands: Sequence[Array], found: Array) -> float:
-    """The largest deviation from the reference over the largest result, 0 where all are 0."""
-    expected = op.reference(*operands).astype(np.float64)
-    largest, difference = np.abs(expected).max(), np.abs(found - expected).max()
-    return float(difference / largest) if largest else float(difference)
+    """The largest deviation from the reference over the largest finite result, 0 where all are 0;
+    infinite where one of both is no finite number and the other another.
+    """
+    return largest_difference({"": found}, {"": op.reference(*operands)})

@@ -112,11 +112,18 @@ def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]
     """
     worst = 0.0
     for name, array in expected.items():
-        a, b = found[name].astype(np.float64), array.astype(np.float64)
-        scale = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) or 1.0
-        alike = (a == b) | (np.isnan(a) & np.isnan(b))
-        with np.errstate(invalid="ignore"):
-            apart = np.where(alike, 0.0, np.abs(a - b))
-        apart = np.where(np.isnan(apart), np.inf, apart)
-        worst = max(worst, float(apart.max(initial=0.0)) / scale)
+        magnitudes = np.abs(array[np.isfinite(array)].astype(np.float64))
+        scale = float(magnitudes.max(initial=0.0)) or 1.0
+        worst = max(worst, float(distances(found[name], array).max(initial=0.0)) / scale)
     return worst
+
+
+def distances(found: Array, expected: Array) -> Array:
+    """How far each element is from what is expected: 0 for equal infinities and for two that are no
+    numbers, infinite for any other pair of which one is not finite.
+    """
+    a, b = found.astype(np.float64), expected.astype(np.float64)
+    alike = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(alike, 0.0, np.abs(a - b))
+    return np.where(np.isnan(apart), np.inf, apart)

@@ -6,14 +6,14 @@ that are to be compared are timed in one interleaved run, since clocks drift.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.codegen.artifact import EMITS, LOADS, Artifact, BoundKernel
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import TilewrightError
+from tilewright.common.errors import BusyError, TilewrightError
 from tilewright.ir.parser import parse
 from tilewright.machine import Machine
 from tilewright.tune.sampling import Contender, Protocol, interleaved, protocol_for
@@ -36,20 +36,28 @@ class NativeMeasure:
     def cycles_of(
         self, program_texts: Sequence[str], machine: Machine
     ) -> list[int | TilewrightError]:
-        """The cycles of each program, or why it has none; all are timed in one interleaved run."""
+        """The cycles of each program, or why it has none; all are timed in one interleaved run.
+
+        Raises BusyError where the computer is too busy: candidates are not ranked by fewer.
+        """
         bound: list[BoundKernel | TilewrightError] = []
         for text in program_texts:
             try:
                 bound.append(_bound_program(text, machine))
             except TilewrightError as error:
                 bound.append(error)
-        kernels = {i: b for i, b in enumerate(bound) if not isinstance(b, TilewrightError)}
+        places = [f"candidate {i} of {len(bound)}" for i in range(1, len(bound) + 1)]
+        pairs = list(zip(places, bound, strict=True))
+        kernels = {place: b for place, b in pairs if not isinstance(b, TilewrightError)}
         protocol = self.protocol or protocol_for(machine.thread_count)
-        found = _timed(list(kernels.values()), protocol, machine.thread_count)
-        seconds = dict(zip(kernels, found, strict=True))
+        try:
+            seconds = _timed(kernels, protocol, machine.thread_count)
+        except BusyError as error:
+            way_out = "measure while the computer is less busy; without --top the model chooses"
+            raise BusyError(error.message, fix=way_out) from None
         return [
-            b if isinstance(b, TilewrightError) else max(1, round(seconds[i] * machine.clock_hz))
-            for i, b in enumerate(bound)
+            b if isinstance(b, TilewrightError) else max(1, round(seconds[p] * machine.clock_hz))
+            for p, b in pairs
         ]
 
 
@@ -61,8 +69,8 @@ def measured_seconds(
     Raises ToolError where it cannot be compiled, BusyError where the computer is too busy.
     """
     threads = machine.thread_count
-    (seconds,) = _timed([_bound(artifact, machine)], protocol or protocol_for(threads), threads)
-    return seconds
+    kernels = {artifact.name: _bound(artifact, machine)}
+    return _timed(kernels, protocol or protocol_for(threads), threads)[artifact.name]
 
 
 def _bound_program(text: str, machine: Machine) -> BoundKernel:
@@ -80,7 +88,10 @@ def _bound(artifact: Artifact, machine: Machine) -> BoundKernel:
     return LOADS.required(machine, "simulate it").load(artifact, machine).bind(inputs)
 
 
-def _timed(kernels: Sequence[BoundKernel], protocol: Protocol, threads: int) -> list[float]:
-    contenders = [Contender(str(i), kernel.repeat, threads) for i, kernel in enumerate(kernels)]
+def _timed(
+    kernels: Mapping[str, BoundKernel], protocol: Protocol, threads: int
+) -> dict[str, float]:
+    """Seconds of each kernel, by the names that errors call them."""
+    contenders = [Contender(name, kernel.repeat, threads) for name, kernel in kernels.items()]
     timings = interleaved(contenders, protocol) if contenders else {}
-    return [timings[c.name].seconds for c in contenders]
+    return {name: timing.seconds for name, timing in timings.items()}

@@ -223,5 +223,5 @@ def _check_single(contenders: Sequence[Contender], good: Mapping[str, int]) -> N
             raise BusyError(
                 f"{good[contender.name]} undisturbed samples of {contender.name!r} on "
                 f"{contender.threads} threads: {load}",
-                fix="measure while the computer is less busy; `compile --no-measure` does without",
+                fix="measure while the computer is less busy",
             )

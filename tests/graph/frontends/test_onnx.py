@@ -6,7 +6,7 @@ LRN at the batch size; the models keep clear of both.
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from support.onnx_models import IMAGE, floats, ints, model, node, saved
@@ -220,6 +220,29 @@ def test_shapes_of_inputs_can_be_given(tmp_path):
     path = saved(tmp_path, model(nodes, {"x": ("N", 3, None, "W"), "w": (1, 1, 4, 4)}))
     net = load_onnx(path, shapes={"x": (2, 3, 4, 4)})
     assert [tensor.shape for tensor in net.inputs] == [(2, 3, 4, 4), (1, 1, 4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "shown"),
+    [
+        ((2, 4, 9, 8), None),
+        ((2, "C", None, 0), None),
+        (None, None),
+        ((2, "C", None, 7), "2x?x?x7"),
+        ((2, 4, 9), "2x4x9"),
+        ((), "scalar"),
+    ],
+)
+def test_a_declared_shape_of_an_output_is_compared(tmp_path, caplog, declared, shown):
+    """Exporters leave old ones behind: what the nodes compute is right, and a warning says so."""
+    proto = model([node("Relu", "x", "y")], IMAGE)
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, declared))
+    path = saved(tmp_path, proto)
+    assert load_onnx(path).tensors["y"].shape == (2, 4, 9, 8)
+    message = f"output 'y' is declared {shown}, its nodes compute 2x4x9x8"
+    assert caplog.messages == ([] if shown is None else [message])
+    load_onnx(path, batch=3)
+    assert len(caplog.messages) == (shown is not None)
 
 
 def test_a_product_without_its_addend(tmp_path):

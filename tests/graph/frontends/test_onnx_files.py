@@ -1,5 +1,6 @@
 """ONNX files that are hostile or damaged: external data, pipes, bytes that are no model."""
 
+import hashlib
 import os
 
 import numpy as np
@@ -78,6 +79,28 @@ def test_external_data_beyond_its_file(tmp_path, offset, length):
         f"{path}: the stored tensor 'w' keeps its data in 'w.bin': {length} bytes from byte "
         f"{offset} on, but it has 32"
     )
+
+
+def test_external_data_of_the_checksum_that_the_model_says(tmp_path):
+    (tmp_path / "w.bin").write_bytes(floats(8).tobytes())
+    digest = hashlib.sha1(floats(8).tobytes(), usedforsecurity=False).hexdigest()
+    path = saved(tmp_path, external("w.bin", checksum=digest.upper()))
+    assert np.array_equal(load_onnx(path).values["w"], floats(8))
+    path = saved(tmp_path, external("w.bin", checksum="0" * 40))
+    assert refusal(path) == (
+        f"{path}: the stored tensor 'w' keeps its data in 'w.bin', whose SHA-1 is {digest}, "
+        "the model says another"
+    )
+
+
+def test_external_data_with_an_unknown_entry(tmp_path, caplog, recwarn):
+    (tmp_path / "w.bin").write_bytes(floats(8).tobytes())
+    path = saved(tmp_path, external("w.bin", **{"colour\x1b": "red"}))
+    assert np.array_equal(load_onnx(path).values["w"], floats(8))
+    assert caplog.messages == [
+        "the stored tensor 'w': its external data have an unknown entry 'colour\\x1b'"
+    ]
+    assert list(recwarn) == []
 
 
 def test_external_data_in_a_pipe(tmp_path):

@@ -40,6 +40,10 @@ def cut(*numbers):
             "the model's output list reads 'z', which nothing before it produces",
         ),
         (
+            model([node("Relu", "x", "y")], IMAGE, outputs=()),
+            "the model has no output; name what it computes as graph outputs",
+        ),
+        (
             model([CONV], IMAGE, {"w": floats(6, 3, 3, 3)}),
             "node c: conv2d takes 6x4x3x3 f32, but 'w' is 6x3x3x3 f32",
         ),
@@ -211,7 +215,8 @@ def cut(*numbers):
         ),
         (
             model([node("Relu", "x", "y")], {"x": None}),
-            "input 'x' leaves its shape open; give --shape x=?x?",
+            "input 'x' leaves its shape open; give --shape x=EXTENTS, one for each dimension, with "
+            "an x between them",
         ),
         (
             model([node("Add", "xw", "y", name="a")], IMAGE, {"w": floats(8)}, opset=6),

@@ -67,7 +67,7 @@ def test_waiting_threads_cannot_be_timed_so(monkeypatch):
         interleaved([one, replace(other, threads=2)], Protocol(rounds=3))
     assert str(caught.value) == (
         "0 undisturbed samples of 'slow' on 2 threads: the load is 7.2 on 2 processors; "
-        "measure while the computer is less busy; `compile --no-measure` does without"
+        "measure while the computer is less busy"
     )
 
 

@@ -42,11 +42,14 @@ def compiler(user: str) -> tuple[str, ...]:
             f"the environment variable CC is no command, {given!r}: {str(error).lower()}",
             fix=_NAME_ONE,
         ) from None
-    if shutil.which(words[0]) is None:
+    found = shutil.which(words[0])
+    if found is None:
         raise ToolError(
             f"{user} needs a C compiler, {words[0]!r} is not installed",
             fix="install gcc or clang, or name one in the environment variable CC",
         )
+    if not os.path.isabs(found):  # where the user is, and the compiler runs in other folders
+        words[0] = os.path.abspath(found)
     return tuple(words)
 
 

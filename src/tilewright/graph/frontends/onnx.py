@@ -7,8 +7,11 @@ folder.
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,18 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
-from onnx.external_data_helper import ExternalDataInfo
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.frontends.onnx_check import checked
 from tilewright.graph.frontends.onnx_import import import_model
-from tilewright.graph.frontends.onnx_model import InputDeclaration, OnnxModel, OnnxNode, Unread
+from tilewright.graph.frontends.onnx_model import (
+    Extents,
+    InputDeclaration,
+    OnnxModel,
+    OnnxNode,
+    OutputDeclaration,
+    Unread,
+)
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.ops.op import Shape, show_shape
@@ -36,6 +45,8 @@ _ELEMENT_TYPES: dict[int, str] = {
     onnx.TensorProto.BOOL: "bool",
 }
 _EXTERNAL = onnx.TensorProto.EXTERNAL
+_EXTERNAL_KEYS = {"location", "offset", "length", "checksum", "basepath"}
+_LOG = logging.getLogger(__name__)
 
 
 def load_onnx(
@@ -80,12 +91,15 @@ def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
     """`model` without protocol buffers, its numbers read."""
     try:
         stored = model.graph.initializer
-        outputs = [_text(value.name) for value in model.graph.output]
+        outputs = [
+            OutputDeclaration(_text(value.name), _declared(value.type.tensor_type))
+            for value in model.graph.output
+        ]
         nodes = checked(
             [_node(node, folder) for node in model.graph.node],
             _opset(model),
             {_text(tensor.name) for tensor in stored},
-            outputs,
+            [output.name for output in outputs],
         )
         return OnnxModel(
             inputs=[_declaration(value) for value in model.graph.input],
@@ -116,11 +130,15 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
-    tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         raise GraphError(f"input {quoted(value.name)} is not a tensor")
-    extents = tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
-    return InputDeclaration(_text(value.name), extents, _type_name(tensor.elem_type))
+    tensor = value.type.tensor_type
+    return InputDeclaration(_text(value.name), _declared(tensor), _type_name(tensor.elem_type))
+
+
+def _declared(tensor: onnx.TypeProto.Tensor) -> Extents | None:
+    """Its extents; None where the file does not even say how many there are."""
+    return tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
 
 
 def _extent(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
@@ -200,13 +218,16 @@ def _numbers(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
 
 def _external_bytes(tensor: onnx.TensorProto, folder: Path, what: str) -> bytes:
     """The bytes that `tensor` keeps in another file, which must lie below `folder`."""
+    entries = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
+    for key in sorted(entries.keys() - _EXTERNAL_KEYS):
+        _LOG.warning("%s: its external data have an unknown entry %s", what, quoted(key))
+    location = entries.get("location", "")
     try:
-        info = ExternalDataInfo(tensor)
-        offset, length = int(info.offset or 0), int(info.length or 0)
-        file = (folder / info.location).resolve()
-    except (ValueError, TypeError, OSError):
+        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or 0)
+        file = (folder / location).resolve()
+    except (ValueError, OSError):
         raise GraphError(f"{what} has a malformed reference to external data") from None
-    where = f"{what} keeps its data in {quoted(info.location)}"
+    where = f"{what} keeps its data in {quoted(location)}"
     if not file.is_relative_to(folder.resolve()):
         raise GraphError(
             f"{where}, outside the model's folder", fix="move the data beside the model"
@@ -217,8 +238,22 @@ def _external_bytes(tensor: onnx.TensorProto, folder: Path, what: str) -> bytes:
         size = file.stat().st_size
         if offset < 0 or length < 0 or offset + length > size:
             raise GraphError(f"{where}: {length} bytes from byte {offset} on, but it has {size}")
+        checksum = entries.get("checksum", "").lower()
+        digest = _sha1(file, file.stat().st_mtime_ns) if checksum else checksum
+        if digest != checksum:
+            raise GraphError(f"{where}, whose SHA-1 is {digest}, the model says another")
         with file.open("rb") as stream:
             stream.seek(offset)
             return stream.read(length or size - offset)
     except (OSError, ValueError):
         raise GraphError(f"{where}, which cannot be read") from None
+
+
+@lru_cache(maxsize=16)
+def _sha1(file: Path, changed: int) -> str:
+    """The digest of a whole file that was last changed then: all tensors of a model may share it.
+
+    It finds what is damaged or mistaken; the standard knows no other.
+    """
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, partial(hashlib.sha1, usedforsecurity=False)).hexdigest()

@@ -6,18 +6,26 @@ goes to the translator of its operator.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx_fold import folded
 from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import InputDeclaration, OnnxModel, OnnxNode
+from tilewright.graph.frontends.onnx_model import (
+    Extents,
+    InputDeclaration,
+    OnnxModel,
+    OnnxNode,
+    OutputDeclaration,
+)
 from tilewright.graph.frontends.onnx_operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
-from tilewright.ops.op import Shape
+from tilewright.ops.op import Shape, show_shape
 
+_LOG = logging.getLogger(__name__)
 _FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
 _INTEGERS = {"INT8": "i8", "UINT8": "u8"}
 
@@ -34,6 +42,8 @@ def import_model(
         raise GraphError(f"batch must be a positive integer, found {batch}")
     if dtype not in (None, *_FLOATS.values()):
         raise GraphError(f"an ONNX model can be read in f32 or f64, found {quoted(dtype)}")
+    if not model.outputs:
+        raise GraphError("the model has no output", fix="name what it computes as graph outputs")
     declared = [item for item in model.inputs if item.name not in model.constants]
     _require_names(declared, shapes)
     file_dtype = _element_type(declared)
@@ -46,9 +56,30 @@ def import_model(
     importer = Importer(builder, dict(model.constants), file_dtype, file_batch, own_batch)
     for node in model.nodes:
         _import_node(importer, node)
-    for output in model.outputs:
-        importer.output(output)
-    return builder.build(tuple(model.outputs), importer.values)
+    names = tuple(importer.output(output.name) for output in model.outputs)
+    if batch is None and not shapes:
+        _warn_of_other_shapes(model.outputs, builder)
+    return builder.build(names, importer.values)
+
+
+def _warn_of_other_shapes(outputs: Sequence[OutputDeclaration], builder: NetworkBuilder) -> None:
+    """Exporters leave old shapes behind, so that what the nodes compute is right; but both cannot
+    be meant.
+    """
+    for output in outputs:
+        declared, computed = output.extents, builder.shape(output.name)
+        if declared is None or _agree(declared, computed):
+            continue
+        shown = "x".join(str(e or "?") if isinstance(e, int) else "?" for e in declared) or "scalar"
+        name, found = quoted(output.name), show_shape(computed)
+        _LOG.warning("output %s is declared %s, its nodes compute %s", name, shown, found)
+
+
+def _agree(declared: Extents, computed: Shape) -> bool:
+    """Whether all extents do that are declared; exporters write 0 for what is open."""
+    return len(declared) == len(computed) and all(
+        a == b for a, b in zip(declared, computed, strict=True) if isinstance(a, int) and a
+    )
 
 
 def _import_node(importer: Importer, node: OnnxNode) -> None:
@@ -101,7 +132,8 @@ def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None)
             )
         return given
     if item.extents is None:
-        raise GraphError(f"{what} leaves its shape open", fix=_shape_option(item, ()))
+        option = f"give --shape {quoted(item.name)[1:-1]}=EXTENTS, one for each dimension"
+        raise GraphError(f"{what} leaves its shape open", fix=f"{option}, with an x between them")
     extents = list(item.extents)
     if batch is not None and extents:
         extents[0] = batch
@@ -119,7 +151,7 @@ def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None)
 def _shape_option(item: InputDeclaration, extents: Sequence[int | str]) -> str:
     """The option that closes an input's shape, with a question mark for what it has to say."""
     shown = "x".join("?" if isinstance(extent, str) else str(extent) for extent in extents)
-    return f"give --shape {quoted(item.name)[1:-1]}={shown or '?x?'}"
+    return f"give --shape {quoted(item.name)[1:-1]}={shown}"
 
 
 def _file_batch(declared: Sequence[InputDeclaration]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from tilewright.graph.names import quoted
 
 Constant = NDArray[Any]
 Value = TypeVar("Value")
+Extents: TypeAlias = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,16 @@ class InputDeclaration:
     """
 
     name: str
-    extents: tuple[int | str, ...] | None
+    extents: Extents | None
     dtype: str
+
+
+@dataclass(frozen=True)
+class OutputDeclaration:
+    """A declared output; its extents, if the file says any, decide nothing."""
+
+    name: str
+    extents: Extents | None
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ class OnnxModel:
     inputs: list[InputDeclaration]
     constants: dict[str, Constant]
     nodes: list[OnnxNode]
-    outputs: list[str]
+    outputs: list[OutputDeclaration]
 
 
 def integers_of(constant: Constant) -> tuple[int, ...] | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
+from tilewright.common.errors import BusyError
 from tilewright.graph.graph import Network
 from tilewright.network.plans import Other
 from tilewright.network.results import Comparison, NetworkRun, StageResult, compared
@@ -16,6 +18,7 @@ from tilewright.targets.host.network.run import BoundNetwork
 from tilewright.tune.sampling import (
     Contender,
     Protocol,
+    Timing,
     interleaved,
     protocol_for,
     ratio_of_speeds,
@@ -24,6 +27,7 @@ from tilewright.tune.sampling import (
 if TYPE_CHECKING:
     from tilewright.targets.host.network.native import HostNetwork
 
+_LOG = logging.getLogger(__name__)
 _OURS = "tilewright"
 
 
@@ -40,7 +44,8 @@ def measure_network(
 ) -> tuple[NetworkRun, dict[str, Array]]:
     """(figures, outputs by name), of these inputs by name. With `compare` the same is computed by
     another, from `network` and `weights`, and timed in turn with ours where that is onnxruntime;
-    `bound` replaces that of `network.results`.
+    `bound` replaces that of `network.results`. Where the computer is too busy to be measured, a
+    warning says so and the figures have no times.
 
     Raises ToolError where onnxruntime is asked for and not installed.
     """
@@ -57,24 +62,34 @@ def measure_network(
         comparison = structs.replace(comparison, version=other.version, model=other.model)
     elif compare == "reference":
         comparison = compared(compare, outputs, network.evaluate({**weights, **inputs}), bound)
-    timings = interleaved(contenders, protocol or protocol_for(threads))
-    if comparison is not None and "onnxruntime" in timings:
-        ratio = ratio_of_speeds(timings[_OURS], timings["onnxruntime"])
-        comparison = structs.replace(
-            comparison,
-            milliseconds=1e3 * timings["onnxruntime"].seconds,
-            speedup=ratio.median,
-            spread=ratio.spread,
-        )
+    run = structs.replace(described(compiled, compile_seconds), comparison=comparison)
+    try:
+        timings = interleaved(contenders, protocol or protocol_for(threads))
+    except BusyError as error:
+        _LOG.warning("times are the model's, not measured: %s", error.message)
+        return run, outputs
     timing, flops = timings[_OURS], sum(stage.flops for stage in compiled.code.stages)
     run = structs.replace(
-        _measured(described(compiled, compile_seconds), compiled, ours),
+        _with_stages(run, compiled, ours),
         milliseconds=1e3 * timing.seconds,
         gflops=flops / timing.seconds / 1e9,
         clock=timing.clock,
-        comparison=comparison,
+        comparison=_timed(comparison, timings),
     )
     return run, outputs
+
+
+def _timed(comparison: Comparison | None, timings: Mapping[str, Timing]) -> Comparison | None:
+    """With the times of the other one, if it took any."""
+    if comparison is None or "onnxruntime" not in timings:
+        return comparison
+    ratio = ratio_of_speeds(timings[_OURS], timings["onnxruntime"])
+    return structs.replace(
+        comparison,
+        milliseconds=1e3 * timings["onnxruntime"].seconds,
+        speedup=ratio.median,
+        spread=ratio.spread,
+    )
 
 
 def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun:
@@ -100,7 +115,7 @@ def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun
     )
 
 
-def _measured(found: NetworkRun, compiled: HostNetwork, bound: BoundNetwork) -> NetworkRun:
+def _with_stages(found: NetworkRun, compiled: HostNetwork, bound: BoundNetwork) -> NetworkRun:
     """With the times of the stages."""
     times = zip(found.stages, compiled.code.stages, compiled.profile(bound), strict=True)
     stages = tuple(

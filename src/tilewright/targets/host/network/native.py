@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from statistics import median
 
@@ -20,7 +21,8 @@ from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.folder import new_folder
 from tilewright.common.cache import Cache
 from tilewright.common.digest import digest, own_sources
-from tilewright.common.errors import GraphError
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
@@ -29,6 +31,7 @@ from tilewright.network.plans import Other
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
+from tilewright.ops.op import show_shape
 from tilewright.seeds.space import users_own
 from tilewright.targets.host.network import measuring
 from tilewright.targets.host.network.apart import generated_apart
@@ -40,6 +43,9 @@ from tilewright.targets.host.network.run import (
     give_back,
     load_network,
 )
+
+_ADDRESSABLE_BYTES = 1 << 47
+"""What a process has on processors whose addresses are of 48 bits."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,8 +181,21 @@ def compile_network(
                 fix="compile its operators one by one",
             )
     require_moves(network)
+    _require_addressable(network)
     code = _code(network, machine, search, progress)
     return HostNetwork(code, machine, load_network(code, progress), dict(network.values))
+
+
+def _require_addressable(network: Network) -> None:
+    """Raise CapacityError for a tensor beyond what a process addresses; less may be in memory."""
+    for tensor in network.tensors.values():
+        size = prod(tensor.shape) * dtype(tensor.dtype).size_bytes
+        if size > _ADDRESSABLE_BYTES:
+            raise CapacityError(
+                f"{network.name}: the tensor {quoted(tensor.name)}, {show_shape(tensor.shape)}, "
+                f"takes {size:,} bytes, more than a process addresses",
+                fix="a smaller --batch or --shape",
+            )
 
 
 def _code(network: Network, machine: Machine, search: Search, progress: Progress) -> NetworkCode:

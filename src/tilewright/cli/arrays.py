@@ -1,0 +1,93 @@
+"""Arrays from a file of the user's: an .npz archive in, arrays by name out, or why it is none."""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import tokenize
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+from zipfile import BadZipFile
+
+import numpy as np
+
+from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import DType
+from tilewright.common.errors import ShapeError
+from tilewright.graph.names import quoted
+
+_REAL = "biuf"
+"""The kinds of NumPy's types that are real numbers: booleans, integers, floats."""
+_UNREADABLE = (
+    ArithmeticError, AttributeError, BadZipFile, EOFError, LookupError, OSError, RuntimeError,
+    SyntaxError, TypeError, ValueError, lzma.LZMAError, struct.error, tokenize.TokenError,
+    zlib.error,
+)  # fmt: skip
+"""What NumPy and the readers of archives raise, by the byte that is damaged."""
+_ARCHIVE, _ARRAY = b"PK", b"\x93NUMPY"
+"""What files of arrays begin with: zip archives and, of a single array, .npy files."""
+_WAY_OUT = "write one with numpy.savez(FILE, NAME=ARRAY)"
+
+
+def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Array]:
+    """The arrays of real numbers in an .npz file; where `names` are given, they are its names.
+
+    Raises ShapeError for anything else, OSError for a file that cannot be opened.
+    """
+    with path.open("rb") as file:
+        try:
+            arrays = _read(file)
+        except _UNREADABLE as error:
+            why = str(error) or type(error).__name__
+            raise ShapeError(
+                f"is no .npz file of arrays: {why}", where=str(path), fix=_WAY_OUT
+            ) from None
+    for name, array in arrays.items():
+        if array.dtype.kind not in _REAL:
+            raise ShapeError(
+                f"{quoted(name)} holds {array.dtype}, no real numbers", where=str(path)
+            )
+    if names is not None and set(arrays) != set(names):
+        raise ShapeError(
+            f"expected the arrays {_shown(names)}, found {_shown(arrays) or 'none'}",
+            where=str(path),
+        )
+    return arrays
+
+
+def _shown(names: Iterable[str]) -> str:
+    """The names in a row, those with control characters quoted."""
+    return ", ".join(name if name.isprintable() else quoted(name) for name in names)
+
+
+def _read(file: BinaryIO) -> dict[str, Array]:
+    start = file.read(len(_ARRAY))
+    if start == _ARRAY:
+        raise ValueError("it is one array without a name")
+    if not start.startswith(_ARCHIVE):
+        raise ValueError("it is no zip archive" if start else "it is empty")
+    file.seek(0)
+    found: dict[str, Array] = {}
+    with np.load(file, allow_pickle=False) as archive:
+        for name in archive.files:
+            value = archive[name]
+            if not isinstance(value, np.ndarray):
+                raise ValueError(f"it holds {quoted(name)}, which is no array")
+            found[name] = value
+    return found
+
+
+def in_element_type(name: str, array: Array, element: DType, path: Path) -> Array:
+    """The array in an element type; ShapeError where a finite number becomes an infinite one, or
+    one that the integer type lacks.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = array.astype(element.numpy, copy=False)
+    lost = np.isfinite(array) & ~np.isfinite(own) if element.is_float else own != array
+    if not lost.any():
+        return own
+    raise ShapeError(
+        f"{quoted(name)} holds {array[lost].flat[0]:.9g}, which {element} has not", where=str(path)
+    )
