@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.common.cache import Cache, CacheError, clear, contents, damaged_entries, folders
+from tilewright.common.cache import Cache, CacheError, clear, damaged_entries, folders
 from tilewright.common.digest import digest
 
 CACHE = Cache("things")
@@ -362,21 +362,3 @@ class TestSeveralAtOnce:
             os.truncate(one.with_name("two"), 1)
             assert made(text="repaired")[0].read_text() == "repaired"
             assert file.read() == "in use"
-
-
-class TestInventory:
-    def test_it_is_empty_at_first(self):
-        assert (contents(), damaged_entries(), clear()) == ([], {}, [])
-
-    def test_entries_are_counted_and_removed(self, root):
-        made()
-        made(digest("other"))
-        Cache("values").remember(KEY, b"17")
-        (root / "notes.txt").write_text("the user's own")
-        found = contents()
-        assert [(kind.kind, kind.entries) for kind in found] == [("things", 2), ("values", 1)]
-        manifest = (root / "values" / KEY / "manifest.json").stat().st_size
-        assert found[1].size_bytes == manifest + 2
-        assert clear() == found
-        assert contents() == []
-        assert sorted(path.name for path in root.rglob("*")) == ["notes.txt", "things", "values"]

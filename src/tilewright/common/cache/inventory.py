@@ -36,14 +36,19 @@ def damaged_entries() -> dict[Path, str]:
 
 def clear() -> list[KindContent]:
     """Remove all entries and what killed processes left; gives what was there. Raises OSError."""
-    before = contents()
-    for entries in _by_kind().values():
-        place = entries[0].parent
+    before, found = contents(), _by_kind()
+    for place in _places():
         with locked(place):
             sweep(place)
-            for entry in entries:
+            for entry in found.get(place.name, ()):
                 remove(entry)
     return before
+
+
+def _places() -> list[Path]:
+    """The folders of the kinds, those without entries too. Raises OSError."""
+    root = cache_folder()
+    return sorted(p for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
 
 
 def _by_kind() -> Mapping[str, list[Path]]:
