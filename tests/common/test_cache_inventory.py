@@ -1,11 +1,15 @@
 """All entries of the cache at once: whatever was kept is listed, verified and removed."""
 
+import errno
+import os
 import re
+import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tilewright.common.cache import Cache, clear, contents, damaged_entries
+from tilewright.common.cache import Cache, CacheError, clear, contents, damaged_entries
 from tilewright.common.digest import digest
 
 CACHE = Cache("things")
@@ -80,3 +84,77 @@ def test_other_keys_are_refused(key, use, root):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         use(key)
     assert list((root / "things").iterdir()) == []
+
+
+ALL = pytest.mark.parametrize("use", [contents, damaged_entries, clear])
+
+
+@ALL
+def test_a_folder_of_another_user_is_refused(use, root, monkeypatch):
+    made()
+    mine, yours = os.geteuid(), os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: yours)
+    with pytest.raises(CacheError) as caught:
+        use()
+    assert str(caught.value) == (
+        f"{root}: belongs to user {mine} and not to you, user {yours}: nothing is loaded from it; "
+        "remove it, or set XDG_CACHE_HOME to a folder of your own"
+    )
+    monkeypatch.undo()
+    assert (root / "things" / KEY / "one").read_text() == "text"
+
+
+@ALL
+def test_a_file_in_its_place_is_refused(use, root):
+    root.write_text("the user's own")
+    with pytest.raises(NotADirectoryError) as caught:
+        use()
+    assert str(caught.value) == f"[Errno 20] Not a directory: '{root}'"
+
+
+@ALL
+def test_a_folder_that_cannot_be_read_is_an_error(use, root, monkeypatch):
+    made()
+    unreadable(root / "things", monkeypatch)
+    with pytest.raises(PermissionError, match=f"'{root / 'things'}'$"):
+        use()
+
+
+def test_an_entry_that_cannot_be_read_is_damaged(root, monkeypatch):
+    entry = made()[0].parent
+    unreadable(entry, monkeypatch)
+    assert [(kind.entries, kind.size_bytes) for kind in contents()] == [(1, 0)]
+    assert damaged_entries() == {
+        entry: f"cannot be read: [Errno 13] Permission denied: '{entry}'",
+    }
+    clear()
+    assert list((root / "things").iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", [".", "things"])
+def test_entries_that_others_could_write_are_damaged_and_stay_until_they_are_needed(folder, root):
+    entry = made()[0].parent
+    (root / folder).chmod(0o777)
+    assert damaged_entries() == {entry: "lies in a folder that other users can write"}
+    assert contents()[0].entries == 1
+    assert stat.S_IMODE((root / folder).stat().st_mode) == 0o777
+
+
+def test_a_folder_that_nobody_may_read_is_removed(root):
+    entry = made()[0].parent
+    entry.chmod(0)
+    clear()
+    assert list((root / "things").iterdir()) == []
+
+
+def unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user without the rights of root."""
+    for name in ("listdir", "scandir"):
+        real = getattr(os, name)
+
+        def refusing(path: object, real: Any = real) -> Any:
+            if str(path) == str(folder):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path)
+
+        monkeypatch.setattr(os, name, refusing)

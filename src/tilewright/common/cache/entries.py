@@ -87,6 +87,11 @@ def entries_below(root: Path) -> Iterator[Path]:
     return (path for path in root.glob("*/*") if _KEY.fullmatch(path.name))
 
 
+def entries_in(place: Path) -> list[Path]:
+    """Those in the folder of one kind, by name. Raises OSError."""
+    return sorted(path for path in place.iterdir() if _KEY.fullmatch(path.name))
+
+
 def _difference(
     entry: Path, present: Mapping[str, os.stat_result], expected: Mapping[str, FileRecord]
 ) -> str | None:

@@ -65,6 +65,20 @@ def make_private(folder: Path) -> bool:
     return not mode & _OTHERS_WRITE
 
 
+def is_there(folder: Path) -> bool:
+    """Whether the folder is there; nothing is made or changed.
+
+    Raises CacheError where it belongs to another user, OSError where it is no folder.
+    """
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(_owned_mode(folder)):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    return True
+
+
 def writable_by_others(found: os.stat_result) -> bool:
     """Whether somebody else could have written this file or folder."""
     return found.st_uid != os.geteuid() or bool(found.st_mode & _OTHERS_WRITE)
