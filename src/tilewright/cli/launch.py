@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.asm import Object, assemble_file, link, read_object
 from tilewright.cli.output import OutputOptions
-from tilewright.codegen.folder import write_text
+from tilewright.codegen.folder import write_arrays, write_text
 from tilewright.common.errors import MachineError, ShapeError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
@@ -48,7 +45,7 @@ def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
     found = runtime.run(image, program.machine, given, values=not program.timing)
     instructions, _ = instructions_of(image, table)
     if program.outputs is not None:
-        _write(program.outputs, found.outputs)
+        write_arrays(program.outputs, found.outputs)
     if program.trace is not None:
         write_text(program.trace, window_perfetto_json(found.run, instructions, image.file_name))
     report = window_report(found.run, program.machine, len(instructions))
@@ -82,15 +79,3 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             return {name: archive[name] for name in archive.files}
     except (ValueError, BadZipFile, EOFError, AttributeError, TypeError) as error:
         raise ShapeError(f"is no .npz file of arrays: {error}", where=str(path)) from None
-
-
-def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write an .npz file in one step. Errors: OSError."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
