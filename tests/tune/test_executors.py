@@ -1,5 +1,8 @@
 """Executors by name: this process, processes of this computer, a cluster."""
 
+import signal
+import time
+
 import pytest
 
 from tilewright.common.errors import ToolError
@@ -21,6 +24,25 @@ def test_inline_is_no_executor():
 def test_local_processes_compute():
     with open_executor("local:1") as executor:
         assert executor.submit(pow, 3, 4).result() == 81
+
+
+def test_local_processes_leave_an_interrupt_to_this_one():
+    with open_executor("local:1") as executor:
+        blocked = executor.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
+    assert blocked == {signal.SIGINT}
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
+def interrupted_at_work():
+    with open_executor("local:1") as executor:
+        assert executor.submit(pow, 3, 4).result() == 81
+        executor.submit(time.sleep, 3600)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_does_not_wait_for_what_processes_compute():
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_at_work()
 
 
 @pytest.mark.parametrize("name", ["", "local:0", "local:x", "dask://", "ssh://host:1"])

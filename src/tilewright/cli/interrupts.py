@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 INTERRUPTED = 130
 """128 and the number of the signal."""
+_AGAIN_SECONDS = 0.05
+"""By then the callback is over; where it is not, the interrupt is lost and raised once more."""
 STANDARD_OUTPUT = "standard output"
 """What errors of writing there name in place of a file."""
 
@@ -24,6 +27,28 @@ def interruptible() -> Iterator[None]:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def no_interrupt_lost() -> Iterator[None]:
+    """Raise an interrupt again where it met something that ignores exceptions, such as a callback
+    of an extension.
+    """
+
+    def again(ignored: sys.UnraisableHookArgs) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+        else:
+            tell(ignored)
+
+    tell, sys.unraisablehook = sys.unraisablehook, again
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = tell
 
 
 @contextmanager
