@@ -1,13 +1,17 @@
-"""A file is written whole or not at all, and what is no regular file is never replaced."""
+"""A file is written whole or not at all, and what is no regular file is never replaced.
+
+Reading never waits for what has no end.
+"""
 
 import os
+import socket
 import stat
 import threading
 from pathlib import Path
 
 import pytest
 
-from tilewright.common.files import new_file
+from tilewright.common.files import new_file, read_file, read_file_text
 
 
 def write(path: Path, content: bytes = b"new") -> None:
@@ -85,3 +89,36 @@ def test_an_error_names_the_file(tmp_path):
     missing = tmp_path / "missing" / "a"
     with pytest.raises(FileNotFoundError, match=f"No such file or directory: '{missing}'$"):
         write(missing)
+
+
+@pytest.mark.parametrize("read", [read_file, read_file_text])
+@pytest.mark.parametrize("kind", ["pipe", "device", "socket"])
+def test_what_may_have_no_end_is_not_opened(kind, read, tmp_path):
+    path = tmp_path / "a"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind(str(path))
+    with pytest.raises(OSError, match=f"it is not a regular file: '{path}'$"):
+        read(path)
+
+
+def test_a_pipe_of_the_shell_is_read():
+    end, start = os.pipe()
+    os.write(start, b"text\r\n")
+    os.close(start)
+    try:
+        assert read_file_text(Path(f"/dev/fd/{end}")) == "text\n"
+    finally:
+        os.close(end)
+
+
+def test_other_errors_are_those_of_opening(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "missing")
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path)

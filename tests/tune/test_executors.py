@@ -1,6 +1,7 @@
 """Executors by name: this process, processes of this computer, a cluster."""
 
 import signal
+import threading
 import time
 
 import pytest
@@ -71,4 +72,22 @@ def test_a_cluster_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(cluster, "import_module", lambda name: Distributed)
     assert refusal("dask://host:8786") == (
         "no Dask scheduler answers at host:8786: timed out after 10 s"
+    )
+
+
+def test_a_port_that_takes_connections_and_says_nothing(monkeypatch):
+    answer = threading.Event()
+
+    class Distributed:
+        @staticmethod
+        def Client(address, timeout):
+            answer.wait()
+
+    monkeypatch.setattr(cluster, "import_module", lambda name: Distributed)
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.1)
+    found = refusal("dask://host:8786")
+    answer.set()
+    assert found == (
+        "no Dask scheduler answers at host:8786 within 0.1 s; see whether one runs there and what "
+        "listens at this port"
     )

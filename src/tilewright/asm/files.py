@@ -10,7 +10,7 @@ from tilewright.asm.elf_read import read_elf, read_table_name
 from tilewright.asm.front_end import maps_of
 from tilewright.asm.object import Object, Section, Symbol
 from tilewright.common.errors import AssemblyError
-from tilewright.common.files import new_file
+from tilewright.common.files import new_file, require_regular
 from tilewright.isa import InstructionTable
 
 _LARGEST_FILE_BYTES = 1 << 30
@@ -37,6 +37,7 @@ def stored_table_name(path: Path) -> str:
 
 def _read_bytes(path: Path) -> bytes:
     try:
+        require_regular(path)
         if path.stat().st_size > _LARGEST_FILE_BYTES:
             raise AssemblyError(f"larger than {_LARGEST_FILE_BYTES} bytes", where=str(path))
         return path.read_bytes()

@@ -14,6 +14,7 @@ from tilewright.asm import Object, assemble_file, link, read_object
 from tilewright.cli.output import OutputOptions
 from tilewright.codegen.folder import write_arrays, write_text
 from tilewright.common.errors import MachineError, ShapeError
+from tilewright.common.files import require_regular
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.report.window import window_perfetto_json, window_report, window_text
@@ -66,6 +67,7 @@ def instruction_table(machine: Machine) -> InstructionTable:
 
 def linked_image(source: Path, table: InstructionTable) -> Object:
     """The linked program in a file of text or an object."""
+    require_regular(source)
     with source.open("rb") as file:
         is_object = file.read(len(_ELF)) == _ELF
     found = read_object(source, table) if is_object else assemble_file(source, table)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.common.errors import TilewrightError
-from tilewright.common.files import new_file
+from tilewright.common.files import new_file, read_file_text
 
 KERNEL_FILE, NETWORK_FILE = "kernel.json", "network.json"
 PROGRAM_FILE, SCHEDULE_FILE, SUMS_FILE = "program.ir", "schedule.txt", "sums.ir"
@@ -105,7 +105,7 @@ def _take_place(filling: Path, target: Path) -> None:
 def read_text(path: Path) -> str:
     """A file's text; raises ArtifactError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_file_text(path)
     except OSError as error:
         raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
     except UnicodeDecodeError:

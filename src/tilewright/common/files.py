@@ -1,4 +1,4 @@
-"""Files that a user names: written whole or not at all."""
+"""Files that a user names: read where they have an end, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
+
+
+def require_regular(path: Path) -> None:
+    """Raise OSError, in words, for what opening or reading could wait for without end: a pipe with
+    a name, a socket, a device. What the shell or another program puts in a file's place (`<(...)`,
+    `/dev/stdin` behind `|`) has no name of its own and passes; what is not there passes, too.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # whoever opens it says why
+    is_piped = stat.S_ISFIFO(mode) and not os.path.exists(os.path.realpath(path))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or is_piped):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file. Raises OSError, also for what may have no end."""
+    require_regular(path)
+    return path.read_bytes()
+
+
+def read_file_text(path: Path, errors: str = "strict") -> str:
+    """The UTF-8 text of a file with its lines ended by `\\n`. Raises as `read_file` does, and
+    UnicodeDecodeError unless `errors` (see `bytes.decode`) says otherwise.
+    """
+    require_regular(path)
+    return path.read_text(encoding="utf-8", errors=errors)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tilewright.common.errors import RecordError
+from tilewright.common.files import require_regular
 
 _BUSY_SECONDS = 60.0
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_WRITE)
@@ -103,6 +104,12 @@ class Store:
 
     def _check_header(self) -> None:
         """SQLite takes a file of a few bytes for an empty database, and writes over it."""
+        try:
+            require_regular(self.path)
+        except OSError as error:
+            raise self._refusal(
+                f"cannot be used for {self._kind.title}: {error.strerror}"
+            ) from None
         try:
             with self.path.open("rb") as file:
                 header = file.read(len(_HEADER))
