@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.common.cache import Cache, CacheError, clear, contents, damaged_entries, folders
+from tilewright.common.cache import Cache, CacheError, clear, damaged_entries, folders
 from tilewright.common.digest import digest
 
 CACHE = Cache("things")
@@ -207,6 +207,27 @@ class TestFoldersOfOthers:
         assert made(text="after")[0].read_text() == "before"
 
     @pytest.mark.parametrize("folder", [".", "things"])
+    @pytest.mark.parametrize("bits", [0o755, 0o701, 0o777])
+    @pytest.mark.parametrize("use", [made, clear, damaged_entries])
+    def test_a_link_does_not_change_the_folder_that_it_leads_to(
+        self, use, folder, bits, root, caplog
+    ):
+        (entry, _) = made(text="before")
+        place = root / folder
+        other = root.with_name("a folder")
+        place.rename(other)
+        other.chmod(bits)
+        place.symlink_to(other)
+        with pytest.raises(CacheError) as caught:
+            use()
+        assert str(caught.value) == (
+            f"{place}: is a link to {other}, which other users may enter (mode {bits:o}); a cache "
+            f"is of one user alone; chmod 700 '{other}' if it is for this, or set XDG_CACHE_HOME "
+            "to a folder of your own"
+        )
+        assert (mode(other), entry.read_text(), caplog.messages) == (bits, "before", [])
+
+    @pytest.mark.parametrize("folder", [".", "things"])
     @pytest.mark.parametrize("bits", [0o770, 0o702])
     def test_what_others_could_write_is_not_used(self, folder, bits, root, caplog):
         planted = made(text="planted")
@@ -227,14 +248,14 @@ class TestFoldersOfOthers:
     @pytest.mark.parametrize(
         ("chmod", "reason"),
         [
-            (lambda self, mode: None, "its mode does not change"),
-            (lambda self, mode: full(self), "No space left on device"),
+            (lambda opened, mode: None, "its mode does not change"),
+            (lambda opened, mode: full(Path()), "No space left on device"),
         ],
     )
     def test_a_folder_that_stays_open_to_others_is_refused(self, chmod, reason, root, monkeypatch):
         root.mkdir()
         root.chmod(0o777)
-        monkeypatch.setattr(Path, "chmod", chmod)
+        monkeypatch.setattr(os, "fchmod", chmod)
         with pytest.raises(CacheError) as caught:
             made()
         assert str(caught.value) == (
@@ -362,21 +383,3 @@ class TestSeveralAtOnce:
             os.truncate(one.with_name("two"), 1)
             assert made(text="repaired")[0].read_text() == "repaired"
             assert file.read() == "in use"
-
-
-class TestInventory:
-    def test_it_is_empty_at_first(self):
-        assert (contents(), damaged_entries(), clear()) == ([], {}, [])
-
-    def test_entries_are_counted_and_removed(self, root):
-        made()
-        made(digest("other"))
-        Cache("values").remember(KEY, b"17")
-        (root / "notes.txt").write_text("the user's own")
-        found = contents()
-        assert [(kind.kind, kind.entries) for kind in found] == [("things", 2), ("values", 1)]
-        manifest = (root / "values" / KEY / "manifest.json").stat().st_size
-        assert found[1].size_bytes == manifest + 2
-        assert clear() == found
-        assert contents() == []
-        assert sorted(path.name for path in root.rglob("*")) == ["notes.txt", "things", "values"]

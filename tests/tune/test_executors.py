@@ -1,5 +1,9 @@
 """Executors by name: this process, processes of this computer, a cluster."""
 
+import signal
+import threading
+import time
+
 import pytest
 
 from tilewright.common.errors import ToolError
@@ -21,6 +25,25 @@ def test_inline_is_no_executor():
 def test_local_processes_compute():
     with open_executor("local:1") as executor:
         assert executor.submit(pow, 3, 4).result() == 81
+
+
+def test_local_processes_leave_an_interrupt_to_this_one():
+    with open_executor("local:1") as executor:
+        blocked = executor.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
+    assert blocked == {signal.SIGINT}
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
+def interrupted_at_work():
+    with open_executor("local:1") as executor:
+        assert executor.submit(pow, 3, 4).result() == 81
+        executor.submit(time.sleep, 3600)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_does_not_wait_for_what_processes_compute():
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_at_work()
 
 
 @pytest.mark.parametrize("name", ["", "local:0", "local:x", "dask://", "ssh://host:1"])
@@ -49,4 +72,22 @@ def test_a_cluster_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(cluster, "import_module", lambda name: Distributed)
     assert refusal("dask://host:8786") == (
         "no Dask scheduler answers at host:8786: timed out after 10 s"
+    )
+
+
+def test_a_port_that_takes_connections_and_says_nothing(monkeypatch):
+    answer = threading.Event()
+
+    class Distributed:
+        @staticmethod
+        def Client(address, timeout):
+            answer.wait()
+
+    monkeypatch.setattr(cluster, "import_module", lambda name: Distributed)
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.1)
+    found = refusal("dask://host:8786")
+    answer.set()
+    assert found == (
+        "no Dask scheduler answers at host:8786 within 0.1 s; see whether one runs there and what "
+        "listens at this port"
     )

@@ -26,6 +26,7 @@ from tilewright.asm.sections import SectionSet
 from tilewright.asm.source import IncludeFolder, SourceText, decode_source
 from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import AssemblyError
+from tilewright.common.files import read_file
 from tilewright.isa import InstructionTable
 from tilewright.isa.dialect import GNU_SECTIONS
 
@@ -113,7 +114,7 @@ def assemble_file(
 ) -> Object:
     """The object of an assembly file; it may include files of its folder. Errors: AssemblyError."""
     try:
-        source = path.read_bytes()
+        source = read_file(path)
     except OSError as error:
         raise AssemblyError(f"cannot read it: {error.strerror}", where=str(path)) from error
     return assemble(source, table, filename=path.name, folder=path.parent, limits=limits)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from pathlib import Path
 
 from tilewright.asm.elf import elf_bytes
@@ -12,34 +10,19 @@ from tilewright.asm.elf_read import read_elf, read_table_name
 from tilewright.asm.front_end import maps_of
 from tilewright.asm.object import Object, Section, Symbol
 from tilewright.common.errors import AssemblyError
+from tilewright.common.files import new_file, require_regular
 from tilewright.isa import InstructionTable
 
 _LARGEST_FILE_BYTES = 1 << 30
 
 
 def write_object(source: Object, path: Path) -> None:
-    """Write an ELF file; whoever reads `path` sees the old file or the new one, whole.
-
-    Raises AssemblyError.
-    """
+    """Write an ELF file, whole or not at all. Raises AssemblyError."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(elf_bytes(source))
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with new_file(path) as file:
+            file.write(elf_bytes(source))
     except OSError as error:
         raise AssemblyError(f"cannot write it: {error.strerror}", where=str(path)) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def read_object(path: Path, table: InstructionTable) -> Object:
@@ -54,6 +37,7 @@ def stored_table_name(path: Path) -> str:
 
 def _read_bytes(path: Path) -> bytes:
     try:
+        require_regular(path)
         if path.stat().st_size > _LARGEST_FILE_BYTES:
             raise AssemblyError(f"larger than {_LARGEST_FILE_BYTES} bytes", where=str(path))
         return path.read_bytes()

@@ -16,6 +16,7 @@ import numpy as np
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ShapeError
+from tilewright.common.files import require_regular
 from tilewright.graph.names import quoted
 
 _REAL = "biuf"
@@ -36,6 +37,7 @@ def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Arr
 
     Raises ShapeError for anything else, OSError for a file that cannot be opened.
     """
+    require_regular(path)
     with path.open("rb") as file:
         try:
             arrays = _read(file)

@@ -10,6 +10,7 @@ from tilewright.cli.compile_options import CompileOptions
 from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.common.files import read_file_text
 
 if TYPE_CHECKING:
     from tilewright.machine import Machine
@@ -112,4 +113,4 @@ def _schedule(workload: str, options: CompileOptions) -> str | None:
 
     if not is_operator(workload):
         raise UsageProblem(f"--schedule is for one operator, {', '.join(OPERATORS)}")
-    return options.schedule.read_text(encoding="utf-8", errors="replace")
+    return read_file_text(options.schedule, errors="replace")

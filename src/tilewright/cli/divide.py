@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec import Struct, field, structs
 
 from tilewright.cli.compile_options import CompileOptions
@@ -29,6 +28,7 @@ from tilewright.codegen.folder import (
     NETWORK_FILE,
     new_folder,
     require_replaceable,
+    write_arrays,
     write_bytes,
     write_text,
 )
@@ -122,8 +122,7 @@ def run_divided(
     inputs = given or read_inputs(network, None)
     outputs, result = _computed(divided, result, inputs, search, other, output)
     if out is not None:
-        arrays: Any = outputs
-        np.savez(out, **arrays)
+        write_arrays(out, outputs)
         result = structs.replace(result, output=str(out))
     show_division(result, output, out)
 

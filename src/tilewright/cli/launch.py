@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.asm import Object, assemble_file, link, read_object
 from tilewright.cli.arrays import read_arrays
 from tilewright.cli.output import OutputOptions
-from tilewright.codegen.folder import write_text
+from tilewright.codegen.folder import write_arrays, write_text
 from tilewright.common.errors import MachineError
+from tilewright.common.files import require_regular
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.report.window import window_perfetto_json, window_report, window_text
@@ -48,7 +42,7 @@ def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
     found = runtime.run(image, program.machine, given, values=not program.timing)
     instructions, _ = instructions_of(image, table)
     if program.outputs is not None:
-        _write(program.outputs, found.outputs)
+        write_arrays(program.outputs, found.outputs)
     if program.trace is not None:
         write_text(program.trace, window_perfetto_json(found.run, instructions, image.file_name))
     report = window_report(found.run, program.machine, len(instructions))
@@ -69,19 +63,8 @@ def instruction_table(machine: Machine) -> InstructionTable:
 
 def linked_image(source: Path, table: InstructionTable) -> Object:
     """The linked program in a file of text or an object."""
+    require_regular(source)
     with source.open("rb") as file:
         is_object = file.read(len(_ELF)) == _ELF
     found = read_object(source, table) if is_object else assemble_file(source, table)
     return found if found.is_linked else link([found], table)
-
-
-def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write an .npz file in one step. Errors: OSError."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.table import Table
 
+from tilewright.cli.interrupts import STANDARD_OUTPUT
 from tilewright.common.errors import TilewrightError
 
 _PLAIN_WIDTH = 200
@@ -29,6 +30,10 @@ _PLAIN_WIDTH = 200
 
 _WIDE = 140
 """From so many columns on tables show schedules."""
+
+
+class LostOutput(OSError):
+    """Standard output cannot be written, so no message of a command can be either."""
 
 
 class UsageProblem(TilewrightError):
@@ -53,9 +58,10 @@ class OutputOptions:
             console = _console()
             for renderable in renderables:
                 width = _fitting_width(renderable, console)
-                console.print(
-                    renderable, markup=False, highlight=False, soft_wrap=True, width=width
-                )
+                with _standard_output():
+                    console.print(
+                        renderable, markup=False, highlight=False, soft_wrap=True, width=width
+                    )
 
     @property
     def is_wide(self) -> bool:
@@ -70,7 +76,17 @@ class OutputOptions:
 
 def print_json(value: Any) -> None:
     """One JSON value on standard output."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    with _standard_output():
+        typer.echo(text)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LostOutput(error.errno, error.strerror, STANDARD_OUTPUT) from None
 
 
 def _console() -> Console:
@@ -126,6 +142,8 @@ def guarded(command: Callable[..., None], **options: Any) -> None:
     except TilewrightError as error:
         _report(error, as_json)
         raise typer.Exit(error.exit_code) from None
+    except LostOutput:
+        raise
     except OSError as error:
         place = str(error.filename) if error.filename else ""
         _report(TilewrightError(error.strerror or str(error), where=place), as_json)

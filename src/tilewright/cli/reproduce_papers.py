@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ import msgspec
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.reproduce import RECORDS, ReproduceOptions
+from tilewright.codegen.folder import write_bytes, write_text
 from tilewright.papers.discovery import Experiment, load_experiment, select, titles
 from tilewright.papers.lab import Lab, ResultRecords
 from tilewright.papers.model import Result, Row
@@ -89,9 +91,10 @@ def _write(experiment: Experiment, result: Result, directory: Path) -> None:
     stem = directory / experiment.name
     stem.parent.mkdir(parents=True, exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(result), indent=2)
-    stem.with_name(f"{stem.name}.json").write_bytes(text + b"\n")
-    with stem.with_name(f"{stem.name}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Row.__struct_fields__)
-        writer.writerows(msgspec.structs.astuple(row) for row in result.rows)
+    write_bytes(stem.with_name(f"{stem.name}.json"), text + b"\n")
+    table = io.StringIO(newline="")
+    writer = csv.writer(table)
+    writer.writerow(Row.__struct_fields__)
+    writer.writerows(msgspec.structs.astuple(row) for row in result.rows)
+    write_text(stem.with_name(f"{stem.name}.csv"), table.getvalue())
     experiment.save_figure(result, stem)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import typer
@@ -23,7 +22,7 @@ from tilewright.cli.output import (
 from tilewright.cli.run import CompareOptions
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS, Array
-from tilewright.codegen.folder import require_replaceable
+from tilewright.codegen.folder import require_replaceable, write_arrays
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed
 from tilewright.graph.graph import Network
@@ -69,8 +68,7 @@ def run_network(
         bound=largest_deviation(search),
     )
     if files[1] is not None:
-        arrays: Any = outputs
-        np.savez(files[1], **arrays)
+        write_arrays(files[1], outputs)
         found = structs.replace(found, output=str(files[1]))
     show_network(found, output)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from tilewright.cli.arrays import in_element_type, read_arrays
@@ -14,6 +12,7 @@ from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.cli.workload import read_workload
 from tilewright.codegen.artifact import Array
+from tilewright.codegen.folder import write_arrays
 from tilewright.compiler.checking import compare as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
@@ -52,8 +51,7 @@ def run_operator(
     (result,) = kernel.run(**dict(zip(names, operands, strict=True))).items()
     judged = judged_by_reference(kernel.op, operands, result[1], kernel.option.algorithm)
     if out is not None:
-        arrays: Any = {result[0]: result[1]}
-        np.savez(out, **arrays)
+        write_arrays(out, {result[0]: result[1]})
     written = None if out is None else str(out)
     error = relative_error(kernel.op, operands, result[1])
     found = RunResult(kernel.result, target.name, judged, written, error)

@@ -8,14 +8,18 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.common.errors import TilewrightError
+from tilewright.common.files import new_file, read_file_text
 
 KERNEL_FILE, NETWORK_FILE = "kernel.json", "network.json"
 PROGRAM_FILE, SCHEDULE_FILE, SUMS_FILE = "program.ir", "schedule.txt", "sums.ir"
@@ -101,7 +105,7 @@ def _take_place(filling: Path, target: Path) -> None:
 def read_text(path: Path) -> str:
     """A file's text; raises ArtifactError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_file_text(path)
     except OSError as error:
         raise ArtifactError(f"cannot be read: {error.strerror}", where=str(path)) from None
     except UnicodeDecodeError:
@@ -109,16 +113,28 @@ def read_text(path: Path) -> str:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write one file; raises ArtifactError."""
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ArtifactError(f"cannot be written: {error.strerror}", where=str(path)) from None
+    """Write one file, whole or not at all; raises ArtifactError."""
+    with _written(path) as file:
+        file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write one file; raises ArtifactError."""
+    """Write one file, whole or not at all; raises ArtifactError."""
+    write_bytes(path, text.encode())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an .npz file under the very name that is given; raises ArtifactError."""
+    with _written(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO]:
     try:
-        path.write_text(text, encoding="utf-8")
+        with new_file(path) as file:
+            yield file
     except OSError as error:
         raise ArtifactError(f"cannot be written: {error.strerror}", where=str(path)) from None

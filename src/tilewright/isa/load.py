@@ -19,6 +19,7 @@ import msgspec
 from tilewright.common.errors import MachineError, ProgramError
 from tilewright.common.expr import free_vars
 from tilewright.common.expr_parser import parse_expr
+from tilewright.common.files import read_file
 from tilewright.common.plugins import FAMILIES, brought_files
 from tilewright.isa.dialect import check_dialect
 from tilewright.isa.effects import Effect
@@ -78,7 +79,7 @@ def _read_table(path: Path, derived: tuple[Path, ...]) -> InstructionTable:
         return load_table(name)
 
     try:
-        text = path.read_bytes()
+        text = read_file(path)
     except OSError as error:
         raise MachineError(f"cannot read it: {error.strerror}", where=str(path)) from error
     return parse_table(text, where=path.name, find_base=find)

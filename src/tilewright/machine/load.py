@@ -15,6 +15,7 @@ from typing import Protocol, cast
 import msgspec
 
 from tilewright.common.errors import MachineError
+from tilewright.common.files import read_file_text
 from tilewright.machine.build import described_machine, usual_value
 from tilewright.machine.check import (
     NAME,
@@ -98,7 +99,7 @@ def _locate(name_or_path: str) -> Path:
 
 def _read(path: Path) -> Table:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_file_text(path))
     except OSError as error:
         raise MachineError(f"cannot be read: {error.strerror}", where=str(path)) from None
     except UnicodeDecodeError:

@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from tilewright.common.files import read_file_text
 from tilewright.papers.model import ExperimentError
 
 RowT = TypeVar("RowT", bound=Struct)
@@ -65,7 +66,7 @@ def read_published(paper: str, name: str, row: type[RowT]) -> Published[RowT]:
 def read_table(path: Path, row: type[RowT]) -> Published[RowT]:
     """A user's file with the columns of `row`. Errors: ExperimentError, OSError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file_text(path)
     except UnicodeDecodeError as error:
         raise ExperimentError(f"is not UTF-8 text: {error}", where=str(path)) from None
     return parse_table(text, row, str(path), source=path.name)

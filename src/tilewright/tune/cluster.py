@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
 from tilewright.common.errors import ToolError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_ATTEMPT_SECONDS = 10
+_CONNECT_SECONDS = 15
 
 
 class _Waiting(ThreadPoolExecutor):
@@ -47,10 +51,7 @@ def cluster_executor(address: str, calls: int) -> Iterator[Executor]:
         raise ToolError(
             "the Dask client is not installed", fix="pip install tilewright[cluster]"
         ) from None
-    try:
-        client = distributed.Client(f"tcp://{address}", timeout=10)
-    except OSError as error:
-        raise ToolError(f"no Dask scheduler answers at {address}: {error}") from error
+    client = _connected(distributed, address)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # told by the error alone
     try:
         with _Waiting(client, calls) as executor, client:  # closing the client ends every wait
@@ -59,6 +60,37 @@ def cluster_executor(address: str, calls: int) -> Iterator[Executor]:
         raise _lost("workers end") from error
     except (CancelledError, distributed.comm.CommClosedError) as error:
         raise _lost("scheduler is lost") from error
+
+
+def _connected(distributed: Any, address: str) -> Any:
+    """The client of a scheduler; raises ToolError where none answers in time.
+
+    The client's own limit is one of each attempt: what takes connections and says nothing would be
+    tried for minutes. It is left in its thread, which ends with this process.
+    """
+    found: Future[Any] = Future()
+
+    def connect() -> None:
+        try:
+            client = distributed.Client(f"tcp://{address}", timeout=_ATTEMPT_SECONDS)
+        except BaseException as error:  # whatever it is, who waits is told
+            found.set_exception(error)
+        else:
+            found.set_result(client)
+
+    Thread(target=connect, daemon=True).start()
+    try:
+        return found.result(timeout=_CONNECT_SECONDS)
+    except TimeoutError as error:
+        if found.done():
+            raise ToolError(f"no Dask scheduler answers at {address}: {error}") from error
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        raise ToolError(
+            f"no Dask scheduler answers at {address} within {_CONNECT_SECONDS} s",
+            fix="see whether one runs there and what listens at this port",
+        ) from error
+    except OSError as error:
+        raise ToolError(f"no Dask scheduler answers at {address}: {error}") from error
 
 
 def _lost(what: str) -> ToolError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -20,8 +21,8 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import get_context
-from typing import TypeVar
+from multiprocessing import get_context, resource_tracker
+from typing import ParamSpec, TypeVar
 
 from tilewright.common.errors import ToolError
 from tilewright.tune.cluster import cluster_executor
@@ -33,7 +34,28 @@ _IN_FLIGHT = 32
 """Calls handed to an executor at a time; more would only hold memory."""
 
 Key = TypeVar("Key")
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Workers(ProcessPoolExecutor):
+    """Processes that leave an interrupt to this one, from their first imports on: a terminal sends
+    it to all of them.
+    """
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As the base class, which starts processes here: they inherit what is blocked."""
+        resource_tracker.ensure_running()  # by itself it would let interrupts through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            return super().submit(call, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def end(self) -> None:
+        """End the processes with what they do; nobody waits for it."""
+        for process in list(self._processes.values()):
+            process.terminate()
 
 
 @contextmanager
@@ -43,8 +65,15 @@ def open_executor(name: str) -> Iterator[Executor | None]:
         yield None
     elif local := _LOCAL.fullmatch(name):
         workers = int(local["count"] or os.cpu_count() or 1)
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
-            yield executor
+        with _Workers(workers, mp_context=get_context("spawn")) as executor:
+            try:
+                yield executor
+            except KeyboardInterrupt:
+                executor.end()
+                raise
+            except BaseException:
+                executor.shutdown(cancel_futures=True)
+                raise
     elif cluster := _CLUSTER.fullmatch(name):
         with cluster_executor(cluster["address"], _IN_FLIGHT) as executor:
             yield executor
@@ -67,6 +96,8 @@ def as_done(
         yield from calls
         return
     source = iter(calls)
+    # Who opened the executor ends what is left of these: where the workers are ended, Python 3.11
+    # fails on calls that are cancelled already.
     flying: dict[Future[T], Key] = {}
     try:
         while True:
@@ -83,6 +114,3 @@ def as_done(
             f"the executor's workers ended: {error}",
             fix="leave the executor, or give it fewer workers; what was finished is recorded",
         ) from error
-    finally:
-        for future in flying:
-            future.cancel()

@@ -11,15 +11,17 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tilewright.common.errors import RecordError
+from tilewright.common.files import require_regular
 
 _BUSY_SECONDS = 60.0
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_WRITE)
 _HEADER = b"SQLite format 3\0"
 
 T = TypeVar("T")
@@ -43,6 +45,7 @@ class Store:
         self.path = Path(path)
         self._kind = kind
         self._check_header()
+        is_new = not self.path.exists()
         with self._guarded():
             self._connection = sqlite3.connect(
                 self.path, timeout=_BUSY_SECONDS, isolation_level=None
@@ -52,6 +55,8 @@ class Store:
                 self._prepare()
         except RecordError:
             self._connection.close()
+            if is_new:
+                self._remove_empty()
             raise
 
     def __len__(self) -> int:
@@ -100,6 +105,12 @@ class Store:
     def _check_header(self) -> None:
         """SQLite takes a file of a few bytes for an empty database, and writes over it."""
         try:
+            require_regular(self.path)
+        except OSError as error:
+            raise self._refusal(
+                f"cannot be used for {self._kind.title}: {error.strerror}"
+            ) from None
+        try:
             with self.path.open("rb") as file:
                 header = file.read(len(_HEADER))
         except OSError:
@@ -134,12 +145,22 @@ class Store:
             what, where=str(self.path), fix="give another file, or move this one away"
         )
 
+    def _remove_empty(self) -> None:
+        """Take away a file that was made now, unless another process has filled it meanwhile."""
+        beside = (self.path.with_name(self.path.name + end) for end in ("-wal", "-journal"))
+        with suppress(OSError):
+            if not self.path.stat().st_size and not any(other.exists() for other in beside):
+                self.path.unlink()
+
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._refusal(f"cannot be used for {self._kind.title}: {error}") from error
+            refusal = self._refusal(f"cannot be used for {self._kind.title}: {error}")
+            if getattr(error, "sqlite_errorcode", 0) in _NO_ROOM:
+                refusal.fix = "free space, or give a file on another disk"
+            raise refusal from error
 
 
 def _patiently(action: Callable[[], T]) -> T:

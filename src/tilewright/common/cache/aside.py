@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -64,6 +65,8 @@ def remove(path: Path) -> None:
         return
     gone = path.rename(path.with_name(f"{PREFIX}{uuid4().hex}"))
     if gone.is_dir() and not gone.is_symlink():
+        with suppress(OSError):
+            gone.chmod(stat.S_IRWXU)  # else a folder that nobody may read would stay
         shutil.rmtree(gone, ignore_errors=True)
     else:
         gone.unlink()

@@ -19,7 +19,10 @@ from tilewright.common.cache.folders import CacheError, writable_by_others
 from tilewright.common.digest import digest_of_file
 
 MANIFEST = "manifest.json"
-_KEY = re.compile("[0-9a-f]{64}")
+_KEY = re.compile("[0-9a-f]{16,64}")
+"""A digest (`common.digest`), or the first digits of one: where a shorter one names a result that
+is shipped, too.
+"""
 
 
 class FileRecord(Struct, frozen=True):
@@ -69,9 +72,24 @@ def files_of(entry: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in entry.iterdir() if path.name != MANIFEST))
 
 
+def named(place: Path, key: str) -> Path:
+    """The entry of this key in the folder of a kind.
+
+    Raises ValueError for a key that is no digest: its entry would neither be listed nor removed.
+    """
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"a key of the cache is 16 to 64 digits of a digest, found {key!r}")
+    return place / key
+
+
 def entries_below(root: Path) -> Iterator[Path]:
     """Whatever has the name of an entry in the folder of a kind."""
     return (path for path in root.glob("*/*") if _KEY.fullmatch(path.name))
+
+
+def entries_in(place: Path) -> list[Path]:
+    """Those in the folder of one kind, by name. Raises OSError."""
+    return sorted(path for path in place.iterdir() if _KEY.fullmatch(path.name))
 
 
 def _difference(

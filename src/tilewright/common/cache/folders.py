@@ -1,13 +1,16 @@
 """Folders that nobody else can write: where code that is loaded later may be kept.
 
 A folder that others can write may hold their code. One of another user is refused; one of this
-user gets the mode 0700, and what it held meanwhile is not used.
+user gets the mode 0700, and what it held meanwhile is not used. A link of this user is followed,
+but the folder that it leads to was not made here: where others may enter it is refused, and left as
+it is.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 import tempfile
 from functools import cache
@@ -51,8 +54,8 @@ _kept_alive: list[tempfile.TemporaryDirectory[str]] = []
 def make_private(folder: Path) -> bool:
     """Make the folder, or revoke others' access; whether its content can be trusted.
 
-    Raises CacheError where it belongs to another user or stays writable for others, OSError where
-    it cannot be made.
+    Raises CacheError where it belongs to another user, stays writable for others or is a link to
+    what others may enter, OSError where it cannot be made.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +66,21 @@ def make_private(folder: Path) -> bool:
     if mode & _OTHERS:
         _close_to_others(folder, mode)
     return not mode & _OTHERS_WRITE
+
+
+def is_there(folder: Path) -> bool:
+    """Whether the folder is there; nothing is made or changed.
+
+    Raises CacheError where it belongs to another user or is a link to what others may enter,
+    OSError where it is no folder.
+    """
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(_owned_mode(folder)):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    return True
 
 
 def writable_by_others(found: os.stat_result) -> bool:
@@ -79,12 +97,24 @@ def _owned_mode(folder: Path) -> int:
                 where=str(folder),
                 fix=f"remove it, or {_OWN_PLACE}",
             )
+    if folder.is_symlink() and stat.S_ISDIR(found.st_mode) and found.st_mode & _OTHERS:
+        target = folder.resolve()
+        raise CacheError(
+            f"is a link to {target}, which other users may enter "
+            f"(mode {stat.S_IMODE(found.st_mode):o}); a cache is of one user alone",
+            where=str(folder),
+            fix=f"chmod 700 {shlex.quote(str(target))} if it is for this, or {_OWN_PLACE}",
+        )
     return found.st_mode
 
 
 def _close_to_others(folder: Path, mode: int) -> None:
     try:
-        folder.chmod(stat.S_IMODE(mode) & stat.S_IRWXU)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchmod(opened, stat.S_IMODE(mode) & stat.S_IRWXU)
+        finally:
+            os.close(opened)
         reason = "its mode does not change"
     except OSError as error:
         reason = error.strerror or str(error)

@@ -1,15 +1,21 @@
-"""All entries of the cache: counted, verified, removed."""
+"""All entries of the cache: counted, verified, removed.
+
+A folder that commands refuse to use is refused here, too: CacheError where it belongs to another
+user, OSError where it is no folder or cannot be read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from tilewright.common.cache.aside import locked, remove, sweep
-from tilewright.common.cache.entries import damage, entries_below
-from tilewright.common.cache.folders import cache_folder
+from tilewright.common.cache.entries import damage, entries_in
+from tilewright.common.cache.folders import cache_folder, is_there, writable_by_others
+
+_OPEN = "lies in a folder that other users can write"
 
 
 class KindContent(Struct, frozen=True):
@@ -21,38 +27,46 @@ class KindContent(Struct, frozen=True):
 
 
 def contents() -> list[KindContent]:
-    """What the user's cache holds, by kind. Raises OSError."""
+    """What the user's cache holds, by kind; what cannot be read counts no bytes."""
     return [
-        KindContent(kind, len(entries), sum(map(_size_bytes, entries)))
-        for kind, entries in _by_kind().items()
+        KindContent(place.name, len(entries), sum(map(_size_bytes, entries)))
+        for place in _places()
+        if (entries := entries_in(place))
     ]
 
 
 def damaged_entries() -> dict[Path, str]:
-    """The entries that will be made again, each with the reason. Raises OSError."""
-    reasons = ((entry, damage(entry)) for found in _by_kind().values() for entry in found)
-    return {entry: reason for entry, reason in reasons if reason}
+    """The entries that will be made again, each with the reason."""
+    found = {}
+    for place in _places():
+        is_open = any(writable_by_others(folder.stat()) for folder in (place, place.parent))
+        for entry in entries_in(place):
+            reason = _OPEN if is_open else damage(entry)
+            if reason:
+                found[entry] = reason
+    return found
 
 
 def clear() -> list[KindContent]:
-    """Remove all entries and what killed processes left; gives what was there. Raises OSError."""
+    """Remove all entries and what killed processes left; gives what was there."""
     before = contents()
-    for entries in _by_kind().values():
-        place = entries[0].parent
+    for place in _places():
         with locked(place):
             sweep(place)
-            for entry in entries:
+            for entry in entries_in(place):
                 remove(entry)
     return before
 
 
-def _by_kind() -> Mapping[str, list[Path]]:
-    found: dict[str, list[Path]] = {}
-    for path in sorted(entries_below(cache_folder())):
-        found.setdefault(path.parent.name, []).append(path)
-    return found
+def _places() -> list[Path]:
+    """The folders of the kinds, those without entries too."""
+    root = cache_folder()
+    folders = (path for path in root.iterdir() if path.is_dir()) if is_there(root) else ()
+    return sorted(filter(is_there, folders))
 
 
 def _size_bytes(entry: Path) -> int:
-    files = entry.iterdir() if entry.is_dir() else [entry]
-    return sum(path.lstat().st_size for path in files)
+    with suppress(OSError):  # it cannot be read, or another process has just removed it
+        files = entry.iterdir() if entry.is_dir() else [entry]
+        return sum(path.lstat().st_size for path in files)
+    return 0

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from tilewright.common.cache.aside import aside, locked, remove
-from tilewright.common.cache.entries import damage, entries_below, files_of, seal
+from tilewright.common.cache.entries import damage, entries_below, files_of, named, seal
 from tilewright.common.cache.folders import (
     CacheError,
     cache_folder,
@@ -66,12 +66,12 @@ class Cache:
 
     def forget(self, key: str) -> None:
         """Remove an entry whose files turned out to be of no use. Raises OSError."""
-        remove(self._place() / key)
+        remove(named(self._place(), key))
 
     def recall(self, key: str) -> bytes | None:
         """The value remembered under this key, None where there is none."""
         with suppress(OSError):
-            entry = self._place() / key
+            entry = named(self._place(), key)
             if _is_whole(entry):
                 _LOG.info("%s: found in the cache", entry)
                 return (entry / _VALUE).read_bytes()
@@ -120,7 +120,7 @@ def _kind_folder(root: Path, kind: str) -> Path:
 
 def _kept(place: Path, key: str, make: Make) -> Path:
     """The entry of this key in `place`, made where it is not there or damaged."""
-    entry = place / key
+    entry = named(place, key)
     if _is_whole(entry):
         _LOG.info("%s: found in the cache", entry)
     else:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tilewright.codegen.fitting import fit_relative
+from tilewright.codegen.folder import write_text
 from tilewright.common.errors import ToolError
 from tilewright.targets.host.calibrate import CopyRate, KernelTiming, Measurements
 from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, LINE_BYTES
@@ -30,7 +31,9 @@ def calibration_path() -> Path:
 
 
 def write_calibration(measured: Measurements, path: Path) -> None:
-    """Write the machine description; raises ToolError where the folder cannot be made."""
+    """Write the machine description; raises ToolError where the folder cannot be made,
+    ArtifactError where the file cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -38,7 +41,7 @@ def write_calibration(measured: Measurements, path: Path) -> None:
             f"the calibration cannot be kept in {path.parent}: {error.strerror}",
             fix="name another file with --output",
         ) from error
-    path.write_text(calibration_text(measured), encoding="utf-8")
+    write_text(path, calibration_text(measured))
 
 
 def calibration_text(measured: Measurements) -> str:
