@@ -2,12 +2,13 @@
 
     PYTHONPATH=tests python tools/fuzz_networks.py [COUNT [SEED]]
 
-On one core group and on four that compute together, each network computes what its operators'
-references compute: to the last bit where all its numbers are sums of small powers of two, within
-rounding elsewhere. Generated code computes the same on emulated cores and, where it computes all of
-a network's operators, on this computer; the causes of the simulated time sum to it. Networks come
-in batches, one build for the emulated code of each; every batch has a seed of its own and says what
-came out, so that a run that was cut goes on with the next SEED. Prints what fails.
+On one core group and on four, which compute together or divide the images, each network computes
+what its operators' references compute: to the last bit where all its numbers are sums of small
+powers of two, within rounding elsewhere. Generated code computes the same on emulated cores and,
+where it computes all of a network's operators, on this computer; the causes of the simulated time
+sum to it. Networks come in batches, one build for the emulated code of each; every batch has a seed
+of its own and says what came out, so that a run that was cut goes on with the next SEED. Prints
+what fails.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from types import EllipsisType
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -30,9 +33,10 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
-from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
+from tilewright.network.planned import PlannedNetwork
 from tilewright.network.simulate import simulate_plan
+from tilewright.ops.piece import intervals
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.moves import require_moves
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
@@ -57,10 +61,35 @@ class Subject:
     expected: Numbers
     is_exact: bool
 
-    def case(self) -> Case:
-        """The generated code and what it is given."""
+    def interpreted(self) -> Numbers:
+        """The outputs by the meaning of the programs."""
+        weights, inputs = self.numbers
+        return PlannedNetwork(self.network, self.plan).run(weights=weights, **inputs)
+
+    def cases(self) -> list[Case]:
+        """The generated code and what each group is given."""
         artifact, (weights, inputs) = emit_network(self.plan, self.plan.machine), self.numbers
-        return artifact, {**inputs, artifact.block: constant_block(self.plan, weights)}
+        constants = {artifact.block: constant_block(self.plan, weights)}
+        return [
+            (artifact, {**{name: x[part] for name, x in inputs.items()}, **constants})
+            for part in self._parts()
+        ]
+
+    def joined(self, results: Sequence[Numbers | Exception]) -> Numbers:
+        """The outputs of all groups. Raises what one of them ended with."""
+        found = {name: np.full(y.shape, np.nan) for name, y in self.expected.items()}
+        for part, result in zip(self._parts(), results, strict=True):
+            if isinstance(result, Exception):
+                raise result
+            for name, y in found.items():
+                y[part] = result[name]
+        return found
+
+    def _parts(self) -> list[slice | EllipsisType]:
+        """The images of each group, all of them where the groups do not divide them."""
+        groups = self.plan.groups
+        batch = self.network.inputs[0].shape[0]
+        return [...] if groups == 1 else [slice(*part) for part in intervals(batch, groups)]
 
     def require(self, who: str, found: Numbers) -> None:
         """Raise where a result differs."""
@@ -69,12 +98,13 @@ class Subject:
             scale = max(1.0, float(np.abs(y).max()))
             worst = float(np.abs(found[name] - y).max()) / scale
             allowed = 0.0 if self.is_exact else TOLERANCE[kind]
-            assert worst <= allowed, f"{who}: {name} differs by {worst:.1e}, not {allowed:.0e}"
+            fits = worst <= allowed  # what is no number does not
+            assert fits, f"{who}: {name} differs by {worst:.1e}, not {allowed:.0e}"
 
 
 def planned(network: Network) -> list[Subject]:
-    """A network on each machine whose groups take all of it, on small integers where it is exact on
-    them, else on random numbers.
+    """A network on each machine, on small integers where it is exact on them, else on random
+    numbers.
     """
     search = quick_search(network)
     named = [(m, replace(network, name=f"{network.name} {m.name}")) for m in MACHINES]
@@ -83,8 +113,7 @@ def planned(network: Network) -> list[Subject]:
     exact = _is_exact(network, numbers, plans[0].dtype)
     numbers = numbers if exact else numbers_for(network)
     expected = _evaluated(network, numbers)
-    whole = [plan for plan in plans if plan.groups == 1]
-    return [Subject(network, plan, numbers, expected, exact) for plan in whole]
+    return [Subject(network, plan, numbers, expected, exact) for plan in plans]
 
 
 def _evaluated(network: Network, numbers: tuple[Numbers, Numbers]) -> Numbers:
@@ -101,9 +130,9 @@ def _is_exact(network: Network, numbers: tuple[Numbers, Numbers], kind: str) -> 
 
 def check_plan(one: Subject) -> None:
     """Raise where the interpreter or the simulator differs."""
-    run, (weights, inputs) = simulate_plan(one.plan), one.numbers
+    run = simulate_plan(one.plan)
     assert sum(run.by_cause().values()) == run.cycles, "causes do not sum to the cycles"
-    one.require("interpreter", interpret_plan(one.plan, inputs, weights))
+    one.require("interpreter", one.interpreted())
 
 
 def check_here(one: Subject) -> bool:
@@ -159,19 +188,20 @@ def failures(number: int, count: int) -> Iterator[str]:
             subjects += own
         except Exception:
             yield _failure(number, network, traceback.format_exc(limit=-3))
-    results = run_emulated_many([one.case() for one in subjects])
-    for one, result in zip(subjects, results, strict=True):
+    cases = [one.cases() for one in subjects]
+    results = iter(run_emulated_many([case for own in cases for case in own]))
+    for one, own in zip(subjects, cases, strict=True):
         try:
-            if isinstance(result, Exception):
-                raise result
-            one.require("emulated code", result)
+            one.require("emulated code", one.joined(list(islice(results, len(own)))))
         except Exception:
             network = replace(one.network, name=one.plan.name)
             yield _failure(number, network, traceback.format_exc(limit=-3))
     seconds, memory = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
+    dividing = sum(one.plan.groups > 1 for one in subjects)
     print(
-        f"seed {number}: {len(found)} networks in {len(subjects)} plans, {exact} to the last bit, "
-        f"{native} on this computer too, in {seconds:.0f} s and {memory.ru_maxrss >> 10} MiB",
+        f"seed {number}: {len(found)} networks in {len(subjects)} plans, of which {dividing} "
+        f"divide the images, {exact} to the last bit, {native} on this computer too, in "
+        f"{seconds:.0f} s and {memory.ru_maxrss >> 10} MiB",
         flush=True,
     )
 

@@ -16,6 +16,9 @@ def run(*arguments, code=0):
     return result
 
 
+SINGLE = "memory.main.capacity_bytes=310000"
+
+
 def run_json(*arguments):
     return json.loads(run(*arguments, "--json").stdout)
 
@@ -98,3 +101,16 @@ def test_check_refuses_what_does_not_live_in_main_memory_together():
         "refused  lenet5: live tensors fit main memory: lenet5 needs 548,960 bytes of main memory, "
         "a group of sw26010_cg has 400,000; at the same time live"
     ) in found
+
+
+def test_check_looks_at_the_images_of_one_group():
+    """Eight images of LeNet-5 live in 936,144 bytes, the two of a group in 604,272."""
+    few = ("check", "lenet5", "--batch", 8, "--set", "memory.main.capacity_bytes=620000")
+    assert run_json(*few, "-m", "sw26010")["refused"] == 0
+    found = run(*few, "-m", "sw26010_cg", "--dtype", "f32", "--set", SINGLE, code=3).stdout
+    refused = found[found.index("refused  lenet5: live tensors") :].splitlines()
+    assert refused[0].startswith(
+        "refused  lenet5: live tensors fit main memory: lenet5 needs 468,072 bytes of main memory, "
+        "a group of sw26010_cg has 310,000; at the same time live"
+    )
+    assert refused[1] == "         fix: a smaller --batch"

@@ -18,9 +18,10 @@ from tilewright.network.build import build_plan
 from tilewright.network.explain import explained
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.layouts import WholeNetwork, nearest
+from tilewright.network.planned import PlannedNetwork
 from tilewright.network.requirements import require_lowered
 from tilewright.network.simulate import simulate_plan
-from tilewright.ops import Binary, gemm, relu
+from tilewright.ops import Binary, Softmax, gemm, relu
 from tilewright.report.network_explain import network_explanation_text
 
 
@@ -110,6 +111,18 @@ def test_groups_divide_the_images():
     assert FewerImages(2).apply(whole) is whole, "columns of x are no images"
 
 
+@pytest.mark.parametrize(("axis", "groups"), [(0, 1), (1, 4)])
+def test_groups_take_all_images_of_what_computes_across_them(axis, groups):
+    net = NetworkBuilder("s", "f64")
+    x = net.input("x", (8, 5))
+    whole = net.build((net.apply(Softmax((8, 5), axis), x, name="y"),))
+    plan = build_plan(whole, load_machine("sw26010"))
+    assert plan.groups == groups
+    numbers = np.random.default_rng(0).standard_normal((8, 5))
+    found, expected = PlannedNetwork(whole, plan).run(numbers), whole.evaluate({"x": numbers})
+    np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-14)
+
+
 def test_an_element_that_nothing_has_written_is_an_error():
     plan = lenet_plan()
     inputs, weights = steep_numbers(network("lenet5", 1))
@@ -154,7 +167,7 @@ def test_a_network_beyond_main_memory_names_its_largest_tensors():
         build_plan(net.build((z,)), small)
     assert str(error.value) == (
         "big needs 1,048,576 bytes of main memory, a group of sw26010_cg has 1,000,000; at the "
-        "same time live 'x' 524,288 bytes, 'z' 524,288 bytes; a smaller --batch, or --dtype f32"
+        "same time live 'x' 524,288 bytes, 'z' 524,288 bytes; --dtype f32"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from tilewright.ops import (
     Op,
     Pad,
     Reduce,
+    Reshape,
     Resize,
     Slice,
     Softmax,
@@ -61,9 +63,9 @@ def networks(
     )
     side = draw(st.sampled_from([4, 6, 8]))
     channels = draw(st.sampled_from([1, 3, 4, 18]))
+    batch = draw(st.sampled_from([1, 2, 4, 5, 8, 9] if moving else [1, 2]))
     x = net.input(
-        draw(st.sampled_from(["x", "in/put 0", "*/ main"])),
-        (draw(st.sampled_from([1, 2])), channels, side, side),
+        draw(st.sampled_from(["x", "in/put 0", "*/ main"])), (batch, channels, side, side)
     )
     before = [x]
     for number in range(draw(st.integers(1, MOST_LAYERS))):
@@ -124,7 +126,8 @@ def moves(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name:
     """One more operator that moves or reduces the elements of x."""
     shape, dtype = net.shape(x), net.dtype
     _, _, rows, columns = shape
-    match draw(st.sampled_from(["transpose", "pad", "slice", "resize", "reduce"])):
+    kinds = ["transpose", "pad", "slice", "resize", "reduce", "softmax", "reshape", "reshape"]
+    match draw(st.sampled_from(kinds)):
         case "transpose":
             order = draw(st.sampled_from([(0, 1, 3, 2), (0, 3, 2, 1), (0, 2, 3, 1)]))
             return net.apply(Transpose(shape, order, dtype), x, name=name)
@@ -141,10 +144,62 @@ def moves(draw: st.DrawFn, net: NetworkBuilder, x: str, before: list[str], name:
         case "resize":
             factors = (1, 1, 2, draw(st.integers(1, 3))) if rows * columns < 65 else (1, 2, 1, 1)
             return net.apply(Resize(shape, factors, dtype), x, name=name)
+        case "reduce":
+            return draw(reduction(net, x, name))
+        case "softmax":
+            return net.apply(Softmax(shape, draw(st.integers(0, 3)), dtype), x, name=name)
         case _:
-            function = draw(st.sampled_from(["max", "mean", "min", "sum"]))
-            axes = draw(st.sampled_from([(2, 3), (1,), (3,), (2,)]))
-            return net.apply(Reduce(function, shape, axes, dtype), x, name=name)
+            return draw(reshaped(net, x, name))
+
+
+@st.composite
+def reduction(draw: st.DrawFn, net: NetworkBuilder, x: str, name: str) -> str:
+    """One or two dimensions of x, any of them, as one element each."""
+    shape = net.shape(x)
+    function = draw(st.sampled_from(["max", "mean", "min", "sum"]))
+    axis = st.sampled_from([*range(len(shape)), *range(1, len(shape)), len(shape) - 1])
+    axes = draw(st.lists(axis, min_size=1, max_size=2, unique=True))
+    return net.apply(Reduce(function, shape, tuple(sorted(axes)), net.dtype), x, name=name)
+
+
+@st.composite
+def reshaped(draw: st.DrawFn, net: NetworkBuilder, x: str, name: str) -> str:
+    """The elements of x under another shape, what computes on that, and images again."""
+    y = draw(under_another_shape(net, x, f"{name}_to", draw(st.integers(1, 5))))
+    for number in range(draw(st.integers(0, 3))):
+        shape, own, every = net.shape(y), f"{name}_{number}", range(len(net.shape(y)))
+        match draw(st.sampled_from(["unary", "unary", "bias", "transpose", "softmax", "reduce"])):
+            case "unary":
+                op: Op = Unary(draw(st.sampled_from(UNARY)), shape, 0.25, 0.5, net.dtype)
+                y = net.apply(op, y, name=own)
+            case "bias":
+                axis = draw(st.sampled_from(every))
+                bias = net.weight(f"{own}_b", (shape[axis],))
+                y = net.apply(Bias(shape, axis, dtype=net.dtype), y, bias, name=own)
+            case "transpose":
+                order = draw(st.permutations(every))
+                y = net.apply(Transpose(shape, tuple(order), net.dtype), y, name=own)
+            case "softmax":
+                op = Softmax(shape, draw(st.sampled_from(every)), net.dtype)
+                y = net.apply(op, y, name=own)
+            case _:
+                y = draw(reduction(net, y, own))
+    y = draw(under_another_shape(net, y, f"{name}_back", 4))
+    if draw(st.booleans()):
+        y = net.apply(Unary("relu", net.shape(y), dtype=net.dtype), y, name=f"{name}_relu")
+    return y
+
+
+@st.composite
+def under_another_shape(draw: st.DrawFn, net: NetworkBuilder, x: str, name: str, rank: int) -> str:
+    """A reshape to so many dimensions, which often keeps the first one."""
+    shape = net.shape(x)
+    kept = shape[:1] if rank > 1 and draw(st.sampled_from([True, True, False])) else ()
+    found, rest = list(kept), prod(shape[len(kept) :])
+    while len(found) + 1 < rank:
+        found.append(draw(st.sampled_from([n for n in range(1, rest + 1) if rest % n == 0])))
+        rest //= found[-1]
+    return net.apply(Reshape(shape, (*found, rest), net.dtype), x, name=name)
 
 
 @st.composite

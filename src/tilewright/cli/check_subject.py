@@ -24,7 +24,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
-from tilewright.network.requirements import require_lowered, require_room
+from tilewright.network.requirements import own_part, require_lowered, require_room
 from tilewright.network.stored import read_native
 from tilewright.ops import Op
 from tilewright.partition.capability import DIVIDES
@@ -176,10 +176,13 @@ def _shortly(names: Sequence[str]) -> str:
 
 
 def _whole(network: Network, machine: Machine) -> tuple[Finding, ...]:
-    """What is found about all nodes together, before any search."""
+    """What is found about all nodes together, and about the tensors of one group's part of them,
+    before any search.
+    """
+    part, _ = own_part(network, machine)
     rules = (
         ("a stage for every operator", partial(require_lowered, network, machine)),
-        ("live tensors fit main memory", partial(require_room, network, machine)),
+        ("live tensors fit main memory", partial(require_room, part, machine)),
     )
     problems = [(rule, _problem(act)) for rule, act in rules]
     return tuple(

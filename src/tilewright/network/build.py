@@ -77,7 +77,7 @@ def build_plan(
             )
             drafted.append(found)
     best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1], machine))
-    _require_room(network.name, best.memory, machine)
+    _require_room(best, machine)
     return _plan(best, schedules, machine, ranked.images, options[0].least_cycles(part))
 
 
@@ -374,8 +374,9 @@ def _plan(
     )
 
 
-def _require_room(name: str, memory: Memory, machine: Machine) -> None:
+def _require_room(builder: _Builder, machine: Machine) -> None:
     """Everything that lives at once has to fit the memory of a group, the arena's gaps too."""
+    memory = builder.memory
     uses = [[value for _, value in draft.arguments] for draft in memory.drafts]
     scratch = lives_of(memory.values, uses)
     lasting = {
@@ -385,4 +386,4 @@ def _require_room(name: str, memory: Memory, machine: Machine) -> None:
     }
     lives = [(memory.values[number].name, life) for number, life in (lasting | scratch).items()]
     needed = place(scratch)[1] + sum(life.size_bytes for life in lasting.values())
-    refuse_crowded(name, lives, machine, needed)
+    refuse_crowded(builder.network, lives, machine, needed)

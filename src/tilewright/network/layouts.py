@@ -212,8 +212,8 @@ class WholeNetwork:
                 _Way(self._pass(form), form, {}, reads=read)
                 for form in self._out_forms(chain, self._natural(node))
             ]
-        elif isinstance(op, Reshape) and len(chain.nodes) == 1:
-            found = [_Way(0.0, row_major(op.out_shape), {node.inputs[0]: row_major(op.shape)})]
+        elif isinstance(op, Reshape):
+            found = self._reshaped_ways(chain, op)
         else:
             found = self._gathering_ways(chain)
         self._held[chain.output] = list(dict.fromkeys(way.form for way in found))
@@ -224,6 +224,18 @@ class WholeNetwork:
         shape = node.op.out_shape
         whole = [x for x in node.inputs if x in self._held and self._shapes[x] == shape]
         return [form for name in whole for form in self._held[name]] or [row_major(shape)]
+
+    def _reshaped_ways(self, chain: Chain, op: Reshape) -> list[_Way]:
+        """C arrays under another shape, read so by what is behind, which may write any form."""
+        (name,), natural = chain.first.inputs, row_major(op.out_shape)
+        takes = {name: row_major(op.shape)} if name in self._held else {}
+        if len(chain.nodes) == 1:
+            return [_Way(0.0, natural, takes)]
+        beside = self._read_whole(chain.nodes[1:])
+        return [
+            _Way(self._pass(form, _grain(natural, form)), form, takes, reads=beside)
+            for form in self._out_forms(chain, [natural])
+        ]
 
     def _gathering_ways(self, chain: Chain) -> list[_Way]:
         """In the order of the tensor that is read, or behind a pass in any."""

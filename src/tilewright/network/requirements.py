@@ -73,11 +73,11 @@ def require_room(network: Network, machine: Machine) -> None:
             first = lives[name].first if name in lives else number
             last = len(fused.nodes) if name in lasting else number
             lives[name] = Life(size, 0 if name in lasting else first, last)
-    refuse_crowded(network.name, tuple(lives.items()), machine)
+    refuse_crowded(network, tuple(lives.items()), machine)
 
 
 def refuse_crowded(
-    name: str, lives: Sequence[tuple[str, Life]], machine: Machine, needed: int = 0
+    network: Network, lives: Sequence[tuple[str, Life]], machine: Machine, needed: int = 0
 ) -> None:
     """Raise CapacityError where what lives at the same time, or the `needed` bytes of its places,
     exceeds main memory; it names the largest values that live where it is fullest.
@@ -97,7 +97,15 @@ def refuse_crowded(
     shown = ", ".join(f"{quoted(v)} {life.size_bytes:,} bytes" for v, life in largest[:_SHOWN])
     more = f" and {len(largest) - _SHOWN} smaller ones" if len(largest) > _SHOWN else ""
     raise CapacityError(
-        f"{name} needs {most:,} bytes of main memory, a group of {machine.name} has {room:,}; "
-        f"at the same time live {shown}{more}",
-        fix="a smaller --batch, or --dtype f32",
+        f"{network.name} needs {most:,} bytes of main memory, a group of {machine.name} has "
+        f"{room:,}; at the same time live {shown}{more}",
+        fix=_smaller(network),
     )
+
+
+def _smaller(network: Network) -> str:
+    """What makes the tensors of a network smaller."""
+    widest = max(dtype(t.dtype).size_bytes for t in network.tensors.values())
+    ways = ["a smaller --batch"] * ((batch_of(network) or 1) > 1)
+    ways += ["--dtype f32"] * (widest > dtype("f32").size_bytes)
+    return ", or ".join(ways) or "another --machine"

@@ -1,8 +1,8 @@
 """The network of fewer images: what one of several groups computes when they divide the batch.
 
 In: a network whose tensors all have the images first. Out: the same network on the first of them;
-the given one where a tensor has them elsewhere or an output has none, so that no group could be
-given its own.
+the given one where a tensor has them elsewhere, an operator computes across them or an output has
+none, so that no group could be given its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
-from tilewright.common.errors import TilewrightError
+from tilewright.common.errors import ShapeError, TilewrightError
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import Op
 from tilewright.ops.box import Box
@@ -51,5 +51,8 @@ def _smaller(node: Node, batch: int, count: int) -> Node:
         return node
     if any(f.name == "batch" for f in fields(node.op)):  # type: ignore[arg-type]  # a dataclass
         return replace(node, op=replace(node.op, batch=count))  # type: ignore[type-var]  # as above
-    op: Op = node.op.part(Box.whole(shape).along(0, (0, count)))
+    first = Box.whole(shape).along(0, (0, count))
+    if node.op.computable(first) != first:
+        raise ShapeError(f"{node.name}: its images are not computed one by one")
+    op: Op = node.op.part(first)
     return replace(node, op=op)
