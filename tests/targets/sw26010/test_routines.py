@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from support.explicit_programs import GEMM, REPACK
-from tilewright.codegen.artifact import ROUTINES
+from tilewright.codegen.artifact import ROUTINES, RoutineCycles
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import (
     Copy,
@@ -50,6 +50,29 @@ def windows():
     put(y_tile[0], y[at(0, 9), at(0, 14), at(cid * 8, 8)])
     wait(y_tile[0])
 """
+MAPS = """\
+def maps():
+    x: tensor("f64", "input", r=8, s=64)
+    y: tensor("f64", "output", r=8, s=64)
+    x_tile: buffer("f64", 64, offset_bytes=0)
+    y_tile: buffer("f64", 64, offset_bytes=512)
+    get(x[at(0, 8), at(cid * 8, 8)], x_tile[0])
+    wait(x_tile[0])
+    map(
+        y_tile[0](shape=(8, 8), roles="rs"),
+        x_tile[0](shape=(8, 8), roles="rs"),
+        expression="exp(x0) / 3.0",
+    )
+    reduce(
+        y_tile[0](0, at(0, 8), shape=(8, 8), roles=".s"),
+        x_tile[0](shape=(8, 8), roles="ks"),
+        function="max",
+    )
+    put(y_tile[0], y[at(0, 8), at(cid * 8, 8)])
+    wait(y_tile[0])
+"""
+COMPILED = (Map, Reduce)
+"""Whose code is C, where there is no routine for what they compute."""
 SHIPPED = ("sw26010", "sw26010_cg", "sw26010_measured")
 
 
@@ -72,6 +95,21 @@ def test_every_routine_of_the_code_is_named_and_priced_as_it_runs(text: str, nam
         assert routine.priced_cycles == pytest.approx(routine.simulated_cycles, rel=0.08)
 
 
+@pytest.mark.parametrize(
+    ("name", "mapped", "reduced"), [("sw26010", 11404, 7552), ("sw26010_measured", 11812, 9984)]
+)
+def test_loops_of_c_are_named_and_their_price_is_an_assumption_on_the_cores_table(
+    name: str, mapped: int, reduced: int
+) -> None:
+    machine = load_machine(name)
+    found = ROUTINES.required(machine).routines(parse(MAPS), machine, simulated=True)
+    what = "compiled C, assumed: 4 rows of 16 elements"
+    assert found == (
+        RoutineCycles("map exp(x0) / 3.0", what, mapped),
+        RoutineCycles("reduce x0", f"{what} of 8", reduced),
+    )
+
+
 def test_a_machine_without_an_instruction_table_has_no_cycles_of_code() -> None:
     plain = load_machine("sw26010")
     machine = structs.replace(plain, core=structs.replace(plain.core, instruction_table=None))
@@ -89,7 +127,7 @@ def test_what_is_priced_by_a_routine_is_emitted_as_that_routine(name: str) -> No
     table = machine.core.instruction_table
     assert table is not None
     emitted = {routine.name for routine in all_routines()}
-    assert {type(p) for p in every} == {*COSTS} - {Map, MatrixProduct, Reduce, Requantise}
+    assert {type(p) for p in every} == {*COSTS} - {MatrixProduct, *COMPILED, Requantise}
     for primitive, precision in product(every, ("f64", "f32")):
         routine = routine_of(primitive, precision)
         assert routine is not None
