@@ -19,10 +19,8 @@ import numpy as np
 
 from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, PricedCall
-from tilewright.ir.nodes import Call, Program
-from tilewright.ir.primitives import Map, Reduce, ScalarPrimitive
+from tilewright.ir.primitives import Map, Reduce
 from tilewright.ir.scalar import Scalar
-from tilewright.ir.visit import walk
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.dependence import Operation
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
@@ -154,17 +152,6 @@ def compiled_reduce(loops: CallCost) -> CallCost:
         return np.ceil(call.dims["elements"] * (call.dims["k"] * each + _reduce_result(table)))
 
     return cost
-
-
-def compiled_calls(program: Program) -> tuple[PricedCall[ScalarPrimitive], ...]:
-    """The distinct loops of a program, in their order, by their number of operands."""
-    found: list[PricedCall[ScalarPrimitive]] = []
-    for call in walk(program.body):
-        if isinstance(call, Call) and isinstance(call.primitive, ScalarPrimitive):
-            dtype = call.primitive.computed_in or program.element_type(call.operands[0])
-            priced = PricedCall(call.primitive, {"operands": len(call.operands)}, dtype)
-            found += [] if priced in found else [priced]
-    return tuple(found)
 
 
 def _row_elements(call: PricedCall[Map]) -> Value:

@@ -11,6 +11,7 @@ from tilewright.cost.prices import Prices
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.compiled_loops import compiled_map, compiled_reduce
+from tilewright.targets.sw26010.map_prices import emitted_map
 from tilewright.targets.sw26010.timings import product_timing
 from tilewright.targets.sw26010.vector_prices import emitted_costs
 
@@ -40,7 +41,7 @@ def multiply_accumulate_cycles(machine: Machine, call: PricedCall[MultiplyAccumu
 _SHARED: Costs = elementwise_costs(LoopForm())
 _LOOPS: Costs = {
     **_SHARED,
-    Map: compiled_map(_SHARED[Map]),
+    Map: emitted_map(compiled_map(_SHARED[Map])),
     Reduce: compiled_reduce(_SHARED[Reduce]),
     MultiplyAccumulate: multiply_accumulate_cycles,
 }
