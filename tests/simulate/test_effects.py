@@ -97,6 +97,19 @@ def test_square_root_and_division_by_zero(assemble: Assemble) -> None:
     assert math.isnan(run.registers[3, 2])
 
 
+def test_comparisons_give_a_mask_that_selections_take(assemble: Assemble) -> None:
+    """2.0 where it holds, 0.0 where it does not, as where something is no number."""
+    a, b = [1.0, 2.0, 3.0, math.nan], [2.0, 2.0, 2.0, 2.0]
+    compared = {"vfcmpeq": [0, 2, 0, 0], "vfcmplt": [2, 0, 0, 0], "vfcmple": [2, 2, 0, 0]}
+    text = "\n".join(f"{m} $1, $2, ${i}" for i, m in enumerate(compared, 4))
+    run = _run(assemble, text, r1=a, r2=b)
+    assert run.registers[4:7].tolist() == list(compared.values())
+    selected = {"vseleq": [3, 1, 3, 3], "vsellt": [1, 3, 3, 3], "vselle": [1, 1, 3, 3]}
+    text = "\n".join(f"{m} $1, $2, $3, ${i}" for i, m in enumerate(selected, 4))
+    run = _run(assemble, text, r1=[-1.0, -0.0, 1.0, math.nan], r2=[1.0] * 4, r3=[3.0] * 4)
+    assert run.registers[4:7].tolist() == list(selected.values())
+
+
 def test_lanes_are_inserted_extracted_and_shuffled(assemble: Assemble) -> None:
     text = """
         vinsf $1, $2, 2, $3

@@ -148,6 +148,13 @@ class Effect(StrEnum):
     VECTOR_DIVIDE_SINGLE = "vector_divide_single"
     VECTOR_MULTIPLY_ADD_SINGLE = "vector_multiply_add_single"
     VECTOR_MULTIPLY_SUBTRACT_SINGLE = "vector_multiply_subtract_single"
+    # comparisons give 2.0 or 0.0; a selection is b where a compares so with zero, else c
+    VECTOR_COMPARE_EQUAL = "vector_compare_equal"
+    VECTOR_COMPARE_LESS = "vector_compare_less"
+    VECTOR_COMPARE_LESS_EQUAL = "vector_compare_less_equal"
+    VECTOR_SELECT_EQUAL = "vector_select_equal"
+    VECTOR_SELECT_LESS = "vector_select_less"
+    VECTOR_SELECT_LESS_EQUAL = "vector_select_less_equal"
     # integers, all lanes; wrap to 32 bit
     VECTOR_ADD_I32 = "vector_add_i32"
     VECTOR_SUBTRACT_I32 = "vector_subtract_i32"
@@ -273,6 +280,9 @@ _SPECIFIC: dict[Effect, Traits] = {
     Effect.VECTOR_NEGATED_MULTIPLY_SUBTRACT: Traits(_TERNARY),
     Effect.VECTOR_MULTIPLY_ADD_SINGLE: Traits(_TERNARY),
     Effect.VECTOR_MULTIPLY_SUBTRACT_SINGLE: Traits(_TERNARY),
+    Effect.VECTOR_SELECT_EQUAL: Traits(_TERNARY),
+    Effect.VECTOR_SELECT_LESS: Traits(_TERNARY),
+    Effect.VECTOR_SELECT_LESS_EQUAL: Traits(_TERNARY),
     Effect.VECTOR_MULTIPLY_ADD_I32: Traits(_TERNARY),
     Effect.VECTOR_SATURATE_I16: Traits(("a", "d")),
     Effect.VECTOR_SUM_I32: Traits(("a", "d")),

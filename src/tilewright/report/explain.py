@@ -119,7 +119,10 @@ def _routines(e: Explanation) -> Iterator[str]:
         return
     yield "routines of the code (cycles of one call)"
     head = ("routine", "call", "priced", "simulated")
-    rows = [(r.name, r.call, str(r.priced_cycles), str(r.simulated_cycles)) for r in e.routines]
+    rows = []
+    for r in e.routines:
+        simulated = "" if r.simulated_cycles is None else str(r.simulated_cycles)
+        rows.append((r.name, r.call, str(r.priced_cycles), simulated))
     yield from columns([head, *rows])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,46 @@ def calls(PARAMETERS):
     CALLS
     put(q[0], y[rid * 8 + cid, at(0, 64)])
     wait(q[0])
+"""
+
+
+TWIN = """\
+/* NAME.h: y = -x0, along loops. Generated. */
+#ifndef GUARD
+#define GUARD
+#ifdef TW_MAPS_IN_C
+#include <math.h>
+static void NAME(double *y, const double *const *x, const long *count,
+        const long *move)
+{
+    long left[6], d, at;
+    const double *x0 = x[0];
+    for (d = 0; d < 6; d++) {
+        if (count[d] < 1)
+            return;
+        left[d] = count[d];
+    }
+    for (;;) {
+        for (at = 0; at < count[5]; at++) {
+            *y = (double)(-(double)*x0);
+            y += move[5];
+            x0 += move[11];
+        }
+        for (d = 4; d >= 0; d--) {
+            y += move[0 + d];
+            x0 += move[6 + d];
+            if (--left[d])
+                break;
+            left[d] = count[d];
+        }
+        if (d < 0)
+            return;
+    }
+}
+#else
+extern void NAME(double *, const double *const *, const long *, const long *);
+#endif
+#endif
 """
 
 
@@ -87,10 +129,36 @@ def statement(calls: str) -> str:
             "tw_multiply_accumulate_f64(&tw_to[tw_at0 * 16], &tw_from0[0], count, y_stride, "
             "x_stride, &tw_from1[tw_at0 * 16]); } }",
         ),
+        (
+            'map(q[0](shape=(4, 16), roles="ab"), p[0](shape=(4, 16), roles="ab"), '
+            'p[0](at(0, 4), 3, shape=(4, 16), roles="a."), expression="x0 + x1")',
+            "{ const long count[TW_LOOPS] = {1, 1, 1, 1, 4, 16}; "
+            "const long tw_move[3 * TW_LOOPS] = {0, 0, 0, -64, 0, 1, 0, 0, 0, -64, 0, 1, 0, 0, 0, "
+            "-64, 16, 0}; const double *const tw_from[2] = {p, p + 3}; "
+            "tw_map_NAME_f64(q, tw_from, count, tw_move); }",
+        ),
+        (
+            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="exp(x0)")',
+            "{ double *const tw_to = q; const double *const tw_from0 = p; long tw_at0; "
+            "for (tw_at0 = 0; tw_at0 < 64; tw_at0++) { "
+            "tw_to[tw_at0] = (double)exp((double)tw_from0[tw_at0]); } }",
+        ),
     ],
 )
 def test_elementwise(calls, expected):
-    assert statement(calls) == expected
+    assert re.sub("tw_map_[0-9a-f]{10}", "tw_map_NAME", statement(calls)) == expected
+
+
+def test_a_map_in_assembly_comes_with_its_twin_in_c():
+    calls = 'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="-x0")'
+    files = CODE.emit(program(calls), MACHINE).files
+    (name,) = (
+        file[: -len(".S")] for file in files if file.startswith("tw_map_") and file[-1] == "S"
+    )
+    assert f'#include "{name}.h"' in files["calls_slave.c"]
+    assert f"{name}.o: {name}.S" in files["Makefile"]
+    header = files[f"{name}.h"].replace(name, "NAME").replace(name.upper(), "GUARD")
+    assert header == TWIN
 
 
 @pytest.mark.parametrize(
@@ -102,6 +170,13 @@ def test_elementwise(calls, expected):
         'p[0](at(3, 40), shape=(64,), roles="a"), alpha=-3.0, beta=0.5)',
         'copy(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"))\n'
         'scale_add(q[0](shape=(8, 8), roles="ab"), p[0](0, at(0, 8), shape=(8, 8), roles=".b"))',
+        'map(q[0](shape=(4, 16), roles="ab"), p[0](shape=(16, 4), roles="ba"), '
+        'p[0](at(0, 4), 3, shape=(4, 16), roles="a."), expression="x0 - x1 if x0 < 3 else 0.5")\n'
+        'map(q[0](at(0, 4), at(3, 8), shape=(4, 16), roles="ab"), '
+        'q[0](at(0, 4), at(3, 8), shape=(4, 16), roles="ab"), expression="-x0")\n'
+        'map(q[0](0, 5, shape=(4, 16), roles=".."), p[0](3, 1, shape=(4, 16), roles=".."), '
+        'expression="x0 / 3.0")\n'
+        'map(q[0](at(0, 2), 6, shape=(4, 16), roles="a."), expression="7.0")',
         'fill(q[0](shape=(64,), roles="a"), value=1)\n'
         'scale_add(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), '
         'p[0](shape=(64,), roles="a"), alpha=2.0, beta=3.0)',

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from support.explicit_programs import GEMM, REPACK
-from tilewright.codegen.artifact import ROUTINES
+from tilewright.codegen.artifact import ROUTINES, RoutineCycles
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import (
     Copy,
@@ -29,7 +29,9 @@ from tilewright.ir.primitives import (
 )
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
+from tilewright.targets.sw26010.map_timing import shipped_timings
 from tilewright.targets.sw26010.prices import COSTS
+from tilewright.targets.sw26010.vector_map import map_routine
 from tilewright.targets.sw26010.vector_routines import all_routines, routine_of
 from tilewright.targets.sw26010.vector_timing import timings_of
 
@@ -50,6 +52,31 @@ def windows():
     put(y_tile[0], y[at(0, 9), at(0, 14), at(cid * 8, 8)])
     wait(y_tile[0])
 """
+MAPS = """\
+def maps():
+    x: tensor("f64", "input", r=8, s=64)
+    y: tensor("f64", "output", r=8, s=64)
+    x_tile: buffer("f64", 64, offset_bytes=0)
+    y_tile: buffer("f64", 64, offset_bytes=512)
+    get(x[at(0, 8), at(cid * 8, 8)], x_tile[0])
+    wait(x_tile[0])
+    map(
+        y_tile[0](shape=(8, 8), roles="rs"),
+        x_tile[0](shape=(8, 8), roles="rs"),
+        expression="exp(x0) / 3.0",
+    )
+    REDUCED
+    put(y_tile[0], y[at(0, 8), at(cid * 8, 8)])
+    wait(y_tile[0])
+"""
+REDUCED = """\
+    reduce(
+        y_tile[0](0, at(0, 8), shape=(8, 8), roles=".s"),
+        x_tile[0](shape=(8, 8), roles="ks"),
+        function="max",
+    )
+"""
+MAPS = MAPS.replace("    REDUCED\n", REDUCED)
 SHIPPED = ("sw26010", "sw26010_cg", "sw26010_measured")
 
 
@@ -59,7 +86,11 @@ def test_the_shipped_machines_of_the_family_are_these() -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-@pytest.mark.parametrize("text", [GEMM, REPACK, WINDOWS], ids=["gemm", "repack", "windows"])
+@pytest.mark.parametrize(
+    "text",
+    [GEMM, REPACK, WINDOWS, MAPS.replace("exp(x0)", "x0").replace(REDUCED, "")],
+    ids=["gemm", "repack", "windows", "map"],
+)
 def test_every_routine_of_the_code_is_named_and_priced_as_it_runs(text: str, name: str) -> None:
     program, machine = parse(text), load_machine(name)
     files = CODE.emit(program, machine).files
@@ -72,6 +103,21 @@ def test_every_routine_of_the_code_is_named_and_priced_as_it_runs(text: str, nam
         assert routine.priced_cycles == pytest.approx(routine.simulated_cycles, rel=0.08)
 
 
+@pytest.mark.parametrize(
+    ("name", "mapped", "reduced"), [("sw26010", 11404, 7552), ("sw26010_measured", 11812, 9984)]
+)
+def test_loops_of_c_are_named_and_their_price_is_an_assumption_on_the_cores_table(
+    name: str, mapped: int, reduced: int
+) -> None:
+    machine = load_machine(name)
+    found = ROUTINES.required(machine).routines(parse(MAPS), machine, simulated=True)
+    what = "compiled C, assumed: 4 rows of 16 elements"
+    assert found == (
+        RoutineCycles("map exp(x0) / 3.0", what, mapped),
+        RoutineCycles("reduce x0", f"{what} of 8", reduced),
+    )
+
+
 def test_a_machine_without_an_instruction_table_has_no_cycles_of_code() -> None:
     plain = load_machine("sw26010")
     machine = structs.replace(plain, core=structs.replace(plain.core, instruction_table=None))
@@ -80,17 +126,25 @@ def test_a_machine_without_an_instruction_table_has_no_cycles_of_code() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_what_is_priced_by_a_routine_is_emitted_as_that_routine(name: str) -> None:
-    """Every primitive whose price is not that of a loop which a compiler makes."""
+    """Every primitive whose price is not that of a loop which a compiler makes, as a reduction's
+    and a map's of what the core has no instruction for are.
+    """
     machine = load_machine(name)
     every = [Fill(), Copy(), ScaleAdd(), MultiplyAccumulate(), Repack()]
-    every.append(Windows(3, 3))
+    every += [Windows(3, 3), Map("x0 + x1")]
     kinds: tuple[type[WinogradTransform], ...] = (WinogradInput, WinogradFilter, WinogradOutput)
     every += [kind(tile) for kind, tile in product(kinds, (2, 4))]
     table = machine.core.instruction_table
     assert table is not None
     emitted = {routine.name for routine in all_routines()}
-    assert {type(p) for p in every} == {*COSTS} - {Map, MatrixProduct, Reduce, Requantise}
+    assert {type(p) for p in every} == {*COSTS} - {MatrixProduct, Reduce, Requantise}
     for primitive, precision in product(every, ("f64", "f32")):
+        if isinstance(primitive, Map):
+            found = map_routine(primitive.expression, (False, False), precision)
+            assert found is not None
+            assert found.name in shipped_timings()[table].routines
+            assert f"{found.name}:" in found.text()
+            continue
         routine = routine_of(primitive, precision)
         assert routine is not None
         assert routine.name in emitted & set(timings_of(table).routines)

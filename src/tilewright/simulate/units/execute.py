@@ -44,6 +44,10 @@ MULTIPLY_SINGLE = _code(Effect.VECTOR_MULTIPLY_SINGLE)
 DIVIDE_SINGLE = _code(Effect.VECTOR_DIVIDE_SINGLE)
 MULTIPLY_ADD_SINGLE = _code(Effect.VECTOR_MULTIPLY_ADD_SINGLE)
 MULTIPLY_SUBTRACT_SINGLE = _code(Effect.VECTOR_MULTIPLY_SUBTRACT_SINGLE)
+FLOAT_EQUAL, FLOAT_LESS = _code(Effect.VECTOR_COMPARE_EQUAL), _code(Effect.VECTOR_COMPARE_LESS)
+FLOAT_LESS_EQUAL = _code(Effect.VECTOR_COMPARE_LESS_EQUAL)
+SELECT_EQUAL, SELECT_LESS = _code(Effect.VECTOR_SELECT_EQUAL), _code(Effect.VECTOR_SELECT_LESS)
+SELECT_LESS_EQUAL = _code(Effect.VECTOR_SELECT_LESS_EQUAL)
 
 LOAD_WORD, LOAD_LONG = _code(Effect.LOAD_WORD), _code(Effect.LOAD_LONG)
 LOAD_DOUBLE, LOAD_SINGLE = _code(Effect.LOAD_DOUBLE), _code(Effect.LOAD_SINGLE)
@@ -128,7 +132,21 @@ def vector_lane(effect: int, a: float, b: float, c: float) -> float:
         return fused(-a, b, c)
     if effect == NEGATED_MULTIPLY_SUBTRACT:
         return fused(-a, b, -c)
+    if effect in (FLOAT_EQUAL, FLOAT_LESS, FLOAT_LESS_EQUAL):
+        return 2.0 if _compares(effect, a, b) else 0.0
+    if effect in (SELECT_EQUAL, SELECT_LESS, SELECT_LESS_EQUAL):
+        return b if _compares(effect, a, 0.0) else c
     return float(np.float32(_single(effect, a, b, c)))
+
+
+@piece
+def _compares(effect: int, a: float, b: float) -> bool:
+    """Whether a stands so to b; what is no number does not."""
+    if effect in (FLOAT_EQUAL, SELECT_EQUAL):
+        return a == b
+    if effect in (FLOAT_LESS, SELECT_LESS):
+        return a < b
+    return a <= b
 
 
 @piece

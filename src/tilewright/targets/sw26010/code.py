@@ -20,13 +20,14 @@ from tilewright.targets.sw26010.emit_slave import emit_slave
 from tilewright.targets.sw26010.emulate import run_emulated
 from tilewright.targets.sw26010.emulation_build import mesh_flags, runtime_objects
 from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
+from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
     buffer_infos,
     mesh_bindings,
     name_program,
     tensor_infos,
 )
-from tilewright.targets.sw26010.vector_routines import program_routines
+from tilewright.targets.sw26010.routine_files import routine_texts
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Sw26010Code:
         naming = name_program(program)
         instances, kinds = gemm_instances(program, machine), gemm_types(program)
         slave = emit_slave(program, machine, naming)
-        routines = {f"{r.name}.S": r.text() for r in program_routines(program)}
+        routines = routine_texts([program])
         plan = build_plan(naming, has_gemm=bool(kinds), routines=[*routines])
         files = {
             f"{naming.artifact}.h": emit_header(program, naming),
@@ -63,6 +64,7 @@ class Sw26010Code:
             "tw_primitives.c": primitives_source(),
             "Makefile": emit_makefile(plan, [*routines]),
             **routines,
+            **map_headers([program]),
         }
         if kinds:
             files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)

@@ -29,7 +29,9 @@ def build_plan(naming: Naming, *, has_gemm: bool, routines: Sequence[str] = ()) 
     gemm_flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
     steps = [
         compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h",)),
-        compile_step(f"{name}_slave.c", gemm_flags, (f"{name}.h", *_HEADERS)),
+        compile_step(
+            f"{name}_slave.c", gemm_flags, (f"{name}.h", *_HEADERS, *map_files(routines, "h"))
+        ),
         *(compile_step(file, SLAVE_FLAGS, ()) for file in routines),
     ]
     if has_gemm:
@@ -39,6 +41,14 @@ def build_plan(naming: Naming, *, has_gemm: bool, routines: Sequence[str] = ()) 
     library = f"lib{name}.a"
     archive = BuildStep(library, objects, ("ar", "rcs", library, *objects))
     return BuildPlan((*steps, archive))
+
+
+def map_files(routines: Sequence[str], suffix: str) -> tuple[str, ...]:
+    """Those of maps among the files of routines, with another suffix. Their twins in C are in their
+    headers.
+    """
+    stems = (file.rpartition(".")[0] for file in routines if file.startswith("tw_map_"))
+    return tuple(f"{stem}.{suffix}" for stem in stems)
 
 
 def _object(source: str) -> str:
@@ -54,26 +64,33 @@ def compile_step(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) 
 def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
     """The text of the Makefile; the twin in C can replace the `routines` of `build_plan`."""
     archive, twin = plan.steps[-1], compile_step("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
-    library, chosen = archive.output, " ".join(_object(file) for file in routines)
+    maps = map_files(routines, "S")
+    library, chosen = archive.output, [_object(file) for file in routines if file not in maps]
     lines = [
         "# Generated. Link into a program:",
         f"#     {COMPILER} {' '.join(LINK_FLAGS)} main.o {library} -o main",
         "",
     ]
-    if routines:
+    if chosen:
         lines += [
             "# The elementwise primitives; make PRIMITIVES=tw_primitives.o takes those in C.",
-            f"PRIMITIVES = {chosen}",
+            f"PRIMITIVES = {' '.join(chosen)}",
             "",
         ]
     lines += [f"all: {library}", ""]
     for step in (*plan.steps[:-1], twin, archive):
+        replaced = chosen if step is archive else []
         named = (step.inputs, step.command)
-        inputs, command = (" ".join(words) for words in named)
-        if step is archive and routines:
-            inputs, command = (t.replace(chosen, "$(PRIMITIVES)") for t in (inputs, command))
+        inputs, command = (" ".join(_by_variable(words, replaced)) for words in named)
         lines += [f"{step.output}: {inputs}", f"\t{command}", ""]
     outputs = [step.output for step in (*plan.steps[:-1], twin, archive)]
     lines += ["clean:", f"\trm -f {' '.join(outputs)}", ""]
     lines += [".PHONY: all clean", ""]
     return "\n".join(lines)
+
+
+def _by_variable(words: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
+    """The words with the variable in place of those that it stands for."""
+    if not chosen:
+        return tuple(words)
+    return tuple(dict.fromkeys("$(PRIMITIVES)" if w in chosen else w for w in words))

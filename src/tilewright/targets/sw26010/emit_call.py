@@ -18,8 +18,15 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Binary, Const, Expr, minimum, product
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
-from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate, Repack, WinogradTransform
+from tilewright.ir.primitives import (
+    Map,
+    MatrixProduct,
+    MultiplyAccumulate,
+    Repack,
+    WinogradTransform,
+)
 from tilewright.ir.winograd import TEXTBOOK_POINTS
+from tilewright.targets.sw26010.map_calls import emit_map
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
 _ORDERS = {"row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}
@@ -121,6 +128,7 @@ EMITTERS: Emitters = {
     MatrixProduct: _product,
     **ELEMENTWISE,
     **SCALAR_CALLS,
+    Map: emit_map,
     MultiplyAccumulate: emit_multiply_accumulate,
     Repack: _repack,
 }

@@ -43,13 +43,14 @@ from tilewright.targets.sw26010.emit_host import (
 )
 from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
 from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
+from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
     Naming,
     name_program,
     tensor_infos,
 )
 from tilewright.targets.sw26010.network_driver import NetworkDriver
-from tilewright.targets.sw26010.vector_routines import program_routines
+from tilewright.targets.sw26010.routine_files import routine_texts
 
 _FIRST = "tw_first"
 
@@ -121,7 +122,7 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
     if kinds:
         files[f"{name}_gemm.S"] = emit_gemm_assembly(name, tuple(instances))
         files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
-    routines = {f"{r.name}.S": r.text() for k in distinct for r in program_routines(k.program)}
+    routines = routine_texts(kernel.program for kernel in distinct)
     files |= routines
     build = _build(name, distinct, [*routines], has_gemm=bool(kinds))
     files["Makefile"] = emit_makefile(build, [*routines])
@@ -379,7 +380,7 @@ def _build(
     headers = tuple(f"{k.name}.h" for k in kernels)
     steps = [compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *headers))]
     for kernel, header in zip(kernels, headers, strict=True):
-        needed = (header, "spm_gemm.h", "tw_primitives.h")
+        needed = (header, "spm_gemm.h", "tw_primitives.h", *map_headers([kernel.program]))
         steps.append(compile_step(f"{kernel.name}_slave.c", flags, needed))
     steps += [compile_step(file, SLAVE_FLAGS, ()) for file in routines]
     if has_gemm:

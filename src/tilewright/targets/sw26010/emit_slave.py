@@ -34,6 +34,7 @@ from tilewright.ir.visit import used_symbols, walk
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.emit_call import emit_call
 from tilewright.targets.sw26010.emit_transfer import emit_transfer
+from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import Naming, buffer_end, buffer_infos, core_scope
 
 
@@ -75,6 +76,7 @@ def _head(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
     writer.lines(
         f'#include "{naming.artifact}.h"\n#include "spm_gemm.h"\n#include "tw_primitives.h"'
     )
+    writer.lines("\n".join(f'#include "{file}"' for file in map_headers([context.program])))
     writer.line()
     used, available = _used_bytes(infos), context.machine.spm_available_bytes
     writer.line(f"typedef char {naming.check}[{used} <= {available} ? 1 : -1];")

@@ -25,7 +25,7 @@ from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES, KERNEL_SUFFIX
 
 _USER = "the emulation"
 _RUNTIME_FLAGS = ("-O3", "-march=native", "-U_FORTIFY_SOURCE", "-w")
-_CASE_FLAGS = ("-std=gnu99", "-O0", "-w")
+_CASE_FLAGS = ("-std=gnu99", "-O0", "-w", "-DTW_MAPS_IN_C")
 _CASES_PER_UNIT = 16
 _SHARED_FILES = ("tw_primitives.h", "tw_primitives.c")
 

@@ -33,7 +33,8 @@ from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.groups_driver import Driver
 from tilewright.targets.sw26010.groups_sums import Sums
 from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
-from tilewright.targets.sw26010.vector_routines import program_routines
+from tilewright.targets.sw26010.map_calls import map_headers
+from tilewright.targets.sw26010.routine_files import routine_texts
 
 _ALIGNMENT_BYTES = 128
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
@@ -64,7 +65,7 @@ class Sw26010Groups:
         )
         movers = driver.launched
         routines = [f for f in kernel.files if f.endswith(".S") and not f.endswith("_gemm.S")]
-        texts = {f"{r.name}.S": r.text() for m in movers for r in program_routines(m.program)}
+        texts = routine_texts(mover.program for mover in movers)
         own = [*routines, *(f for f in texts if f not in routines)]
         build = _build(driver, len(routines), own)
         files = {
@@ -136,12 +137,16 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
         *steps[:behind],
         *(compile_step(file, SLAVE_FLAGS, ()) for file in all_routines[routines:]),
         *steps[behind:],
-        *(compile_step(f"{m}_slave.c", SLAVE_FLAGS, (f"{m}.h", *_HEADERS)) for m in files),
+        *(compile_step(f"{m.name}_slave.c", SLAVE_FLAGS, _needed(m)) for m in driver.launched),
         compile_step(f"{driver.name}.c", HOST_FLAGS, tuple(headers)),
     ]
     objects, library = tuple(step.output for step in steps), archive.output
     command = ("ar", "rcs", library, *objects)
     return BuildPlan((*steps, replace(archive, inputs=objects, command=command)))
+
+
+def _needed(mover: Launched) -> tuple[str, ...]:
+    return (f"{mover.name}.h", *_HEADERS, *map_headers([mover.program]))
 
 
 def _pointer(info: TensorInfo) -> str:

@@ -15,6 +15,7 @@ from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.emit_host import emit_header
 from tilewright.targets.sw26010.emit_slave import emit_slave
+from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
     KERNEL_SUFFIX,
     PARAMETERS_SUFFIX,
@@ -48,6 +49,7 @@ class Launched:
         return {
             f"{self.name}.h": emit_header(self.program, self.naming),
             f"{self.name}_slave.c": emit_slave(self.program, machine, self.naming),
+            **map_headers([self.program]),
         }
 
     def described(self, machine: Machine) -> Artifact:

@@ -1,5 +1,5 @@
 """What primitives cost on a mesh of SW26010 cores: swATOP Eq. 2 for the product, their routines for
-others, and compiled loops for those without a routine.
+others, and loops of C over single elements for those without a routine.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.prices import Prices
-from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate
+from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
+from tilewright.targets.sw26010.compiled_loops import compiled_map, compiled_reduce
+from tilewright.targets.sw26010.map_prices import emitted_map
 from tilewright.targets.sw26010.timings import product_timing
 from tilewright.targets.sw26010.vector_prices import emitted_costs
 
@@ -36,7 +38,13 @@ def multiply_accumulate_cycles(machine: Machine, call: PricedCall[MultiplyAccumu
     return LoopForm().cycles(machine, vectors, memory=3, arithmetic=1)
 
 
-_LOOPS: Costs = {**elementwise_costs(LoopForm()), MultiplyAccumulate: multiply_accumulate_cycles}
+_SHARED: Costs = elementwise_costs(LoopForm())
+_LOOPS: Costs = {
+    **_SHARED,
+    Map: emitted_map(compiled_map(_SHARED[Map])),
+    Reduce: compiled_reduce(_SHARED[Reduce]),
+    MultiplyAccumulate: multiply_accumulate_cycles,
+}
 COSTS: Costs = {MatrixProduct: product_cycles, **emitted_costs(_LOOPS)}
 
 

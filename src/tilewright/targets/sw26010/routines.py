@@ -1,22 +1,28 @@
-"""The routines in assembly that a program calls: what they are priced at, and what they take."""
+"""The routines that a program calls: what they are priced at, and what those in assembly take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import RoutineCycles
+from tilewright.common.expr import Value
 from tilewright.cost.calls import PricedCall
 from tilewright.cost.prices import call_costs
-from tilewright.ir.nodes import Program
-from tilewright.ir.primitives import MatrixProduct
-from tilewright.ir.visit import instantiate
+from tilewright.ir.nodes import Call, Program
+from tilewright.ir.primitives import MatrixProduct, Reduce, ScalarPrimitive
+from tilewright.ir.visit import instantiate, walk
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
 from tilewright.targets.sw26010.gemm_instances import GemmInstance, gemm_instances
+from tilewright.targets.sw26010.map_calls import map_routines, mapped_calls
+from tilewright.targets.sw26010.map_timing import map_cycles, map_timing
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.vector_code import MODES
+from tilewright.targets.sw26010.vector_map import MapRoutine
 from tilewright.targets.sw26010.vector_routines import Routine, program_routines
 from tilewright.targets.sw26010.vector_timing import (
+    assembled,
     nest_cycles,
     nest_terms,
     routine_program,
@@ -25,7 +31,7 @@ from tilewright.targets.sw26010.vector_timing import (
     timings_of,
 )
 
-_ROWS, _ITEMS = 4, 16
+_ROWS, _ITEMS, _GATHERED = 4, 16, 8
 """The call of an elementwise routine that is shown."""
 
 
@@ -36,7 +42,8 @@ class Sw26010Routines:
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """Matrix routines by shape; of elementwise ones a call of some rows, by vectors.
+        """Matrix routines by shape; of elementwise ones a call of some rows, by vectors; of loops
+        that a compiler makes what is assumed for some rows.
 
         None for machines without an instruction table, which no code's cycles are known for.
         """
@@ -45,7 +52,9 @@ class Sw26010Routines:
             return ()
         whole = instantiate(program, mesh_bindings(machine))
         found = [_product(i, machine, simulated) for i in gemm_instances(whole, machine)]
-        return (*found, *(_called(r, table, simulated) for r in program_routines(whole)))
+        found += [_called(r, table, simulated) for r in program_routines(whole)]
+        found += [_mapped(r, table, simulated) for r in map_routines(whole)]
+        return (*found, *(_compiled(call, machine) for call in compiled_calls(whole)))
 
 
 def _product(instance: GemmInstance, machine: Machine, simulated: bool) -> RoutineCycles:
@@ -68,9 +77,49 @@ def _called(routine: Routine, table: str, simulated: bool) -> RoutineCycles:
     else:
         terms = nest_terms(routine.work.unrolled, _ROWS, _ITEMS)
         what = f"{_ROWS} rows of {_ITEMS} vectors"
-    priced = sum(c * float(term) for c, term in zip(fitted.coefficients, terms, strict=True))
+    priced = _dot(fitted.coefficients, terms)
     exact = _simulated_cycles(routine, table) if simulated else None
     return RoutineCycles(routine.name, what, round(priced), exact)
+
+
+def _mapped(routine: MapRoutine, table: str, simulated: bool) -> RoutineCycles:
+    coefficients = map_timing(table, routine).vectors.coefficients
+    priced = _dot(coefficients, nest_terms(routine.unrolled, _ROWS, _ITEMS))
+    exact = None
+    if simulated:
+        code = assembled(routine.text(), table)
+        exact = map_cycles(routine, code, MODES[0], (1, _ROWS, _ITEMS))
+    what = f"{routine.expression}: {_ROWS} rows of {_ITEMS} vectors"
+    return RoutineCycles(routine.name, what, round(priced), exact)
+
+
+def compiled_calls(program: Program) -> tuple[PricedCall[ScalarPrimitive], ...]:
+    """The distinct loops in C of a program, in their order, by their number of operands."""
+    routines = {id(call): routine for call, routine in mapped_calls(program)}
+    found: list[PricedCall[ScalarPrimitive]] = []
+    for call in walk(program.body):
+        if not (isinstance(call, Call) and isinstance(call.primitive, ScalarPrimitive)):
+            continue
+        dtype = call.primitive.computed_in or program.element_type(call.operands[0])
+        priced = PricedCall(call.primitive, {"operands": len(call.operands)}, dtype)
+        if routines.get(id(call)) is None and priced not in found:
+            found.append(priced)
+    return tuple(found)
+
+
+def _dot(coefficients: Sequence[float], terms: Sequence[Value]) -> float:
+    return sum(c * float(term) for c, term in zip(coefficients, terms, strict=True))
+
+
+def _compiled(call: PricedCall[ScalarPrimitive], machine: Machine) -> RoutineCycles:
+    """A map of the rows that are shown, or as many results of eight elements each."""
+    primitive = call.primitive
+    dims = {"elements": _ROWS * _ITEMS, "common_run": _ITEMS, "inner": _ITEMS, "k": _GATHERED}
+    shown = replace(call, dims={**dims, "operands": call.dims["operands"]})
+    priced = float(call_costs(machine)[type(primitive)](machine, shown))
+    taken = f" of {_GATHERED}" if isinstance(primitive, Reduce) else ""
+    what = f"compiled C, assumed: {_ROWS} rows of {_ITEMS} elements{taken}"
+    return RoutineCycles(f"{primitive.name} {primitive.scalar}", what, round(priced))
 
 
 def _simulated_cycles(routine: Routine, table: str) -> int:

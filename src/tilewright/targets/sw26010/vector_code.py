@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from struct import pack
 
 from tilewright.isa import Instruction, Label, Register, load_table
 from tilewright.isa.dependence import AliasRules
@@ -83,6 +84,28 @@ def move(source: int, target: int, distance: int = 0) -> Instruction:
 def spread(source: int, target: int) -> Instruction:
     """Lane 0 of the source in every lane of the target."""
     return instruction("vshff", Register(source), Register(source), 0, Register(target))
+
+
+def constant(value: float, register: int) -> list[Instruction]:
+    """The bits of a double, sixteen at a time, to all lanes of a register."""
+    bits = int.from_bytes(pack(">d", value), "big")
+    pieces = []
+    for _ in range(4):
+        low = (bits & 0xFFFF) - (bits >> 15 & 1) * 0x10000
+        pieces.append(low)
+        bits = bits - low >> 16
+    code, behind = [move(ZERO, register, pieces[3])], 0
+    for piece in reversed(pieces[:3]):
+        behind += 16
+        if piece:
+            code += [
+                with_number("sll", register, behind, register),
+                move(register, register, piece),
+            ]
+            behind = 0
+    if behind:
+        code.append(with_number("sll", register, behind, register))
+    return [*code, spread(register, register)]
 
 
 def scaled_add(precision: Precision) -> str:

@@ -57,7 +57,7 @@ def _nest(timing: RoutineTiming, work: Work, call: PricedCall[Primitive]) -> Val
     run = _row(call, common)
     rows = -(-_elements(call) // run)
     items = np.where(contiguous, run // VECTOR_LANES, run)
-    return _fitted(timing, contiguous, nest_terms(work.unrolled, rows, items))
+    return fitted_cycles(timing, contiguous, nest_terms(work.unrolled, rows, items))
 
 
 def _row(call: PricedCall[Primitive], common: Value) -> Value:
@@ -161,10 +161,10 @@ def _rows(timing: RoutineTiming, grows: bool, rows: Value, larger: Value, smalle
     """Rows that change between two lengths in elements."""
     by_vectors = np.equal((larger | smaller) & (VECTOR_LANES - 1), 0)
     larger, smaller = (np.where(by_vectors, x // VECTOR_LANES, x) for x in (larger, smaller))
-    return _fitted(timing, by_vectors, rows_terms(grows, rows, larger, smaller))
+    return fitted_cycles(timing, by_vectors, rows_terms(grows, rows, larger, smaller))
 
 
-def _fitted(timing: RoutineTiming, by_vectors: Value, terms: Sequence[Value]) -> Value:
+def fitted_cycles(timing: RoutineTiming, by_vectors: Value, terms: Sequence[Value]) -> Value:
     """The form with the coefficients of vectors or of elements."""
     ways = timing.vectors.coefficients, timing.elements.coefficients
     cycles: Value = 0

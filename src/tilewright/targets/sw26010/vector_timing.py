@@ -150,8 +150,13 @@ def derive_timings(table: str) -> VectorTimings:
 
 def routine_program(routine: Routine, table_name: str) -> Program:
     """The routine's text, assembled and linked, on the simulated core."""
+    return assembled(routine.text(), table_name)
+
+
+def assembled(text: str, table_name: str) -> Program:
+    """A text, assembled and linked, on the simulated core."""
     table = load_table(table_name)
-    return load_image(link([assemble(routine.text(), table)], table), table).program
+    return load_image(link([assemble(text, table)], table), table).program
 
 
 def _derived(routine: Routine, program: Program, mode: str) -> Fitted:
@@ -166,8 +171,13 @@ def _derived(routine: Routine, program: Program, mode: str) -> Fitted:
         for (outer, rows), items in product(LOOPS, ITEMS if work.unrolled > 1 else FEW_ITEMS):
             terms.append(nest_terms(work.unrolled, outer * rows, items))
             cycles.append(nest_cycles(routine, program, mode, (outer, rows, items)))
+    return fitted(terms, cycles, routine.name)
+
+
+def fitted(terms: Sequence[Sequence[Value]], cycles: Sequence[int], form: str) -> Fitted:
+    """The coefficients of the terms for these samples, and their errors."""
     names = [str(number) for number in range(len(terms[0]))]
-    solution = fit_relative(terms, cycles, names, routine.name)
+    solution = fit_relative(terms, cycles, names, form)
     coefficients = tuple(round(float(value), 3) for value in solution)
     errors = np.abs(np.asarray(terms, float) @ coefficients / cycles - 1)
     return Fitted(coefficients, *(round(float(e), 5) for e in (errors.mean(), errors.max())))

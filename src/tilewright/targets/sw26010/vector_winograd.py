@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import frexp
-from struct import pack
 from typing import ClassVar
 
 from tilewright.codegen.c.winograd_text import transform_name
@@ -21,13 +20,12 @@ from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.vector_code import (
     STACK,
     ZERO,
+    constant,
     load,
     move,
     op,
     scaled_add,
-    spread,
     store,
-    with_number,
 )
 from tilewright.targets.sw26010.vector_nest import (
     FROM,
@@ -103,7 +101,7 @@ class WinogradWork(Work):
     def row_starts(self) -> list[Instruction]:
         """Constants to registers that the nest uses between rows."""
         pairs = zip(self.constants, _CONSTANTS, strict=False)
-        return [line for factor, register in pairs for line in _constant(factor, register)]
+        return [line for factor, register in pairs for line in constant(factor, register)]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
         """One tile of vectors, or of elements. What a line takes is loaded before the line in front
@@ -203,28 +201,6 @@ def _kept(name: str, place: int) -> _Access:
 
 def _item(name: str) -> list[Instruction]:
     return [op(name, r, (ITEM_AT + 8 * i, STACK)) for i, r in enumerate(_ITEM)]
-
-
-def _constant(value: float, register: int) -> list[Instruction]:
-    """The bits of a double, sixteen at a time, to all lanes."""
-    bits = int.from_bytes(pack(">d", value), "big")
-    pieces = []
-    for _ in range(4):
-        low = (bits & 0xFFFF) - (bits >> 15 & 1) * 0x10000
-        pieces.append(low)
-        bits = bits - low >> 16
-    code, behind = [move(ZERO, register, pieces[3])], 0
-    for piece in reversed(pieces[:3]):
-        behind += 16
-        if piece:
-            code += [
-                with_number("sll", register, behind, register),
-                move(register, register, piece),
-            ]
-            behind = 0
-    if behind:
-        code.append(with_number("sll", register, behind, register))
-    return [*code, spread(register, register)]
 
 
 @dataclass

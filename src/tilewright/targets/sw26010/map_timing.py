@@ -1,0 +1,156 @@
+"""What the routines of maps take on a core: derived from their own text by simulating it.
+
+In: a routine and an instruction table. Out: the coefficients of the form of `vector_timing`, by
+vectors and by elements, and how far they are from the simulated cycles. Those of frequent
+expressions come with tilewright for the shipped cores, and are used while the table and what makes
+the text are those that they were derived from; others are derived when they are asked for, in a
+fraction of a second, and kept in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from itertools import product
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from tilewright.common.cache import Cache
+from tilewright.common.digest import PACKAGE, digest, digest_of_files
+from tilewright.isa import load_table
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.program import Program
+from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
+from tilewright.targets.sw26010.vector_code import MODES, item_elements
+from tilewright.targets.sw26010.vector_map import LEVELS, MapRoutine, map_routine
+from tilewright.targets.sw26010.vector_timing import (
+    FEW_ITEMS,
+    ITEMS,
+    LOOPS,
+    Fitted,
+    RoutineTiming,
+    VectorTimings,
+    assembled,
+    fitted,
+    memory_words,
+    nest_terms,
+)
+
+TIMINGS = "map_timings.json"
+"""What `write_shipped` gives; `pytest tests/targets/sw26010 --update-golden` writes it anew."""
+MAKERS = (
+    "isa/dependence.py",
+    "isa/operations.py",
+    "isa/reorder.py",
+    "targets/sw26010/gemm_parts.py",
+    "targets/sw26010/gemm_shape.py",
+    "targets/sw26010/vector_code.py",
+    "targets/sw26010/vector_expression.py",
+    "targets/sw26010/vector_map.py",
+    "targets/sw26010/vector_sums.py",
+)
+"""What makes the routines' texts."""
+_BIASED, _SCALED = "x0 + x1", "x0 * x1 + x2"
+FREQUENT: tuple[tuple[str, tuple[bool, ...]], ...] = (
+    ("x0", (False,)),
+    ("0.0 if x0 < 0.0 else x0", (False,)),
+    *((_BIASED, (False, still)) for still in (True, False)),
+    *((f"0.0 if {_BIASED} < 0.0 else {_BIASED}", (False, still)) for still in (True, False)),
+    (_SCALED, (False, True, True)),
+    (f"0.0 if {_SCALED} < 0.0 else {_SCALED}", (False, True, True)),
+    *(
+        (f"0.0 if {total} < 0.0 else {total}", (False, True, True, False))
+        for total in (f"({_SCALED}) + x3", f"x3 + ({_SCALED})")
+    ),
+)
+"""Expressions, and which operands stay the same along a row: copies, ReLU, bias, residual sums and
+batch normalisation.
+"""
+_PLACES_AT, _COUNT_AT, _STEPS_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
+
+
+def map_timing(table: str, routine: MapRoutine) -> RoutineTiming:
+    """The timing of a routine on a core: shipped, kept, or derived now."""
+    return _timing(table, routine)
+
+
+@cache
+def _timing(table: str, routine: MapRoutine) -> RoutineTiming:
+    asked, shipped = question(table), shipped_timings().get(table)
+    if shipped is not None and shipped.question == asked and routine.name in shipped.routines:
+        return shipped.routines[routine.name]
+    key = digest(asked, routine.name)[:16]
+    return Cache("primitives").value(key, RoutineTiming, lambda: derive(table, routine))
+
+
+@cache
+def question(table: str) -> str:
+    """Digest of the instruction table, the samples and what makes the routines' texts."""
+    makers = digest_of_files(PACKAGE, MAKERS)
+    samples = repr((LOOPS, ITEMS, FEW_ITEMS))
+    return digest(samples, table_timing(load_table(table)), makers)[:16]
+
+
+@cache
+def shipped_timings() -> Mapping[str, VectorTimings]:
+    """What was derived for the shipped cores, by instruction table."""
+    text = (resources.files(__package__) / TIMINGS).read_text(encoding="utf-8")
+    return msgspec.json.decode(text, type=dict[str, VectorTimings])
+
+
+def frequent_routines() -> tuple[MapRoutine, ...]:
+    """The routines whose timings are shipped."""
+    found = (map_routine(e, still, t) for t in ("f64", "f32") for e, still in FREQUENT)
+    return tuple(routine for routine in found if routine)
+
+
+def derive_frequent(table: str) -> VectorTimings:
+    """The timings of the frequent routines, derived now."""
+    return VectorTimings(question(table), {r.name: derive(table, r) for r in frequent_routines()})
+
+
+def write_shipped(path: Path) -> None:
+    """Derive the timings of the shipped cores and write the file that ships them."""
+    found = {name: derive_frequent(name) for name in SHIPPED_TABLES}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+
+
+def derive(table: str, routine: MapRoutine) -> RoutineTiming:
+    """Simulate samples of a routine and fit the form to them."""
+    program = assembled(routine.text(), table)
+    return RoutineTiming(*(_derived(routine, program, mode) for mode in MODES))
+
+
+def _derived(routine: MapRoutine, program: Program, mode: str) -> Fitted:
+    terms, cycles = [], []
+    for (outer, rows), items in product(LOOPS, ITEMS if routine.unrolled > 1 else FEW_ITEMS):
+        terms.append(nest_terms(routine.unrolled, outer * rows, items))
+        cycles.append(map_cycles(routine, program, mode, (outer, rows, items)))
+    return fitted(terms, cycles, routine.name)
+
+
+def map_cycles(
+    routine: MapRoutine, program: Program, mode: str, counts: tuple[int, int, int]
+) -> int:
+    """Cycles of a nest of outer x rows rows of so many items, by vectors or by elements."""
+    outer, rows, items = counts
+    extent = items * item_elements(mode)
+    distance = extent if mode == "vectors" else extent + 1
+    memory = np.zeros(memory_words(), np.int64)
+    loops = [1, 1, 1, outer, rows, extent]
+    steps = [[0] * LEVELS for _ in range(1 + len(routine.still))]
+    for operand, step in enumerate(steps):
+        if operand == 0 or not routine.still[operand - 1]:
+            step[-3:] = [0, distance - extent, 1]
+    for place, values in ((_COUNT_AT, loops), (_STEPS_AT, [n for step in steps for n in step])):
+        memory[place // 8 : place // 8 + len(values)] = values
+    start = routine.precision.element_bytes if mode == "elements" else 0
+    registers = {"$16": start, "$17": _PLACES_AT, "$18": _COUNT_AT, "$19": _STEPS_AT}
+    registers["$30"] = _STACK_AT
+    run = simulate_core(
+        program, entry=routine.name, registers=registers, local_memory=memory, trace=False
+    )
+    return run.cycles

@@ -1,0 +1,273 @@
+"""The routines of maps: what they compute bit by bit, keep and take, on the simulated core."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, evaluate
+from tilewright.cost.calls import PricedCall
+from tilewright.cost.prices import call_costs
+from tilewright.cost.timing import call_dims
+from tilewright.ir.nodes import Call, View, at
+from tilewright.ir.primitives import Map
+from tilewright.ir.scalar import parse_scalar
+from tilewright.machine import load_machine
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.targets.sw26010 import map_timing as timing
+from tilewright.targets.sw26010.map_calls import routine_of_map
+from tilewright.targets.sw26010.map_timing import (
+    FREQUENT,
+    TIMINGS,
+    derive,
+    derive_frequent,
+    map_cycles,
+    map_timing,
+    shipped_timings,
+    write_shipped,
+)
+from tilewright.targets.sw26010.vector_code import MODES
+from tilewright.targets.sw26010.vector_expression import Arithmetic
+from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
+from tilewright.targets.sw26010.vector_sums import Sums
+from tilewright.targets.sw26010.vector_timing import SHIPPED_TABLES, assembled, nest_terms
+
+TABLE = "sw26010_cpe"
+KEPT = (9, 10, 11, 12, 13, 14, 15)
+PLACES_AT, COUNT_AT, STEPS_AT, STACK_AT = 57_344, 57_408, 57_472, 60_000
+AREA_BYTES, AREAS = 8192, 6
+SPECIAL = (0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 6.0, 1e-300)
+
+EXPRESSIONS = [
+    *FREQUENT,
+    ("x0 - x1 * x2", (False, False, True)),
+    ("x0 / 49.0", (False,)),
+    ("x0 / x1", (False, True)),
+    ("abs(x0) - sqrt(x1)", (False, False)),
+    ("-x0", (False,)),
+    ("x0 if x0 > 0.1 * x0 else 0.1 * x0", (False,)),
+    ("x0 if x0 < x1 else x1", (False, False)),
+    ("6.0 if x0 > 6.0 else (0.0 if x0 < 0.0 else x0)", (False,)),
+    ("1.0 if x0 != x0 or x1 < 0.5 else -0.0", (False, False)),
+    ("x0 if x0 != x1 else 0.5", (False, True)),
+    ("0.1 if x0 else x1", (False, False)),
+    ("x1", (False, True)),
+    ("-2.5", ()),
+]
+SHAPES = [(1, 64, 0), (3, 52, 0), (3, 52, 4), (2, 5, 1), (4, 1, 3), (1, 16, 0)]
+"""Rows, elements of a row, elements between rows."""
+
+
+def routine_of(expression: str, still: tuple[bool, ...], dtype: str) -> MapRoutine:
+    found = map_routine(expression, still, dtype)
+    assert found is not None
+    return found
+
+
+class Nest:
+    """A call on local memory: two times `rows` rows of `extent` elements, `gap` elements apart.
+    Operands that stay the same along a row have one element for each.
+    """
+
+    def __init__(self, routine: MapRoutine, rows: int, extent: int, gap: int) -> None:
+        self.routine, self.size = routine, routine.precision.element_bytes
+        self.counts = [1, 1, 1, 2, rows, extent]
+        whole = [0, 0, 0, rows * (extent + gap), extent + gap, 1]
+        each = [0, 0, 0, rows, 1, 0]
+        self.strides = [whole, *(each if still else whole for still in routine.still)]
+        self.places = [AREA_BYTES * i for i in range(1 + len(routine.still))]
+        rng = np.random.default_rng(rows + extent)
+        room = AREA_BYTES * AREAS // self.size
+        self.memory = np.full(65536 // self.size, np.nan, f"f{self.size}")
+        self.memory[:room] = rng.normal(size=room)
+        where = rng.integers(0, room, room // 4)
+        self.memory[where] = rng.choice(SPECIAL, len(where))
+
+    def positions(self, operand: int) -> np.ndarray:
+        """Of all its elements, outermost loop first."""
+        pairs = zip(self.counts, self.strides[operand], strict=True)
+        grids = np.meshgrid(*(np.arange(c) * s for c, s in pairs), indexing="ij")
+        return self.places[operand] // self.size + sum(grids).ravel()
+
+    def expected(self) -> np.ndarray:
+        """The first area afterwards, by the meaning of the primitive."""
+        after, y = self.memory.copy(), self.positions(0)
+        inputs = [self.memory[self.positions(1 + i)] for i in range(len(self.routine.still))]
+        after[y] = Map(self.routine.expression).meaning((after[y], *inputs))
+        return after[: AREA_BYTES // self.size]
+
+    def run(self) -> np.ndarray:
+        """The first area; asserts that the kept registers are kept."""
+        words = self.memory.view(np.int64)
+        moves = [
+            [s[d] - self.counts[d + 1] * s[d + 1] for d in range(5)] + s[5:] for s in self.strides
+        ]
+        put = {PLACES_AT: self.places[1:], COUNT_AT: self.counts, STEPS_AT: np.ravel(moves)}
+        for place, values in put.items():
+            words[place // 8 : place // 8 + len(values)] = values
+        registers: dict[str, object] = {f"${r}": [r + lane / 8 for lane in range(4)] for r in KEPT}
+        registers |= {"$16": self.places[0], "$17": PLACES_AT, "$18": COUNT_AT, "$19": STEPS_AT}
+        done = simulate_core(
+            assembled(self.routine.text(), TABLE),
+            entry=self.routine.name,
+            registers={**registers, "$30": STACK_AT},  # type: ignore[arg-type]
+            local_memory=self.memory,
+            trace=False,
+        )
+        for r in KEPT:
+            assert np.array_equal(done.registers[r], r + np.arange(4) / 8), f"${r} is lost"
+        assert done.integer_registers[30, 0] == STACK_AT
+        return done.local_memory.view(self.memory.dtype)[: AREA_BYTES // self.size]
+
+
+def same_bits(found: np.ndarray, expected: np.ndarray) -> bool:
+    """Of whatever is a number."""
+    kind = f"i{found.dtype.itemsize}"
+    return bool(
+        ((found.view(kind) == expected.view(kind)) | (np.isnan(found) & np.isnan(expected))).all()
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+@pytest.mark.parametrize(("expression", "still"), EXPRESSIONS)
+def test_what_a_routine_computes_is_the_primitives_meaning_to_the_bit(
+    expression: str, still: tuple[bool, ...], dtype: str
+) -> None:
+    for rows, extent, gap in SHAPES:
+        nest = Nest(routine_of(expression, still, dtype), rows, extent, gap)
+        expected = nest.expected()
+        assert same_bits(nest.run(), expected), (rows, extent, gap)
+
+
+def test_a_result_may_lie_where_an_operand_lies() -> None:
+    for rows, extent, gap in SHAPES:
+        nest = Nest(
+            routine_of("0.0 if x0 + x1 < 0.0 else x0 + x1", (False, False), "f64"),
+            rows,
+            extent,
+            gap,
+        )
+        nest.places[1] = 0
+        expected = nest.expected()
+        assert same_bits(nest.run(), expected)
+
+
+@pytest.mark.parametrize("counts", [[1, 1, 1, 2, 0, 8], [1, 1, 1, 2, 3, 0], [0, 1, 1, 1, 1, 8]])
+def test_an_empty_loop_does_nothing(counts: list[int]) -> None:
+    nest = Nest(routine_of("x0", (False,), "f64"), 3, 8, 0)
+    before = nest.memory[: AREA_BYTES // 8].copy()
+    nest.counts = counts
+    assert same_bits(nest.run(), before)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("exp(x0)", "the core has no instruction for 'exp(x0)'"),
+        ("x0 * (x0 < 0.0)", "the core has no instruction for 'x0 < 0.0'"),
+    ],
+)
+def test_what_the_core_has_no_instruction_for(expression: str, message: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        Arithmetic(Sums(count=1), [0]).value(parse_scalar(expression))
+    assert str(caught.value) == message
+    assert map_routine(expression, (False,), "f64") is None
+
+
+def test_more_constants_operands_or_types_than_a_routine_takes() -> None:
+    many = " + ".join(f"x0 * {i}.5" for i in range(20))
+    assert map_routine(many, (False,), "f64") is None
+    assert map_routine("x0", (False,) * 5, "f64") is None
+    assert map_routine("x0", (False,), "i32") is None
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+def test_the_shipped_timings_are_what_the_routines_take_today(
+    table: str, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("--update-golden", default=False):
+        write_shipped(Path(str(resources.files(timing.__package__) / TIMINGS)))
+        shipped_timings.cache_clear()
+    assert derive_frequent(table) == shipped_timings()[table]
+
+
+def test_shipped_timings_are_found_without_the_routines_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timing, "derive", None)
+    timing._timing.cache_clear()
+    routine = routine_of("x0 + x1", (False, True), "f64")
+    assert map_timing(TABLE, routine) == shipped_timings()[TABLE].routines[routine.name]
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+@pytest.mark.parametrize(("expression", "still"), EXPRESSIONS)
+def test_every_price_is_within_its_stated_error_also_where_it_was_not_sampled(
+    expression: str, still: tuple[bool, ...], table: str
+) -> None:
+    """3 % on average, 8 % at worst."""
+    routine, errors = routine_of(expression, still, "f64"), []
+    found, program = derive(table, routine), assembled(routine.text(), table)
+    for mode in MODES:
+        fitted = getattr(found, mode)
+        assert fitted.mean_error <= 0.03
+        assert fitted.worst_error <= 0.08
+        for outer, rows, items in ((1, 7, 11), (1, 3, 6), (3, 8, 16), (4, 6, 28)):
+            terms = nest_terms(routine.unrolled, outer * rows, items)
+            priced = float(np.dot(fitted.coefficients, terms))
+            exact = map_cycles(routine, program, mode, (outer, rows, items))
+            errors.append(abs(priced / exact - 1))
+    assert max(errors) <= 0.08
+    assert np.mean(errors) <= 0.03
+
+
+def view(roles: str, shape: tuple[int, ...], *extents: int) -> View:
+    ranges = tuple(at(0, e) for e in extents or shape)
+    return View("tile", Const(0), tuple(map(Const, shape)), ranges, roles)
+
+
+CALLS = {
+    "one row": ("x0", ("ab", (6, 16)), ("ab", (6, 16)), (MODES[0], 1, 24)),
+    "rows of a larger tile": ("x0", ("ab", (6, 16), 6, 8), ("ab", (6, 16), 6, 8), (MODES[0], 6, 2)),
+    "no whole vectors": ("x0", ("ab", (6, 10), 6, 9), ("ab", (6, 10), 6, 9), (MODES[1], 6, 9)),
+    "transposed": ("x0", ("ab", (8, 16)), ("ba", (16, 8)), (MODES[1], 8, 16)),
+    "bias of channels": ("x0 + x1", ("cs", (5, 32)), ("c", (5,)), (MODES[0], 5, 8)),
+    "bias along a row": ("x0 + x1", ("sc", (5, 32)), ("c", (32,)), (MODES[0], 5, 8)),
+    "one image": ("x0 + x1", ("sci", (5, 32, 1)), ("c", (32,)), (MODES[0], 5, 8)),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+@pytest.mark.parametrize("name", ["sw26010", "sw26010_measured"])
+def test_a_call_is_priced_as_the_rows_that_its_code_runs(case: str, name: str) -> None:
+    expression, y, last, (mode, rows, items) = CALLS[case]
+    result, other = view(*y[:2], *y[2:]), view(*last[:2], *last[2:])
+    views = (result, other) if expression == "x0" else (result, result, other)
+    machine, call = load_machine(name), Call(Map(expression), views)
+    dims = {key: evaluate(e, {}) for key, e in call_dims(call).items()}
+    priced = call_costs(machine)[Map](machine, PricedCall(call.primitive, dims))
+    routine = routine_of_map(Map(expression), views, "f64")
+    assert routine is not None
+    table = machine.core.instruction_table
+    assert table is not None
+    exact = map_cycles(routine, assembled(routine.text(), table), mode, (1, rows, items))
+    assert priced == pytest.approx(exact, rel=0.08)
+
+
+def test_candidates_that_differ_in_what_stays_the_same_have_each_its_routine() -> None:
+    """Where an axis has one index, the row is that of the next one."""
+    machine = load_machine("sw26010")
+    dims = {"elements": np.array([160, 160]), "operands": 3, "by_vectors": np.array([2, 2])}
+    dims |= {"row": np.array([32, 32]), "still": np.array([1, 3])}
+    price = call_costs(machine)[Map]
+    both = price(machine, PricedCall(Map("x0 + x1"), dims))
+    each = [
+        price(machine, PricedCall(Map("x0 + x1"), {**dims, "still": np.array([still] * 2)}))
+        for still in (1, 3)
+    ]
+    assert both.tolist() == [each[0][0], each[1][1]]
+    assert both[0] != both[1]
