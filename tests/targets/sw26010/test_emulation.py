@@ -187,3 +187,34 @@ def test_inputs_are_checked(inputs, message):
     with pytest.raises(ShapeError) as caught:
         run_emulated(CODE.emit(parse(UNEVEN), MACHINE), inputs)
     assert str(caught.value) == message
+
+
+def dispatched(old, new, *endings):
+    """What a product computes with a text of its dispatch or of its assembly changed."""
+    program = parse(GEMM)
+    artifact = CODE.emit(program, MACHINE)
+    changed = {name: text for name, text in artifact.files.items() if name.endswith(endings)}
+    assert all(old in text for text in changed.values())
+    files = {name: text.replace(old, new) for name, text in changed.items()}
+    inputs = integer_inputs(program)
+    found = run_emulated(replace(artifact, files={**artifact.files, **files}), inputs)["c"]
+    return np.array_equal(found, inputs["a"] @ inputs["b"])
+
+
+def test_a_call_that_the_emitted_dispatch_does_not_know_is_refused_by_it():
+    with pytest.raises(SimulationError) as caught:
+        dispatched("K == 4", "K == 8", "spm_gemm.c")
+    assert str(caught.value).split(": ", 1)[1].split("; the statement")[0] == (
+        "core (0, 0): spm_gemm_f64: no routine for 16 x 16 x 4 with leading dimensions 4, 16, 16, "
+        "these orders, and ALPHA and BETA of 1"
+    )
+
+
+def test_a_routine_that_the_assembly_lacks_is_missed_when_the_code_is_linked():
+    with pytest.raises(ToolError, match="undefined reference to `gemm_gemm_f64_n_row_row_16x16x4"):
+        dispatched("gemm_gemm_f64_n", "gemm_gemm_f64_m", "_gemm.S")
+
+
+def test_a_routine_computes_the_product_of_its_own_shape():
+    assert dispatched("16x16x4", "16x16x4", "_gemm.S", "spm_gemm.c")
+    assert not dispatched("16x16x4", "16x16x2", "_gemm.S", "spm_gemm.c")

@@ -22,13 +22,17 @@ MACHINE = load_machine("sw26010")
 
 @dataclass(frozen=True)
 class Case:
-    """A program, what to replace in its text or in the generated slave file, and the report."""
+    """A program, what to replace in its text or in the generated slave file, and the report.
+
+    Products that are not `dispatched` go to the runtime as they are called.
+    """
 
     program: str
     before: str
     after: str
     report: str
     in_generated: bool = True
+    dispatched: bool = True
 
     def artifact(self) -> Artifact:
         if not self.in_generated:
@@ -38,7 +42,10 @@ class Case:
         name = f"{artifact.name}_slave.c"
         assert self.before in artifact.files[name]
         changed = artifact.files[name].replace(self.before, self.after, 1)
-        return replace(artifact, files={**artifact.files, name: changed})
+        files = {**artifact.files, name: changed}
+        if not self.dispatched:
+            del files["spm_gemm.c"]
+        return replace(artifact, files=files)
 
 
 CASES = {
@@ -147,6 +154,14 @@ CASES = {
         "spm_gemm_f64(16, 16, rid == 3 ? 2 : 4,",
         "gemm_slave.c:87: core (3, 0): spm_gemm_f64 on 16 x 16 x 2, core (0, 0) calls it on "
         "16 x 16 x 4 or with other orders",
+        dispatched=False,
+    ),
+    "a matrix kernel that is not there": Case(
+        GEMM,
+        "spm_gemm_f64(16, 16, 4,",
+        "spm_gemm_f64(16, 16, rid == 3 ? 2 : 4,",
+        "gemm_slave.c:87: core (3, 0): spm_gemm_f64: no routine for 16 x 16 x 2 with leading "
+        "dimensions 4, 16, 16, these orders, and ALPHA and BETA of 1",
     ),
     "a leading dimension that is too small": Case(
         GEMM,
@@ -154,6 +169,7 @@ CASES = {
         "a_tile + k % 2 * 64, 3,",
         "gemm_slave.c:87: core (0, 0): spm_gemm_f64: the leading dimension of A is 3, less than "
         "its 4 columns",
+        dispatched=False,
     ),
     "an accumulator that is not cleared": Case(
         GEMM,

@@ -204,7 +204,7 @@ class _Data:
             return SimulationError(f"{artifact.name} was stopped by {name}")
         start = int(self._words[record + _REPORT])
         raw = bytes(self._memory[start : start + _REPORT_BYTES])
-        report = raw.split(b"\0", 1)[0].decode("ascii", "replace")
+        report = raw.split(b"\0", 1)[0].decode("ascii", "replace").rstrip("\n")
         return SimulationError(report, fix=_statement(report, artifact))
 
 

@@ -20,6 +20,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.targets.sw26010.emit_host import tensor_bytes
 from tilewright.targets.sw26010.emit_network import NetworkArtifact
+from tilewright.targets.sw26010.emulation_products import dispatched_products
 from tilewright.targets.sw26010.groups import GroupsArtifact
 from tilewright.targets.sw26010.names import FILE_SCOPE_SUFFIXES, KERNEL_SUFFIX
 
@@ -107,11 +108,12 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
     writer.lines(f'#include "{folder}/spm_gemm.h"\n#include "{folder}/tw_primitives.h"')
     writer.line('#include "tw_watch.h"')
     for number, artifact in numbered:
-        match artifact:
-            case NetworkArtifact() | GroupsArtifact():
-                _launching_case(writer, number, artifact, artifact.kernels)
-            case _:
-                _case(writer, number, artifact)
+        with dispatched_products(writer, number, artifact):
+            match artifact:
+                case NetworkArtifact() | GroupsArtifact():
+                    _launching_case(writer, number, artifact, artifact.kernels)
+                case _:
+                    _case(writer, number, artifact)
     if first:
         cases = [f"tw_case_{i}" for i in range(total)]
         for case in cases:

@@ -236,6 +236,13 @@ void tw_gemm(const char *file, int line, int element_bytes, int m, int n, int k,
         tw_suspend(TW_MULTIPLYING);
 }
 
+void tw_routine(int element_bytes, int m, int n, int k, int vector, struct tw_matrix a,
+        struct tw_matrix b, struct tw_matrix c, void *workspace)
+{
+    tw_gemm(tw_current->file, tw_current->line, element_bytes, m, n, k, 1, 1, vector, a, b, c,
+            workspace);
+}
+
 /* ---- register communication ----------------------------------------------------------------- */
 
 static void wake(struct tw_core *core, enum tw_state state, int along_row)

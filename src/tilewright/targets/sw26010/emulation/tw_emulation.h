@@ -73,4 +73,8 @@ void tw_gemm(const char *file, int line, int element_bytes, int m, int n, int k,
         double beta, int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c,
         void *workspace);
 
+/* The same from a routine, at the statement where the running core is. */
+void tw_routine(int element_bytes, int m, int n, int k, int vector, struct tw_matrix a,
+        struct tw_matrix b, struct tw_matrix c, void *workspace);
+
 #endif

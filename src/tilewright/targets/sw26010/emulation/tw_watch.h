@@ -66,6 +66,7 @@ static inline long tw_span(const long *count, const long *stride)
         tw_gemm(__FILE__, __LINE__, bytes, m, n, k, alpha, beta, vd, tw_a, tw_b, tw_c, \
                 workspace); \
     } while (0)
+#define tw_dispatched(f, name, ...) (tw_at(__FILE__, __LINE__, name), (f)(__VA_ARGS__))
 #define spm_gemm_f64(...) tw_watch_gemm(8, __VA_ARGS__)
 #define spm_gemm_f32(...) tw_watch_gemm(4, __VA_ARGS__)
 
