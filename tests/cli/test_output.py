@@ -102,7 +102,7 @@ def test_warnings_are_lines_on_standard_error():
 def test_run_calls_no_time_measured_that_is_the_models():
     result = CliRunner().invoke(app, ["run", *SMALL[1:-1], "host_portable", "--threads", "2"])
     assert result.exit_code == 0
-    figures = r"[\d.]+ ms by the model, not measured; [\d.]+ Gflop/s, [\d.]+ % of peak"
+    figures = r"[\d.]+ us by the model, not measured; [\d.]+ Gflop/s, [\d.]+ % of peak"
     assert re.fullmatch(figures, result.stdout.splitlines()[-1])
 
 

@@ -82,7 +82,7 @@ def test_causes_are_the_models_and_sum_to_its_estimate(product):
     }  # fmt: skip
     assert found.changes == ()
     text = product.explain()
-    assert " ms measured, " in text
+    assert " us measured, " in text or " ms measured, " in text
     assert "time by cause (model)" in text
     assert "simulated" not in text
 

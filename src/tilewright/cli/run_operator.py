@@ -19,6 +19,7 @@ from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import Machine
 from tilewright.ops.op import in_own_type
+from tilewright.report.table import duration
 from tilewright.report.view import CheckResult, LayerResult
 
 
@@ -75,8 +76,8 @@ def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
 
 def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:
     layer = found.layer
-    model = f"{layer.estimate_cycles / clock_hz * 1e3:.3f} ms by the model"
-    times = f"{layer.milliseconds:.3f} ms measured, {model}"
+    model = f"{duration(layer.estimate_cycles / clock_hz * 1e3)} by the model"
+    times = f"{duration(layer.milliseconds)} measured, {model}"
     if layer.timed_by != "measured":
         times = f"{model}, not measured"
     output.show(

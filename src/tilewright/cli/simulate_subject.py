@@ -25,6 +25,7 @@ from tilewright.ir.nodes import Program
 from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
 from tilewright.partition.capability import DIVIDES
 from tilewright.report.perfetto import perfetto_json
+from tilewright.report.table import duration
 from tilewright.report.view import CauseRow, TrafficRow
 from tilewright.simulate.kernel.level import KernelRun
 from tilewright.simulate.window.hosted import RUNTIMES
@@ -151,7 +152,7 @@ def _result(
 def _show(result: SimulateResult, output: OutputOptions) -> None:
     output.show(
         f"{result.program} on one core group of {result.machine}: {result.cycles} cycles "
-        f"simulated, {result.milliseconds:.3f} ms"
+        f"simulated, {duration(result.milliseconds)}"
     )
     for cause in result.causes:
         share = 100 * cause.cycles / max(1, result.cycles)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from tilewright.report.table import short_schedule
+from tilewright.report.table import duration, short_schedule
 from tilewright.report.view import Change, Explanation, Rejected
 
 _WORTH_SAYING = 0.01
@@ -54,12 +54,12 @@ def _times(e: Explanation) -> str:
     model = f"{estimated} by the model ({_signed(estimated, e)})"
     match layer.timed_by:
         case "simulated":
-            return f"{_cycles(e)} cycles simulated ({layer.milliseconds:.3f} ms), {model}"
+            return f"{_cycles(e)} cycles simulated ({duration(layer.milliseconds)}), {model}"
         case "measured":
             clock = f"{_cycles(e)} cycles at {e.clock_hz / 1e9:.2f} GHz"
-            return f"{layer.milliseconds:.3f} ms measured, {clock}, {model}"
+            return f"{duration(layer.milliseconds)} measured, {clock}, {model}"
         case "model":
-            return f"{layer.milliseconds:.3f} ms by the model ({estimated} cycles), not measured"
+            return f"{duration(layer.milliseconds)} by the model ({estimated} cycles), not measured"
         case _:
             assert_never(layer.timed_by)
 

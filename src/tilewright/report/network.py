@@ -6,12 +6,13 @@ conv1      conv2d 1x3x224...  direct          0.812          0.799    295.4
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from rich.table import Table
 
 from tilewright.network.results import Comparison, NetworkRun, StageResult
-from tilewright.report.table import plain_table
+from tilewright.report.table import duration, plain_table
 
 _SHOWN_LABEL = 48
 
@@ -79,7 +80,7 @@ def plan_totals(found: NetworkRun) -> str:
     total = max(1, found.cycles or 0)
     beside = total - found.work.get("product", 0)
     lines = [
-        f"total {found.milliseconds or 0.0:.3f} ms simulated, {total} cycles of a core group, "
+        f"total {duration(found.milliseconds or 0.0)} simulated, {total} cycles of a core group, "
         f"{found.gflops or 0.0:.1f} Gflop/s; "
         f"{100 * beside / total:.1f} % of it outside the products",
         "by work: " + _shares(found.work, total),
@@ -119,13 +120,13 @@ def network_totals(found: NetworkRun) -> str:
     """The lines below the table."""
     chosen = [stage for stage in found.stages if stage.algorithm]
     model = sum(stage.estimate_milliseconds or 0.0 for stage in chosen)
-    lines = [f"products {model:.3f} ms by the model"]
+    lines = [f"products {duration(model)} by the model"]
     if found.milliseconds is not None:
         measured = sum(stage.measured_milliseconds or 0.0 for stage in chosen)
         clock = "" if found.clock == "wall" else " (processor time: the computer is busy)"
         lines = [
-            f"total {found.milliseconds:.3f} ms measured{clock}, {found.gflops:.1f} Gflop/s; "
-            f"products {measured:.3f} ms of it, {model:.3f} ms by the model"
+            f"total {duration(found.milliseconds)} measured{clock}, {found.gflops:.1f} Gflop/s; "
+            f"products {duration(measured)} of it, {duration(model)} by the model"
         ]
     lines.append(
         f"compiled in {found.compile_seconds:.2f} s; {found.constant_bytes / 1e6:.1f} MB of "
@@ -146,7 +147,10 @@ def comparison_text(other: Comparison) -> str:
     text += f"magnitude, {'within' if other.is_within_bound else 'beyond'} {other.bound:g}"
     if other.milliseconds is None or other.speedup is None:
         return text
-    return (
-        f"{text}; {other.milliseconds:.3f} ms, ours is {other.speedup:.2f} times as fast "
-        f"(spread {100 * (other.spread or 0.0):.1f} %)"
-    )
+    text = f"{text}; {duration(other.milliseconds)}"
+    if math.isnan(other.speedup):  # no round in which others disturbed neither
+        return text
+    text = f"{text}, ours is {other.speedup:.2f} times as fast"
+    if other.spread is None or math.isnan(other.spread):  # of a single round there is none
+        return text
+    return f"{text} (spread {100 * other.spread:.1f} %)"

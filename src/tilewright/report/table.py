@@ -17,6 +17,8 @@ _BEYOND_PEAK = (
     "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so it "
     "can exceed 100 % of peak"
 )
+_SHORT_MILLISECONDS = 0.01
+"""What takes less is told in microseconds."""
 _FACTORS = re.compile(r"factors\((?P<pairs>[^)]*)\)")
 
 
@@ -86,6 +88,17 @@ def _title(result: NetworkResult) -> str:
     return f"{count} layer{'s' if count > 1 else ''} on {result.machine}{batch}, {result.dtype}"
 
 
+def duration(milliseconds: float) -> str:
+    """A time with its unit, three digits behind the point.
+
+    >>> duration(12.3456), duration(0.0043215), duration(0.0)
+    ('12.346 ms', '4.321 us', '0.000 ms')
+    """
+    if 0 < milliseconds < _SHORT_MILLISECONDS:
+        return f"{1e3 * milliseconds:.3f} us"
+    return f"{milliseconds:.3f} ms"
+
+
 def plain_table(title: str | None = None) -> Table:
     """An empty table in the style of all reports."""
     return Table(
@@ -119,7 +132,7 @@ def totals(result: NetworkResult, peak_flops: float) -> str:
     candidates = "candidate" if considered == 1 else "candidates"
     beyond = any(layer.peak_fraction > 1 for layer in result.layers)
     return (
-        f"total {milliseconds:.3f} ms {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
+        f"total {duration(milliseconds)} {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
         f"{100 * rate / peak_flops:.1f} % of peak; {considered} {candidates} "
         f"considered, {fitting} fit, {result.candidates_priced_total} priced "
         f"in {result.tuning_seconds:.1f} s" + (f"\n{_BEYOND_PEAK}" if beyond else "")

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from tilewright.isa import Instruction
 from tilewright.machine import Machine
+from tilewright.report.table import duration
 from tilewright.simulate.window.run import WindowRun
 
 _BAR = 60
@@ -60,7 +61,7 @@ def window_text(
     """Cycles by cause, the units, and the first `timeline` operations as bars."""
     rows = [
         f"{report.executed} instructions on {report.machine}: {report.cycles} cycles simulated, "
-        f"{report.milliseconds:.3f} ms",
+        f"{duration(report.milliseconds)}",
         f"  {'issuing':16}{_share(report.issue_cycles, report.cycles)}",
     ]
     rows += [f"  {cause:16}{_share(c, report.cycles)}" for cause, c in report.stalls.items()]
