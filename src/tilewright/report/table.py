@@ -7,11 +7,13 @@ conv1_2  implicit   rows          64 x 128 x 64 n       240.1           243.2   
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
-from tilewright.report.view import LayerResult, NetworkResult
+if TYPE_CHECKING:  # they bring the cost model with them, and light commands show tables
+    from tilewright.report.view import LayerResult, NetworkResult
 
 _BEYOND_PEAK = (
     "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so it "
