@@ -19,8 +19,8 @@ from tilewright.graph import network
 from tilewright.graph.graph import Network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import find_machine
+from tilewright.network.rival import onnxruntime_session
 from tilewright.targets.host.network.native import compile_network
-from tilewright.targets.host.network.rival import onnxruntime_session
 
 OURS = "tilewright"
 

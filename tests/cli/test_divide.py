@@ -349,11 +349,6 @@ def test_check_names_every_layer_that_fits_no_buffer():
             ("explain", "lenet5", "--layer", "c1"),
             "cores of bwdsp-56 divide a network: leave --layer and --roofline",
         ),
-        (
-            ("run", "lenet5", "--compare", "onnxruntime"),
-            "machine 'bwdsp-56' is simulated: its times are none to compare\n"
-            "  fix: --compare reference",
-        ),
     ],
 )
 def test_options_that_mean_nothing_there_are_refused(arguments, message):

@@ -24,7 +24,7 @@ def interrupt(*arguments: object, **options: object) -> None:
     [
         (commands, "command"),
         (TyperGroup, "make_context"),
-        ("tilewright.cli.machines", "list_machines"),
+        ("tilewright.cli.machine_listing", "list_machines"),
     ],
 )
 def test_an_interrupt_is_told(owner, name, monkeypatch):

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from support.onnx_models import floats, model, node, saved
 from tilewright.cli.main import app
+from tilewright.network import results
+
+WEIGHT = floats(8, 8)
 
 
 def run(*arguments, code=0):
@@ -54,6 +58,25 @@ def test_run_computes_with_every_group_and_compares(tmp_path):
     assert found["comparison"]["largest_difference"] <= found["comparison"]["bound"]
     with np.load(out) as arrays:
         assert arrays["prob"].shape == (7, 10)
+
+
+@pytest.mark.parametrize("machine", ["sw26010_cg", "bwdsp-56"])
+def test_outputs_are_compared_with_onnxruntime_and_times_are_not(machine, tmp_path, monkeypatch):
+    path = saved(tmp_path, model([node("MatMul", ["x", "w"], "y")], {"x": (8, 8)}, {"w": WEIGHT}))
+    words = ("run", path, "-m", machine, "--compare", "onnxruntime")
+    text = run(*words).stdout
+    assert re.search(
+        r"against onnxruntime [\d.]+ on \S+m.onnx: largest difference \S+ of the largest "
+        r"magnitude, within 0.0001$",
+        text,
+        re.MULTILINE,
+    )
+    monkeypatch.setitem(results.BOUNDS, np.dtype(np.float32), -1.0)
+    assert re.fullmatch(
+        r"error: outputs differ from onnxruntime's by \S+ of the largest magnitude, beyond -1\n"
+        r"  fix: --compare reference shows which of both is right\n",
+        run(*words, code=3).stderr,
+    )
 
 
 def test_compile_writes_one_host_file_for_all_stages(tmp_path):

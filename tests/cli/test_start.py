@@ -50,8 +50,8 @@ def test_commands_that_only_plan_need_no_solver() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("compile", "tune", "run", "simulate", "check", "explain"),
-        *("pipeline", "debug", "lsp", "reproduce"),
+        *("compile", "tune", "run", "simulate", "check", "explain", "report", "calibrate"),
+        *("machines", "cache", "assembly", "pipeline", "debug", "lsp", "reproduce"),
     ],
 )
 def test_help_needs_no_arrays(name: str) -> None:

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec import Struct
 
-from tilewright.asm import (
-    Object,
-    assemble_file,
-    dependency_rule,
-    disassemble,
-    expansion_trace,
-    link,
-    listing,
-    object_summary,
-    read_object,
-    stored_table_name,
-    write_object,
-)
-from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.output import OutputOptions
-from tilewright.codegen.folder import write_text
 from tilewright.common.defaults import DEFAULT_MACHINE
-from tilewright.common.errors import AssemblyError
-from tilewright.isa import InstructionTable, load_table, read_table, table_names
-from tilewright.machine import load_machine
 
 TableName = Annotated[
     str | None,
@@ -39,64 +21,39 @@ TableName = Annotated[
 ]
 
 
-class SectionLine(Struct, frozen=True):
-    """One section of an object."""
+@dataclass(frozen=True)
+class AssemblyOptions:
+    """What is written and printed beside the object, and by which table."""
 
-    name: str
-    size_bytes: int
-
-
-class ObjectResult(Struct, frozen=True):
-    """The `--json` form of `asm` and `objdump`; `text` is the listing or the disassembly."""
-
-    file: str
-    table: str
-    sections: tuple[SectionLine, ...]
-    symbols: tuple[str, ...]
-    instructions: int
-    text: str
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="The object to write.")] = None
+    show_listing: Annotated[
+        bool, typer.Option("--listing", help="Print addresses, bytes and lines.")
+    ] = False
+    executable: Annotated[
+        bool, typer.Option("--executable", help="Link it: write an image with addresses.")
+    ] = False
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Print what macros, blocks and files became.")
+    ] = False
+    show_map: Annotated[
+        bool, typer.Option("--map", help="Print sections, symbols and where data lies.")
+    ] = False
+    dependencies: Annotated[
+        Path | None,
+        typer.Option("--depfile", metavar="FILE", help="Write a rule for make: the files read."),
+    ] = None
+    table: TableName = None
 
 
 def asm_command(
     file: Annotated[Path, typer.Argument(help="Assembly text.")],
     output: OutputOptions,
-    out: Annotated[Path | None, typer.Option("--output", "-o", help="The object to write.")] = None,
-    show_listing: Annotated[
-        bool, typer.Option("--listing", help="Print addresses, bytes and lines.")
-    ] = False,
-    executable: Annotated[
-        bool, typer.Option("--executable", help="Link it: write an image with addresses.")
-    ] = False,
-    expand: Annotated[
-        bool, typer.Option("--expand", help="Print what macros, blocks and files became.")
-    ] = False,
-    show_map: Annotated[
-        bool, typer.Option("--map", help="Print sections, symbols and where data lies.")
-    ] = False,
-    dependencies: Annotated[
-        Path | None,
-        typer.Option("--depfile", metavar="FILE", help="Write a rule for make: the files read."),
-    ] = None,
-    table: TableName = None,
+    options: AssemblyOptions,
 ) -> None:
     """Assemble a file into an ELF object."""
-    machine = machine_of_file(file) or DEFAULT_MACHINE
-    chosen = table or load_machine(machine).core.instruction_table
-    assert chosen is not None
-    known = find_table(chosen)
-    assembled = assemble_file(file, known)
-    if executable:
-        assembled = link([assembled], known)
-    target = out or file.with_suffix(".o")
-    write_object(assembled, target)
-    if dependencies is not None:
-        write_text(dependencies, dependency_rule(assembled, target, file.parent))
-    asked = {listing: show_listing, expansion_trace: expand, object_summary: show_map}
-    text = "\n".join(render(assembled) for render, is_asked in asked.items() if is_asked)
-    output.value(_result(assembled, target, text))
-    if text:
-        output.show(text.rstrip("\n"))
-    output.show(f"{len(assembled.instructions)} instructions written to {target}")
+    from tilewright.cli.assembly_objects import assemble  # brings NumPy
+
+    assemble(file, options, output)
 
 
 def objdump_command(
@@ -110,38 +67,6 @@ def objdump_command(
     ] = None,
 ) -> None:
     """Show an object: sections, symbols, relocations, disassembly."""
-    known = stored_table(file) if table is None else find_table(table)
-    found = read_object(file, known)
-    text = disassemble(found, known)
-    output.value(_result(found, file, text))
-    output.show(object_summary(found).rstrip("\n"), "", text.rstrip("\n"))
+    from tilewright.cli.assembly_objects import dump_object  # brings NumPy
 
-
-def find_table(name: str) -> InstructionTable:
-    """A family's table, or one from a file."""
-    if name.endswith(".toml") or "/" in name:
-        return read_table(Path(name))
-    return load_table(name)
-
-
-def stored_table(file: Path) -> InstructionTable:
-    """The table of a family whose name the object holds. Errors: AssemblyError for another name."""
-    name = stored_table_name(file)
-    if name not in table_names():
-        raise AssemblyError(
-            f"it was made with the instruction table '{name}', which is not installed",
-            where=str(file),
-            fix="install the family that brings it, or give its file with --table",
-        )
-    return load_table(name)
-
-
-def _result(found: Object, path: Path, text: str) -> ObjectResult:
-    return ObjectResult(
-        file=str(path),
-        table=found.instruction_set,
-        sections=tuple(SectionLine(s.name, s.size_bytes) for s in found.sections),
-        symbols=tuple(s.name for s in found.symbols),
-        instructions=len(found.instructions),
-        text=text,
-    )
+    dump_object(file, table, output)

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from msgspec import Struct
-from rich.table import Table
 
-from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.machine.calibration import CALIBRATES, Calibrates, CalibrationTable
-from tilewright.machine.family import family_names, find_family
-from tilewright.report.table import plain_table
-
-
-class CalibrationResult(Struct, frozen=True):
-    """What was measured, and where the machine description is."""
-
-    file: str
-    measured: Any
+from tilewright.cli.output import OutputOptions
 
 
 def calibrate_command(
@@ -33,30 +21,6 @@ def calibrate_command(
     quick: Annotated[bool, typer.Option(help="Fewer and shorter samples.")] = False,
 ) -> None:
     """Measure this computer and write a machine description with its numbers."""
-    calibrates = _calibrates(machine)
-    with progress_bar(output) as progress:
-        found = calibrates.calibrate(file, quick=quick, progress=progress)
-    output.value(CalibrationResult(str(found.file), found.measured))
-    output.show(*found.head, *map(_table, found.tables))
-    output.show(f"written: {found.file}", f"use it: --machine {found.usable_as}")
+    from tilewright.cli.calibrate_machine import calibrate_machine  # brings NumPy
 
-
-def _calibrates(machine: str | None) -> Calibrates:
-    """The calibration of the machine of that name; UsageProblem where its family has none."""
-    families = [CALIBRATES.of_family(find_family(name)) for name in family_names()]
-    known = {found.machine: found for found in families if found is not None}
-    if machine is None and len(known) == 1:
-        return next(iter(known.values()))
-    if machine not in known:
-        names = " or ".join(repr(name) for name in sorted(known))
-        raise UsageProblem(f"only the machine {names} can be measured, found {machine!r}")
-    return known[machine]
-
-
-def _table(found: CalibrationTable) -> Table:
-    table = plain_table(found.title)
-    for column in found.columns:
-        table.add_column(column)
-    for row in found.rows:
-        table.add_row(*row)
-    return table
+    calibrate_machine(machine, file, output, quick=quick)

@@ -39,8 +39,8 @@ from tilewright.graph import Network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
 from tilewright.machine.model import document_of
-from tilewright.network.plans import Other, require_reference
-from tilewright.network.results import compared
+from tilewright.network.plans import Other
+from tilewright.network.rival import against
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork
@@ -114,7 +114,6 @@ def run_divided(
     division: DivisionOptions,
 ) -> None:
     """Compute a network on all cores; `files` are those of the inputs and for the outputs."""
-    require_reference(machine, other)
     _require_divisions(search, {"top": top > 0})
     network, (source, out) = _network(name, machine, operator), files
     given = source and read_inputs(network, source)  # before what takes long
@@ -236,15 +235,16 @@ def _computed(
     clock: StageClock | None = None,
 ) -> tuple[dict[str, Array], DividedRun]:
     """The outputs of all cores' programs, with random weights where there are none; compared with
-    the reference where that is asked.
+    another computation's where that is asked.
     """
-    feeds = {**random_weights(divided.network), **inputs}
+    weights = random_weights(divided.network)
+    feeds = {**weights, **inputs}
     with progress_bar(output, clock) as progress:
         outputs = divided.run(feeds, progress)
     if other is None:
         return outputs, result
-    expected = divided.network.evaluate(feeds)
-    found = compared(other, outputs, expected, search.max_error)
+    network = divided.network
+    found = against(other, network, weights, inputs, outputs, search.max_error)
     return outputs, structs.replace(result, comparison=found)
 
 

@@ -6,21 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec import Struct
 
 from tilewright.cli.output import OutputOptions
-from tilewright.codegen.folder import write_text
-from tilewright.common.errors import ToolError
-from tilewright.compiler.artifact import read_compiled
-from tilewright.report.discovery import load_report, report_titles
-
-
-class ReportResult(Struct, frozen=True):
-    """The `--json` form of `report`; `written` is the file."""
-
-    report: str
-    layers: int
-    written: str
 
 
 def report_command(
@@ -37,11 +24,6 @@ def report_command(
     ] = None,
 ) -> None:
     """Write a report of what `compile -o` wrote: one HTML page, or a table."""
-    known = report_titles()
-    if kind not in known:
-        raise ToolError(f"there is no report {kind!r}", fix=f"the reports are {', '.join(known)}")
-    report, compiled = load_report(kind), read_compiled(folder)
-    path = to or folder / f"report{report.suffix}"
-    write_text(path, report.text(compiled))
-    output.value(ReportResult(kind, len(compiled.layers), str(path)))
-    output.show(f"written to {path}")
+    from tilewright.cli.report_folder import report_folder  # heavy: numba
+
+    report_folder(folder, kind, to, output)

@@ -19,8 +19,9 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
-from tilewright.network.plans import Other, require_reference
-from tilewright.network.results import NetworkRun, compared
+from tilewright.network.plans import Other
+from tilewright.network.results import NetworkRun
+from tilewright.network.rival import against
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops.op import show_shape
 from tilewright.ops.piece import intervals
@@ -105,15 +106,14 @@ class PlannedNetwork:
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(simulated figures, outputs by name), compared with the reference where that is asked.
+        """(simulated figures, outputs by name), compared with another computation's where that is
+        asked; simulated times are none to compare with those of this computer.
 
-        Raises ToolError where another runtime is asked for.
+        Raises ToolError where onnxruntime is asked for and not installed.
         """
-        require_reference(self.machine, compare)
         outputs = self.run(*(inputs[t.name] for t in self.network.inputs))
         found = self.described(compile_seconds)
         if compare is None:
             return found, outputs
-        expected = network.evaluate({**weights, **inputs})
-        other = compared(compare, outputs, expected, bound)
+        other = against(compare, network, weights, inputs, outputs, bound)
         return structs.replace(found, comparison=other), outputs

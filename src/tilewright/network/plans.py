@@ -8,7 +8,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-from tilewright.common.errors import ToolError
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Capability, Machine
@@ -18,15 +17,6 @@ from tilewright.network.search import Search
 Array: TypeAlias = npt.NDArray[Any]
 Other: TypeAlias = Literal["reference", "onnxruntime"]
 """What a network may be compared with."""
-
-
-def require_reference(machine: Machine, other: Other | None) -> None:
-    """Raise ToolError where a simulated network is to be compared with another runtime."""
-    if other == "onnxruntime":
-        raise ToolError(
-            f"machine {machine.name!r} is simulated: its times are none to compare",
-            fix="--compare reference",
-        )
 
 
 class NativeNetwork(Protocol):

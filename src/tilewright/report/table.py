@@ -7,11 +7,13 @@ conv1_2  implicit   rows          64 x 128 x 64 n       240.1           243.2   
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
-from tilewright.report.view import LayerResult, NetworkResult
+if TYPE_CHECKING:  # they bring the cost model with them, and light commands show tables
+    from tilewright.report.view import LayerResult, NetworkResult
 
 _BEYOND_PEAK = (
     "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so it "
@@ -92,7 +94,7 @@ def duration(milliseconds: float) -> str:
     """A time with its unit, three digits behind the point.
 
     >>> duration(12.3456), duration(0.0043215), duration(0.0)
-    ('12.346 ms', '4.322 us', '0.000 ms')
+    ('12.346 ms', '4.321 us', '0.000 ms')
     """
     if 0 < milliseconds < _SHORT_MILLISECONDS:
         return f"{1e3 * milliseconds:.3f} us"

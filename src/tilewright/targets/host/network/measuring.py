@@ -12,8 +12,8 @@ from tilewright.codegen.artifact import Array
 from tilewright.common.errors import BusyError
 from tilewright.graph.graph import Network
 from tilewright.network.plans import Other
-from tilewright.network.results import Comparison, NetworkRun, StageResult, compared
-from tilewright.targets.host.network.rival import onnxruntime_session
+from tilewright.network.results import Comparison, NetworkRun, StageResult
+from tilewright.network.rival import against, against_onnxruntime, onnxruntime_session
 from tilewright.targets.host.network.run import BoundNetwork
 from tilewright.tune.sampling import (
     Contender,
@@ -58,10 +58,9 @@ def measure_network(
     if compare == "onnxruntime":
         other = onnxruntime_session(network, weights, inputs, threads)
         contenders.append(Contender("onnxruntime", other.repeat, threads))
-        comparison = compared(compare, outputs, other.outputs(), bound)
-        comparison = structs.replace(comparison, version=other.version, model=other.model)
+        comparison = against_onnxruntime(other, outputs, bound)
     elif compare == "reference":
-        comparison = compared(compare, outputs, network.evaluate({**weights, **inputs}), bound)
+        comparison = against(compare, network, weights, inputs, outputs, bound)
     run = structs.replace(described(compiled, compile_seconds), comparison=comparison)
     try:
         timings = interleaved(contenders, protocol or protocol_for(threads))

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.errors import ToolError
 from tilewright.graph.graph import Network
+from tilewright.network.plans import Other
+from tilewright.network.results import Comparison, compared
 
 _LONGEST = 200
 """Characters of another program's message that are shown."""
@@ -82,6 +85,31 @@ def onnxruntime_session(
             fix="compare with the reference",
         ) from None
     return OnnxRuntime(onnxruntime.__version__, network.source, session, binding, network.outputs)
+
+
+def against_onnxruntime(
+    other: OnnxRuntime, outputs: Mapping[str, Array], bound: float | None
+) -> Comparison:
+    """Our outputs beside those of onnxruntime; without times."""
+    found = compared("onnxruntime", outputs, other.outputs(), bound)
+    return structs.replace(found, version=other.version, model=other.model)
+
+
+def against(
+    other: Other,
+    network: Network,
+    weights: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    bound: float | None,
+) -> Comparison:
+    """Our outputs beside those of another computation of the network; without times.
+
+    Raises ToolError where that is onnxruntime and it is missing, or does not take the model.
+    """
+    if other == "reference":
+        return compared(other, outputs, network.evaluate({**weights, **inputs}), bound)
+    return against_onnxruntime(onnxruntime_session(network, weights, inputs), outputs, bound)
 
 
 def _bound(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Any:

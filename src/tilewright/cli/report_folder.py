@@ -1,0 +1,33 @@
+"""What `tilewright report` does: the results in a folder, written down as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from tilewright.cli.output import OutputOptions
+from tilewright.codegen.folder import write_text
+from tilewright.common.errors import ToolError
+from tilewright.compiler.artifact import read_compiled
+from tilewright.report.discovery import load_report, report_titles
+
+
+class ReportResult(Struct, frozen=True):
+    """The `--json` form of `report`; `written` is the file."""
+
+    report: str
+    layers: int
+    written: str
+
+
+def report_folder(folder: Path, kind: str, to: Path | None, output: OutputOptions) -> None:
+    """Write the report called `kind`, to a file of its own in the folder if none is named."""
+    known = report_titles()
+    if kind not in known:
+        raise ToolError(f"there is no report {kind!r}", fix=f"the reports are {', '.join(known)}")
+    report, compiled = load_report(kind), read_compiled(folder)
+    path = to or folder / f"report{report.suffix}"
+    write_text(path, report.text(compiled))
+    output.value(ReportResult(kind, len(compiled.layers), str(path)))
+    output.show(f"written to {path}")
