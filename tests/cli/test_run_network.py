@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from support.onnx_models import floats, model, node, saved
-from tilewright.cli import run_network
+from tilewright.cli import output, run_network
 from tilewright.cli.main import app
 from tilewright.common.errors import BusyError
 from tilewright.network import results
@@ -53,6 +53,16 @@ def test_a_table_of_stages_and_totals(network):
     assert re.search(stage + r" +prepacked +[\d.]+ +[\d.]+ +[\d.]+", text)
     assert re.search(r"total [\d.]+ [mu]s measured", text)
     assert re.search(r"against reference: largest difference \d\.\d\de-\d\d of the", text)
+
+
+def test_a_bar_runs_while_the_network_is_compiled_and_measured(network, monkeypatch):
+    stages = []
+    monkeypatch.setattr(
+        output.Progress, "add_task", lambda self, stage, total: stages.append(stage)
+    )
+    monkeypatch.setattr(output.Progress, "update", lambda self, stage, **how: None)
+    result = CliRunner().invoke(app, ["run", str(network), *HOST], env={"FORCE_COLOR": "1"})
+    assert (result.exit_code, stages[-1]) == (0, "run")
 
 
 def test_inputs_and_outputs_are_files(network, tmp_path):

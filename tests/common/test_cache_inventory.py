@@ -59,6 +59,14 @@ def test_what_killed_processes_left_is_removed_without_entries_too(root):
     assert sorted(path.name for path in root.rglob("*")) == ["things", "values"]
 
 
+def test_verifying_says_how_far_it_is():
+    made()
+    Cache("values").remember(KEY, b"17")
+    told = []
+    damaged_entries(lambda *step: told.append(step))
+    assert told == [(1, 2), (2, 2)]
+
+
 @pytest.mark.parametrize("digits", [16, 32, 63, 64])
 def test_the_first_digits_of_a_digest_are_a_key_like_others(digits, root):
     """Listed, verified, removed by hand, and removed where others could have written it."""

@@ -1,5 +1,7 @@
 """Compiling: the best of all candidates, with numbers that are those of the reference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
 from tilewright.machine.build import changed
 from tilewright.ops import conv2d, gemm
+from tilewright.tune.records import Records
 
 ONE_GROUP = load_machine("sw26010_cg")
 FOUR_GROUPS = load_machine("sw26010")
@@ -135,6 +138,21 @@ def test_progress_is_told_stage_by_stage():
         ("check", 2, 2),
     ]
     assert [kernel.checked for kernel in compiled.kernels.values()] == ["exact", "exact"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_progress_counts_simulated_candidates(again, tmp_path):
+    """Those whose cycles are on record already are done at once."""
+    layers = [("a", gemm(64, 64, 64)), ("b", gemm(64, 64, 32))]
+    told = []
+    with Records(tmp_path / "records.db") as records:
+        settings = Settings(top=3, records=records)
+        if again:
+            compile_layers("net", layers, ONE_GROUP, settings)
+        settings = replace(settings, progress=lambda *step: told.append(step))
+        compile_layers("net", layers, ONE_GROUP, settings)
+    done = [done for stage, done, total in told if (stage, total) == ("confirm", 6)]
+    assert done == ([0, 3, 6] if again else [0, 1, 2, 3, 3, 4, 5, 6, 6])
 
 
 def test_on_a_busy_computer_all_times_are_the_models(monkeypatch, caplog):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
 from msgspec import Struct
 
-from tilewright.cli.output import OutputOptions
+from tilewright.cli.output import OutputOptions, progress_bar
 from tilewright.common.cache import KindContent, cache_folder, clear, contents, damaged_entries
 from tilewright.common.errors import CheckFailed
 from tilewright.report.table import plain_table
@@ -76,7 +77,9 @@ def _show(kinds: list[KindContent], verb: str, output: OutputOptions) -> None:
 
 def _verify(output: OutputOptions) -> None:
     entries = sum(kind.entries for kind in contents())
-    damaged = [DamagedEntry(str(path), reason) for path, reason in damaged_entries().items()]
+    with progress_bar(output) as progress:
+        found = damaged_entries(partial(progress, "verify"))
+    damaged = [DamagedEntry(str(path), reason) for path, reason in found.items()]
     output.value(CacheVerdict(str(cache_folder()), entries, damaged))
     output.show(*(f"damaged  {one.entry} {one.reason}" for one in damaged))
     again = ", which are made again when they are needed" if damaged else ""

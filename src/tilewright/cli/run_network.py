@@ -59,14 +59,16 @@ def run_network(
     compiled, seconds = _compiled(network, target, search, output, top)
     inputs = given or read_inputs(network, None)
     network, weights = _for_comparison(network, compiled, other)
-    found, outputs = compiled.measured(
-        network,
-        weights,
-        inputs,
-        compare=other,
-        compile_seconds=seconds,
-        bound=largest_deviation(search),
-    )
+    with progress_bar(output) as progress:
+        progress("run", 0, 1)
+        found, outputs = compiled.measured(
+            network,
+            weights,
+            inputs,
+            compare=other,
+            compile_seconds=seconds,
+            bound=largest_deviation(search),
+        )
     if files[1] is not None:
         write_arrays(files[1], outputs)
         found = structs.replace(found, output=str(files[1]))

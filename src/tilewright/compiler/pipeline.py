@@ -44,7 +44,7 @@ def compile_layers(
     with Checks(machine, settings.check, settings.progress) as running:
         choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
         watch.lap("choose")
-        choices = [_confirmed(c, i, len(ops), machine, settings) for i, c in enumerate(choices)]
+        choices = _confirmed(choices, machine, settings)
         watch.lap("confirm")
         running.choose(choices)
         kernels = _generated(choices, firsts, machine, settings, watch, running)
@@ -146,21 +146,33 @@ class _Watch:
         self._last = now
 
 
-def _confirmed(
-    choice: Choice, index: int, count: int, machine: Machine, settings: Settings
-) -> Choice:
-    """The choice with its best candidates measured, if that is asked for."""
+def _confirmed(choices: list[Choice], machine: Machine, settings: Settings) -> list[Choice]:
+    """The choices with their best candidates measured, if that is asked for. The progress counts
+    simulated candidates, one operator's may take minutes; this computer measures an operator's at
+    the same time.
+    """
     if settings.top < 1:
-        return choice
-    settings.progress("confirm", index, count)
+        return choices
     native = LOADS.of(machine) is not None
-    confirmed = confirm_choice(
-        choice,
-        settings.top,
-        machine,
-        NativeMeasure() if native else SimulatedMeasure(),
-        records=settings.records,
-        executor=settings.executor,
-    )
-    settings.progress("confirm", index + 1, count)
+    counts = [1 if native else len(choice.options[: settings.top]) for choice in choices]
+    confirmed = []
+    for index, (choice, count) in enumerate(zip(choices, counts, strict=True)):
+        before, every = sum(counts[:index]), sum(counts)
+        settings.progress("confirm", before, every)
+        found = confirm_choice(
+            choice,
+            settings.top,
+            machine,
+            NativeMeasure() if native else SimulatedMeasure(),
+            records=settings.records,
+            executor=settings.executor,
+            advance=partial(_share, settings, before, count, every),
+        )
+        confirmed.append(found)
+    settings.progress("confirm", sum(counts), sum(counts))
     return confirmed
+
+
+def _share(settings: Settings, before: int, count: int, every: int, done: int, total: int) -> None:
+    """One operator's part of the progress: equal candidates are measured once."""
+    settings.progress("confirm", before + count * done // total, every)

@@ -6,6 +6,7 @@ user, OSError where it is no folder or cannot be read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,15 +36,22 @@ def contents() -> list[KindContent]:
     ]
 
 
-def damaged_entries() -> dict[Path, str]:
-    """The entries that will be made again, each with the reason."""
+def damaged_entries(advance: Callable[[int, int], None] | None = None) -> dict[Path, str]:
+    """The entries that will be made again, each with the reason; `advance` is told (how many are
+    verified, of how many).
+    """
     found = {}
-    for place in _places():
+    places = _places()
+    done, total = 0, sum(len(entries_in(place)) for place in places)
+    for place in places:
         is_open = any(writable_by_others(folder.stat()) for folder in (place, place.parent))
         for entry in entries_in(place):
             reason = _OPEN if is_open else damage(entry)
             if reason:
                 found[entry] = reason
+            done += 1
+            if advance:
+                advance(min(done, total), total)  # another process may add some
     return found
 
 
