@@ -108,6 +108,30 @@ def test_the_whole_text():
     assert explain_text(EXPLANATION) == TEXT
 
 
+MANY = (
+    Change(("dma.latency_cycles=5",), 990, retuned=False),
+    Change(
+        tuple(f"memory.rdram.read_{miss}_miss_ns=48" for miss in ("clean", "dirty", "other")),
+        800,
+        retuned=False,
+    ),
+)
+
+
+def test_changes_of_many_numbers_are_listed_below_the_table():
+    text = explain_text(msgspec.structs.replace(EXPLANATION, changes=MANY, rejected=()))
+    assert (
+        text.partition("what would help (simulated)\n")[2]
+        == """\
+  most: (a) 3 numbers of memory.rdram, 20.0 % less time
+  --set dma.latency_cycles=5     990   -1.0 %  same schedule
+  (a) 3 numbers of memory.rdram  800  -20.0 %  same schedule
+  (a) 3 numbers of memory.rdram: --set memory.rdram.read_clean_miss_ns=48
+    --set memory.rdram.read_dirty_miss_ns=48 --set memory.rdram.read_other_miss_ns=48
+"""
+    )
+
+
 THREADS = msgspec.structs.replace(
     EXPLANATION,
     layer=msgspec.structs.replace(

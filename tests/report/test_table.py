@@ -103,3 +103,9 @@ def test_short_schedules_list_tiles_in_the_order_of_the_loops():
         "channel 64 2x x | in_channel 32 tile 16 out_channel 128 vec m"
     )
     assert main_schedule(SCHEDULE) == "in_channel 32 tile 16 out_channel 128 vec m (+1)"
+
+
+def test_the_share_of_a_machine_says_whose_it_is_where_one_of_its_nodes_computes():
+    one = msgspec.structs.replace(RESULT, layers=(LAYER,), total_milliseconds=2.0)
+    assert ", 25.0 % of peak; " in totals(one, 1e12)
+    assert ", 0.2 % of the whole machine's peak; " in totals(one, 128e12)

@@ -5,6 +5,7 @@ In: an `Explanation`. Out: lines of text, at most 100 columns wide wherever name
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import assert_never
@@ -14,6 +15,9 @@ from tilewright.report.view import Change, Explanation, Rejected
 
 _WORTH_SAYING = 0.01
 """A change that gains less is not said to help."""
+
+_COLUMNS, _LONG = 100, 60
+"""Of a line, and of flags that stand in a table."""
 
 _LEAST_SHARE = 0.0005
 """Causes of less are summed up: they would be shown as 0.0 %."""
@@ -175,13 +179,15 @@ def _changes(e: Explanation) -> Iterator[str]:
     if gain < _WORTH_SAYING:
         yield "  none of the changes tried gains 1 % of the time"
     else:
-        yield f"  most: {_flags(best)}, {100 * gain:.1f} % less time"
+        yield f"  most: {_called(best, e)}, {100 * gain:.1f} % less time"
     yield from columns(
         [
-            (_flags(change), str(change.cycles), _signed(change.cycles, e), _tuned(change))
+            (_called(change, e), str(change.cycles), _signed(change.cycles, e), _tuned(change))
             for change in e.changes
         ]
     )
+    for change in filter(_is_long, e.changes):
+        yield from _listed(_called(change, e), change.settings)
 
 
 def _rejected(e: Explanation) -> Iterator[str]:
@@ -209,6 +215,27 @@ def _other_lines(rejected: Rejected, e: Explanation) -> Iterator[str]:
 def _option(rejected: Rejected) -> str:
     schedule = short_schedule(rejected.schedule)
     return f"{rejected.algorithm} over {rejected.partition}, {schedule}"
+
+
+def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:
+    """All flags of a change, in as many lines as they take."""
+    flags = [f"--set\0{setting}" for setting in settings]  # a flag stays in one line
+    text = f"{name}: {' '.join(flags)}"
+    lines = textwrap.wrap(text, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
+    yield from (line.replace("\0", " ") for line in lines)
+
+
+def _called(change: Change, e: Explanation) -> str:
+    """The flags of a change, or its letter where they would push the numbers out of sight."""
+    if not _is_long(change):
+        return _flags(change)
+    letter = "abcdefghij"[[c for c in e.changes if _is_long(c)].index(change)]
+    keys = [setting.partition("=")[0].rpartition(".")[0] for setting in change.settings]
+    return f"({letter}) {len(keys)} numbers of {', '.join(dict.fromkeys(keys))}"
+
+
+def _is_long(change: Change) -> bool:
+    return len(change.settings) > 1 and len(_flags(change)) > _LONG
 
 
 def _flags(change: Change) -> str:

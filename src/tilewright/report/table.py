@@ -125,6 +125,10 @@ def _whose(result: NetworkResult) -> str:
     return "by the model" if result.timed_by == "model" else result.timed_by
 
 
+_APART = 2
+"""A layer's share of the peak is that of the cores it ran on where it is so many times larger."""
+
+
 def totals(result: NetworkResult, peak_flops: float) -> str:
     """The lines below the table."""
     milliseconds = result.total_milliseconds
@@ -132,10 +136,13 @@ def totals(result: NetworkResult, peak_flops: float) -> str:
     rate = flops / milliseconds * 1e3 if milliseconds else 0.0
     considered, fitting = result.candidates_total, result.candidates_fitting_total
     candidates = "candidate" if considered == 1 else "candidates"
+    share = rate / peak_flops
+    apart = max((layer.peak_fraction for layer in result.layers), default=0.0) > _APART * share
+    whose = "the whole machine's peak" if apart and len(result.layers) == 1 else "peak"
     beyond = any(layer.peak_fraction > 1 for layer in result.layers)
     return (
         f"total {duration(milliseconds)} {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
-        f"{100 * rate / peak_flops:.1f} % of peak; {considered} {candidates} "
+        f"{100 * share:.1f} % of {whose}; {considered} {candidates} "
         f"considered, {fitting} fit, {result.candidates_priced_total} priced "
         f"in {result.tuning_seconds:.1f} s" + (f"\n{_BEYOND_PEAK}" if beyond else "")
     )

@@ -12,6 +12,7 @@ from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops.mapping import mapping
 from tilewright.targets.cns1.code import run_artifact
+from tilewright.targets.cns1.emit import elements as emitted
 from tilewright.targets.cns1.emit.elements import write_elements
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.elements import Elements, elements_body
@@ -194,3 +195,25 @@ def test_what_no_code_does_is_refused(expression, dtype, error, message):
     with pytest.raises(error) as caught:
         compile(mapping(64, expression, dtype=dtype), MACHINE)
     assert str(caught.value) == message
+
+
+def test_less_than_a_pass_is_priced_without_a_loop(monkeypatch):
+    """No schedule is asked for: the solver would take longer than everything else."""
+
+    def refused(*_):
+        raise AssertionError("a loop was scheduled")
+
+    monkeypatch.setattr(emitted, "pipelined_lines", refused)
+    op = mapping(7, "x0*x1*x0-x1*x0*x1", dtype="i8:i32:i16:even:wrap")
+    kernel = compile(op, MACHINE)
+    assert kernel.check() == "exact"
+    text = run_artifact(kernel.artifact, kernel.machine).cycles
+    assert abs(kernel.simulate().cycles - text) < 20
+
+
+@pytest.mark.parametrize(
+    ("expression", "units"),
+    [("3 * (x0 - x1)", 14.0), ("x0 * x1 * (x1 - 1) + x0", 3.0), ("x0*x1*x0-x1*x0*x1", 1.0)],
+)
+def test_the_solver_gives_up_sooner_where_it_proves_nothing(expression, units):
+    assert elements_body(Elements(expression, (1, 1), 2)).effort_units == units

@@ -83,6 +83,12 @@ def test_variants(name, nodes, line_bytes, open_bytes, megabytes):
             "core.arithmetic.i16.vector_lanes: expected 8, as the instructions of a Torrent have "
             "it, found 4",
         ),
+        (
+            "memory.rdram.refresh_ns",
+            "2e6",
+            "memory.rdram.refresh_ns: expected less than refresh_interval_ns = 1.024e+06, "
+            "found 2e+06",
+        ),
         ("memory.main.banks", "2", "memory.main.banks: expected memory.rdram.ports = 4, found 2"),
         (
             "memory.caches.data_line_bytes",

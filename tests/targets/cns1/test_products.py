@@ -72,6 +72,15 @@ def test_transposed_weights_are_read_along_the_terms(m, n, k):
     assert abs(priced - text) < max(150, 0.02 * text)
 
 
+def test_a_long_kernel_is_refreshed_as_late_as_allowed():
+    """Once in 128,000 cycles all ports are busy for 125 (section 2.1.4)."""
+    kernel = compile(gemm(m=2, n=512, k=1024, dtype="i8,i16:i32"), MACHINE)
+    without = load_machine("cns1-128", {"memory.rdram.refresh_ns": 0})
+    usual, cycles = (run_artifact(kernel.artifact, m).cycles for m in (without, MACHINE))
+    assert 128_000 < usual < 256_000
+    assert 100 <= cycles - usual <= 140
+
+
 def test_multiplication_and_addition_may_be_apart():
     apart = load_machine("cns1-128", {"core.vectors.multiply_accumulate": 0})
     kernel = compile(gemm(m=1, n=128, k=256, dtype="i8,i16:i32"), apart)

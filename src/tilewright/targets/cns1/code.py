@@ -16,7 +16,7 @@ from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit.program import ARGUMENTS, program_text
-from tilewright.targets.cns1.node import TABLE, assembled, node_table, run_node
+from tilewright.targets.cns1.node import TABLE, assembled, node_table, run_node, with_refresh
 from tilewright.targets.cns1.rules import CACHE
 from tilewright.targets.cns1.sections import Rdram
 
@@ -78,13 +78,13 @@ def run_artifact(
     *,
     interleaved: bool = False,
 ) -> CoreRun:
-    """The code on a simulated node, on zeros where no `inputs` are given; `interleaved`: other
-    codes have run since the last time.
+    """The code on a simulated node, whose memory is refreshed as late as allowed, on zeros where no
+    `inputs` are given; `interleaved`: other codes have run since the last time.
 
     Raises ShapeError for inputs that do not fit, CapacityError for tensors that do not fit its
     memory.
     """
-    table = node_table(machine)
+    table = with_refresh(node_table(machine), machine)
     places, end = _places(artifact.tensors, machine)
     room = table.memory("main").capacity_bytes
     if end > room:

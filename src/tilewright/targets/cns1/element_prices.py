@@ -45,9 +45,9 @@ def _streamed_cycles(machine: Machine, streamed: Streamed, elements: Value) -> V
     lines = [-(-size // rdram.open_bytes) for size in streamed.tensor_bytes(count)[:-1]]
     before = np.stack(np.broadcast_arrays(0 * count, *lines))
     places = np.cumsum(before, axis=0) % rdram.open_lines
-    found = np.zeros(count.shape)
+    found, looped = np.zeros(count.shape), bool(np.any(count >= PASS))
     for own in np.unique(places.reshape(len(places), -1), axis=1).T:
-        timing = elements_timing(machine, streamed, tuple(map(int, own)))
+        timing = elements_timing(machine, streamed, tuple(map(int, own)), looped=looped)
         alike = (own == places.T).all(axis=-1).T
         found = np.where(alike, timing.cycles(count), found)
     return found
@@ -74,9 +74,10 @@ class ElementsCycles:
 
 @cache
 def elements_timing(
-    machine: Machine, streamed: Streamed, places: tuple[int, ...]
+    machine: Machine, streamed: Streamed, places: tuple[int, ...], *, looped: bool
 ) -> ElementsCycles:
-    """The cycles of the text, twice as far as all places of open lines have been passed.
+    """The cycles of the text, twice as far as all places of open lines have been passed; where no
+    count is `looped` over, those of less than a pass, so that no loop is scheduled.
 
     Each tensor begins in an open line at one of the `places` of its chip.
     """
@@ -92,6 +93,9 @@ def elements_timing(
         write_elements(writer, machine, streamed, count)
         return finished(machine, writer, (len(places) + 1) * room)
 
+    if not looped:
+        none, alone = np.array([0]), _rest_cycles(streamed, cycles)
+        return ElementsCycles((none, np.array([cycles(0)])), 0.0, np.stack([alone, alone]))
     few = [1 << i for i in range(6)]
     passes = np.array([0, *few, *range(64, 2 * period + 1, 64)])
     taken = np.array([cycles(int(n) * PASS) for n in passes])

@@ -71,6 +71,11 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
                 f"memory.rdram.line_bytes: expected a multiple of port_block_bytes = "
                 f"{self.port_block_bytes}, found {self.line_bytes}"
             )
+        if self.refresh_ns >= self.refresh_interval_ns:
+            return (
+                f"memory.rdram.refresh_ns: expected less than refresh_interval_ns = "
+                f"{self.refresh_interval_ns:g}, found {self.refresh_ns:g}"
+            )
         if machine.main.banks != self.ports:
             return (
                 f"memory.main.banks: expected memory.rdram.ports = {self.ports}, found "

@@ -19,13 +19,15 @@ LOW, HIGH = "ports of columns 0 to 31", "ports of columns 32 to 63"
 @dataclass(frozen=True)
 class Body:
     """A loop: its text, and which pointer registers use which ports. Registers of `objects` never
-    address the same element in iterations that overlap.
+    address the same element in iterations that overlap. The solver looks for a schedule for
+    `effort_units` of its own deterministic time.
     """
 
     name: str
     text: str
     ports: tuple[tuple[str, str], ...]
     objects: tuple[tuple[str, str], ...] = ()
+    effort_units: float = 14.0
 
 
 def forward_body(

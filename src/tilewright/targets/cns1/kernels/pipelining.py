@@ -34,8 +34,6 @@ from tilewright.targets.cns1.timing.memory import (
     write_cycles,
 )
 
-EFFORT = Effort(deterministic_units=14.0)
-
 
 @dataclass(frozen=True)
 class PortCycles:
@@ -104,18 +102,19 @@ class Asked:
 
     operations: tuple[Operation, ...]
     aliases: AliasRules
+    effort: Effort
 
     @property
     def key(self) -> str:
         """A digest of all that a schedule depends on but the scheduler."""
         rules = load_table(TABLE).issue
-        parts = (repr(part) for part in (self.operations, rules, self.aliases, EFFORT))
+        parts = (repr(part) for part in (self.operations, rules, self.aliases, self.effort))
         return digest(*parts)[:32]
 
     def solved(self) -> Times:
         """What the solver finds."""
         rules = load_table(TABLE).issue
-        found = modulo_schedule(self.operations, rules, aliases=self.aliases, effort=EFFORT)
+        found = modulo_schedule(self.operations, rules, aliases=self.aliases, effort=self.effort)
         return Times(**{name: getattr(found, name) for name in Times.__struct_fields__})
 
 
@@ -123,7 +122,8 @@ def asked_of(body: Body, ports: PortCycles) -> Asked:
     """The loop with what its accesses take, for the scheduler."""
     numbers = load_table(TABLE).register_numbers
     objects = {numbers[name]: what for name, what in body.objects}
-    return Asked(tuple(_with_ports(_instructions(body), body, ports)), AliasRules(objects))
+    operations = tuple(_with_ports(_instructions(body), body, ports))
+    return Asked(operations, AliasRules(objects), Effort(deterministic_units=body.effort_units))
 
 
 def solved_again(loops: Iterable[tuple[Body, PortCycles]]) -> dict[str, Times]:
