@@ -9,7 +9,6 @@ stored by rows and that take no time on the core. Nothing here was measured.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -86,28 +85,32 @@ class CorePrograms:
         """Plans of parts that have none yet: their products are ranked together."""
         missing = [part for part in dict.fromkeys(parts) if part not in self._plans]
         networks = [_network(part, self.element) for part in missing]
-        names = [layers.get(part, "product") for part in missing]
-        try:
-            ranked = _ranked(networks, names, self.core, progress)
-            for number, (part, network) in enumerate(zip(missing, networks, strict=True), 1):
+        names = [layers.get(part, "of a part") for part in missing]
+        ranked = _ranked(networks, names, self.core, progress)
+        every = zip(missing, networks, names, strict=True)
+        for number, (part, network, name) in enumerate(every, 1):
+            try:
                 self._plans[part] = build_plan(network, self.core, ranked=ranked)
-                progress("generate", number, len(missing))
-        except CapacityError as error:
-            raise of_whole(error, self.core) from None
+            except CapacityError as error:
+                raise of_whole(error, self.core, name) from None
+            progress("generate", number, len(missing))
 
 
 def _ranked(networks: list[Network], names: list[str], core: Machine, progress: Progress) -> Ranked:
-    """The candidates of all products; each has the name of its network in messages."""
+    """The candidates of all products; refusals have the name of the network they are of."""
     ops: dict[Op, str] = {}
     for network, name in zip(networks, names, strict=True):
         for _, op in network.layers():
             ops.setdefault(op, name)
-    builder, used = NetworkBuilder("parts", core.core.types[0]), Counter[str]()
-    for number, (op, name) in enumerate(ops.items()):
-        used[name] += 1
+    builder = NetworkBuilder("parts", core.core.types[0])
+    for number, op in enumerate(ops):
         inputs = [builder.input(f"{number} {i}", s) for i, s in enumerate(op.input_shapes)]
-        builder.apply(op, *inputs, name=f"{name}_{used[name]}" if used[name] > 1 else name)
-    return ranked_products(builder.build(()), core, BY_THE_MODEL, images=1, progress=progress)
+        builder.apply(op, *inputs, name=f"product{number}")
+    of = {f"product{number}": name for number, name in enumerate(ops.values())}
+    try:
+        return ranked_products(builder.build(()), core, BY_THE_MODEL, images=1, progress=progress)
+    except CapacityError as error:
+        raise of_whole(error, core, of.get(error.where, error.where)) from None
 
 
 def _network(part: Part, element: str) -> Network:

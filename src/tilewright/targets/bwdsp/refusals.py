@@ -17,14 +17,14 @@ _WORDS = {READ: "the two buffers that are read", RESULTS: "the buffer of results
 _SET = re.compile(r"--set memory\.(?P<space>\w+)\.capacity_bytes=(?P<bytes>\d+)")
 
 
-def of_whole(error: CapacityError, core: Machine) -> PartitionError:
-    """The error of a program on `core` as one of the machine."""
+def of_whole(error: CapacityError, core: Machine, layer: str) -> PartitionError:
+    """The error of a program on `core` for a part of a layer as one of the machine."""
     message = error.message
     for name, words in _WORDS.items():
         message = message.replace(memory_words(name), words)
     found = _SET.search(error.fix)
     fix = _fix(found["space"], int(found["bytes"]), core) if found else ""
-    return PartitionError(message, where=f"layer {error.where}", fix=fix)
+    return PartitionError(message, where=f"layer {layer}", fix=fix)
 
 
 def _fix(space: str, needed: int, core: Machine) -> str:
