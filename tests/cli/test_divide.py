@@ -214,11 +214,13 @@ def test_the_plan_and_pictures_are_written_and_replaced(tmp_path):
         for link in own["links"]:
             assert abs(link["source"] - link["target"]) in (1, 8)
     pictures = sorted(path.name for path in (tmp_path / "out/layers").iterdir())
-    assert pictures == ["c1.svg", "c3.svg", "c5.svg", "s2.svg", "s4.svg"]
+    named = ["c1", "c3", "c5", "f6", "output", "prob", "s2", "s4"]
+    assert pictures == [f"{name}.svg" for name in named]
     picture = (tmp_path / "out/layers/c1.svg").read_text()
     cores = [int(text) for text in re.findall(r">(\d+)</text>", picture)]
     assert sorted(cores) == sorted([*range(56), *range(0, 56, 8), *range(0, 56, 8)])
-    assert "nothing is sent" in picture
+    assert "c1 on bwdsp-56: rows x columns, grid 1x1x14x4 (output_tiles)" in picture
+    assert "no core sends anything to another; 3696 values of the network&#x27;s inputs" in picture
 
 
 def test_the_network_is_written_with_the_plan_in_its_metadata(tmp_path):

@@ -2,6 +2,9 @@
 
 import re
 
+import pytest
+from msgspec.structs import replace
+
 from tilewright.partition.layer_plans import LayerPlan, MovePlan, SharePlan
 from tilewright.report.division_picture import layer_picture
 
@@ -15,19 +18,66 @@ SHARES = tuple(SharePlan(core, keeps, keeps, None, {}, {}) for core, keeps in
 HALO = MovePlan("x", 0, (1,), (1,), ((0, 1), (0, 2), (0, 6), (3, 4)), adds=False)
 SUMS = MovePlan("y sums", 3, (1, 2), (2, 3), ((0, 1), (0, 2), (0, 3), (4, 8)), adds=True)
 PLAN = LayerPlan("conv", "y", "products", SHARES, (HALO, SUMS))
-PICTURE = layer_picture(PLAN, SHAPE, 4)
+HEADING = "conv on toy: channels x columns, grid 1x2x1x2 (products)"
+PICTURE = layer_picture(PLAN, SHAPE, 4, HEADING, 0)
 
 
 def test_each_part_of_the_channels_has_a_panel_with_its_cores():
     texts = re.findall(r">([^<>]+)</text>", PICTURE)
     assert texts == [
+        HEADING,
         "kept by cores, of 1x4x6x8",
         "channels 0-1", "0", "1", "channels 2-3", "2",
         "sent from row to column: 12 values of inputs in blue, 48 of sums in orange",
         "0", "0",
+        "1", "10", "24",
     ]  # fmt: skip
 
 
 def test_the_darkest_square_is_the_pair_that_sends_most():
     shades = re.findall(r'fill="(#\w+)" fill-opacity="([\d.]+)"', PICTURE)
-    assert shades == [("#1f5fa8", "0.83"), ("#c75a00", "1.00"), ("#c75a00", "1.00")]
+    pairs, scale = shades[:3], shades[3:]
+    assert pairs == [("#1f5fa8", "0.83"), ("#c75a00", "1.00"), ("#c75a00", "1.00")]
+    assert [shade for _, shade in scale] == ["0.33", "0.33", "0.78", "0.78", "1.00", "1.00"]
+
+
+def squares(picture, color):
+    number = r'"([\d.]+)"'
+    found = re.findall(rf"<rect x={number} y={number} width={number} [^>]*{color}", picture)
+    return [(float(x), float(width)) for x, _, width in found]
+
+
+def test_where_inputs_and_sums_go_the_same_way_each_has_half_of_the_square():
+    both = replace(SUMS, source=0, targets=(1,), rounds=(1,))
+    picture = layer_picture(replace(PLAN, moves=(HALO, both)), SHAPE, 4, HEADING, 0)
+    (blue, width), (orange, other) = (squares(picture, c)[0] for c in ("#1f5fa8", "#c75a00"))
+    assert width == other == pytest.approx((480 - 14) / 4 / 2, abs=0.1)
+    assert orange == pytest.approx(blue + width, abs=0.2)
+
+
+def test_inputs_from_main_memory_are_not_nothing():
+    picture = layer_picture(replace(PLAN, moves=()), SHAPE, 4, HEADING, 96)
+    assert (
+        "no core sends anything to another; 96 values of the network&#x27;s inputs from main memory"
+        in picture
+    )
+
+
+def test_titles_of_many_panels_are_short_and_can_be_read():
+    shares = tuple(
+        SharePlan(n % 4, ((n, n + 1), (0, 4), (0, 6), (0, 8)), LEFT, None, {}, {})
+        for n in range(120)
+    )
+    picture = layer_picture(replace(PLAN, shares=shares, moves=()), (120, *SHAPE[1:]), 4, "x", 0)
+    assert "kept by cores, of 120x4x6x8 (i images, c channels)" in picture
+    sizes = re.findall(r'font-size:([\d.]+)px">i \d+, c 0-3<', picture)
+    assert len(sizes) == 119  # that of image 0 says only the channels
+    assert min(map(float, sizes)) >= 5
+
+
+def test_a_matrix_has_one_panel():
+    halves = (((0, 1), (0, 500)), ((0, 1), (500, 1000)))
+    shares = tuple(SharePlan(n, keeps, keeps, None, {}, {}) for n, keeps in enumerate(halves))
+    picture = layer_picture(replace(PLAN, shares=shares, moves=()), (1, 1000), 2, "fc", 0)
+    texts = re.findall(r">([^<>]+)</text>", picture)
+    assert texts[:4] == ["fc", "kept by cores, of 1x1000", "0", "1"]

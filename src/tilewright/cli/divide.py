@@ -57,6 +57,8 @@ from tilewright.report.division_picture import layer_picture
 from tilewright.report.findings import Finding
 
 _FORMAT = "tilewright divided network 2"
+_PICTURED = (2, IMAGES)
+"""Dimensions of results that pictures show: matrices and images."""
 _FITS = "a core's share fits its buffers"
 
 
@@ -285,7 +287,7 @@ def _weights(objective: str | None) -> Weights:
 
 def _write(divided: DividedNetwork, result: DividedRun, out: Path) -> None:
     """`network.json` with the result, `plan.json` with all shares and moves, `traffic.json` with
-    links and cores, and a picture of each layer of images, `layers/NAME.svg`.
+    links and cores, and a picture of each layer of images or a matrix, `layers/NAME.svg`.
     """
     with new_folder(out) as folder:
         plans = divided.layer_plans()
@@ -295,8 +297,11 @@ def _write(divided: DividedNetwork, result: DividedRun, out: Path) -> None:
             text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
             write_text(folder / file, f"{text}\n")
         (folder / "layers").mkdir()
-        for plan in plans:
+        for plan, layer in zip(plans, result.layers, strict=True):
             shape = divided.network.tensors[plan.result].shape
-            if len(shape) == IMAGES:
-                picture = layer_picture(plan, shape, divided.plan.cores)
+            if len(shape) in _PICTURED:
+                heading = f"{layer.name} on {result.machine}: {layer.divides}, grid {layer.grid}"
+                heading += f" ({layer.strategy})"
+                cores = divided.plan.cores
+                picture = layer_picture(plan, shape, cores, heading, layer.inputs)
                 write_text(folder / "layers" / f"{plan.name}.svg", picture)

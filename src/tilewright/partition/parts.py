@@ -50,8 +50,8 @@ Computes = Callable[[Part, Operands], Array]
 class Programs(Protocol):
     """Programs that compute parts on the cores of one machine."""
 
-    def times(self, parts: Iterable[Part], progress: Progress = silent) -> Times:
-        """What each takes."""
+    def times(self, parts: Mapping[Part, str], progress: Progress = silent) -> Times:
+        """What each takes; parts come with the name of a layer, which refusals name."""
 
     def compute(self, part: Part, operands: Operands) -> Array:
         """The result of a part."""

@@ -55,7 +55,10 @@ def program_times(
 ) -> tuple[Times, tuple[ProgramTime, ...]]:
     """What every part takes, and each layer."""
     every = [[parts_of(one.layer, s) for s in one.division.shares] for one in plan.layers]
-    different = dict.fromkeys(part for shares in every for parts in shares for part in parts)
+    different: dict[Part, str] = {}
+    for planned, shares in zip(plan.layers, every, strict=True):
+        for part in (part for parts in shares for part in parts):
+            different.setdefault(part, planned.layer.name)
     times = programs.times(different, progress)
     return times, tuple(_program_time(shares, times) for shares in every)
 

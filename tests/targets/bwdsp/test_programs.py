@@ -4,6 +4,7 @@ import pytest
 
 from support.core_programs import check_parts, doubles
 from support.partitions import random_case
+from tilewright.common.errors import PartitionError
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.prices import call_costs
 from tilewright.graph import network
@@ -46,7 +47,7 @@ def test_tiles_pass_the_ports_while_the_core_computes():
                         padding=1, dtype="f32"), relu((1, 64, 16, 16), dtype="f32")),
                 (False, True))  # fmt: skip
     pool = Part((Pool2d("max", 1, 64, 16, 16, (2, 2), (2, 2), dtype="f32"),), (False,))
-    times = programs_of(CORE, "f32").times([conv, pool])
+    times = programs_of(CORE, "f32").times({conv: "conv", pool: "pool"})
     peak = conv.ops[0].flops / 32
     assert peak < times[conv].compute_cycles < times[conv].streamed_cycles < 1.15 * peak
     assert times[pool].streamed_cycles > 64 * 16 * 16 / 2 > 2 * times[pool].compute_cycles
@@ -72,5 +73,25 @@ def test_shares_of_equal_extents_have_one_program():
     (layer, *_) = layers_of(network("vgg16", 1, dtype="f32"))
     (planned,) = fixed_plan([layer], 56, "output_tiles").layers
     parts = {part for share in planned.division.shares for part in parts_of(layer, share)}
-    times = programs_of(CORE, "f32").times(parts)
+    times = programs_of(CORE, "f32").times(dict.fromkeys(parts, "conv1_1"))
     assert (len(parts), len({id(time) for time in times.values()})) == (3, 1)
+
+
+def test_a_part_that_fits_no_core_is_refused_by_its_layer_and_the_buffers_of_the_machine():
+    product = Part((conv2d(batch=1, in_channels=8, out_channels=4, height=5, width=5, kernel=5,
+                           dtype="f32"),), (False, True))  # fmt: skip
+    buffers = core_machine(load_machine("bwdsp-56", {"memory.buffers.capacity_bytes": "60"}))
+    main = core_machine(load_machine("bwdsp-56", {"memory.main.capacity_bytes": "1000"}))
+    refused = []
+    for core in (buffers, main):
+        with pytest.raises(PartitionError) as error:
+            programs_of(core, "f32").times({product: "c5"})
+        refused.append(error.value.render())
+    assert refused == [
+        "error: layer c5: no tile of conv2d 1x8x5x5 -> 4, 5x5 s1 p0 fits: the smallest tiles of "
+        "'implicit' take 32 bytes of the buffer of results, 32 of them for 'y', the limit is 20\n"
+        "  fix: --set memory.buffers.capacity_bytes=96",
+        "error: layer c5: implicit of conv2d 1x8x5x5 -> 4, 5x5 s1 p0 takes 4016 bytes of main "
+        "memory, 3200 of them for 'w', the limit is 1000\n"
+        "  fix: --set memory.main.capacity_bytes=4016",
+    ]

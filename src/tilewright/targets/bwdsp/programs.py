@@ -9,13 +9,15 @@ stored by rows and that take no time on the core. Nothing here was measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 
 import numpy as np
 
 from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.graph.builder import NetworkBuilder
@@ -27,8 +29,9 @@ from tilewright.network.products import Ranked, ranked_products
 from tilewright.network.search import BY_THE_MODEL
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Conv2d
-from tilewright.ops.op import Array
+from tilewright.ops.op import Array, Op
 from tilewright.partition.parts import Operands, Part, PartTime, Times
+from tilewright.targets.bwdsp.refusals import of_whole
 
 _WAITS = ("wait bandwidth", "wait latency")
 
@@ -48,10 +51,13 @@ class CorePrograms:
     _plans: dict[Part, Plan] = field(default_factory=dict)
     _times: dict[Part, PartTime] = field(default_factory=dict)
 
-    def times(self, parts: Iterable[Part], progress: Progress = silent) -> Times:
-        """What each takes, simulated; parts that differ in borders alone have one program."""
+    def times(self, parts: Mapping[Part, str], progress: Progress = silent) -> Times:
+        """What each takes, simulated; parts that differ in borders alone have one program. Raises
+        PartitionError that names the layer whose part fits no core.
+        """
         plain = {part: _without_border(part) for part in parts}
-        self._make(plain.values(), progress)
+        layers = {own: parts[part] for part, own in reversed(plain.items())}
+        self._make(plain.values(), progress, layers)
         for number, part in enumerate(plain.values(), 1):
             if part not in self._times:
                 self._times[part] = _time(self._plans[part])
@@ -70,24 +76,41 @@ class CorePrograms:
         (found,) = interpret_plan(self._plans[plain], numbers, numbers).values()
         return found
 
-    def _make(self, parts: Iterable[Part], progress: Progress = silent) -> None:
+    def _make(
+        self,
+        parts: Iterable[Part],
+        progress: Progress = silent,
+        layers: Mapping[Part, str] = MappingProxyType({}),
+    ) -> None:
         """Plans of parts that have none yet: their products are ranked together."""
         missing = [part for part in dict.fromkeys(parts) if part not in self._plans]
         networks = [_network(part, self.element) for part in missing]
-        ranked = _ranked(networks, self.core, progress)
-        for number, (part, network) in enumerate(zip(missing, networks, strict=True), 1):
-            self._plans[part] = build_plan(network, self.core, ranked=ranked)
+        names = [layers.get(part, "of a part") for part in missing]
+        ranked = _ranked(networks, names, self.core, progress)
+        every = zip(missing, networks, names, strict=True)
+        for number, (part, network, name) in enumerate(every, 1):
+            try:
+                self._plans[part] = build_plan(network, self.core, ranked=ranked)
+            except CapacityError as error:
+                raise of_whole(error, self.core, name) from None
             progress("generate", number, len(missing))
 
 
-def _ranked(networks: list[Network], core: Machine, progress: Progress) -> Ranked:
-    """The candidates of all products."""
-    ops = dict.fromkeys(op for network in networks for _, op in network.layers())
+def _ranked(networks: list[Network], names: list[str], core: Machine, progress: Progress) -> Ranked:
+    """The candidates of all products; refusals have the name of the network they are of."""
+    ops: dict[Op, str] = {}
+    for network, name in zip(networks, names, strict=True):
+        for _, op in network.layers():
+            ops.setdefault(op, name)
     builder = NetworkBuilder("parts", core.core.types[0])
     for number, op in enumerate(ops):
-        names = [builder.input(f"{number} {i}", s) for i, s in enumerate(op.input_shapes)]
-        builder.apply(op, *names, name=f"product{number}")
-    return ranked_products(builder.build(()), core, BY_THE_MODEL, images=1, progress=progress)
+        inputs = [builder.input(f"{number} {i}", s) for i, s in enumerate(op.input_shapes)]
+        builder.apply(op, *inputs, name=f"product{number}")
+    of = {f"product{number}": name for number, name in enumerate(ops.values())}
+    try:
+        return ranked_products(builder.build(()), core, BY_THE_MODEL, images=1, progress=progress)
+    except CapacityError as error:
+        raise of_whole(error, core, of.get(error.where, error.where)) from None
 
 
 def _network(part: Part, element: str) -> Network:
