@@ -63,6 +63,7 @@ def machine(l2: int, l3: int = 2**30):
             "memory.caches.l3.fill_bytes_per_cycle": "1e9",
             "memory.caches.l2.exposed_cycles_per_byte": "1",
             "memory.caches.l3.capacity_bytes": str(l3),
+            "memory.caches.l3.ways": "1",
             "memory.caches.l3.exposed_cycles_per_byte": "10",
         },
     )
