@@ -82,11 +82,15 @@ def test_compile_checks_the_emulated_code_with_few_images_where_all_take_long(mo
         ),
         (
             ("lenet5", "--layer", "c1"),
-            "error: lenet5 is a network: leave --layer and --trace\n",
+            "error: lenet5 is a network: leave --layer\n",
         ),
         (
-            ("x.ir", "--batch", "2"),
-            "error: x.ir is no network: leave --batch, --dtype and --unfused\n",
+            ("lenet5", "--input", "x.npz", "--output", "y", "--timing", "--trace-limit", "9"),
+            "error: lenet5 is a network: leave --trace-limit, --input, --output, --timing\n",
+        ),
+        (
+            ("x.ir", "--batch", "2", "--shape", "x=1x3"),
+            "error: x.ir is no network: leave --batch, --shape\n",
         ),
     ],
 )

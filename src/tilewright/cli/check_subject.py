@@ -10,7 +10,7 @@ import typer
 from msgspec import UNSET
 
 from tilewright.cli.divide import check_divided
-from tilewright.cli.options import OperatorOptions, OwnMachineOptions
+from tilewright.cli.options import OperatorOptions, OwnMachineOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, is_operator, read_workload
@@ -68,7 +68,11 @@ def check_subject(
         raise UsageProblem(f"{subject} is written already: leave --algorithm")
     if layers and (written or is_operator(subject) or NETWORKS.of(target) is None):
         raise UsageProblem(f"{subject} is no network that is planned: leave --layers")
+    if written and (given := given_options(operator)):
+        raise UsageProblem(f"{subject} is written already: leave {', '.join(given)}")
     if network_kind(path) == "native":
+        if machine.machine:
+            raise UsageProblem(f"{subject} holds a network for its own machine: leave --machine")
         findings = tuple(_native(path))
     elif path.is_dir():
         findings = tuple(_all_written(_kernels(path), target, output))

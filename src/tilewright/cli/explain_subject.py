@@ -11,7 +11,7 @@ from tilewright.cli.divide import explain_divided, read_divided, show_explained
 from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.explain import ExplainOptions
 from tilewright.cli.layers import searched
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.options import OperatorOptions, OwnMachineOptions, SearchOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.run_network import show_network
 from tilewright.cli.simulate_network import explain_network
@@ -41,7 +41,7 @@ from tilewright.simulate.kernel.level import simulate
 
 def explain_subject(
     subject: str,
-    machine: MachineOptions,
+    machine: OwnMachineOptions,
     operator: OperatorOptions,
     search: SearchOptions,
     options: ExplainOptions,
@@ -67,7 +67,7 @@ def explain_subject(
         )
         return
     division.require_undivided()
-    path = _unchanged(subject, machine)
+    path = _unchanged(subject, machine, operator)
     if network_kind(path) in {"native", "divided"}:
         if options.layer is not None or options.levels:
             raise UsageProblem(f"{subject} holds a whole network: leave --layer and --roofline")
@@ -140,11 +140,12 @@ def _stored(folder: Path, *, changes: bool, levels: bool, progress: Progress) ->
     return found
 
 
-def _unchanged(folder: str, machine: MachineOptions) -> Path:
-    """A folder of kernels; UsageProblem where numbers of their machine are to be changed."""
-    if machine.set:
+def _unchanged(folder: str, machine: OwnMachineOptions, operator: OperatorOptions) -> Path:
+    """A folder of kernels; UsageProblem where another machine or other extents are asked for."""
+    if given := [*given_options(machine), *given_options(operator)]:
         raise UsageProblem(
-            f"{folder} was compiled for its own machine: leave --set, or explain the operator"
+            f"{folder} was compiled for its own machine: leave {', '.join(given)}, or explain "
+            "what it was compiled from"
         )
     return Path(folder)
 

@@ -26,8 +26,7 @@ def simulate_network(
     name: str, machine: Machine, options: NetworkOptions, output: OutputOptions
 ) -> None:
     """Plan a network, simulate its stages, and say where the time goes."""
-    given = OperatorOptions(batch=options.batch, dtype=options.dtype)
-    network = simplified(read_network(name, given))
+    network = simplified(read_network(name, options.chosen()))
     run, unfused, seconds = simulated(network, machine, output, unfused=options.unfused)
     found = described(run, plan_seconds=seconds, unfused=unfused)
     output.value(found)
