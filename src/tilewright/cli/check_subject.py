@@ -58,15 +58,18 @@ def check_subject(
         found, bounds = check_product(operator, tile, target)
         _finish(CheckReport(target.name, found, _refused(found), bounds), output)
         return
+    written = path.exists() and path.suffix != ".onnx"
+    if not (written or is_operator(subject) or layers or DIVIDES.of(target)):
+        products = "--layers for its products alone" if EMITS.of(target) else ""
+        NETWORKS.required(target, products, (DIVIDES,))
     if EMITS.of(target) is None and not (DIVIDES.of(target) and not is_operator(subject)):
         tile_of_gemm = "check a tile of a gemm (--tile m=8,n=8,k=8)"
         whole = "check a whole network, " if DIVIDES.of(target) else ""
         EMITS.required(target, whole + tile_of_gemm)
     target = target.of_one_program
-    written = path.exists() and path.suffix != ".onnx"
     if algorithm is not None and written:
         raise UsageProblem(f"{subject} is written already: leave --algorithm")
-    if layers and (written or is_operator(subject) or NETWORKS.of(target) is None):
+    if layers and (written or is_operator(subject) or DIVIDES.of(target)):
         raise UsageProblem(f"{subject} is no network that is planned: leave --layers")
     if written and (given := given_options(operator)):
         raise UsageProblem(f"{subject} is written already: leave {', '.join(given)}")

@@ -16,7 +16,7 @@ from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.run_network import show_network
 from tilewright.cli.simulate_network import explain_network
 from tilewright.cli.workload import Workload, is_operator, read_workload
-from tilewright.codegen.artifact import LOADS
+from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import GraphError
@@ -100,7 +100,10 @@ def _explained_whole(
         explain_divided(subject, target, operator, search, output, division)
         return True
     division.require_undivided()
-    if alone or NETWORKS.of(target) is None or LOADS.of(target) is not None:
+    if alone:
+        return False
+    NETWORKS.required(target, "--layer for one product" if EMITS.of(target) else "", (DIVIDES,))
+    if LOADS.of(target) is not None:
         return False
     search.require_whole("add --layer")
     explain_network(subject, target, operator, search, output)
