@@ -17,10 +17,8 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
-from types import EllipsisType
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -36,7 +34,6 @@ from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.simulate import simulate_plan
-from tilewright.ops.piece import intervals
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.moves import require_moves
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
@@ -61,35 +58,21 @@ class Subject:
     expected: Numbers
     is_exact: bool
 
+    @property
+    def planned(self) -> PlannedNetwork:
+        """What is run."""
+        return PlannedNetwork(self.network, self.plan)
+
     def interpreted(self) -> Numbers:
         """The outputs by the meaning of the programs."""
         weights, inputs = self.numbers
-        return PlannedNetwork(self.network, self.plan).run(weights=weights, **inputs)
+        return self.planned.run(weights=weights, **inputs)
 
-    def cases(self) -> list[Case]:
-        """The generated code and what each group is given."""
-        artifact, (weights, inputs) = emit_network(self.plan, self.plan.machine), self.numbers
-        constants = {artifact.block: constant_block(self.plan, weights)}
-        return [
-            (artifact, {**{name: x[part] for name, x in inputs.items()}, **constants})
-            for part in self._parts()
-        ]
-
-    def joined(self, results: Sequence[Numbers | Exception]) -> Numbers:
-        """The outputs of all groups. Raises what one of them ended with."""
-        found = {name: np.full(y.shape, np.nan) for name, y in self.expected.items()}
-        for part, result in zip(self._parts(), results, strict=True):
-            if isinstance(result, Exception):
-                raise result
-            for name, y in found.items():
-                y[part] = result[name]
-        return found
-
-    def _parts(self) -> list[slice | EllipsisType]:
-        """The images of each group, all of them where the groups do not divide them."""
-        groups = self.plan.groups
-        batch = self.network.inputs[0].shape[0]
-        return [...] if groups == 1 else [slice(*part) for part in intervals(batch, groups)]
+    def case(self) -> Case:
+        """The generated code of all groups and what it is given."""
+        weights, inputs = self.numbers
+        artifact = emit_network(self.plan, self.plan.machine, self.planned.images)
+        return artifact, {**inputs, artifact.block: constant_block(self.plan, weights)}
 
     def require(self, who: str, found: Numbers) -> None:
         """Raise where a result differs."""
@@ -188,11 +171,12 @@ def failures(number: int, count: int) -> Iterator[str]:
             subjects += own
         except Exception:
             yield _failure(number, network, traceback.format_exc(limit=-3))
-    cases = [one.cases() for one in subjects]
-    results = iter(run_emulated_many([case for own in cases for case in own]))
-    for one, own in zip(subjects, cases, strict=True):
+    results = run_emulated_many([one.case() for one in subjects])
+    for one, result in zip(subjects, results, strict=True):
         try:
-            one.require("emulated code", one.joined(list(islice(results, len(own)))))
+            if isinstance(result, Exception):
+                raise result
+            one.require("emulated code", result)
         except Exception:
             network = replace(one.network, name=one.plan.name)
             yield _failure(number, network, traceback.format_exc(limit=-3))

@@ -65,9 +65,12 @@ def test_tiles_of_two_memories():
 
 @each
 def test_what_needs_code_is_refused_by_name(file):
-    for command in (("compile", *GEMM), ("check", "lenet5")):
+    for command, missing in (
+        (("compile", *GEMM), "code generator"),
+        (("check", "lenet5"), "code for whole networks"),
+    ):
         text = run(*command, "-m", file, code=1)
-        assert f"machine '{file.stem}' has no code generator" in text
+        assert f"machine '{file.stem}' has no {missing}" in text
 
 
 @pytest.mark.parametrize("tile", ["m=4", "m=4,n=4,k=0", "m=4,n=4,l=4", "../l1:m=4,n=4,k=4", "4x4"])

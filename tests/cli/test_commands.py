@@ -235,9 +235,14 @@ def test_run_refuses_what_is_not_here_or_does_not_fit(tmp_path):
 
 def test_explain_accounts_for_the_whole_time(artifact):
     found = run_json("explain", artifact)
-    refused = run("explain", artifact, "--set", "clock_hz=1e9", code=2).stderr
-    own = f"{artifact} was compiled for its own machine"
-    assert refused == f"error: {own}: leave --set, or explain the operator\n"
+    other = ("-m", "host", "--set", "clock_hz=1e9", "--batch", 2)
+    assert run("explain", artifact, *other, code=2).stderr == (
+        f"error: {artifact} was compiled for its own machine: leave --machine, --set, --batch, or "
+        "explain what it was compiled from\n"
+    )
+    assert run("check", artifact, "--batch", 2, code=2).stderr == (
+        f"error: {artifact} is written already: leave --batch\n"
+    )
     assert sum(c["cycles"] for c in found["causes"]) == found["layer"]["simulated_cycles"]
     assert {t["direction"] for t in found["traffic"]} == {"get", "put"}
     assert [change["retuned"] for change in found["changes"]] == [False, False, False, True]

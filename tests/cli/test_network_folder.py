@@ -37,6 +37,17 @@ def test_explain_shows_what_compile_printed(written: tuple[Path, str]) -> None:
     )
 
 
+def test_a_folder_keeps_its_machine(written: tuple[Path, str]) -> None:
+    folder, _ = written
+    assert run("check", folder, "-m", "host", code=2) == (
+        f"error: {folder} holds a network for its own machine: leave --machine\n"
+    )
+    assert run("explain", folder, "-m", "host", "--batch", 2, code=2) == (
+        f"error: {folder} was compiled for its own machine: leave --machine, --batch, or explain "
+        "what it was compiled from\n"
+    )
+
+
 def test_check_names_the_files_that_changed(written: tuple[Path, str]) -> None:
     folder, _ = written
     assert run("check", folder).endswith("checks on sw26010, 0 refused\n")

@@ -96,3 +96,21 @@ def test_an_output_may_be_an_input(tmp_path: Path, batch: int) -> None:
         assert {name: array.shape for name, array in found.items()} == {
             name: (batch, 5 if name in "yz" else 12) for name in outputs
         }
+
+
+def test_check_refuses_what_compile_refuses_on_this_computer(tmp_path: Path) -> None:
+    weights = {"p": np.array([0, 1, 0, 1]), "v": np.array(-3, np.float32)}
+    proto = model([node("Pad", ["x", "p", "v"], ["y"], name="pd")], {"x": (2, 3)}, weights)
+    path = saved(tmp_path, proto)
+    why = "node pd: pad 2x3 -> 2x5 with -3 cannot be run on this computer, which pads with zeros"
+    results = [
+        CliRunner().invoke(app, [command, str(path), "-m", "host"])
+        for command in ("compile", "check")
+    ]
+    assert [result.exit_code for result in results] == [1, 3]
+    assert results[0].stderr == f"error: {why}\n  fix: another --machine\n"
+    assert results[1].stdout.splitlines()[1:] == [
+        "         fix: another --machine",
+        "1 checks on host, 1 refused",
+    ]
+    assert results[1].stdout.splitlines()[0].endswith(f": a stage for every operator: {why}")

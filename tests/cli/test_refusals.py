@@ -13,6 +13,7 @@ from tilewright.isa import read_table
 from tilewright.machine import list_machines
 from tilewright.machine.family import machine_files
 from tilewright.network.plans import NETWORKS
+from tilewright.partition.capability import DIVIDES
 
 
 def run(*arguments):
@@ -29,7 +30,9 @@ OTHERS_WITH_CODE = "take another machine: " + ", ".join(
     name for name, (family, _) in machine_files().items() if family in EMITS.families()
 )
 RUN_NETWORKS = "take another machine: " + ", ".join(
-    name for name, (family, _) in machine_files().items() if family in NETWORKS.families()
+    name
+    for name, (family, _) in machine_files().items()
+    if family in (*NETWORKS.families(), *DIVIDES.families())
 )
 REFUSALS = [
     (["compile", "vgg"], 1, "unknown network 'vgg'", "did you mean vgg16? or give an .onnx file"),
@@ -134,6 +137,10 @@ REFUSALS = [
         )
         for command, name, fix in (
             ("compile", "dla-al", RUN_NETWORKS),
+            ("explain", "dla-al", RUN_NETWORKS),
+            ("check", "dla-al", RUN_NETWORKS),
+            ("explain", "cns1-128", f"--layer for one product, or {RUN_NETWORKS}"),
+            ("check", "cns1-128", f"--layers for its products alone, or {RUN_NETWORKS}"),
             ("simulate", "dla-al", RUN_NETWORKS),
             ("simulate", "cns1-128", RUN_NETWORKS),
             ("run", "cambricon-acc", RUN_NETWORKS),

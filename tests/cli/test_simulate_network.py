@@ -105,11 +105,15 @@ def test_compile_checks_the_emulated_code_with_few_images_where_all_take_long(mo
         ),
         (
             ("lenet5", "--layer", "c1"),
-            "error: lenet5 is a network: leave --layer and --trace\n",
+            "error: lenet5 is a network: leave --layer\n",
         ),
         (
-            ("x.ir", "--batch", "2"),
-            "error: x.ir is no network: leave --batch, --dtype and --unfused\n",
+            ("lenet5", "--input", "x.npz", "--output", "y", "--timing", "--trace-limit", "9"),
+            "error: lenet5 is a network: leave --trace-limit, --input, --output, --timing\n",
+        ),
+        (
+            ("x.ir", "--batch", "2", "--shape", "x=1x3"),
+            "error: x.ir is no network: leave --batch, --shape\n",
         ),
     ],
 )
@@ -129,7 +133,11 @@ def test_check_refuses_what_does_not_live_in_main_memory_together():
 def test_check_looks_at_the_images_of_one_group():
     """Eight images of LeNet-5 live in 936,144 bytes, the two of a group in 604,272."""
     few = ("check", "lenet5", "--batch", 8, "--set", "memory.main.capacity_bytes=620000")
-    assert run_json(*few, "-m", "sw26010")["refused"] == 0
+    assert run(*few, "-m", "sw26010").stdout == (
+        "ok       lenet5: a stage for every operator\n"
+        "ok       lenet5: live tensors fit main memory\n"
+        "2 checks on sw26010, 0 refused\n"
+    )
     found = run(*few, "-m", "sw26010_cg", "--dtype", "f32", "--set", SINGLE, code=3).stdout
     refused = found[found.index("refused  lenet5: live tensors") :].splitlines()
     assert refused[0].startswith(
@@ -137,3 +145,11 @@ def test_check_looks_at_the_images_of_one_group():
         "a group of sw26010_cg has 310,000; at the same time live"
     )
     assert refused[1] == "         fix: a smaller --batch"
+
+
+def test_check_shows_layers_alone_where_that_is_asked():
+    alone = run("check", "lenet5", "-m", "sw26010_cg", "--algorithm", "implicit", "--layers").stdout
+    assert "ok       c1, implicit over whole: fits scratchpad and main memory\n" in alone
+    assert run("check", "gemm", "--m", 8, "--n", 8, "--k", 8, "--layers", code=2).stderr == (
+        "error: gemm is no network that is planned: leave --layers\n"
+    )

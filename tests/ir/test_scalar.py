@@ -64,6 +64,12 @@ def test_text_value_c_and_count():
     assert operand_count(parse_scalar("x0 - x2")) == 3
 
 
+def test_infinity_has_a_name():
+    least = parse_scalar("x0 if x0 > -inf else inf")
+    assert parse_scalar(str(least)) == least
+    assert c_text(least, ("a",)) == "((a > (-INFINITY)) ? a : INFINITY)"
+
+
 @pytest.mark.parametrize("text", ["", "y", "x0 @ x1", "exp(x0, x1)", "x0.real", "1j", "1e309", "x"])
 def test_what_is_no_expression_is_refused(text: str) -> None:
     with pytest.raises(ProgramError) as error:

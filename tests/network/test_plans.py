@@ -57,8 +57,14 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
 
 
-def test_an_explanation_names_every_change_of_layout_and_sums():
-    runs = [simulate_plan(lenet_plan(fuse=False)), simulate_plan(lenet_plan())]
+def _fastest_of_each(whole):
+    return nearest(whole.network, whole.chains, whole.ranked, whole.epilogues, whole.forms)
+
+
+def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
+    monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
+    copying = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
+    runs = [simulate_plan(copying), simulate_plan(lenet_plan())]
     found = explained(*runs, rewrites=("identities",))
     launch = GROUP.groups.launch_cycles
     assert launch > 0
@@ -75,15 +81,11 @@ def test_an_explanation_names_every_change_of_layout_and_sums():
 
 
 def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
-    whole = lenet_plan()
-
-    def fastest_of_each(self):
-        return nearest(self.network, self.chains, self.ranked, self.epilogues, self.forms)
-
-    monkeypatch.setattr(WholeNetwork, "cheapest", fastest_of_each)
+    whole, unfused = lenet_plan(), lenet_plan(fuse=False)
+    monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
     plan = build_plan(network("lenet5", 1), GROUP, ONE_WAY)
-    copies = [[s.name for s in p.stages if s.work == "layout"] for p in (plan, whole)]
-    assert copies == [["s4_layout"], []], "c5 takes the layout that c3 gives, and is hardly slower"
+    copies = [[s.name for s in p.stages if s.work == "layout"] for p in (plan, whole, unfused)]
+    assert copies == [["s4_layout"], [], []], "c5 takes the layout of c3, and is hardly slower"
     assert whole.estimate_cycles < plan.estimate_cycles
     assert whole.lower_bound_cycles == plan.lower_bound_cycles < whole.estimate_cycles
 

@@ -214,6 +214,13 @@ def test_refused_shaping(make, message):
 # --- normalising -----------------------------------------------------------------------------
 
 
+def test_largest_and_smallest_skip_what_is_no_number():
+    x = np.array([[3.0, np.nan, 1.0], [np.nan, np.nan, np.nan], [-np.inf, -np.inf, -np.inf]])
+    largest, smallest = (ops.Reduce(f, x.shape, (1,)).reference(x) for f in ("max", "min"))
+    np.testing.assert_array_equal(largest, [[3], [-np.inf], [-np.inf]])
+    np.testing.assert_array_equal(smallest, [[1], [np.inf], [-np.inf]])
+
+
 def test_softmax_sums_to_one_for_any_size_of_numbers():
     x = np.array([[1000.0, 1001.0], [-1000.0, -1002.0]])
     result = ops.Softmax((2, 2)).reference(x)

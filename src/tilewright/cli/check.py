@@ -29,8 +29,12 @@ def check_command(
             rich_help_panel="Operator",
         ),
     ] = None,
+    layers: Annotated[
+        bool,
+        typer.Option("--layers", help="Of a network also how each operator is divided alone."),
+    ] = False,
 ) -> None:
     """Check that operators fit a machine, or that a program is legal on it."""
     from tilewright.cli.check_subject import check_subject  # heavy: numba
 
-    check_subject(subject, machine, operator, output, algorithm, tile or [])
+    check_subject(subject, machine, operator, output, algorithm, tile or [], layers)

@@ -10,7 +10,7 @@ import typer
 from msgspec import UNSET
 
 from tilewright.cli.divide import check_divided
-from tilewright.cli.options import OperatorOptions, OwnMachineOptions
+from tilewright.cli.options import OperatorOptions, OwnMachineOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.product import check_product, roofline_lines
 from tilewright.cli.workload import Workload, is_operator, read_workload
@@ -24,7 +24,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
-from tilewright.network.requirements import own_part, require_lowered, require_room
+from tilewright.network.requirements import own_part, require_room
 from tilewright.network.stored import read_native
 from tilewright.ops import Op
 from tilewright.partition.capability import DIVIDES
@@ -47,6 +47,7 @@ def check_subject(
     output: OutputOptions,
     algorithm: str | None,
     tile: list[str],
+    layers: bool,
 ) -> None:
     """Check that operators fit a machine, or that a program is legal on it."""
     path = Path(subject)
@@ -57,14 +58,24 @@ def check_subject(
         found, bounds = check_product(operator, tile, target)
         _finish(CheckReport(target.name, found, _refused(found), bounds), output)
         return
+    written = path.exists() and path.suffix != ".onnx"
+    if not (written or is_operator(subject) or layers or DIVIDES.of(target)):
+        products = "--layers for its products alone" if EMITS.of(target) else ""
+        NETWORKS.required(target, products, (DIVIDES,))
     if EMITS.of(target) is None and not (DIVIDES.of(target) and not is_operator(subject)):
         tile_of_gemm = "check a tile of a gemm (--tile m=8,n=8,k=8)"
         whole = "check a whole network, " if DIVIDES.of(target) else ""
         EMITS.required(target, whole + tile_of_gemm)
     target = target.of_one_program
-    if algorithm is not None and path.exists() and path.suffix != ".onnx":
+    if algorithm is not None and written:
         raise UsageProblem(f"{subject} is written already: leave --algorithm")
+    if layers and (written or is_operator(subject) or DIVIDES.of(target)):
+        raise UsageProblem(f"{subject} is no network that is planned: leave --layers")
+    if written and (given := given_options(operator)):
+        raise UsageProblem(f"{subject} is written already: leave {', '.join(given)}")
     if network_kind(path) == "native":
+        if machine.machine:
+            raise UsageProblem(f"{subject} holds a network for its own machine: leave --machine")
         findings = tuple(_native(path))
     elif path.is_dir():
         findings = tuple(_all_written(_kernels(path), target, output))
@@ -75,10 +86,7 @@ def check_subject(
             found = check_divided(subject, target, operator, output)
             _finish(CheckReport(target.name, found, _refused(found)), output)
             return
-        workload = read_workload(subject, operator)
-        findings = _workload(workload, target, algorithm)
-        if workload.network and algorithm is None and NETWORKS.of(target) and not LOADS.of(target):
-            findings += _whole(workload.network, target)
+        findings = _planned(read_workload(subject, operator), target, algorithm, layers)
     _finish(CheckReport(target.name, findings, _refused(findings)), output)
 
 
@@ -127,6 +135,20 @@ def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
     for program, file in zip(programs, (PROGRAM_FILE, SUMS_FILE), strict=False):
         yield from _program(program, str(folder / file), machine)
     yield from _unchanged(folder, stored.digests.items(), "compile the kernel again")
+
+
+def _planned(
+    workload: Workload, machine: Machine, algorithm: str | None, layers: bool
+) -> tuple[Finding, ...]:
+    """What is found about operators alone. Of a network that is planned as a whole that: how its
+    operators could be divided alone says little about its plan, and is left for `layers`.
+    """
+    findings = _workload(workload, machine, algorithm)
+    if workload.network is None or algorithm is not None or NETWORKS.of(machine) is None:
+        return findings
+    if not layers:
+        findings = tuple(f for f in findings if f.status == "refused")
+    return (*_whole(workload.network, machine), *findings)
 
 
 def _workload(workload: Workload, machine: Machine, algorithm: str | None) -> tuple[Finding, ...]:
@@ -180,10 +202,10 @@ def _whole(network: Network, machine: Machine) -> tuple[Finding, ...]:
     before any search.
     """
     part, _ = own_part(network, machine)
-    rules = (
-        ("a stage for every operator", partial(require_lowered, network, machine)),
-        ("live tensors fit main memory", partial(require_room, part, machine)),
-    )
+    runs = partial(NETWORKS.required(machine).require, network, machine)
+    rules = [("a stage for every operator", runs)]
+    if not LOADS.of(machine):
+        rules.append(("live tensors fit main memory", partial(require_room, part, machine)))
     problems = [(rule, _problem(act)) for rule, act in rules]
     return tuple(
         Finding(network.name, rule, "ok")
@@ -214,12 +236,13 @@ def _operator(name: str, own: list[Way], machine: Machine) -> Iterator[Finding]:
 def _notes(name: str, op: Op, own: list[Way], machine: Machine) -> Iterator[Finding]:
     """Extents that are rounded up, and pieces that overlap: legal, but not free."""
     for part, seed in own:
+        why = "" if LOADS.of(machine) else ", which the mesh divides"
         for axis, extent, padded in padded_axes(part.piece, seed, machine):
             yield Finding(
                 f"{name}, {seed.name} over {part.kind}",
                 "divisibility",
                 "note",
-                f"{axis} = {extent} is computed as {padded}, which the mesh divides",
+                f"{axis} = {extent} is computed as {padded}{why}",
             )
     for part in {part.kind: part for part, _ in own}.values():
         total = sum(piece.op.flops for piece in part.pieces)

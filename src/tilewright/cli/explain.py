@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.division_options import DivisionOptions
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.options import OperatorOptions, OwnMachineOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 
 Subject = Annotated[
@@ -39,7 +39,7 @@ class ExplainOptions:
 
 def explain_command(
     subject: Subject,
-    machine: MachineOptions,
+    machine: OwnMachineOptions,
     operator: OperatorOptions,
     search: SearchOptions,
     output: OutputOptions,

@@ -11,12 +11,12 @@ from tilewright.cli.divide import explain_divided, read_divided, show_explained
 from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.explain import ExplainOptions
 from tilewright.cli.layers import searched
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.options import OperatorOptions, OwnMachineOptions, SearchOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.run_network import show_network
 from tilewright.cli.simulate_network import explain_network
 from tilewright.cli.workload import Workload, is_operator, read_workload
-from tilewright.codegen.artifact import LOADS
+from tilewright.codegen.artifact import EMITS, LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import GraphError
@@ -41,7 +41,7 @@ from tilewright.simulate.kernel.level import simulate
 
 def explain_subject(
     subject: str,
-    machine: MachineOptions,
+    machine: OwnMachineOptions,
     operator: OperatorOptions,
     search: SearchOptions,
     options: ExplainOptions,
@@ -67,7 +67,7 @@ def explain_subject(
         )
         return
     division.require_undivided()
-    path = _unchanged(subject, machine)
+    path = _unchanged(subject, machine, operator)
     if network_kind(path) in {"native", "divided"}:
         if options.layer is not None or options.levels:
             raise UsageProblem(f"{subject} holds a whole network: leave --layer and --roofline")
@@ -100,7 +100,10 @@ def _explained_whole(
         explain_divided(subject, target, operator, search, output, division)
         return True
     division.require_undivided()
-    if alone or NETWORKS.of(target) is None or LOADS.of(target) is not None:
+    if alone:
+        return False
+    NETWORKS.required(target, "--layer for one product" if EMITS.of(target) else "", (DIVIDES,))
+    if LOADS.of(target) is not None:
         return False
     search.require_whole("add --layer")
     explain_network(subject, target, operator, search, output)
@@ -140,11 +143,12 @@ def _stored(folder: Path, *, changes: bool, levels: bool, progress: Progress) ->
     return found
 
 
-def _unchanged(folder: str, machine: MachineOptions) -> Path:
-    """A folder of kernels; UsageProblem where numbers of their machine are to be changed."""
-    if machine.set:
+def _unchanged(folder: str, machine: OwnMachineOptions, operator: OperatorOptions) -> Path:
+    """A folder of kernels; UsageProblem where another machine or other extents are asked for."""
+    if given := [*given_options(machine), *given_options(operator)]:
         raise UsageProblem(
-            f"{folder} was compiled for its own machine: leave --set, or explain the operator"
+            f"{folder} was compiled for its own machine: leave {', '.join(given)}, or explain "
+            "what it was compiled from"
         )
     return Path(folder)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,8 @@ from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.limits import MOST_THREADS
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from tilewright.machine import Machine
 
 _MOST = 2**31 - 1
@@ -80,6 +82,15 @@ class OwnMachineOptions(MachineOptions):
             show_default=f"a written folder's own, else {DEFAULT_MACHINE}",
         ),
     ] = ""
+
+
+def given_options(options: DataclassInstance) -> list[str]:
+    """Those that differ from their defaults, as they are written: `--sum-dtype`."""
+    return [
+        f"--{f.name.replace('_', '-')}"
+        for f in fields(options)
+        if getattr(options, f.name) != f.default
+    ]
 
 
 def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, str]:

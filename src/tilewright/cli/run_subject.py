@@ -32,7 +32,7 @@ def run_subject(
             run_divided(name, target, operator, search, compare.other, output, files, top, division)
             return
         division.require_undivided()
-        NETWORKS.required(target)
+        NETWORKS.required(target, also=(DIVIDES,))
         run_network(name, machine, operator, search, compare, output, files, top)
         return
     division.require_undivided()

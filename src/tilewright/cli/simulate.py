@@ -31,11 +31,22 @@ class NetworkOptions:
         bool, typer.Option("--unfused", help="A network also with a stage for every operator.")
     ] = False
 
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
+        ),
+    ] = None
+
     def undivided(self) -> OperatorOptions:
         """Which network; UsageProblem for what machines do not know whose cores divide it."""
         if self.unfused:
             raise UsageProblem("--unfused is for machines that run a network stage by stage")
-        return OperatorOptions(batch=self.batch, dtype=self.dtype)
+        return self.chosen()
+
+    def chosen(self) -> OperatorOptions:
+        """Which network."""
+        return OperatorOptions(batch=self.batch, dtype=self.dtype, shape=self.shape)
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,18 @@ class SimulateOptions:
     timing: Annotated[
         bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
     ] = False
+
+    def for_programs(self) -> list[str]:
+        """Those that are given and mean nothing for a network."""
+        named = {
+            "--layer": self.layer is not None,
+            "--trace": self.trace is not None,
+            "--trace-limit": self.trace_limit != SimulateOptions.trace_limit,
+            "--input": self.inputs is not None,
+            "--output": self.outputs is not None,
+            "--timing": self.timing,
+        }
+        return [name for name, is_given in named.items() if is_given]
 
 
 def simulate_command(

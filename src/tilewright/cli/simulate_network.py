@@ -18,6 +18,7 @@ from tilewright.network.explain import explained
 from tilewright.network.plans import NETWORKS
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.simulate import PlanRun, described, simulate_plan
+from tilewright.partition.capability import DIVIDES
 from tilewright.report.network import plan_table, plan_totals
 from tilewright.report.network_explain import network_explanation_text
 
@@ -26,8 +27,7 @@ def simulate_network(
     name: str, machine: Machine, options: NetworkOptions, output: OutputOptions
 ) -> None:
     """Plan a network, simulate its stages, and say where the time goes."""
-    given = OperatorOptions(batch=options.batch, dtype=options.dtype)
-    network = simplified(read_network(name, given))
+    network = simplified(read_network(name, options.chosen()))
     run, unfused, seconds = simulated(network, machine, output, unfused=options.unfused)
     found = described(run, plan_seconds=seconds, unfused=unfused)
     output.value(found)
@@ -70,7 +70,7 @@ def simulated(
             f"machine {machine.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",
         )
-    NETWORKS.required(machine)
+    NETWORKS.required(machine, also=(DIVIDES,))
     started = time.perf_counter()
     with progress_bar(output) as progress:
         ranked = rank_network(network, machine, how, progress=progress)

@@ -12,7 +12,7 @@ from tilewright.cli.divide import simulate_divided
 from tilewright.cli.division_options import StrategyOptions
 from tilewright.cli.explain_subject import kernel_folder
 from tilewright.cli.launch import LaunchedProgram, launch_program
-from tilewright.cli.options import overrides
+from tilewright.cli.options import given_options, overrides
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.simulate import NetworkOptions, SimulateOptions
 from tilewright.cli.simulate_network import simulate_network
@@ -55,7 +55,7 @@ def simulate_subject(
 ) -> None:
     """Simulate a core group running a program or network, with a cause for each cycle."""
     changes, trace = overrides(options.set), options.trace
-    if _is_network(source, network, alone=options.layer is None and trace is None):
+    if _is_network(source, network, options.for_programs()):
         target = load_machine(options.machine or DEFAULT_MACHINE, changes)
         if DIVIDES.of(target) is not None:
             simulate_divided(str(source), target, network.undivided(), output, division)
@@ -79,19 +79,19 @@ def simulate_subject(
     _simulate(programs, target, trace, options.trace_limit, output)
 
 
-def _is_network(source: Path, options: NetworkOptions, *, alone: bool) -> bool:
+def _is_network(source: Path, options: NetworkOptions, others: Sequence[str]) -> bool:
     """Whether `source` is a network, and no file of ours or folder.
 
-    Raises UsageProblem where `options` are for something else, or others stand beside a network
-    that has to be `alone`.
+    Raises UsageProblem where `options` are for something else, or there are `others`, which are for
+    programs.
     """
     text = str(source)
     if text.endswith(".onnx") or (text in list_networks() and not source.exists()):
-        if not alone:
-            raise UsageProblem(f"{source} is a network: leave --layer and --trace")
+        if others:
+            raise UsageProblem(f"{source} is a network: leave {', '.join(others)}")
         return True
     if options != NetworkOptions():
-        raise UsageProblem(f"{source} is no network: leave --batch, --dtype and --unfused")
+        raise UsageProblem(f"{source} is no network: leave {', '.join(given_options(options))}")
     return False
 
 

@@ -19,7 +19,7 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -170,6 +170,10 @@ def _from_ast(node: ast.expr) -> Scalar:
         case ast.Constant(int() | float() as number) if not isinstance(number, bool):
             if isfinite(number):
                 return Number(float(number))
+        case ast.Name("inf"):
+            return Number(inf)
+        case ast.UnaryOp(ast.USub(), ast.Name("inf")):
+            return Number(-inf)
         case ast.Name(id=name) if name[:1] == "x" and name[1:].isdecimal() and name.isascii():
             return Element(int(name[1:]))
         case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as number)):
@@ -222,7 +226,7 @@ def integral(scalar: Scalar) -> Scalar:
     Raises ProgramError for functions that integers that wrap do not have, and for fractions.
     """
     match scalar:
-        case Number(number) if number == int(number):
+        case Number(number) if isfinite(number) and number == int(number):
             return Number(int(number))
         case Element():
             return scalar
@@ -249,11 +253,17 @@ def c_text(scalar: Scalar, operands: Sequence[str]) -> str:
     """The expression in C over doubles that are called `operands`."""
     match scalar:
         case Number(number):
-            return repr(number) if number >= 0 else f"({number!r})"
+            return c_number(number)
         case Element(index):
             return operands[index]
         case Apply(function, arguments):
             return FUNCTIONS[function].c.format(*(c_text(a, operands) for a in arguments))
+
+
+def c_number(number: float) -> str:
+    """The literal of a double in C, in which infinity is a macro of `<math.h>`."""
+    text = repr(number).replace("inf", "INFINITY")
+    return text if number >= 0 else f"({text})"
 
 
 def renumbered(scalar: Scalar, numbers: Sequence[Scalar]) -> Scalar:

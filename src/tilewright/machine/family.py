@@ -7,6 +7,7 @@ package and the methods of the object in it. Shipped families register exactly a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -51,13 +52,15 @@ class Capability(Generic[T]):
         """What the machine's family brings, None where it cannot."""
         return self.of_family(find_family(machine.target)) if machine.target else None
 
-    def required(self, machine: Machine, instead: str = "") -> T:
-        """What the machine's family brings; raises ToolError that says who can, and what to do
-        `instead`.
+    def required(
+        self, machine: Machine, instead: str = "", also: Sequence[Capability[Any]] = ()
+    ) -> T:
+        """What the machine's family brings; raises ToolError that says who can this or what serves
+        `also`, and what to do `instead`.
         """
         found = self.of(machine)
         if found is None:
-            others = self.families()
+            others = {name for able in (self, *also) for name in able.families()}
             machines = [name for name, (f, _) in machine_files().items() if f in others]
             offer = f"take another machine: {', '.join(machines)}" if machines else ""
             raise ToolError(

@@ -73,7 +73,7 @@ def build_plan(
         # products alone may already take longer than a whole plan
         if all(own.least_cycles(part) < b.cycles(s, machine) for b, s in drafted):
             found = _cheapest(
-                part, chains, own, machine, forms, progress, fuse=fuse, divide=bool(ranked.shares)
+                part, chains, own, machine, forms, progress, divide=bool(ranked.shares)
             )
             drafted.append(found)
     best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1], machine))
@@ -89,7 +89,6 @@ def _cheapest(
     forms: Forms,
     progress: Progress,
     *,
-    fuse: bool,
     divide: bool,
 ) -> tuple[_Builder, Schedules]:
     """The cheaper plan of that with the fastest candidate of every product and of that with layouts
@@ -101,11 +100,7 @@ def _cheapest(
     progress("lay out", 0, 3)
     found = [nearest(part, chains, own, epilogues, forms)]
     progress("lay out", 1, 3)
-    if fuse:
-        whole = WholeNetwork(part, chains, own, epilogues, forms, machine)
-        found.append(whole.cheapest())
-    else:
-        found = [replace(layouts, forms={}) for layouts in found]
+    found.append(WholeNetwork(part, chains, own, epilogues, forms, machine).cheapest())
     progress("lay out", 2, 3)
     drafted = [_drafted(part, chains, layouts, forms) for layouts in found]
     progress("lay out", 3, 3)

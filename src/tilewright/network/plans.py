@@ -86,7 +86,10 @@ class CompilesNetworks(Protocol):
         Raises GraphError for operators that cannot be run, CapacityError where nothing fits.
         """
 
+    def require(self, network: Network, machine: Machine) -> None:
+        """Raise GraphError for operators that cannot be run, before any search."""
+
 
 NETWORKS: Capability[CompilesNetworks] = Capability(
-    "networks", ("compile",), "code for whole networks"
+    "networks", ("compile", "require"), "code for whole networks"
 )

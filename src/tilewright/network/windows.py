@@ -7,11 +7,8 @@ rows of tensors as they lie, and the elementwise work around them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
-import numpy as np
-
-from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Node
 from tilewright.ir.primitives.maps import Gathering
 from tilewright.network.access import Index, access_of, normalised_reduction, plain
@@ -33,8 +30,7 @@ _ROWS, _COLUMNS = 2, 3
 def pool(memory: Memory, node: Node, op: Pool2d) -> Located:
     """Windows of images; what an average counts differs at a border that is not counted."""
     (name,) = node.inputs
-    largest = float(np.finfo(dtype(memory.dtype).numpy).min)
-    filled = largest if op.reduction == "max" else 0.0
+    filled = -inf if op.reduction == "max" else 0.0
     form = memory.held[name][0].form
     _, _, rows, columns = op.out_shape
     before, after = [0, 0, 0, 0], [0, 0, 0, 0]

@@ -284,8 +284,8 @@ class Reduction(_InMemory):
         with np.errstate(all="ignore"):
             each = parse_scalar(self.expression).value([self.operand.read(x, self.extents)])
             along = tuple(range(self.kept, len(self.extents)))
-            gather = np.add if self.function == "sum" else np.fmax
-            gathered = gather.reduce(np.broadcast_to(each, self.extents), axis=along)
+            gather, start = (np.add, 0.0) if self.function == "sum" else (np.fmax, -np.inf)
+            gathered = gather.reduce(np.broadcast_to(each, self.extents), axis=along, initial=start)
             found = np.asarray(parse_scalar(self.finish).value([gathered]), np.float64)
         whole = np.zeros(self.result.shape)
         whole[self.result.index(self.extents[: self.kept])] = found

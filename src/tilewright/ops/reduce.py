@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -24,12 +25,12 @@ from tilewright.ops.op import (
 )
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "max": np.max,
+    "max": partial(np.fmax.reduce, initial=-np.inf),
     "mean": np.mean,
-    "min": np.min,
+    "min": partial(np.fmin.reduce, initial=np.inf),
     "sum": np.sum,
 }
-"""Name -> function of an array along axes."""
+"""Name -> function of an array along axes; largest and smallest skip NaN, as pooling does."""
 
 
 @dataclass(frozen=True)

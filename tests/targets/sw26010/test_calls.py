@@ -212,8 +212,8 @@ def test_elementwise_meaning(calls):
             "dimension 1 of a view of 'q' has no role and extent 8; give it a role or extent 1",
         ),
         (
-            'fill(q[0](shape=(64,), roles="a"), value=float("inf"))',
-            "fill: value is inf; give a finite number",
+            'fill(q[0](shape=(64,), roles="a"), value=float("nan"))',
+            "fill: value is nan; give a finite number",
         ),
         (
             'winograd_filter(q[0](shape=(16, 4), roles="xa"), p[0](shape=(3, 3, 4), roles="rca"), '

@@ -21,6 +21,7 @@ from tilewright.ops import (
     Transpose,
     conv2d,
     gemm,
+    max_pool2d,
     relu,
 )
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
@@ -100,6 +101,26 @@ def test_names_of_a_model_never_meet_those_of_the_code():
     found = emulated(plan, inputs, weights)
     for name, expected in whole.evaluate({**inputs, **weights}).items():
         np.testing.assert_array_equal(found[name], expected)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        max_pool2d((1, 2, 4, 4), 3, stride=1, padding=1, dtype="f32"),
+        Reduce("max", (1, 2, 4, 4), (2, 3), "f32"),
+        Reduce("min", (1, 2, 4, 4), (1, 3), "f32"),
+    ],
+    ids=lambda op: op.kind,
+)
+def test_the_largest_of_what_is_not_finite_is_infinite(op):
+    net = NetworkBuilder("n", "f32")
+    whole = net.build((net.apply(op, net.input("x", (1, 2, 4, 4)), name="y"),))
+    x = np.full((1, 2, 4, 4), -np.inf, np.float32)
+    x[0, 1], x[0, 1, 3, 3] = np.nan, 2
+    expected = whole.evaluate({"x": x})["y"]
+    assert np.isinf(expected).any()
+    found = emulated(build_plan(whole, GROUP), {"x": x}, {})
+    np.testing.assert_array_equal(found["y"], expected)
 
 
 def test_moves_and_reductions_are_exact():

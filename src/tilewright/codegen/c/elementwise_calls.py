@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, isinf
 from typing import Any, TypeAlias
 
 from tilewright.codegen.c.expression import Scope, c_expression
@@ -43,6 +43,7 @@ from tilewright.ir.primitives import (
     WinogradOutput,
     WinogradTransform,
 )
+from tilewright.ir.scalar import c_number
 from tilewright.ir.winograd import KERNEL_POINTS
 
 
@@ -141,7 +142,8 @@ def _fill(fill: Fill, views: tuple[View, ...], context: CallContext) -> None:
     with context.writer.block():
         write_loops(_nest(views, fill), ("y",), context)
         arguments = [context.pointer(y, view_offset(y)), "count", "y_stride"]
-        arguments.append(_finite(fill, "value", fill.value))
+        value = c_number(fill.value) if isinf(fill.value) else _finite(fill, "value", fill.value)
+        arguments.append(value)
         context.writer.call(context.function("tw_fill", y), arguments)
 
 

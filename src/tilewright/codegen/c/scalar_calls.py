@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from math import isinf
 
 from tilewright.codegen.c.elementwise_calls import (
     CallContext,
@@ -28,7 +29,7 @@ from tilewright.codegen.c.loop_nest import (
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
-from tilewright.ir.primitives import Map, MultiplyAccumulate, Reduce, ScalarPrimitive
+from tilewright.ir.primitives import Fill, Map, MultiplyAccumulate, Reduce, ScalarPrimitive
 from tilewright.ir.scalar import c_text, integral
 from tilewright.ir.visit import walk
 
@@ -146,6 +147,8 @@ SCALAR_CALLS: Emitters = {Map: _map, Reduce: _reduce}
 
 
 def has_expressions(program: Program) -> bool:
-    """Whether the code of the program needs the functions of `<math.h>`."""
-    calls = (stmt for stmt in walk(program.body) if isinstance(stmt, Call))
-    return any(isinstance(call.primitive, ScalarPrimitive) for call in calls)
+    """Whether the code of the program needs the functions of `<math.h>`, or its infinity."""
+    found = (stmt.primitive for stmt in walk(program.body) if isinstance(stmt, Call))
+    return any(
+        isinstance(p, ScalarPrimitive) or (isinstance(p, Fill) and isinf(p.value)) for p in found
+    )

@@ -125,7 +125,7 @@ class Reduce(ScalarPrimitive, frozen=True):
         return parse_scalar(self.expression)
 
     def start(self, kind: DType) -> float:
-        return float(np.finfo(kind.numpy).min) if self.function == "max" else 0.0
+        return -np.inf if self.function == "max" else 0.0
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, x = operands

@@ -8,7 +8,7 @@ from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.search import Search
-from tilewright.targets.host.network.native import HostNetwork, compile_network
+from tilewright.targets.host.network.native import HostNetwork, compile_network, require_computed
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class HostNetworks:
         Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
         """
         return compile_network(network, machine, search, progress=progress)
+
+    def require(self, network: Network, machine: Machine) -> None:
+        """Raise GraphError for operators that cannot be run here."""
+        del machine
+        require_computed(network)
 
 
 NETWORKS = HostNetworks()

@@ -13,6 +13,7 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.planned import Outputs, PlannedNetwork
+from tilewright.network.requirements import require_lowered
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 from tilewright.network.stored import write_native
@@ -80,6 +81,10 @@ class Sw26010Networks:
         """
         plan = build_plan(network, machine, search, progress=progress)
         return Sw26010Network(network, plan, dict(network.values))
+
+    def require(self, network: Network, machine: Machine) -> None:
+        """Raise GraphError for operators without a lowering."""
+        require_lowered(network, machine)
 
 
 NETWORKS = Sw26010Networks()

@@ -173,6 +173,14 @@ def compile_network(
 
     Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
     """
+    require_computed(network)
+    _require_addressable(network)
+    code = _code(network, machine, search, progress)
+    return HostNetwork(code, machine, load_network(code, progress), dict(network.values))
+
+
+def require_computed(network: Network) -> None:
+    """Raise GraphError for operators that cannot be run here."""
     for node in network.nodes:
         if not node.op.numerics.is_float:
             raise GraphError(
@@ -181,9 +189,6 @@ def compile_network(
                 fix="compile its operators one by one",
             )
     require_moves(network)
-    _require_addressable(network)
-    code = _code(network, machine, search, progress)
-    return HostNetwork(code, machine, load_network(code, progress), dict(network.values))
 
 
 def _require_addressable(network: Network) -> None:
