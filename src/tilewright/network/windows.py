@@ -79,9 +79,18 @@ def softmax(memory: Memory, node: Node, op: Softmax) -> Located:
     index: tuple[Index, ...] = tuple((((loops[a], 1),), 0) for a in range(rank))
     single_index = tuple(((), 0) if a == op.axis else index[a] for a in range(rank))
     rows = _Loops(extents, rank - 1, index, single_index)
-    _reduce(memory, node, (x, largest), rows, "max")
-    memory.map(node.name, "elementwise", "exp(x0 - x1)", powers, (x, largest), nodes=(node.name,))
-    _reduce(memory, node, (powers, total), rows, "sum")
+    of = f" of {op.describe()}"
+    _reduce(memory, node, (x, largest), rows, "max", label=f"largest{of}")
+    memory.map(
+        node.name,
+        "elementwise",
+        "exp(x0 - x1)",
+        powers,
+        (x, largest),
+        nodes=(node.name,),
+        label=f"powers{of}",
+    )
+    _reduce(memory, node, (powers, total), rows, "sum", label=f"sum{of}")
     memory.map(
         node.name,
         "elementwise",
@@ -89,6 +98,7 @@ def softmax(memory: Memory, node: Node, op: Softmax) -> Located:
         y,
         (powers, total),
         nodes=(node.name,),
+        label=f"quotient{of}",
         flops=2 * prod(op.shape),
     )
     return y
@@ -171,6 +181,7 @@ def _reduce(
     *,
     expression: str = "x0",
     finish: str = "x0",
+    label: str = "",
 ) -> None:
     """Append a reduction of the first place into the second."""
     x, y = places
@@ -184,6 +195,6 @@ def _reduce(
         finish,
         memory.dtype,
     )
-    found, label = normalised_reduction(op), node.op.describe()
+    found, label = normalised_reduction(op), label or node.op.describe()
     arguments = (("x0", x.value), ("y", y.value))
     memory.append(Draft(node.name, label, "window", found, arguments, (node.name,), found.flops))

@@ -189,7 +189,9 @@ class Mapping(_InMemory):
         return prod(self.extents) * operations(parse_scalar(self.expression))
 
     def describe(self) -> str:
-        """Extents and expression; a copy where it is the element alone."""
+        """Extents and expression; a copy where it is the element alone, a fill without one."""
+        if not self.operands:
+            return f"fill {show_shape(self.extents)} with {self.expression}"
         if self.expression == "x0":
             return f"copy {show_shape(self.extents)}"
         return f"map {show_shape(self.extents)}: {self.expression}"

@@ -32,7 +32,7 @@ def network_table(found: NetworkRun) -> Table:
         if measured:
             rate = stage.gflops if stage.algorithm else None
             figures += [_figure(stage.measured_milliseconds, 3), _figure(rate, 1)]
-        table.add_row(stage.name, stage.label[:_SHOWN_LABEL], stage.algorithm, *figures)
+        table.add_row(stage.name, _label(stage), stage.algorithm, *figures)
     return table
 
 
@@ -56,10 +56,21 @@ def plan_table(found: NetworkRun) -> Table:
             _figure(milliseconds, 3),
             f"{100 * share:.1f}",
         )
-        label = stage.label[:_SHOWN_LABEL]
+        label = _label(stage)
         words = [stage.name, label, stage.work, stage.algorithm, stage.bound, *figures]
         table.add_row(*words, *([_groups(stage)] if together else []))
     return table
+
+
+def _label(stage: StageResult) -> str:
+    """What a stage does; an ellipsis stands for what does not fit."""
+    text = stage.label
+    return text if len(text) <= _SHOWN_LABEL else f"{text[: _SHOWN_LABEL - 3].rstrip()}..."
+
+
+def _megabytes(count: int) -> str:
+    """Bytes in MB, few ones as well."""
+    return f"{count / 1e6:.{1 if count >= 1e5 or not count else 4}f} MB"
 
 
 def _groups(stage: StageResult) -> str:
@@ -95,8 +106,8 @@ def plan_totals(found: NetworkRun) -> str:
             f"{100 * saved / found.unfused_cycles:.1f} %"
         )
     lines.append(
-        f"planned in {found.compile_seconds:.2f} s; {found.constant_bytes / 1e6:.1f} MB of "
-        f"constants, {found.arena_bytes / 1e6:.1f} MB of arena in each group"
+        f"planned in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
+        f"constants, {_megabytes(found.arena_bytes)} of arena in each group"
     )
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
@@ -129,8 +140,8 @@ def network_totals(found: NetworkRun) -> str:
             f"products {duration(measured)} of it, {duration(model)} by the model"
         ]
     lines.append(
-        f"compiled in {found.compile_seconds:.2f} s; {found.constant_bytes / 1e6:.1f} MB of "
-        f"constants, {found.arena_bytes / 1e6:.1f} MB of arena"
+        f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
+        f"constants, {_megabytes(found.arena_bytes)} of arena"
     )
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))

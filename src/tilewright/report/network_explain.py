@@ -10,7 +10,6 @@ from tilewright.report.network import counted, plan_totals
 
 _SLOWEST = 10
 _CAUSES = 3
-_LAYOUTS = 20
 
 
 def network_explanation_text(e: NetworkExplanation) -> str:
@@ -43,10 +42,7 @@ def _layouts(e: NetworkExplanation) -> Iterator[str]:
         f"{100 * cycles / total:.1f} % of the time:"
     )
     dearest = sorted(e.layouts, key=lambda change: -change.cycles)
-    yield from columns([_row(change) for change in dearest[:_LAYOUTS]])
-    if len(dearest) > _LAYOUTS:
-        rest = sum(change.cycles for change in dearest[_LAYOUTS:])
-        yield f"  and {len(dearest) - _LAYOUTS} more, {rest} cycles"
+    yield from columns([_row(change) for change in dearest])
 
 
 def _row(change: LayoutChange) -> tuple[str, ...]:
