@@ -51,7 +51,10 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     assert {n.name for n in net.nodes} - computed == {"flatten"}, "a reshape moves nothing"
     stages = {stage.nodes for stage in plan.stages}
     assert ("output", "output_bias") in stages, "an epilogue"
-    assert ("f6_bias", "f6_tanh") in stages, "a function of C takes longer on padded tiles"
+    assert ("f6", "f6_bias", "f6_tanh") in stages, "an epilogue: a stage more is a launch more"
+    assert [s.label for s in plan.stages][-4:] == [
+        f"{what} of softmax 1x10 along axis 1" for what in ("largest", "powers", "sum", "quotient")
+    ]
     run = simulate_plan(plan)
     assert sum(run.by_cause().values()) == sum(run.by_work().values()) == run.cycles
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tilewright.network.results import Comparison, NetworkRun, StageResult
-from tilewright.report.network import comparison_text, network_totals
+from tilewright.report.network import comparison_text, network_table, network_totals
 
 STAGE = StageResult("fc", "gemm m1 n2 k3", "prepacked", 0.0025, 0.00375, 1.5)
 RUN = NetworkRun("net", "host", "f32", (STAGE,), 0.25, 4_000_000, 500_000, 0.0046, 2.5)
@@ -17,6 +17,14 @@ def test_short_times_are_told_in_microseconds():
         "total 4.600 us measured, 2.5 Gflop/s; products 3.750 us of it, 2.500 us by the model\n"
         "compiled in 0.25 s; 4.0 MB of constants, 0.5 MB of arena"
     )
+
+
+def test_few_bytes_and_cut_labels_are_told():
+    few = msgspec.structs.replace(RUN, arena_bytes=6_144)
+    assert network_totals(few).endswith("; 4.0 MB of constants, 0.0061 MB of arena")
+    long = msgspec.structs.replace(STAGE, label="conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm relu")
+    cells = network_table(msgspec.structs.replace(RUN, stages=(long,))).columns[1].cells
+    assert list(cells) == ["conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm..."]
 
 
 @pytest.mark.parametrize(
