@@ -22,7 +22,9 @@ def test_short_times_are_told_in_microseconds():
 def test_few_bytes_and_cut_labels_are_told():
     few = msgspec.structs.replace(RUN, arena_bytes=6_144)
     assert network_totals(few).endswith("; 4.0 MB of constants, 0.0061 MB of arena")
-    long = msgspec.structs.replace(STAGE, label="conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm relu")
+    long = msgspec.structs.replace(
+        STAGE, label="conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm relu"
+    )
     cells = network_table(msgspec.structs.replace(RUN, stages=(long,))).columns[1].cells
     assert list(cells) == ["conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm..."]
 

@@ -23,8 +23,6 @@ from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate
 
 Role: TypeAlias = Literal["input", "output", "constant", "scratch"]
-Held: TypeAlias = Literal["images", "whole"]
-"""What of a value a group holds: its own images, or all of it as the other groups do."""
 Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
 """What a stage does, in words of a table: `layout` moves elements and computes nothing."""
 
@@ -34,7 +32,6 @@ class Value:
     """Memory that holds a tensor in a form; places that hold no element are `filled`.
 
     A constant is `made` of weights by an expression over their elements, or holds known `numbers`.
-    `space` is the memory, of which every group has one.
     """
 
     name: str
@@ -44,12 +41,6 @@ class Value:
     made: tuple[str, tuple[str, ...]] | None = None
     numbers: Array | None = field(default=None, compare=False, repr=False)
     filled: float = 0.0
-    space: str = "main"
-
-    @property
-    def held(self) -> Held:
-        """What of it a group holds."""
-        return "whole" if self.role == "constant" else "images"
 
     @property
     def size_bytes(self) -> int:
