@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 
 from support.plans import GROUP, steep_numbers
+from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
+from tilewright.network.planned import PlannedNetwork
 from tilewright.network.search import Search
 from tilewright.network.simulate import described, simulate_plan
+from tilewright.ops import relu
 from tilewright.ops.piece import intervals
 from tilewright.report.network import plan_totals
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
 
 MACHINE = load_machine("sw26010")
 LENET = network("lenet5", 1)
@@ -110,3 +113,20 @@ def test_images_that_no_group_takes_are_seen():
     found, expected = of_seven_images(lambda host: host.replace("{0, 1, 3, 5}", "{0, 1, 3, 3}"))
     alike = [np.array_equal(*pair) for pair in zip(found["prob"], expected["prob"], strict=True)]
     assert alike == [True] * 5 + [False] * 2
+
+
+def test_code_of_two_networks_is_linked_into_one_program():
+    cases, expected = [], []
+    for name in ("first", "second"):
+        net = NetworkBuilder(name, "f64")
+        y = net.apply(relu((8, 3)), net.input("x", (8, 3)), name="y")
+        whole = net.build((y,))
+        plan = build_plan(whole, MACHINE)
+        images = PlannedNetwork(whole, plan).images
+        assert len(images) == 4
+        artifact = emit_network(plan, MACHINE, images)
+        x = np.random.default_rng(len(cases)).standard_normal((8, 3))
+        cases.append((artifact, {"x": x, artifact.block: constant_block(plan, {})}))
+        expected.append(np.maximum(x, 0))
+    for found, wanted in zip(run_emulated_many(cases), expected, strict=True):
+        np.testing.assert_array_equal(found["y"], wanted)

@@ -52,8 +52,6 @@ from tilewright.targets.sw26010.names import (
 from tilewright.targets.sw26010.network_driver import NetworkDriver
 from tilewright.targets.sw26010.routine_files import routine_texts
 
-_FIRST = "tw_first"
-
 
 @dataclass(frozen=True)
 class NetworkArtifact(Artifact):
@@ -316,9 +314,9 @@ def _driven(
     if layout.images:
         starts = [str(part.start) for part in layout.images]
         writer.comment("The first image of each group.")
-        writer.array(f"static const long {_FIRST}[{groups}]", starts)
+        writer.array(f"static const long {driver.name}_first[{groups}]", starts)
         writer.line()
-    places = _places(plan, layout, driver.infos, driver.place)
+    places = _places(plan, layout, driver.infos, driver.place, f"{driver.name}_first")
     launches = [
         partial(_launch, writer, stage, kernels[id(stage.candidate)], places, (machine, layout))
         for stage in plan.stages
@@ -328,9 +326,15 @@ def _driven(
 
 
 def _places(
-    plan: Plan, layout: _Layout, infos: Sequence[TensorInfo], place: Callable[[TensorInfo], str]
+    plan: Plan,
+    layout: _Layout,
+    infos: Sequence[TensorInfo],
+    place: Callable[[TensorInfo], str],
+    first: str = "",
 ) -> _Places:
-    """The address of every value in C; `place` is that of a tensor of the call."""
+    """The address of every value in C; `place` is that of a tensor of the call, `first` the array
+    of each group's first image.
+    """
     named = {info.name: place(info) for info in infos}
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
     results = zip(_result_names(plan), plan.outputs, strict=True)
@@ -338,9 +342,9 @@ def _places(
     outside |= {value: (named[name], form.shape) for name, (_, value, form) in results}
     if layout.images:
         bases["scratch"] += f" + group * {layout.arena}L"
-    found = {v: f"{bases[plan.values[v].role]} + {first}" for v, first in layout.places.items()}
+    found = {v: f"{bases[plan.values[v].role]} + {at}" for v, at in layout.places.items()}
     for value, (base, shape) in outside.items():
-        image = f" + {_FIRST}[group] * {prod(shape[1:])}L" if layout.images else ""
+        image = f" + {first}[group] * {prod(shape[1:])}L" if layout.images else ""
         found[value] = base + image
     return _Places(found, bases["scratch"])
 
