@@ -65,9 +65,10 @@ def _fastest_of_each(whole):
 
 
 def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
+    fused = lenet_plan()
     monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
     copying = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
-    runs = [simulate_plan(copying), simulate_plan(lenet_plan())]
+    runs = [simulate_plan(copying), simulate_plan(fused)]
     found = explained(*runs, rewrites=("identities",))
     launch = GROUP.groups.launch_cycles
     assert launch > 0
