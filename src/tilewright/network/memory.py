@@ -6,7 +6,7 @@ another form gets a stage that copies it, and places that hold no element are fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import Array
@@ -176,43 +176,18 @@ class Memory:
             if len(dims) != 1:
                 continue
             before, extent = form.before[axis], form.dims[dims[0]].extent
-            for strip in _strips(before, before + size, extent):
-                op = _filled_strip(form, dims[0], strip, filled, self.dtype)
-                self.mapped(f"{name}_border", "layout", op, result, ())
+            for part in ((0, before), (before + size, extent)):
+                if part[0] < part[1]:
+                    op = _strip(form, dims[0], part, filled, self.dtype)
+                    self.mapped(f"{name}_border", "layout", op, result, ())
 
 
-@dataclass(frozen=True)
-class _Strip:
-    """`count` parts of `size` indices each, `step` apart, the first of which begins at `start`."""
-
-    start: int
-    size: int
-    count: int = 1
-    step: int = 0
-
-
-def _strips(before: int, behind: int, extent: int) -> Iterator[_Strip]:
-    """The indices below `before` and from `behind` on: one strip of two parts where both are as
-    wide, so that one program fills them.
-    """
-    after = extent - behind
-    if before == after > 0:
-        yield _Strip(0, before, 2, behind)
-        return
-    for start, size in ((0, before), (behind, after)):
-        if size:
-            yield _Strip(start, size)
-
-
-def _filled_strip(form: Form, d: int, strip: _Strip, filled: float, dtype: str) -> Mapping:
-    """All places of memory whose index along dimension `d` lies in a strip."""
+def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str) -> Mapping:
+    """All places of memory whose index along dimension `d` lies in a part."""
     shape = tuple(stored.extent for stored in form.dims)
-    parts = ((strip.count, strip.step), (strip.size, 1))[strip.count == 1 :]
-    extents = (*shape[:d], *(extent for extent, _ in parts), *shape[d + 1 :])
-    offsets = tuple(strip.start if i == d else 0 for i in range(len(shape)))
-    along = tuple((d + i, step) for i, (_, step) in enumerate(parts))
-    added = len(parts) - 1
-    terms = tuple(along if i == d else ((i + added * (i > d), 1),) for i in range(len(shape)))
+    extents = (*shape[:d], part[1] - part[0], *shape[d + 1 :])
+    offsets = tuple(part[0] if i == d else 0 for i in range(len(shape)))
+    terms = tuple(((i, 1),) for i in range(len(shape)))
     return Mapping(extents, Access(shape, terms, offsets), (), repr(filled), dtype)
 
 
