@@ -133,11 +133,12 @@ def network_totals(found: NetworkRun) -> str:
     model = sum(stage.estimate_milliseconds or 0.0 for stage in chosen)
     lines = [f"products {duration(model)} by the model"]
     if found.milliseconds is not None:
+        whole = found.milliseconds
         measured = sum(stage.measured_milliseconds or 0.0 for stage in chosen)
         clock = "" if found.clock == "wall" else " (processor time: the computer is busy)"
         lines = [
-            f"total {duration(found.milliseconds)} measured{clock}, {found.gflops:.1f} Gflop/s; "
-            f"products {duration(measured)} of it, {duration(model)} by the model"
+            f"total {duration(whole)} measured{clock}, {found.gflops:.1f} Gflop/s; "
+            f"products {duration(measured, whole)} of it, {duration(model, whole)} by the model"
         ]
     lines.append(
         f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "

@@ -90,13 +90,13 @@ def _title(result: NetworkResult) -> str:
     return f"{count} layer{'s' if count > 1 else ''} on {result.machine}{batch}, {result.dtype}"
 
 
-def duration(milliseconds: float) -> str:
-    """A time with its unit, three digits behind the point.
+def duration(milliseconds: float, whole: float | None = None) -> str:
+    """A time with its unit, three digits behind the point; a part of `whole` has its unit.
 
-    >>> duration(12.3456), duration(0.0043215), duration(0.0)
-    ('12.346 ms', '4.321 us', '0.000 ms')
+    >>> duration(12.3456), duration(0.0043215), duration(0.0), duration(0.0043215, whole=12.3456)
+    ('12.346 ms', '4.321 us', '0.000 ms', '0.004 ms')
     """
-    if 0 < milliseconds < _SHORT_MILLISECONDS:
+    if 0 < (milliseconds if whole is None else whole) < _SHORT_MILLISECONDS:
         return f"{1e3 * milliseconds:.3f} us"
     return f"{milliseconds:.3f} ms"
 
