@@ -45,6 +45,7 @@ SPECIAL = (0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 6.0, 1e-300)
 EXPRESSIONS = [
     *FREQUENT,
     ("x0 - x1 * x2", (False, False, True)),
+    ("x0 if x0 > x1 or x0 != x0 else x1", (False, False)),
     ("x0 / 49.0", (False,)),
     ("x0 / x1", (False, True)),
     ("abs(x0) - sqrt(x1)", (False, False)),

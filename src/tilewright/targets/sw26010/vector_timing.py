@@ -85,7 +85,8 @@ class VectorTimings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def nest_terms(unrolled: int, rows: Value, items: Value) -> list[Value]:
     """The terms of a nest of `rows` rows of `items` items: call, further rows, rows, and in each
-    row the trips of the unrolled loop and of the loop behind it, and whether there are any.
+    row the trips of the unrolled loop and of the loop behind it, and whether there are any. Behind
+    a loop of two items there is one or none.
     """
     many = np.greater(rows, 1) * 1.0
     return [1 + 0 * rows, many, *(rows * term for term in _row_terms(unrolled, items))]
@@ -105,7 +106,8 @@ def _row_terms(unrolled: int, items: Value) -> list[Value]:
         return [1 + 0 * items, items]
     groups = items // unrolled
     rest = items - groups * unrolled
-    return [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest, np.greater(rest, 0) * 1]
+    terms = [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest]
+    return terms if unrolled == 2 else [*terms, np.greater(rest, 0) * 1]
 
 
 @cache
