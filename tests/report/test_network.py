@@ -37,8 +37,8 @@ layouts for the whole network: 3900 cycles by the prices of that choice, proven 
   ways considered
 planned in 0.25 s; 4.0 MB of constants, 0.5 MB of arena in each group"""
 NOT_PROVEN = """
-layouts for the whole network: 3900 cycles by the prices of that choice, not proven the least,
-  which is 3000 or more; those of each product's fastest schedule are taken instead
+layouts for the whole network: 3900 cycles by the prices of that choice, not proven the least, which
+  is 3000 or more; those of each product's fastest schedule are taken instead
 """
 
 
