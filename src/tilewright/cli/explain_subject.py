@@ -17,7 +17,7 @@ from tilewright.cli.options import OperatorOptions, OwnMachineOptions, SearchOpt
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
 from tilewright.cli.run_network import usual_type
 from tilewright.cli.workload import Workload, is_operator, read_network, read_workload
-from tilewright.codegen.artifact import EMITS, LOADS
+from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import GraphError
@@ -31,6 +31,7 @@ from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
+from tilewright.network.refusal import require_networks
 from tilewright.network.stored import read_native
 from tilewright.ops.numerics import sums_called
 from tilewright.partition.capability import DIVIDES
@@ -111,7 +112,7 @@ def _explained_whole(
             return True
     if alone:
         return False
-    NETWORKS.required(target, "--layer for one product" if EMITS.of(target) else "", (DIVIDES,))
+    require_networks(target, "--layer for one product")
     search.require_whole("add --layer")
     explain_network(subject, target, operator, search, output)
     return True

@@ -13,10 +13,9 @@ from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan, rank_network
-from tilewright.network.plans import NETWORKS
+from tilewright.network.refusal import require_networks
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.simulate import PlanRun, described, simulate_plan
-from tilewright.partition.capability import DIVIDES
 from tilewright.report.network import plan_table, plan_totals
 
 
@@ -49,7 +48,7 @@ def simulated(
             f"machine {machine.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",
         )
-    NETWORKS.required(machine, also=(DIVIDES,))
+    require_networks(machine, simulated=True)
     started = time.perf_counter()
     with progress_bar(output) as progress:
         ranked = rank_network(network, machine, how, progress=progress)
