@@ -18,7 +18,8 @@ from tilewright.graph.names import quoted
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
-from tilewright.network.plans import NETWORKS, CompilesNetworks, NativeNetwork
+from tilewright.network.plans import NativeNetwork
+from tilewright.network.refusal import require_networks
 from tilewright.network.search import Search
 from tilewright.ops import Op, Shape
 
@@ -107,7 +108,8 @@ def compile(
 
 def compile_network(network: Network, machine: Machine, settings: Settings) -> NativeNetwork:
     """A network as a whole. Raises as `compile` does."""
-    networks = NETWORKS.of(machine) or _refused(machine)
+    layers = "layers=True for the products of the network alone"
+    networks = require_networks(machine, layers, divided=False)
     usual, native = Settings(), LOADS.of(machine) is not None
     alone = ("partition", "records", "executor", "check", *(() if native else ("top",)))
     given = [name for name in alone if getattr(settings, name) != getattr(usual, name)]
@@ -118,14 +120,6 @@ def compile_network(network: Network, machine: Machine, settings: Settings) -> N
         )
     search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
     return networks.compile(simplified(network), machine, search, progress=settings.progress)
-
-
-def _refused(machine: Machine) -> CompilesNetworks:
-    """Raise ToolError for a machine that runs no networks."""
-    from tilewright.network.refusal import require_networks  # heavy: lark
-
-    layers = "layers=True for the products of the network alone"
-    return require_networks(machine, layers, divided=False)
 
 
 def _compile_layers(network: Network, machine: Machine, settings: Settings) -> CompiledNetwork:

@@ -7,7 +7,6 @@ from tilewright.common.dtypes import dtype
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS, CompilesNetworks
 from tilewright.partition.capability import DIVIDES
-from tilewright.simulate.window.hosted import RUNTIMES
 
 
 def require_networks(
@@ -20,10 +19,13 @@ def require_networks(
     unless that will do, machines whose cores have it `divided`.
     """
     also, beside = (DIVIDES,) if divided else (), (LOADS,) if simulated else ()
-    return NETWORKS.required(machine, _instead(machine, layers), also, beside)
+    found = NETWORKS.of(machine)
+    return found or NETWORKS.required(machine, _instead(machine, layers), also, beside)
 
 
 def _instead(machine: Machine, layers: str) -> str:
+    from tilewright.simulate.window.hosted import RUNTIMES  # heavy: lark
+
     types = machine.core.types
     if EMITS.of(machine) is None:
         assembly = RUNTIMES.of(machine) is not None
