@@ -74,6 +74,12 @@ def test_explain_a_stage_that_is_no_product():
             "error: there is no stage 'c3_bias': c3_tanh computes it\n  fix: --layer c3_tanh\n",
         ),
         (
+            ("c3_tahn",),
+            "error: there is no stage 'c3_tahn'\n"
+            "  fix: did you mean c3_tanh? the stages are c1, s2, c3, c3_tanh, s4, c5, f6, output, "
+            "prob, prob_2, prob_3, prob_4\n",
+        ),
+        (
             ("nix",),
             "error: there is no stage 'nix'\n"
             "  fix: the stages are c1, s2, c3, c3_tanh, s4, c5, f6, output, prob, prob_2, prob_3, "

@@ -1,10 +1,14 @@
 """The lines below the table of a whole network, whole."""
 
+import re
+
 import msgspec
 import pytest
 
+from tilewright.network.explain import explained
 from tilewright.network.results import (
     Comparison,
+    LayoutChange,
     LayoutChoice,
     NetworkRun,
     PlanBounds,
@@ -16,6 +20,7 @@ from tilewright.report.network import (
     network_totals,
     plan_totals,
 )
+from tilewright.report.network_explain import network_explanation_text
 
 STAGE = StageResult("fc", "gemm m1 n2 k3", "prepacked", 0.0025, 0.00375, 1.5)
 RUN = NetworkRun("net", "host", "f32", (STAGE,), 0.25, 4_000_000, 500_000, 0.0046, 2.5)
@@ -85,3 +90,29 @@ def test_the_totals_of_a_plan_say_how_far_from_the_best_it_is():
 def test_what_few_rounds_do_not_say_is_left_out(speedup, spread, expected):
     other = msgspec.structs.replace(TIMED, speedup=speedup, spread=spread)
     assert comparison_text(other) == f"{APART}within 0.0001{expected}"
+
+
+def test_the_dearest_changes_of_layout_are_listed_and_the_others_counted():
+    stage = msgspec.structs.replace(STAGE, work="layout", cycles=8200, causes={"launch": 8200})
+    changes = [LayoutChange(f"s{i}", "x", "c h", "h c", 100 * i) for i in range(1, 13)]
+    run = NetworkRun(
+        "net", "sw26010", "f64", (stage,), 0.25, 0, 0, 0.0046, 2.5,
+        cycles=8200, work={"layout": 8200}, layouts=tuple(changes),
+    )  # fmt: skip
+    text = network_explanation_text(explained(run))
+    assert text.startswith(
+        "the stage, the slowest first, and what takes their time:\n"
+        "  fc  100.0 %: launch 100 %\n"
+        "\n"
+        "12 changes of layout, 7800 cycles, 95.1 % of the time, the 10 dearest:\n"
+        "    s12       x  (c h) -> (h c)  1200 cycles\n"
+    )
+    assert "\n    s3        x  (c h) -> (h c)   300 cycles\n    2 others" in text
+    assert re.search(r"\n    2 others +300 cycles\n\ntotal ", text)
+
+
+def test_a_table_of_measured_stages_has_their_part_of_the_time():
+    other = msgspec.structs.replace(STAGE, name="bias", algorithm="", measured_milliseconds=0.00125)
+    table = network_table(msgspec.structs.replace(RUN, stages=(STAGE, other)))
+    assert table.columns[-1].header == "% of time"
+    assert list(table.columns[-1].cells) == ["75.0", "25.0"]

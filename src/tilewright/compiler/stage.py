@@ -7,6 +7,7 @@ name. Out: a `report.view.StageExplanation`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from tilewright.common.errors import GraphError
 from tilewright.compiler.account import simulated_account
@@ -85,7 +86,11 @@ def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
             raise GraphError(
                 f"there is no stage {quoted(name)}: {stage} computes it", fix=f"--layer {stage}"
             )
-    raise GraphError(f"there is no stage {quoted(name)}", fix=f"the stages are {', '.join(nodes)}")
+    close = get_close_matches(name, nodes, 1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    raise GraphError(
+        f"there is no stage {quoted(name)}", fix=f"{meant}the stages are {', '.join(nodes)}"
+    )
 
 
 def computed(stage: Stage) -> str:

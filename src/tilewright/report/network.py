@@ -28,15 +28,17 @@ def network_table(found: NetworkRun) -> Table:
         f"{found.network} on {found.machine}, {found.dtype}, {counted(len(found.stages), 'stage')}"
     )
     table, measured = plain_table(title), found.milliseconds is not None
+    total = sum(stage.measured_milliseconds or 0.0 for stage in found.stages) or 1.0
     for column in ("layer", "what", "algorithm"):
         table.add_column(column, overflow="fold", min_width=9)
-    for column in ("ms (model)", *(("ms (measured)", "Gflop/s") if measured else ())):
+    for column in ("ms (model)", *(("ms (measured)", "Gflop/s", "% of time") if measured else ())):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))
     for stage in found.stages:
         figures = [_figure(stage.estimate_milliseconds, 3)]
         if measured:
             rate = stage.gflops if stage.algorithm else None
-            figures += [_figure(stage.measured_milliseconds, 3), _figure(rate, 1)]
+            own = stage.measured_milliseconds or 0.0
+            figures += [_figure(own, 3), _figure(rate, 1), f"{100 * own / total:.1f}"]
         table.add_row(stage.name, _label(stage), stage.algorithm, *figures)
     return table
 
@@ -192,6 +194,7 @@ def network_totals(found: NetworkRun) -> str:
         f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
         f"constants, {_megabytes(found.arena_bytes)} of arena"
     )
+    lines = list(map(wrapped, lines))
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
     return "\n".join(lines)

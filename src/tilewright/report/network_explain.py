@@ -10,7 +10,10 @@ from tilewright.report.explain import columns
 from tilewright.report.network import counted, network_totals, plan_totals, shared, shares, wrapped
 
 _SLOWEST = 10
+_DEAREST = 10
 _CAUSES = 3
+_LEAST = 0.005
+"""Causes of less are left out where the largest of a stage are listed: they are shown as 0 %."""
 
 
 def network_explanation_text(e: NetworkExplanation) -> str:
@@ -42,7 +45,8 @@ def _slowest(shown: int, count: int) -> str:
 
 
 def _shares_of(causes: dict[str, int], whole: int) -> str:
-    return ", ".join(f"{kind} {100 * cycles / whole:.0f} %" for kind, cycles in causes.items())
+    shown = {kind: cycles / whole for kind, cycles in causes.items() if cycles >= _LEAST * whole}
+    return ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shown.items())
 
 
 def _measured_stages(run: NetworkRun) -> Iterator[str]:
@@ -92,18 +96,24 @@ def _summary(e: MeasuredExplanation) -> Iterator[str]:
 
 
 def _layouts(e: NetworkExplanation) -> Iterator[str]:
-    """Every change of layout with its price, the dearest first."""
+    """The changes of layout with their prices, the dearest first."""
     total = max(1, e.run.cycles or 0)
     cycles = sum(change.cycles for change in e.layouts)
     if not e.layouts:
         yield "no stage changes a layout"
         return
+    dearest = sorted(e.layouts, key=lambda change: -change.cycles)
+    shown, others = dearest[:_DEAREST], dearest[_DEAREST:]
+    which = f", the {_DEAREST} dearest" if others else ""
     yield (
         f"{counted(len(e.layouts), 'change')} of layout, {cycles} cycles, "
-        f"{100 * cycles / total:.1f} % of the time:"
+        f"{100 * cycles / total:.1f} % of the time{which}:"
     )
-    dearest = sorted(e.layouts, key=lambda change: -change.cycles)
-    yield from columns([_row(change) for change in dearest])
+    rows = [_row(change) for change in shown]
+    if others:
+        rest = sum(change.cycles for change in others)
+        rows.append((f"  {counted(len(others), 'other')}", "", "", f"{rest} cycles"))
+    yield from columns(rows)
 
 
 def _row(change: LayoutChange) -> tuple[str, ...]:
