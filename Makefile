@@ -47,7 +47,7 @@ fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 152 kernels and 16 netwo
 fuzz-cache: $(VENV)/installed-dev ## KILLS=300 compilations killed, the cache damaged; goes on where it was
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cache.py $(KILLS)
 
-fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer
+fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer, divided
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_networks.py $(NETWORKS) $(SEED)
 
 exact-networks: $(VENV)/installed-dev ## known networks on integers: interpreter, emulated code, this computer

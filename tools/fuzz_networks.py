@@ -6,9 +6,10 @@ On one core group and on four, which compute together or divide the images, each
 what its operators' references compute: to the last bit where all its numbers are sums of small
 powers of two, within rounding elsewhere. Generated code computes the same on emulated cores and,
 where it computes all of a network's operators, on this computer; the causes of the simulated time
-sum to it. Networks come in batches, one build for the emulated code of each; every batch has a seed
-of its own and says what came out, so that a run that was cut goes on with the next SEED. Prints
-what fails.
+sum to it. So do the programs of cores that divide the network; what their machine refuses is
+counted by reason. Networks come in batches, one build for the emulated code of each; every batch
+has a seed of its own and says what came out, so that a run that was cut goes on with the next SEED.
+Prints what fails.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import resource
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -27,13 +29,15 @@ from support.native import NATIVE_HOSTS
 from support.networks import TOLERANCE, networks, numbers_for, quickly_loaded, small_integers
 from support.plans import GROUP, quick_search
 from tilewright.codegen.artifact import Array
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, TilewrightError
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.simulate import simulate_plan
+from tilewright.partition.capability import DIVIDES
+from tilewright.partition.objective import TRAFFIC
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.network.moves import require_moves
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
@@ -42,6 +46,7 @@ from tilewright.targets.sw26010.emulate import Case, run_emulated_many
 BATCH = 25
 """Networks whose emulated code is built at once."""
 MACHINES = (GROUP, load_machine("sw26010"))
+GRID = load_machine("bwdsp-56")
 FRACTION, MAGNITUDE = 2**6, {"f32": 2**14, "f64": 2**40}
 """Multiples of 1/64 below these are summed and multiplied without rounding."""
 
@@ -136,6 +141,35 @@ def check_here(one: Subject) -> bool:
     return True
 
 
+def check_divided(network: Network) -> str:
+    """Raise where the cores of a grid compute something else than the reference, in their own
+    element type; why the machine does not take the network, empty where it does.
+    """
+    kind = GRID.core.types[0]
+    own = _of_type(network, kind)
+    numbers = numbers_for(own)
+    try:
+        divided = DIVIDES.required(GRID).divide(own, GRID, None, TRAFFIC, 1.0)
+    except TilewrightError as refusal:
+        return f"{type(refusal).__name__}: {refusal.message}"
+    found, expected = divided.run({**numbers[0], **numbers[1]}), _evaluated(own, numbers)
+    for name, y in expected.items():
+        scale = max(1.0, float(np.abs(y).max()))
+        worst = float(np.abs(found[name] - y).max()) / scale
+        assert worst <= TOLERANCE[kind], f"{GRID.name}: {name} differs by {worst:.1e}"
+    return ""
+
+
+def _of_type(network: Network, kind: str) -> Network:
+    """The same network in another element type."""
+    inputs, weights = (
+        tuple(replace(t, dtype=kind) for t in tensors)
+        for tensors in (network.inputs, network.weights)
+    )
+    nodes = tuple(replace(node, op=replace(node.op, dtype=kind)) for node in network.nodes)
+    return replace(network, inputs=inputs, weights=weights, nodes=nodes)
+
+
 def drawn(number: int, count: int) -> list[Network]:
     """The networks of a seed, each with a name of its own."""
     found: list[Network] = []
@@ -159,7 +193,8 @@ def drawn(number: int, count: int) -> list[Network]:
 def failures(number: int, count: int) -> Iterator[str]:
     """Check a batch; the networks that fail, and at the end a line about all."""
     started, found = time.perf_counter(), drawn(number, count)
-    exact = native = 0
+    exact = native = divided = 0
+    refusals: Counter[str] = Counter()
     subjects: list[Subject] = []
     for network in found:
         try:
@@ -167,6 +202,9 @@ def failures(number: int, count: int) -> Iterator[str]:
             for one in own:
                 check_plan(one)
             native += check_here(own[0])
+            why = check_divided(network)
+            divided += not why
+            refusals.update([why] if why else [])
             exact += own[0].is_exact
             subjects += own
         except Exception:
@@ -184,10 +222,13 @@ def failures(number: int, count: int) -> Iterator[str]:
     dividing = sum(one.plan.groups > 1 for one in subjects)
     print(
         f"seed {number}: {len(found)} networks in {len(subjects)} plans, of which {dividing} "
-        f"divide the images, {exact} to the last bit, {native} on this computer too, in "
+        f"divide the images, {exact} to the last bit, {native} on this computer too, "
+        f"{divided} divided over {GRID.name}, in "
         f"{seconds:.0f} s and {memory.ru_maxrss >> 10} MiB",
         flush=True,
     )
+    for why, count in refusals.most_common():
+        print(f"  {GRID.name} refuses {count}: {why}", flush=True)
 
 
 def _failure(number: int, network: Network, why: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,48 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 WEIGHTS = floats(16, 32, seed=1)
 
 
-def test_explain_shows_what_compile_printed(written: tuple[Path, str]) -> None:
+def test_explain_shows_what_compile_printed_and_why(written: tuple[Path, str]) -> None:
     folder, printed = written
-    assert run("explain", folder) == printed.replace(f"written to {folder}\n", "")
+    table, _, totals = printed.replace(f"written to {folder}\n", "").rpartition("total ")
+    text = run("explain", folder)
+    assert text.startswith(table.rstrip(" \n"))
+    assert text.endswith(f"\n\nno stage changes a layout\n\ntotal {totals}")
+    assert "\nthe stage, the slowest first, and what takes their time:\n  only  100.0 %: " in text
     assert run("explain", folder, "--layer", "only", code=2) == (
         f"error: {folder} holds a whole network: leave --layer and --roofline\n"
     )
+
+
+def test_the_folder_keeps_the_causes_of_each_stage(written: tuple[Path, str]) -> None:
+    """`network.json` has all that `explain` of the network says, but what fusing saves."""
+    folder, _ = written
+    kept = json.loads((folder / "network.json").read_text())["result"]
+    found = json.loads(run("explain", folder, "--json"))
+    assert found["run"] == kept
+    assert [(s["stage"], s["cycles"], s["causes"]) for s in found["stages"]] == [
+        (s["name"], s["cycles"], s["causes"]) for s in kept["stages"]
+    ]
+    for stage in kept["stages"]:
+        assert sum(stage["causes"].values()) == stage["cycles"]
+        assert (stage["nodes"], stage["causes"].keys() >= {"launch"}) == (["only"], True)
+        assert stage["moved_bytes"] >= 4 * (8 * 16 + 16 * 32 + 8 * 32) / 4
+    bounds = kept["bounds"]
+    assert max(bounds["compute_cycles"], bounds["transfer_cycles"]) < kept["cycles"]
+    assert bounds["product_cycles"] <= bounds["estimate_cycles"]
+    choice = kept["layout_choice"]
+    assert (choice["proven"], choice["bound_cycles"]) == (True, choice["cycles"])
+
+
+def test_a_folder_without_causes_is_shown_as_it_was(
+    written: tuple[Path, str], tmp_path: Path
+) -> None:
+    stored = json.loads((written[0] / "network.json").read_text())
+    for key in ("layouts", "bounds", "layout_choice"):
+        del stored["result"][key]
+    for stage in stored["result"]["stages"]:
+        del stage["causes"], stage["nodes"], stage["moved_bytes"]
+    (tmp_path / "network.json").write_text(json.dumps(stored))
+    assert " only  100.0 %: causes are not known\n" in run("explain", tmp_path)
 
 
 def test_a_folder_keeps_its_machine(written: tuple[Path, str]) -> None:

@@ -34,6 +34,9 @@ RUN_NETWORKS = "take another machine: " + ", ".join(
     for name, (family, _) in machine_files().items()
     if family in (*NETWORKS.families(), *DIVIDES.families())
 )
+SIMULATE_NETWORKS = "take another machine: bwdsp-56, sw26010, sw26010_cg, sw26010_measured"
+ONE_BY_ONE = "compile its matrix products one by one, in i16:i32, or "
+ASSEMBLY = "simulate a program in its assembly language, or "
 REFUSALS = [
     (["compile", "vgg"], 1, "unknown network 'vgg'", "did you mean vgg16? or give an .onnx file"),
     (["compile", "gemm", "--m", "3"], 2, "gemm needs --n, --k", ""),
@@ -126,7 +129,7 @@ REFUSALS = [
         ["compile", "lenet5", "--machine", "cns1-128"],
         1,
         "machine 'cns1-128' has no code for whole networks",
-        f"--layers for the products of the network alone, or {RUN_NETWORKS}",
+        ONE_BY_ONE + RUN_NETWORKS,
     ),
     *[
         (
@@ -136,14 +139,14 @@ REFUSALS = [
             fix,
         )
         for command, name, fix in (
-            ("compile", "dla-al", RUN_NETWORKS),
-            ("explain", "dla-al", RUN_NETWORKS),
-            ("check", "dla-al", RUN_NETWORKS),
-            ("explain", "cns1-128", f"--layer for one product, or {RUN_NETWORKS}"),
-            ("check", "cns1-128", f"--layers for its products alone, or {RUN_NETWORKS}"),
-            ("simulate", "dla-al", RUN_NETWORKS),
-            ("simulate", "cns1-128", RUN_NETWORKS),
-            ("run", "cambricon-acc", RUN_NETWORKS),
+            ("compile", "dla-al", ASSEMBLY + RUN_NETWORKS),
+            ("explain", "dla-al", ASSEMBLY + RUN_NETWORKS),
+            ("check", "dla-al", ASSEMBLY + RUN_NETWORKS),
+            ("explain", "cns1-128", ONE_BY_ONE + RUN_NETWORKS),
+            ("check", "cns1-128", ONE_BY_ONE + RUN_NETWORKS),
+            ("simulate", "dla-al", ASSEMBLY + SIMULATE_NETWORKS),
+            ("simulate", "cns1-128", ONE_BY_ONE + SIMULATE_NETWORKS),
+            ("run", "cambricon-acc", ASSEMBLY + RUN_NETWORKS),
         )
     ],
     (

@@ -55,6 +55,46 @@ def test_a_table_of_stages_and_totals(network):
     assert re.search(r"against reference: largest difference \d\.\d\de-\d\d of the", text)
 
 
+def test_explain_says_where_the_time_goes_by_stage_by_work_and_by_cause(network):
+    text = run("explain", network, *HOST).stdout
+    number = r"[\d.]+(e-\d+)?"
+    assert re.search(
+        r"\n\nthe 2 stages, the slowest first:\n"
+        r"(  (system +[\d.]+ %: product, by the model compute useful \d+ %[^\n]*"
+        r"|output0 +[\d.]+ %: layout, 168 bytes at [\d.]+ GB/s)\n){2}"
+        r"\nby work: (product|layout) [\d.]+ %, (product|layout) [\d.]+ %; [\d.]+ % outside the "
+        r"products\nproducts by cause \(model\): compute useful [^\n]*\n"
+        r"fusing: 2 elementwise operators in 0 passes of their own; 2 in the kernels of products "
+        r"and 0 in the\n  pass of another one, which saves as many passes\n"
+        rf"(the graph was rewritten by [^\n]*\n)?total {number} [mu]s measured",
+        text,
+    ), text
+    found = json.loads(run("explain", network, *HOST, "--json").stdout)
+    stages = found["run"]["stages"]
+    assert [s["work"] for s in stages] == ["product", "layout"]
+    assert found["product_causes"] == stages[0]["causes"]
+    assert sum(found["work_milliseconds"].values()) == pytest.approx(
+        sum(s["measured_milliseconds"] for s in stages)
+    )
+    assert (found["elementwise"], found["in_products"], found["merged"]) == (2, 2, 0)
+
+
+def test_explain_a_stage_or_layer_of_a_network_of_this_computer(network):
+    text = run("explain", network, *HOST, "--layer", "output0").stdout
+    assert re.fullmatch(
+        r"output0: output\nlayout on host, f32\n[\d.]+ [mu]s measured, [\d.]+ % of the network's "
+        r"time; moves 168 bytes, [\d.]+ GB/s\n",
+        text,
+    ), text
+    known = run("explain", "lenet5", *HOST, "--layer", "f6", "--json", "--no-changes").stdout
+    layer = json.loads(known)["layer"]
+    assert (layer["name"], layer["algorithm"]) == ("f6", "prepacked")
+    assert "algorithm prepacked" in layer["schedule"]
+    assert run("explain", network, *HOST, "--layer", "a", code=1).stderr == (
+        "error: there is no stage 'a'\n  fix: the stages are system, output0\n"
+    )
+
+
 def test_a_bar_runs_while_the_network_is_compiled_and_measured(network, monkeypatch):
     stages = []
     monkeypatch.setattr(

@@ -38,13 +38,73 @@ def test_explain_a_network_says_where_the_time_goes():
     assert found["unfused_cycles"] > found["cycles"]
 
 
+def test_explain_a_stage_that_is_no_product():
+    text = run("explain", "lenet5", "-m", "sw26010", "--layer", "s2").stdout
+    head, causes, traffic, routines = text[: text.index("time by")], *text.split("\n\n")[2:]
+    assert re.fullmatch(
+        r"s2: average_pool2d 1x6x28x28, 2x2 s2x2\n"
+        r"window on 4 core groups of sw26010, f64, divided by elements\n"
+        r"(\d+) cycles simulated \([\d.]+ ms\), \d+ by the model; [\d.]+ % of the network's "
+        r"time\n\n"
+        r"y = the sum of x0 over 2x2 elements, 14x84 times, and of that x0 / 4.0\n"
+        r"       tensor    in memory  bytes\n"
+        r"  x0  c1_tanh  f64 \(h c w\)  37632\n"
+        r"  y        s2  f64 \(h c w\)   9408\n\n",
+        head,
+    ), head
+    assert causes.startswith("time by cause (simulated)\n  launch                 15000 ")
+    assert traffic.startswith("traffic of one core group (simulated)\n  tensor  bytes asked  ")
+    assert "\n  tw_fill_f64 " in routines
+    assert "reduce x0              compiled C, assumed: 4 rows of 16 elements of 8" in routines
+    found = run_json("explain", "lenet5", "-m", "sw26010", "--layer", "prob_2")
+    assert sum(cause["cycles"] for cause in found["causes"]) == found["cycles"]
+    assert (found["computes"], found["nodes"]) == ("y = exp(x0 - x1) for 10 elements", ["prob"])
+    assert [(t["name"], t["value"], t["size_bytes"]) for t in found["tensors"]] == [
+        ("x0", "output_bias", 80),
+        ("x1", "prob_largest", 8),
+        ("y", "prob_powers", 80),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("c3_bias",),
+            "error: there is no stage 'c3_bias': c3_tanh computes it\n  fix: --layer c3_tanh\n",
+        ),
+        (
+            ("c3_tahn",),
+            "error: there is no stage 'c3_tahn'\n"
+            "  fix: did you mean c3_tanh? the stages are c1, s2, c3, c3_tanh, s4, c5, f6, output, "
+            "prob, prob_2, prob_3, prob_4\n",
+        ),
+        (
+            ("nix",),
+            "error: there is no stage 'nix'\n"
+            "  fix: the stages are c1, s2, c3, c3_tanh, s4, c5, f6, output, prob, prob_2, prob_3, "
+            "prob_4\n",
+        ),
+        (("s2", "--roofline"), "error: 's2' is no product: leave --roofline\n"),
+        (
+            ("s2", "--partition", "rows"),
+            "error: --partition is for kernels that are compiled alone: name a convolution or "
+            "matrix product\n",
+        ),
+    ],
+)
+def test_explain_names_the_stages_of_a_network(words, message):
+    found = run("explain", "lenet5", "-m", "sw26010", "--layer", *words, code=None)
+    assert found.stderr == message
+
+
 def test_the_table_of_a_simulated_network():
     text = run("simulate", "lenet5", "-m", "sw26010_cg", "--unfused").stdout
     assert re.match(r"lenet5 on sw26010_cg, f64, \d+ stages\n", text)
     assert re.search(r"c3_tanh +bias tanh +elementwise", text)
     assert re.search(
         r"total [\d.]+ ms simulated, \d+ cycles of a core group, [\d.]+ Gflop/s; "
-        r"[\d.]+ % of it outside the products\nby work: product [\d.]+ %, elementwise [\d.]+ %",
+        r"[\d.]+ % of it outside the\n  products\nby work: product [\d.]+ %, elementwise [\d.]+ %",
         text,
     )
     assert re.search(r"a stage for every operator takes \d+ cycles: fusing saves [\d.]+ %\n", text)

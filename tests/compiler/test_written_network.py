@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilewright as tw
 from support.native import NATIVE_HOSTS
 from tilewright.codegen.c.compiler import compiler
 from tilewright.codegen.folder import ArtifactError, require_replaceable
@@ -109,6 +110,16 @@ def test_tensors_are_checked() -> None:
     with pytest.raises(GraphError) as other:
         compiled.run(image=x, weights=weights)
     assert str(other.value) == ("exp takes the inputs 'int', found 0 in order and 'image' by name")
+
+
+def test_other_machines_say_what_they_take_of_a_network() -> None:
+    with pytest.raises(ToolError) as found:
+        tw.compile("lenet5", "cns1-128")
+    assert str(found.value) == (
+        "machine 'cns1-128' has no code for whole networks; compile its matrix products one by "
+        "one, in i16:i32, or take another machine: host, host_avx2, host_portable, sw26010, "
+        "sw26010_cg, sw26010_measured"
+    )
 
 
 def test_other_machines_run_no_networks() -> None:

@@ -20,7 +20,7 @@ from tilewright.network.interpret import interpret_plan
 from tilewright.network.layouts import WholeNetwork, nearest
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.requirements import require_lowered
-from tilewright.network.simulate import simulate_plan
+from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops import Binary, Softmax, gemm, relu
 from tilewright.report.network_explain import network_explanation_text
 
@@ -69,7 +69,7 @@ def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
     monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
     copying = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
     runs = [simulate_plan(copying), simulate_plan(fused)]
-    found = explained(*runs, rewrites=("identities",))
+    found = explained(described(runs[0], unfused=runs[1]), rewrites=("identities",))
     launch = GROUP.groups.launch_cycles
     assert launch > 0
     assert {s.causes["launch"] for s in found.stages} == {launch}
@@ -79,9 +79,13 @@ def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
     assert [(c.stage, c.tensor, c.before) for c in found.layouts] == [("s4_layout", "s4", "c h w")]
     assert sum(c.cycles for c in found.layouts) == runs[0].by_work()["layout"]
     assert max(found.lower_bound_compute_cycles, found.lower_bound_transfer_cycles) < runs[0].cycles
+    taken = described(runs[1]).layout_choice
+    assert taken is not None
+    assert (taken.proven, taken.taken) == (True, True)
+    assert 0 < taken.bound_cycles == taken.cycles
     text = network_explanation_text(found)
     assert "\n1 change of layout, " in text
-    assert text.endswith("the graph was rewritten by identities")
+    assert text.endswith("\nthe graph was rewritten by identities")
 
 
 def test_layouts_are_chosen_for_the_whole_network(monkeypatch):

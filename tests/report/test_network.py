@@ -1,15 +1,50 @@
 """The lines below the table of a whole network, whole."""
 
+import re
+
 import msgspec
 import pytest
 
-from tilewright.network.results import Comparison, NetworkRun, StageResult
-from tilewright.report.network import comparison_text, network_table, network_totals
+from tilewright.network.explain import explained
+from tilewright.network.results import (
+    Comparison,
+    LayoutChange,
+    LayoutChoice,
+    NetworkRun,
+    PlanBounds,
+    StageResult,
+)
+from tilewright.report.network import (
+    comparison_text,
+    network_table,
+    network_totals,
+    plan_totals,
+)
+from tilewright.report.network_explain import network_explanation_text
 
 STAGE = StageResult("fc", "gemm m1 n2 k3", "prepacked", 0.0025, 0.00375, 1.5)
 RUN = NetworkRun("net", "host", "f32", (STAGE,), 0.25, 4_000_000, 500_000, 0.0046, 2.5)
 TIMED = Comparison("onnxruntime", "1.31", 2e-7, 1e-4, "m.onnx", 0.5, 2.25, 0.125)
 APART = "against onnxruntime 1.31 on m.onnx: largest difference 2.00e-07 of the largest magnitude, "
+
+
+TOTALS = """\
+total 4.600 us simulated, 4000 cycles of a core group, 2.5 Gflop/s; 25.0 % of it outside the
+  products
+by work: product 75.0 %, elementwise 25.0 %
+by cause: launch 50.0 %, compute useful 25.0 %, wait bandwidth 15.0 %, wait latency 7.5 %,
+  dma issue 2.5 %
+a stage for every operator takes 5000 cycles: fusing saves 20.0 %
+lower bounds: 500 cycles to compute the products at the peak, 800 to move inputs, weights and
+  outputs once; the plan takes 5.00 times the larger
+the model: 4100 cycles; the products, each in its best layouts, take 2900 of them or more
+layouts for the whole network: 3900 cycles by the prices of that choice, proven the least of the
+  ways considered
+planned in 0.25 s; 4.0 MB of constants, 0.5 MB of arena in each group"""
+NOT_PROVEN = """
+layouts for the whole network: 3900 cycles by the prices of that choice, not proven the least, which
+  is 3000 or more; those of each product's fastest schedule are taken instead
+"""
 
 
 def test_short_times_are_told_in_microseconds():
@@ -29,6 +64,20 @@ def test_few_bytes_and_cut_labels_are_told():
     assert list(cells) == ["conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm..."]
 
 
+def test_the_totals_of_a_plan_say_how_far_from_the_best_it_is():
+    stage = msgspec.structs.replace(STAGE, work="product", cycles=3000)
+    whole = NetworkRun(
+        "net", "sw26010", "f64", (stage,), 0.25, 4_000_000, 500_000, 0.0046, 2.5,
+        groups=4, cycles=4000, unfused_cycles=5000, work={"product": 3000, "elementwise": 1000},
+        causes={"launch": 2000, "compute useful": 1000, "wait bandwidth": 600, "wait latency": 300,
+                "dma issue": 100},
+        bounds=PlanBounds(500, 800, 4100, 2900), layout_choice=LayoutChoice(3900, 3900, True, True),
+    )  # fmt: skip
+    assert plan_totals(whole) == TOTALS
+    other = msgspec.structs.replace(whole, layout_choice=LayoutChoice(3900, 3000, False, False))
+    assert NOT_PROVEN in plan_totals(other)
+
+
 @pytest.mark.parametrize(
     ("speedup", "spread", "expected"),
     [
@@ -41,3 +90,29 @@ def test_few_bytes_and_cut_labels_are_told():
 def test_what_few_rounds_do_not_say_is_left_out(speedup, spread, expected):
     other = msgspec.structs.replace(TIMED, speedup=speedup, spread=spread)
     assert comparison_text(other) == f"{APART}within 0.0001{expected}"
+
+
+def test_the_dearest_changes_of_layout_are_listed_and_the_others_counted():
+    stage = msgspec.structs.replace(STAGE, work="layout", cycles=8200, causes={"launch": 8200})
+    changes = [LayoutChange(f"s{i}", "x", "c h", "h c", 100 * i) for i in range(1, 13)]
+    run = NetworkRun(
+        "net", "sw26010", "f64", (stage,), 0.25, 0, 0, 0.0046, 2.5,
+        cycles=8200, work={"layout": 8200}, layouts=tuple(changes),
+    )  # fmt: skip
+    text = network_explanation_text(explained(run))
+    assert text.startswith(
+        "the stage, the slowest first, and what takes their time:\n"
+        "  fc  100.0 %: launch 100 %\n"
+        "\n"
+        "12 changes of layout, 7800 cycles, 95.1 % of the time, the 10 dearest:\n"
+        "    s12       x  (c h) -> (h c)  1200 cycles\n"
+    )
+    assert "\n    s3        x  (c h) -> (h c)   300 cycles\n    2 others" in text
+    assert re.search(r"\n    2 others +300 cycles\n\ntotal ", text)
+
+
+def test_a_table_of_measured_stages_has_their_part_of_the_time():
+    other = msgspec.structs.replace(STAGE, name="bias", algorithm="", measured_milliseconds=0.00125)
+    table = network_table(msgspec.structs.replace(RUN, stages=(STAGE, other)))
+    assert table.columns[-1].header == "% of time"
+    assert list(table.columns[-1].cells) == ["75.0", "25.0"]

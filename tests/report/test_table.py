@@ -96,6 +96,12 @@ def test_totals_say_how_a_rate_can_be_beyond_the_peak():
         "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so "
         "it can exceed 100 % of peak"
     ]
+    direct = msgspec.structs.replace(fast, name="c3", algorithm="direct", timed_by="measured")
+    lines = totals(msgspec.structs.replace(RESULT, layers=(direct, LAYER)), 1e12).splitlines()
+    assert lines[1:] == [
+        "c3 beyond 100 % of peak: this computer is faster than toy is described; `tilewright "
+        "calibrate` measures it"
+    ]
 
 
 def test_short_schedules_list_tiles_in_the_order_of_the_loops():

@@ -24,6 +24,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
+from tilewright.network.refusal import require_networks
 from tilewright.network.requirements import own_part, require_room
 from tilewright.network.stored import read_native
 from tilewright.ops import Op
@@ -60,8 +61,7 @@ def check_subject(
         return
     written = path.exists() and path.suffix != ".onnx"
     if not (written or is_operator(subject) or layers or DIVIDES.of(target)):
-        products = "--layers for its products alone" if EMITS.of(target) else ""
-        NETWORKS.required(target, products, (DIVIDES,))
+        require_networks(target, "--layers for its products alone")
     if EMITS.of(target) is None and not (DIVIDES.of(target) and not is_operator(subject)):
         tile_of_gemm = "check a tile of a gemm (--tile m=8,n=8,k=8)"
         whole = "check a whole network, " if DIVIDES.of(target) else ""

@@ -76,12 +76,10 @@ def _write_whole(
     options: CompileOptions,
 ) -> None:
     from tilewright.cli.run_network import write_network  # heavy: NumPy
-    from tilewright.codegen.artifact import EMITS, LOADS
-    from tilewright.network.plans import NETWORKS
-    from tilewright.partition.capability import DIVIDES
+    from tilewright.codegen.artifact import LOADS
+    from tilewright.network.refusal import require_networks
 
-    layers = "--layers for the products of the network alone"
-    NETWORKS.required(machine, layers if EMITS.of(machine) else "", (DIVIDES,))
+    require_networks(machine, "--layers for the products of the network alone")
     simulated_top, each = options.top > 0 and not LOADS.of(machine), options.check_each_algorithm
     search.require_whole("add --layers", top=simulated_top, check_each_algorithm=each)
     out, top, measure, check = options.out, options.top, options.measure, options.check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -10,25 +11,27 @@ from msgspec import structs
 from tilewright.cli.divide import explain_divided, read_divided, show_explained
 from tilewright.cli.division_options import DivisionOptions
 from tilewright.cli.explain import ExplainOptions
+from tilewright.cli.explain_network import explain_network, explain_stage, show_explained_run
 from tilewright.cli.layers import searched
 from tilewright.cli.options import OperatorOptions, OwnMachineOptions, SearchOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.cli.run_network import show_network
-from tilewright.cli.simulate_network import explain_network
-from tilewright.cli.workload import Workload, is_operator, read_workload
-from tilewright.codegen.artifact import EMITS, LOADS
+from tilewright.cli.run_network import usual_type
+from tilewright.cli.workload import Workload, is_operator, read_network, read_workload
+from tilewright.codegen.artifact import LOADS
 from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress
 from tilewright.compiler.account import every_call
 from tilewright.compiler.analysis import changes_that_help, routines_of
-from tilewright.compiler.artifact import read_kernel, read_network, stored_op
+from tilewright.compiler.artifact import read_kernel, stored_op
+from tilewright.compiler.artifact import read_network as read_layers
 from tilewright.compiler.kernel import Kernel
 from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS
+from tilewright.network.refusal import require_networks
 from tilewright.network.stored import read_native
 from tilewright.ops.numerics import sums_called
 from tilewright.partition.capability import DIVIDES
@@ -51,13 +54,12 @@ def explain_subject(
     """Explain the time of an operator, of a whole network, or of one layer of it."""
     if not Path(subject).exists() or (subject.endswith(".onnx") and Path(subject).is_file()):
         target = machine.load()
-        alone = options.layer is not None or options.levels
         if not is_operator(subject) and _explained_whole(
-            subject, target, operator, search, output, division, alone=alone
+            subject, target, operator, search, output, division, options
         ):
             return
         division.require_undivided()
-        kernel = _tuned(read_workload(subject, operator), target, options.layer, search, output)
+        kernel = _tuned(subject, operator, target, options.layer, search, output)
         with progress_bar(output) as progress:
             found = kernel.explanation(what_if=options.changes, progress=progress)
             progress("routines", 0, 1)
@@ -86,12 +88,12 @@ def _explained_whole(
     search: SearchOptions,
     output: OutputOptions,
     division: DivisionOptions,
-    *,
-    alone: bool,
+    options: ExplainOptions,
 ) -> bool:
-    """Explain a network that the machine divides or plans as a whole; whether it was. One layer of
-    a planned one is explained `alone`.
+    """Explain a network that the machine divides or plans as a whole, or a stage of it; whether it
+    was. A product of a planned one is explained alone, as are the levels of memory.
     """
+    layer, alone = options.layer, options.layer is not None or options.levels
     if DIVIDES.of(target) is not None:
         if alone:
             raise UsageProblem(
@@ -100,20 +102,26 @@ def _explained_whole(
         explain_divided(subject, target, operator, search, output, division)
         return True
     division.require_undivided()
+    if layer is not None and NETWORKS.of(target) is not None:
+        network = read_network(subject, operator, usual_type(target))
+        if layer not in dict(network.layers()):
+            search.require_whole("name a convolution or matrix product")
+            if options.levels:
+                raise UsageProblem(f"{quoted(layer)} is no product: leave --roofline")
+            explain_stage(network, layer, target, search, output)
+            return True
     if alone:
         return False
-    NETWORKS.required(target, "--layer for one product" if EMITS.of(target) else "", (DIVIDES,))
-    if LOADS.of(target) is not None:
-        return False
+    require_networks(target, "--layer for one product")
     search.require_whole("add --layer")
     explain_network(subject, target, operator, search, output)
     return True
 
 
 def _show_whole(folder: Path, output: OutputOptions) -> None:
-    """What compiling a whole network printed."""
+    """Why a network takes its time that was compiled as a whole, by what its folder keeps."""
     if network_kind(folder) == "native":
-        show_network(read_native(folder).result, output)
+        show_explained_run(read_native(folder).result, output)
     else:
         show_explained(read_divided(folder).divided, output)
 
@@ -154,25 +162,44 @@ def _unchanged(folder: str, machine: OwnMachineOptions, operator: OperatorOption
 
 
 def _tuned(
-    workload: Workload,
+    subject: str,
+    operator: OperatorOptions,
     machine: Machine,
     layer: str | None,
     search: SearchOptions,
     output: OutputOptions,
 ) -> Kernel:
     """The kernel of an operator, or of one layer of a network: the slowest one if not given."""
+    workload = read_workload(subject, operator, usual_type(machine))
+    if layer is not None:
+        if workload.is_operator:
+            raise UsageProblem(f"{workload.name} is one operator: leave --layer")
+        workload, search = _one_layer(workload, layer, machine, search)
     compiled = searched(workload, machine, search, 0, output)
     if workload.is_operator:
-        if layer is not None:
-            raise UsageProblem(f"{workload.name} is one operator: leave --layer")
         return next(iter(compiled.kernels.values()))
     result = compiled.result()
     chosen = layer or max(result.layers, key=lambda x: x.milliseconds).name
-    if chosen not in compiled.kernels:
-        raise _no_layer(chosen, compiled.kernels)
     if layer is None:
         _slowest_of(result, machine, chosen, output)
     return compiled.kernels[chosen]
+
+
+def _one_layer(
+    workload: Workload, layer: str, machine: Machine, search: SearchOptions
+) -> tuple[Workload, SearchOptions]:
+    """A network with one layer; a product with weights takes them on this computer as it does in a
+    network, packed before it runs.
+    """
+    op, network = dict(workload.layers).get(layer), workload.network
+    if op is None or network is None:
+        raise _no_layer(layer, dict(workload.layers))
+    weights = {tensor.name for tensor in network.weights}
+    operands = next(node.inputs for node in network.nodes if node.name == layer)
+    packs = LOADS.of(machine) is not None and op.kind == "gemm" and operands[1] in weights
+    if packs and search.algorithm is None:
+        search = replace(search, algorithm="prepacked")
+    return replace(workload, layers=((layer, op),)), search
 
 
 def _show(found: Explanation, output: OutputOptions) -> None:
@@ -188,7 +215,7 @@ def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> P
         if layer is not None:
             raise UsageProblem(f"{artifact} holds one operator: leave --layer")
         return artifact
-    stored = read_network(artifact)
+    stored = read_layers(artifact)
     chosen = layer or max(stored.result.layers, key=lambda x: x.milliseconds).name
     if chosen not in stored.folders:
         raise _no_layer(chosen, stored.folders)

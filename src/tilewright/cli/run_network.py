@@ -54,9 +54,9 @@ def run_network(
     """Run a network; `files` are those of the inputs and for the outputs."""
     target, other = machine.load(), compare.other
     search.require_whole("compile --layers takes it", top=top > 0 and not LOADS.of(target))
-    network = read_network(name, operator, _usual_type(target))
+    network = read_network(name, operator, usual_type(target))
     given = files[0] and read_inputs(network, files[0])  # before what takes long
-    compiled, seconds = _compiled(network, target, search, output, top)
+    compiled, seconds = compiled_network(network, target, search, output, top)
     inputs = given or read_inputs(network, None)
     network, weights = _for_comparison(network, compiled, other)
     with progress_bar(output) as progress:
@@ -91,8 +91,8 @@ def write_network(
     """Compile a network and write its code; run and time it unless that is not wanted."""
     if out is not None:
         require_replaceable(out)
-    network, clock = read_network(name, operator, _usual_type(target)), StageClock()
-    compiled, seconds = _compiled(network, target, search, output, top, clock=clock)
+    network, clock = read_network(name, operator, usual_type(target)), StageClock()
+    compiled, seconds = compiled_network(network, target, search, output, top, clock=clock)
     if check and LOADS.of(target) is None:
         checked = _checked(network, compiled, target, search, output, clock)
         found = structs.replace(compiled.described(seconds), comparison=checked)
@@ -139,7 +139,7 @@ def _checked(
     count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
     few = FewerImages(count).apply(network)
     if few is not network:
-        compiled, _ = _compiled(few, target, search, output, 0, compiled.weights, clock)
+        compiled, _ = compiled_network(few, target, search, output, 0, compiled.weights, clock)
     with progress_bar(output, clock) as progress:
         progress("check", 0, 1)
         found, _ = compiled.measured(
@@ -154,12 +154,12 @@ def _checked(
     return structs.replace(found.comparison, images=count)
 
 
-def _usual_type(target: Machine) -> str:
+def usual_type(target: Machine) -> str:
     """The element type of known networks: single precision where they are measured."""
     return "f64" if LOADS.of(target) is None else "f32"
 
 
-def _compiled(
+def compiled_network(
     network: Network,
     target: Machine,
     search: SearchOptions,

@@ -9,7 +9,7 @@ from tilewright.cli.run import CompareOptions, RunOptions
 from tilewright.cli.run_network import run_network
 from tilewright.cli.workload import is_operator
 from tilewright.codegen.artifact import EMITS, LOADS
-from tilewright.network.plans import NETWORKS
+from tilewright.network.refusal import require_networks
 from tilewright.partition.capability import DIVIDES
 
 
@@ -32,7 +32,7 @@ def run_subject(
             run_divided(name, target, operator, search, compare.other, output, files, top, division)
             return
         division.require_undivided()
-        NETWORKS.required(target, also=(DIVIDES,))
+        require_networks(target)
         run_network(name, machine, operator, search, compare, output, files, top)
         return
     division.require_undivided()

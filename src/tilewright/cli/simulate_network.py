@@ -1,10 +1,9 @@
-"""`tilewright simulate` and `tilewright explain` of a whole network: every stage on one clock."""
+"""`tilewright simulate` of a whole network: every stage on one clock."""
 
 from __future__ import annotations
 
 import time
 
-from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, progress_bar
 from tilewright.cli.simulate import NetworkOptions
 from tilewright.cli.workload import read_network
@@ -14,13 +13,10 @@ from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan, rank_network
-from tilewright.network.explain import explained
-from tilewright.network.plans import NETWORKS
+from tilewright.network.refusal import require_networks
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.simulate import PlanRun, described, simulate_plan
-from tilewright.partition.capability import DIVIDES
 from tilewright.report.network import plan_table, plan_totals
-from tilewright.report.network_explain import network_explanation_text
 
 
 def simulate_network(
@@ -32,24 +28,6 @@ def simulate_network(
     found = described(run, plan_seconds=seconds, unfused=unfused)
     output.value(found)
     output.show(plan_table(found), plan_totals(found))
-
-
-def explain_network(
-    name: str,
-    machine: Machine,
-    options: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-) -> None:
-    """Plan a network fused and unfused, and say why it takes the time that it takes."""
-    rewrites: list[str] = []
-    network = simplified(read_network(name, options), lambda name, *_: rewrites.append(name))
-    how = Search(search.algorithm, search.max_error)
-    run, unfused, seconds = simulated(network, machine, output, how, unfused=True)
-    assert unfused is not None
-    found = explained(run, unfused, plan_seconds=seconds, rewrites=tuple(rewrites))
-    output.value(found)
-    output.show(plan_table(found.run), "", network_explanation_text(found))
 
 
 def simulated(
@@ -70,7 +48,7 @@ def simulated(
             f"machine {machine.name!r} is this computer: it is measured, not simulated",
             fix="tilewright run, or another --machine",
         )
-    NETWORKS.required(machine, also=(DIVIDES,))
+    require_networks(machine, simulated=True)
     started = time.perf_counter()
     with progress_bar(output) as progress:
         ranked = rank_network(network, machine, how, progress=progress)

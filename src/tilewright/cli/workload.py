@@ -39,11 +39,14 @@ class Workload:
         return self.network is None
 
 
-def read_workload(name: str, options: OperatorOptions) -> Workload:
-    """Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one."""
+def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Workload:
+    """An operator, or the products of a network; `known_dtype` as in `read_network`.
+
+    Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
+    """
     if is_operator(name):
         return Workload(name, ((name, _operator(name, options)),))
-    network = read_network(name, options)
+    network = read_network(name, options, known_dtype)
     return Workload(network.name, tuple(network.layers()), network)
 
 

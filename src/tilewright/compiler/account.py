@@ -6,21 +6,15 @@ this computer has no causes of its own: those of the model stand beside it, name
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from msgspec import structs
-
-from tilewright.cost.timing import (
-    issue_cycles,
-    moved_bytes,
-    transfer_cycles,
-)
-from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
+from tilewright.cost.causes import copy_cycles, model_causes
+from tilewright.cost.timing import moved_bytes
+from tilewright.cost.totals import CallGroup, TransferGroup, executed
 from tilewright.ir.nodes import Program
-from tilewright.ir.primitives import MatrixProduct
-from tilewright.ir.threads import busiest_thread, meetings
+from tilewright.ir.threads import busiest_thread
 from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import buffer_bytes
 from tilewright.passes.split_ahead import split_ahead
@@ -77,18 +71,6 @@ def every_call(program: Program) -> Program:
     return found
 
 
-def _cause_rows(causes: Mapping[tuple[str, str], float], cycles: int) -> list[CauseRow]:
-    """Whole cycles of each cause, the largest first; they sum to `cycles`."""
-    rows = [CauseRow(kind, subject, round(c)) for (kind, subject), c in causes.items() if round(c)]
-    rows.sort(key=lambda row: -row.cycles)
-    rest = cycles - sum(row.cycles for row in rows)
-    if rest < 0 and rows:  # what rounding added
-        rows[0] = structs.replace(rows[0], cycles=rows[0].cycles + rest)
-    elif rest > 0:
-        rows.append(CauseRow("caches", "", rest))
-    return sorted(rows, key=lambda row: -row.cycles)
-
-
 def model_account(
     program: Program, machine: Machine, cycles: float, measured_seconds: Seconds | None
 ) -> Account:
@@ -100,20 +82,9 @@ def model_account(
     program = every_call(program)
     _, all_calls = executed(program, machine)
     own = replace(program, body=busiest_thread(program.body))
-    transfers, calls = executed(own, machine)
-    causes: dict[tuple[str, str], float] = {}
-    if machine.threads is not None and machine.threads.count > 1:
-        met = meetings(program.body) + 1
-        causes["barrier", ""] = met * machine.threads.meet_cycles
-    for call in calls:
-        primitive = call.stmt.primitive
-        kind = "compute useful" if isinstance(primitive, MatrixProduct) else "primitive"
-        key = (kind, primitive.name)
-        causes[key] = causes.get(key, 0.0) + call.count * cycles_of(call, program, machine)
-    for moved in transfers:
-        key = ("copy", f"{moved.stmt.tensor} {moved.stmt.direction}")
-        causes[key] = causes.get(key, 0.0) + moved.count * _copy_cycles(moved, machine)
-    rows = _cause_rows(causes, round(cycles))
+    transfers, _ = executed(own, machine)
+    causes = model_causes(program, machine, cycles)
+    rows = [CauseRow(kind, subject, c) for (kind, subject), c in causes]
     return Account(
         sum(row.cycles for row in rows),
         tuple(rows),
@@ -140,11 +111,6 @@ def _bound(rows: Sequence[CauseRow]) -> str:
     return max(parts, key=lambda part: parts[part]) if parts else "compute"
 
 
-def _copy_cycles(group: TransferGroup, machine: Machine) -> float:
-    service = transfer_cycles(machine, group.stmt.direction, group.shape)
-    return float(service + issue_cycles(machine, group.shape))
-
-
 def _traffic(group: TransferGroup, machine: Machine) -> TrafficRow:
     shape, count = group.shape, group.count
     return TrafficRow(
@@ -153,5 +119,5 @@ def _traffic(group: TransferGroup, machine: Machine) -> TrafficRow:
         count * int(shape.asked_bytes),
         count * int(moved_bytes(machine, shape)),
         count * int(shape.requests),
-        round(count * _copy_cycles(group, machine)),
+        round(count * copy_cycles(group, machine)),
     )

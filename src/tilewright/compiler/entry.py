@@ -18,7 +18,8 @@ from tilewright.graph.names import quoted
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
-from tilewright.network.plans import NETWORKS, NativeNetwork
+from tilewright.network.plans import NativeNetwork
+from tilewright.network.refusal import require_networks
 from tilewright.network.search import Search
 from tilewright.ops import Op, Shape
 
@@ -107,7 +108,8 @@ def compile(
 
 def compile_network(network: Network, machine: Machine, settings: Settings) -> NativeNetwork:
     """A network as a whole. Raises as `compile` does."""
-    networks = NETWORKS.required(machine, "layers=True for the products of the network alone")
+    layers = "layers=True for the products of the network alone"
+    networks = require_networks(machine, layers, divided=False)
     usual, native = Settings(), LOADS.of(machine) is not None
     alone = ("partition", "records", "executor", "check", *(() if native else ("top",)))
     given = [name for name in alone if getattr(settings, name) != getattr(usual, name)]

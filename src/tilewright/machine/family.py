@@ -53,14 +53,19 @@ class Capability(Generic[T]):
         return self.of_family(find_family(machine.target)) if machine.target else None
 
     def required(
-        self, machine: Machine, instead: str = "", also: Sequence[Capability[Any]] = ()
+        self,
+        machine: Machine,
+        instead: str = "",
+        also: Sequence[Capability[Any]] = (),
+        beside: Sequence[Capability[Any]] = (),
     ) -> T:
         """What the machine's family brings; raises ToolError that says who can this or what serves
-        `also`, and what to do `instead`.
+        `also`, `beside` those who can something else, and what to do `instead`.
         """
         found = self.of(machine)
         if found is None:
             others = {name for able in (self, *also) for name in able.families()}
+            others -= {name for able in beside for name in able.families()}
             machines = [name for name, (f, _) in machine_files().items() if f in others]
             offer = f"take another machine: {', '.join(machines)}" if machines else ""
             raise ToolError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import ceil
 
 from tilewright.common.errors import CapacityError
 from tilewright.common.progress import Progress, Steps, silent
@@ -37,6 +38,7 @@ from tilewright.network.requirements import (
     require_lowered,
     require_room,
 )
+from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.shares import Division
 from tilewright.network.together import ranked_parts, ranked_shares
@@ -107,7 +109,12 @@ def _cheapest(
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
     steps = partial(progress, "schedule")
     schedules = _schedules(ops, machine, steps, divide=divide)
-    return min(drafted, key=lambda builder: builder.cycles(schedules, machine)), schedules
+    cycles = [builder.cycles(schedules, machine) for builder in drafted]
+    best = drafted[cycles.index(min(cycles))]
+    if chosen := found[-1].choice:
+        cost, bound = ceil(chosen.cost), ceil(chosen.bound)
+        best.choice = LayoutChoice(cost, bound, chosen.proven, cycles[-1] <= min(cycles))
+    return best, schedules
 
 
 def rank_network(
@@ -159,6 +166,7 @@ class _Builder:
             self.memory.held[t.name] = [located]
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
+        self.choice: LayoutChoice | None = None
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
         """The cycles of all stages by the model, launches included."""
@@ -366,6 +374,7 @@ def _plan(
         tuple(builder.inputs),
         tuple(builder.outputs),
         least,
+        builder.choice,
     )
 
 

@@ -1,19 +1,19 @@
-"""Why a network takes its time: stages by cause, changes of layout, what fusion saves.
+"""Why a network takes its time: stages by cause, changes of layout, how far from the best.
 
-In: the simulated run of its plan and that of the plan with a stage for every operator. Out: a
-`NetworkExplanation`, the `--json` form; `report.network` prints it.
+In: the run of a network. Out: the `--json` form, a `NetworkExplanation` where it was simulated and
+a `MeasuredExplanation` on this computer; `report.network_explain` prints both.
 """
 
 from __future__ import annotations
 
-from math import ceil
+from typing import TypeVar
 
 from msgspec import Struct
 
-from tilewright.network.form import form_text
-from tilewright.network.plan import Plan, Stage
-from tilewright.network.results import NetworkRun
-from tilewright.network.simulate import PlanRun, described
+from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds
+
+Amount = TypeVar("Amount", int, float)
+_NO_BOUNDS = PlanBounds(0, 0, 0, 0)
 
 
 class StageTime(Struct, frozen=True):
@@ -23,19 +23,6 @@ class StageTime(Struct, frozen=True):
     nodes: tuple[str, ...]
     cycles: int
     causes: dict[str, int]
-
-
-class LayoutChange(Struct, frozen=True):
-    """A stage that moves a tensor: from one order of memory into another, or around its elements.
-
-    `before` is empty where a stage fills places that hold no element.
-    """
-
-    stage: str
-    tensor: str
-    before: str
-    after: str
-    cycles: int
 
 
 class NetworkExplanation(Struct, frozen=True):
@@ -57,46 +44,63 @@ class NetworkExplanation(Struct, frozen=True):
     rewrites: tuple[str, ...] = ()
 
 
-def explained(
-    run: PlanRun, unfused: PlanRun, *, plan_seconds: float = 0.0, rewrites: tuple[str, ...] = ()
-) -> NetworkExplanation:
-    """The explanation of a simulated plan."""
-    plan = run.plan
-    pairs = list(zip(plan.stages, run.runs, strict=True))
-    compute, transfer = _lower_bounds(run)
+def explained(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> NetworkExplanation:
+    """The explanation of a simulated network."""
+    bounds = run.bounds or _NO_BOUNDS
     return NetworkExplanation(
-        described(run, plan_seconds=plan_seconds, unfused=unfused),
-        tuple(StageTime(s.name, s.nodes, run.cycles_of(r), run.causes_of(r)) for s, r in pairs),
-        tuple(_change(plan, s, run.cycles_of(r)) for s, r in pairs if s.work == "layout"),
-        compute,
-        transfer,
-        round(plan.estimate_cycles),
-        round(plan.lower_bound_cycles),
+        run,
+        tuple(StageTime(s.name, s.nodes, s.cycles or 0, s.causes) for s in run.stages),
+        run.layouts,
+        bounds.compute_cycles,
+        bounds.transfer_cycles,
+        bounds.estimate_cycles,
+        bounds.product_cycles,
         rewrites,
     )
 
 
-def _change(plan: Plan, stage: Stage, cycles: int) -> LayoutChange:
-    written = plan.values[stage.writes]
-    before = form_text(plan.values[stage.reads[0]].form) if stage.reads else ""
-    return LayoutChange(stage.name, written.name, before, form_text(written.form), cycles)
+class MeasuredExplanation(Struct, frozen=True):
+    """The run of a network on this computer, and where its time goes: the stages' milliseconds by
+    work, none where nothing was measured, and the cycles of the products' estimates by cause.
 
-
-def _lower_bounds(run: PlanRun) -> tuple[int, int]:
-    """Cycles of a group, or of all that compute together, for the operations of the products at the
-    peak, and to move what is given, known and asked for once.
+    Of the `elementwise` operators (biases, normalisations, activations, sums) `in_products` run in
+    the kernel of the product that they follow, `merged` in the pass of another one, and `passes` is
+    how many passes there are.
     """
-    plan, machine = run.plan, run.plan.machine
-    products = [(s, r) for s, r in zip(plan.stages, run.runs, strict=True) if s.work == "product"]
-    per_cycle = machine.cores * machine.core.peak_flops_per_cycle(plan.dtype)
-    flops = sum(min(s.op.flops, s.groups * r.useful_flops) for s, r in products)
-    ways = ((machine.dma.get, ("input", "constant")), (machine.dma.put, ("output",)))
-    seconds = sum(
-        value.size_bytes / way.peak_bytes_per_second
-        for way, roles in ways
-        for value in plan.values
-        if value.role in roles
+
+    run: NetworkRun
+    work_milliseconds: dict[str, float]
+    product_causes: dict[str, int]
+    elementwise: int
+    in_products: int
+    merged: int
+    passes: int
+    rewrites: tuple[str, ...] = ()
+
+
+def measured_explanation(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> MeasuredExplanation:
+    """The explanation of a network that was compiled for this computer."""
+    work: dict[str, float] = {}
+    causes: dict[str, int] = {}
+    for stage in run.stages:
+        if stage.measured_milliseconds is not None:
+            work[stage.work] = work.get(stage.work, 0.0) + stage.measured_milliseconds
+        for kind, cycles in stage.causes.items():
+            causes[kind] = causes.get(kind, 0) + cycles
+    behind = [len(s.nodes) - 1 for s in run.stages if s.work == "product" and s.nodes]
+    passes = [len(s.nodes) for s in run.stages if s.work == "elementwise" and s.nodes]
+    in_products, merged = sum(behind), sum(passes) - len(passes)
+    return MeasuredExplanation(
+        run,
+        _largest_first(work),
+        _largest_first(causes),
+        in_products + sum(passes),
+        in_products,
+        merged,
+        len(passes),
+        rewrites,
     )
-    cycles = flops / per_cycle, seconds * machine.clock_hz
-    compute, transfer = (ceil(c / plan.together) for c in cycles)
-    return compute, transfer
+
+
+def _largest_first(parts: dict[str, Amount]) -> dict[str, Amount]:
+    return dict(sorted(parts.items(), key=lambda item: -item[1]))

@@ -26,7 +26,7 @@ from tilewright.network.memory import in_order
 from tilewright.network.products import Ranked
 from tilewright.ops import CONTRACTIONS, Op, Reshape, Transpose
 from tilewright.ops.op import Shape
-from tilewright.partition.solve import cheapest
+from tilewright.partition.solve import Choice, cheapest
 from tilewright.tune.candidate import Candidate
 
 _AGAINST_THE_GRAIN = 1.5
@@ -40,12 +40,14 @@ _MOST_WAYS = 8
 @dataclass(frozen=True, eq=False)
 class Layouts:
     """The candidate of each product by the name of its node; `fused` are those that compute what
-    follows them, too. `forms` are those in which results of passes are written.
+    follows them, too. `forms` are those in which results of passes are written. `choice` is how
+    they were chosen, where that was for the whole network.
     """
 
     products: Mapping[str, Candidate]
     fused: frozenset[str] = frozenset()
     forms: Mapping[str, Form] = field(default_factory=dict)
+    choice: Choice | None = None
 
 
 Epilogues = Mapping[Request, Sequence[Candidate]]
@@ -162,11 +164,11 @@ class WholeNetwork:
                 else:
                     edge = (made[name], j)
                     edges[edge] = edges[edge] + between if edge in edges else between
-        options = cheapest(own, edges).options
-        taken = [w[o] for w, o in zip(ways, options, strict=True)]
-        return self._layouts(taken)
+        choice = cheapest(own, edges)
+        taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
+        return self._layouts(taken, choice)
 
-    def _layouts(self, taken: Sequence[_Way]) -> Layouts:
+    def _layouts(self, taken: Sequence[_Way], choice: Choice) -> Layouts:
         products, fused, forms = {}, set(), {}
         for chain, way in zip(self.chains, taken, strict=True):
             if way.candidate is not None:
@@ -174,7 +176,7 @@ class WholeNetwork:
             if way.fused:
                 fused.add(chain.first.name)
             forms[chain.output] = way.form
-        return Layouts(products, frozenset(fused), forms)
+        return Layouts(products, frozenset(fused), forms, choice)
 
     def _forms_of(
         self, name: str, made: Mapping[str, int], ways: Sequence[Sequence[_Way]]

@@ -18,6 +18,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
 from tilewright.network.form import Form
+from tilewright.network.results import LayoutChoice
 from tilewright.network.shares import Division
 from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate
@@ -104,7 +105,8 @@ def lives_of(values: Sequence[Value], uses: Sequence[Sequence[int]]) -> dict[int
 @dataclass(frozen=True, eq=False)
 class Plan:
     """All stages in order on all values, of one of `groups` groups. `lower_bound_cycles` are those
-    of the products by the model, each by its fastest candidate and without a change of layout.
+    of the products by the model, each by its fastest candidate and without a change of layout;
+    `layout_choice` is how layouts were chosen for the whole.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Plan:
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int, Form], ...]
     lower_bound_cycles: float = 0.0
+    layout_choice: LayoutChoice | None = None
 
     @property
     def together(self) -> int:

@@ -20,7 +20,9 @@ class StageResult(Struct, frozen=True):
     """One stage: `estimate_milliseconds` where the model chose it, and where it was measured the
     median of its runs. Where it was simulated `cycles` are those of one group, `bound` is what
     takes most of them, and `work` says what the stage does; `groups` compute it together, `divided`
-    by what is named.
+    by what is named. `causes` are cycles, of the model where it was not simulated, and sum to
+    `cycles` where it was. `nodes` are those of the network that it computes, `moved_bytes` what it
+    moves: each tensor once on this computer, the transfers of one group where it was simulated.
     """
 
     name: str
@@ -34,6 +36,46 @@ class StageResult(Struct, frozen=True):
     bound: str = ""
     groups: int = 1
     divided: str = ""
+    causes: dict[str, int] = {}
+    nodes: tuple[str, ...] = ()
+    moved_bytes: int | None = None
+
+
+class LayoutChange(Struct, frozen=True):
+    """A stage that moves a tensor: from one order of memory into another, or around its elements.
+
+    `before` is empty where a stage fills places that hold no element.
+    """
+
+    stage: str
+    tensor: str
+    before: str
+    after: str
+    cycles: int
+
+
+class LayoutChoice(Struct, frozen=True):
+    """Layouts chosen for the whole network: `cycles` by the prices of the choice, below which
+    `bound_cycles` no other one is; `proven` where no other one of the ways considered is cheaper.
+    The plan has them where they are `taken`, else those of the fastest schedule of each product.
+    """
+
+    cycles: int
+    bound_cycles: int
+    proven: bool
+    taken: bool
+
+
+class PlanBounds(Struct, frozen=True):
+    """Cycles of a group that no plan of these operators is below: the products at the cores' peak,
+    and what is given, known and asked for moved once. Beside them the plan by the model, and the
+    least that its products take, each in the layouts that suit it best.
+    """
+
+    compute_cycles: int
+    transfer_cycles: int
+    estimate_cycles: int
+    product_cycles: int
 
 
 class Comparison(Struct, frozen=True):
@@ -67,7 +109,8 @@ class NetworkRun(Struct, frozen=True):
 
     Of a simulated one `cycles` are those of one of the `groups` that divide the images; `work` and
     `causes` sum to them. `unfused_cycles` are those of the plan with a stage for every operator.
-    `timings` are the seconds of each step of compiling.
+    `layouts` are changes of layout, `bounds` and `layout_choice` say how far the plan is from the
+    best. `timings` are the seconds of each step of compiling.
     """
 
     network: str
@@ -88,6 +131,9 @@ class NetworkRun(Struct, frozen=True):
     work: dict[str, int] = {}
     causes: dict[str, int] = {}
     timings: dict[str, float] = {}
+    layouts: tuple[LayoutChange, ...] = ()
+    bounds: PlanBounds | None = None
+    layout_choice: LayoutChoice | None = None
 
 
 def compared(

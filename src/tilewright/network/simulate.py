@@ -8,12 +8,14 @@ on its own images or on its share of a stage, so that one group's time is the wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TypeVar
 
 from tilewright.common.progress import Progress, silent
+from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage, Work
 from tilewright.network.products import one_group
-from tilewright.network.results import NetworkRun, StageResult
+from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds, StageResult
 from tilewright.simulate.kernel.level import KernelRun, simulate
 
 LAUNCH = "launch"
@@ -87,14 +89,13 @@ def described(
 ) -> NetworkRun:
     """The figures of a simulated plan, beside those of the `unfused` one."""
     plan = run.plan
-    pairs = zip(plan.stages, map(run.cycles_of, run.runs), run.runs, strict=True)
-    stages = [_stage_result(plan, stage, cycles, r.bound()) for stage, cycles, r in pairs]
+    pairs = list(zip(plan.stages, run.runs, strict=True))
     flops = plan.groups * sum(stage.flops for stage in plan.stages)
     return NetworkRun(
         plan.name,
         plan.machine.name,
         plan.dtype,
-        tuple(stages),
+        tuple(_stage_result(run, stage, r) for stage, r in pairs),
         plan_seconds,
         plan.constant_bytes,
         plan.arena[1],
@@ -105,11 +106,17 @@ def described(
         unfused_cycles=None if unfused is None else unfused.cycles,
         work={str(kind): cycles for kind, cycles in run.by_work().items()},
         causes=run.by_cause(),
+        layouts=tuple(_change(plan, s, run.cycles_of(r)) for s, r in pairs if s.work == "layout"),
+        bounds=_bounds(run),
+        layout_choice=plan.layout_choice,
     )
 
 
-def _stage_result(plan: Plan, stage: Stage, cycles: int, bound: str) -> StageResult:
+def _stage_result(run: PlanRun, stage: Stage, own: KernelRun) -> StageResult:
+    plan, cycles, causes = run.plan, run.cycles_of(own), run.causes_of(own)
     per_second = plan.machine.clock_hz
+    # launch is one cause, the others several that bound a run together
+    is_launch = causes.get(LAUNCH, 0) > max(own.by_bound().values(), default=0)
     return StageResult(
         stage.name,
         stage.label,
@@ -118,7 +125,36 @@ def _stage_result(plan: Plan, stage: Stage, cycles: int, bound: str) -> StageRes
         gflops=plan.groups * stage.flops * per_second / cycles / 1e9 if cycles else None,
         work=stage.work,
         cycles=cycles,
-        bound=bound,
+        bound=LAUNCH if is_launch else own.bound(),
         groups=stage.groups,
         divided=stage.division.kind if stage.division else "",
+        causes=causes,
+        nodes=stage.nodes,
+        moved_bytes=sum(t.moved_bytes for t in own.tensors),
+    )
+
+
+def _change(plan: Plan, stage: Stage, cycles: int) -> LayoutChange:
+    written = plan.values[stage.writes]
+    before = form_text(plan.values[stage.reads[0]].form) if stage.reads else ""
+    return LayoutChange(stage.name, written.name, before, form_text(written.form), cycles)
+
+
+def _bounds(run: PlanRun) -> PlanBounds:
+    """Of a group, or of all that compute together."""
+    plan, machine = run.plan, run.plan.machine
+    products = [(s, r) for s, r in zip(plan.stages, run.runs, strict=True) if s.work == "product"]
+    per_cycle = machine.cores * machine.core.peak_flops_per_cycle(plan.dtype)
+    flops = sum(min(s.op.flops, s.groups * r.useful_flops) for s, r in products)
+    ways = ((machine.dma.get, ("input", "constant")), (machine.dma.put, ("output",)))
+    seconds = sum(
+        value.size_bytes / way.peak_bytes_per_second
+        for way, roles in ways
+        for value in plan.values
+        if value.role in roles
+    )
+    cycles = flops / per_cycle, seconds * machine.clock_hz
+    compute, transfer = (ceil(c / plan.together) for c in cycles)
+    return PlanBounds(
+        compute, transfer, round(plan.estimate_cycles), round(plan.lower_bound_cycles)
     )

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import assert_never
 
+from tilewright.codegen.artifact import RoutineCycles
 from tilewright.report.table import duration, short_schedule
-from tilewright.report.view import Change, Explanation, Rejected
+from tilewright.report.view import CauseRow, Change, Explanation, Rejected, TrafficRow
 
 _WORTH_SAYING = 0.01
 """A change that gains less is not said to help."""
@@ -84,15 +85,20 @@ def _source(e: Explanation) -> str:
 def _time(e: Explanation) -> Iterator[str]:
     whose = "" if e.threads == 1 else " of the thread with most to do"
     yield f"time by cause{whose} ({_source(e)})"
-    total = sum(cause.cycles for cause in e.causes)
-    shown = [cause for cause in e.causes if cause.cycles >= _LEAST_SHARE * total]
+    yield from cause_lines(e.causes)
+
+
+def cause_lines(causes: Sequence[CauseRow]) -> Iterator[str]:
+    """Cycles by cause, the rare ones together, and their sum."""
+    total = sum(cause.cycles for cause in causes)
+    shown = [cause for cause in causes if cause.cycles >= _LEAST_SHARE * total]
     rows = [
         (f"{cause.kind} {cause.subject}".strip(), str(cause.cycles), _percent(cause.cycles, total))
         for cause in shown
     ]
     rest = total - sum(cause.cycles for cause in shown)
     if rest:
-        others = len(e.causes) - len(shown)
+        others = len(causes) - len(shown)
         noun = "other cause" if others == 1 else "other causes"
         rows.append((f"{others} {noun}", str(rest), _percent(rest, total)))
     yield from columns([*rows, ("total", str(total), _percent(total, total))])
@@ -102,7 +108,11 @@ def _traffic(e: Explanation) -> Iterator[str]:
     if not e.traffic:
         return
     yield f"traffic of {'one core group' if e.threads == 1 else 'that thread'} ({_source(e)})"
-    total = sum(cause.cycles for cause in e.causes)
+    yield from traffic_lines(e.traffic, sum(cause.cycles for cause in e.causes))
+
+
+def traffic_lines(traffic: Sequence[TrafficRow], total: int) -> Iterator[str]:
+    """What each tensor moves, and its part of the time."""
     head = ("tensor", "bytes asked", "bytes moved", "requests", "engine cycles", "of the time")
     rows = [
         (
@@ -113,18 +123,22 @@ def _traffic(e: Explanation) -> Iterator[str]:
             str(row.engine_cycles),
             _percent(row.engine_cycles, total),
         )
-        for row in e.traffic
+        for row in traffic
     ]
     yield from columns([head, *rows])
 
 
 def _routines(e: Explanation) -> Iterator[str]:
-    if not e.routines:
-        return
+    if e.routines:
+        yield from routine_lines(e.routines)
+
+
+def routine_lines(routines: Sequence[RoutineCycles]) -> Iterator[str]:
+    """The routines and a call of each."""
     yield "routines of the code (cycles of one call)"
     head = ("routine", "call", "priced", "simulated")
     rows = []
-    for r in e.routines:
+    for r in routines:
         simulated = "" if r.simulated_cycles is None else str(r.simulated_cycles)
         rows.append((r.name, r.call, str(r.priced_cycles), simulated))
     yield from columns([head, *rows])

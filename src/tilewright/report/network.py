@@ -7,14 +7,19 @@ conv1      conv2d 1x3x224...  direct          0.812          0.799    295.4
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 
 from rich.table import Table
 
-from tilewright.network.results import Comparison, NetworkRun, StageResult
+from tilewright.network.results import Comparison, LayoutChoice, NetworkRun, PlanBounds, StageResult
 from tilewright.report.table import duration, plain_table
 
 _SHOWN_LABEL = 48
+_COLUMNS = 100
+"""Of a line of text."""
+_STUCK = "\u00a0"
+"""A space that no line breaks at."""
 
 
 def network_table(found: NetworkRun) -> Table:
@@ -23,15 +28,17 @@ def network_table(found: NetworkRun) -> Table:
         f"{found.network} on {found.machine}, {found.dtype}, {counted(len(found.stages), 'stage')}"
     )
     table, measured = plain_table(title), found.milliseconds is not None
+    total = sum(stage.measured_milliseconds or 0.0 for stage in found.stages) or 1.0
     for column in ("layer", "what", "algorithm"):
         table.add_column(column, overflow="fold", min_width=9)
-    for column in ("ms (model)", *(("ms (measured)", "Gflop/s") if measured else ())):
+    for column in ("ms (model)", *(("ms (measured)", "Gflop/s", "% of time") if measured else ())):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))
     for stage in found.stages:
         figures = [_figure(stage.estimate_milliseconds, 3)]
         if measured:
             rate = stage.gflops if stage.algorithm else None
-            figures += [_figure(stage.measured_milliseconds, 3), _figure(rate, 1)]
+            own = stage.measured_milliseconds or 0.0
+            figures += [_figure(own, 3), _figure(rate, 1), f"{100 * own / total:.1f}"]
         table.add_row(stage.name, _label(stage), stage.algorithm, *figures)
     return table
 
@@ -83,7 +90,7 @@ def _by_groups(found: NetworkRun) -> str:
     for stage in sorted(found.stages, key=lambda s: -s.groups):
         key = str(stage.groups)
         cycles[key] = cycles.get(key, 0) + (stage.cycles or 0)
-    return _shares(cycles, max(1, found.cycles or 0))
+    return shares(cycles, max(1, found.cycles or 0))
 
 
 def plan_totals(found: NetworkRun) -> str:
@@ -94,8 +101,8 @@ def plan_totals(found: NetworkRun) -> str:
         f"total {duration(found.milliseconds or 0.0)} simulated, {total} cycles of a core group, "
         f"{found.gflops or 0.0:.1f} Gflop/s; "
         f"{100 * beside / total:.1f} % of it outside the products",
-        "by work: " + _shares(found.work, total),
-        "by cause: " + _shares(found.causes, total),
+        shared("by work: ", found.work, total),
+        shared("by cause: ", found.causes, total),
     ]
     if any(stage.groups > 1 for stage in found.stages):
         lines.append("by core groups that compute, the others wait: " + _by_groups(found))
@@ -105,22 +112,65 @@ def plan_totals(found: NetworkRun) -> str:
             f"a stage for every operator takes {found.unfused_cycles} cycles: fusing saves "
             f"{100 * saved / found.unfused_cycles:.1f} %"
         )
+    if found.bounds is not None:
+        lines += _best(found, found.bounds)
     lines.append(
         f"planned in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
         f"constants, {_megabytes(found.arena_bytes)} of arena in each group"
     )
+    lines = [line if "\n" in line else wrapped(line) for line in lines]
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
     return "\n".join(lines)
 
 
-def _shares(parts: Mapping[str, int], total: int) -> str:
+def _best(found: NetworkRun, bounds: PlanBounds) -> Iterator[str]:
+    """How far the plan is from the best that there could be."""
+    bound = max(bounds.compute_cycles, bounds.transfer_cycles, 1)
+    yield (
+        f"lower bounds: {bounds.compute_cycles} cycles to compute the products at the peak, "
+        f"{bounds.transfer_cycles} to move inputs, weights and outputs once; the plan takes "
+        f"{(found.cycles or 0) / bound:.2f} times the larger"
+    )
+    yield (
+        f"the model: {bounds.estimate_cycles} cycles; the products, each in its best layouts, take "
+        f"{bounds.product_cycles} of them or more"
+    )
+    if found.layout_choice is not None:
+        yield _layouts(found.layout_choice)
+
+
+def _layouts(choice: LayoutChoice) -> str:
+    least = f"not proven the least, which is {choice.bound_cycles} or more"
+    if choice.proven:
+        least = "proven the least of the ways considered"
+    taken = "" if choice.taken else "; those of each product's fastest schedule are taken instead"
+    return (
+        f"layouts for the whole network: {choice.cycles} cycles by the prices of that choice, "
+        f"{least}{taken}"
+    )
+
+
+def shared(head: str, parts: Mapping[str, float], total: float) -> str:
+    """Parts of a total behind a head, in lines that break between them."""
+    return wrapped(head + shares(parts, total).replace(" ", _STUCK).replace("," + _STUCK, ", "))
+
+
+def wrapped(line: str) -> str:
+    """A line of words in lines that fit a page."""
+    text = textwrap.fill(
+        line, _COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return text.replace(_STUCK, " ")
+
+
+def shares(parts: Mapping[str, float], total: float) -> str:
     return ", ".join(f"{name} {100 * cycles / total:.1f} %" for name, cycles in parts.items())
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, several: str = "") -> str:
     """The number with the noun, in the plural where it is not one."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number} {noun if number == 1 else several or noun + 's'}"
 
 
 def _figure(value: float | None, digits: int) -> str:
@@ -144,6 +194,7 @@ def network_totals(found: NetworkRun) -> str:
         f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
         f"constants, {_megabytes(found.arena_bytes)} of arena"
     )
+    lines = list(map(wrapped, lines))
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
     return "\n".join(lines)

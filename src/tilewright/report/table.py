@@ -7,6 +7,7 @@ conv1_2  implicit   rows          64 x 128 x 64 n       240.1           243.2   
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -15,7 +16,7 @@ from rich.table import Table
 if TYPE_CHECKING:  # they bring the cost model with them, and light commands show tables
     from tilewright.report.view import LayerResult, NetworkResult
 
-_BEYOND_PEAK = (
+_FEWER_OPERATIONS = (
     "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so it "
     "can exceed 100 % of peak"
 )
@@ -139,10 +140,26 @@ def totals(result: NetworkResult, peak_flops: float) -> str:
     share = rate / peak_flops
     apart = max((layer.peak_fraction for layer in result.layers), default=0.0) > _APART * share
     whose = "the whole machine's peak" if apart and len(result.layers) == 1 else "peak"
-    beyond = any(layer.peak_fraction > 1 for layer in result.layers)
     return (
         f"total {duration(milliseconds)} {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
         f"{100 * share:.1f} % of {whose}; {considered} {candidates} "
         f"considered, {fitting} fit, {result.candidates_priced_total} priced "
-        f"in {result.tuning_seconds:.1f} s" + (f"\n{_BEYOND_PEAK}" if beyond else "")
+        f"in {result.tuning_seconds:.1f} s" + "".join(f"\n{line}" for line in _beyond_peak(result))
     )
+
+
+def _beyond_peak(result: NetworkResult) -> Iterator[str]:
+    """Why layers exceed the peak: they compute less, or the computer is not the one described."""
+    beyond = [layer for layer in result.layers if layer.peak_fraction > 1]
+    if any(layer.algorithm.startswith("winograd") for layer in beyond):
+        yield _FEWER_OPERATIONS
+    others = [
+        layer.name
+        for layer in beyond
+        if layer.timed_by == "measured" and not layer.algorithm.startswith("winograd")
+    ]
+    if others:
+        yield (
+            f"{', '.join(others)} beyond 100 % of peak: this computer is faster than "
+            f"{result.machine} is described; `tilewright calibrate` measures it"
+        )

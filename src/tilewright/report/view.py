@@ -173,3 +173,45 @@ class Explanation(Struct, frozen=True):
     routines: tuple[RoutineCycles, ...] = ()
     arranged: tuple[Arranged, ...] = ()
     adding: Adding | None = None
+
+
+class StageTensor(Struct, frozen=True):
+    """A tensor of a stage: its name in the program and in the network, its dimensions in memory,
+    slowest first, and its bytes in one group.
+    """
+
+    name: str
+    value: str
+    form: str
+    dtype: str
+    size_bytes: int
+
+
+class StageExplanation(Struct, frozen=True):
+    """Where the time of one stage of a network goes, of a kind that no kernel has: elementwise
+    work, windows, copies. `computes` says what of its `tensors`, of which the last is written.
+
+    `share` is of the network's time. `causes` sum to `cycles`, those of one of the `groups` that
+    compute it, where it was simulated. On this computer only time and `moved_bytes` are known.
+    """
+
+    network: str
+    machine: str
+    dtype: str
+    stage: str
+    label: str
+    work: str
+    nodes: tuple[str, ...]
+    timed_by: TimedBy
+    milliseconds: float
+    share: float
+    moved_bytes: int
+    groups: int = 1
+    divided: str = ""
+    computes: str = ""
+    tensors: tuple[StageTensor, ...] = ()
+    cycles: int | None = None
+    estimate_cycles: int | None = None
+    causes: tuple[CauseRow, ...] = ()
+    traffic: tuple[TrafficRow, ...] = ()
+    routines: tuple[RoutineCycles, ...] = ()

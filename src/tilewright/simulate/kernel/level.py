@@ -72,11 +72,16 @@ class KernelRun:
             kinds[cause.kind] = kinds.get(cause.kind, 0) + cause.cycles
         return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
-    def bound(self) -> str:
-        """What takes the largest part of the time."""
+    def by_bound(self) -> dict[str, int]:
+        """Cycles of what may bound a run: kinds of causes that are one to whoever would help."""
         parts: dict[str, int] = {}
         for kind, cycles in self.by_kind().items():
             parts[_BOUNDS[kind]] = parts.get(_BOUNDS[kind], 0) + cycles
+        return parts
+
+    def bound(self) -> str:
+        """What takes the largest part of the time."""
+        parts = self.by_bound()
         return max(parts, key=lambda part: parts[part]) if parts else "compute"
 
     def then(self, other: KernelRun, called: str) -> KernelRun:

@@ -183,6 +183,8 @@ class _Builder:
                 group.flops,
                 kernel.algorithm,
                 kernel.estimate_seconds,
+                dict(kernel.causes),
+                tuple(group.members[: None if epilogue else 1]),
             )
         )
         if epilogue is None:
@@ -367,7 +369,8 @@ class _Builder:
 
     def _append(self, group: Group | None, name: str, label: str, work: Work) -> None:
         flops = group.flops if group and not group.is_product else 0
-        self.stages.append(Stage(self._name(name), label, work, flops))
+        nodes = tuple(group.members[group.is_product :]) if group else ()
+        self.stages.append(Stage(self._name(name), label, work, flops, nodes=nodes))
 
     def _name(self, name: str) -> str:
         found = safe_name(name, self._names)

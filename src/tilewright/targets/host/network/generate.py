@@ -24,6 +24,7 @@ from tilewright.targets.host.network.emit import emit_network
 from tilewright.targets.host.network.fuse import grouped
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.layouts import Layouts, Way
+from tilewright.targets.host.network.plan import NetworkPlan, Stage, moved_elements
 from tilewright.targets.host.network.run import NetworkCode, StageInfo
 from tilewright.targets.host.products import compiler_flags, instruction_set_of
 from tilewright.tune.choose import Choice, choose, confirm_choice
@@ -106,10 +107,21 @@ def network_code(network: Network, machine: Machine, kernels: Kernels) -> Networ
         tuple(memory.constants),
         plan.constant_bytes,
         plan.arena_bytes,
-        tuple(
-            StageInfo(s.name, s.label, s.algorithm, s.flops, s.estimate_seconds)
-            for s in plan.stages
-        ),
+        tuple(_stage_info(stage, plan) for stage in plan.stages),
+    )
+
+
+def _stage_info(stage: Stage, plan: NetworkPlan) -> StageInfo:
+    return StageInfo(
+        stage.name,
+        stage.label,
+        stage.algorithm,
+        stage.flops,
+        stage.estimate_seconds,
+        stage.kind,
+        stage.causes,
+        stage.nodes,
+        moved_elements(stage.work, plan.values) * dtype(plan.dtype).size_bytes,
     )
 
 

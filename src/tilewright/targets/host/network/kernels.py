@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 
 from tilewright.codegen.artifact import Artifact
+from tilewright.cost.causes import model_causes
 from tilewright.graph.names import safe_name
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.form import Form
 from tilewright.network.forms import Forms
 from tilewright.ops import Op
+from tilewright.passes.split_ahead import split_ahead
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.kernel_epilogue import PLAIN, KernelEpilogue, can_fuse, fusing_pays
 from tilewright.tune.candidate import Candidate
@@ -28,6 +31,7 @@ class ProductKernel:
     artifact: Artifact
     algorithm: str
     estimate_seconds: float
+    causes: Mapping[str, int]
     operands: tuple[str, ...]
     result: str
     forms: Mapping[str, Form]
@@ -79,12 +83,23 @@ class Kernels:
                 CODE.emit(replace(self._program(op), name=name), self._machine, epilogue),
                 candidate.seed.name,
                 candidate.cycles / self._machine.clock_hz,
+                self._causes(op),
                 candidate.seed.operands,
                 candidate.seed.result,
                 self._forms[op],
             )
             self._progress(len(self._found))
         return self._found[op, epilogue]
+
+    def _causes(self, op: Op) -> dict[str, int]:
+        """Cycles of the estimate by kind of cause, none of a candidate that was not priced."""
+        cycles, found = self._candidates[op].cycles, dict[str, int]()
+        if not isfinite(cycles):
+            return found
+        _, program = split_ahead(self._program(op))
+        for (kind, _), part in model_causes(program, self._machine, cycles):
+            found[kind] = found.get(kind, 0) + part
+        return found
 
     def _program(self, op: Op) -> Program:
         if op not in self._programs:

@@ -100,6 +100,10 @@ def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun
             stage.label,
             stage.algorithm,
             None if stage.estimate_seconds is None else 1e3 * stage.estimate_seconds,
+            work=stage.work,
+            causes=stage.causes,
+            nodes=stage.nodes,
+            moved_bytes=stage.moved_bytes,
         )
         for stage in code.stages
     )

@@ -6,6 +6,8 @@ memory is an argument of the network's function, a part of its constants or a pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -35,8 +37,8 @@ class Operand(Struct, frozen=True):
 class KernelCall(Struct, frozen=True, tag=True):
     """A call of a generated kernel: its function, and which value each argument is.
 
-    A kernel that needs workspace has it as its last argument. It leaves the border of `bordered`,
-    its result, alone, which is zeroed beforehand.
+    The last argument is its workspace, of no elements where it needs none. The kernel leaves the
+    border of `bordered`, its result, alone, which is zeroed beforehand.
     """
 
     function: str
@@ -94,9 +96,11 @@ Work: TypeAlias = KernelCall | Map | Pool | Rows
 
 
 class Stage(Struct, frozen=True):
-    """One step of the network; `algorithm` and `estimate_seconds` where the model chose it.
+    """One step of the network; `algorithm`, `estimate_seconds` and their `causes`, in cycles, where
+    the model chose it.
 
-    `name` is safe and unique. `label` says what it is, for people.
+    `name` is safe and unique. `label` says what it is, for people. `nodes` are those of the network
+    that it computes.
     """
 
     name: str
@@ -105,6 +109,19 @@ class Stage(Struct, frozen=True):
     flops: int = 0
     algorithm: str = ""
     estimate_seconds: float | None = None
+    causes: dict[str, int] = {}
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What it does, in words of a table."""
+        match self.work:
+            case KernelCall():
+                return "product"
+            case Map(steps=steps):
+                return "elementwise" if steps else "layout"
+            case Pool() | Rows():
+                return "window"
 
 
 class NetworkPlan(Struct, frozen=True):
@@ -132,3 +149,16 @@ def used_values(work: Work) -> frozenset[int]:
             return frozenset((x.value, y.value))
         case Rows(_, x, y):
             return frozenset((x, y))
+
+
+def moved_elements(work: Work, values: Sequence[Value]) -> int:
+    """Elements of the tensors that a stage reads and writes, each once."""
+    match work:
+        case KernelCall(_, arguments, _):
+            return sum(values[value].elements for value in arguments[:-1])
+        case Map(y, operands, _, _):
+            return sum(prod(operand.form.shape) for operand in (y, *operands))
+        case Pool(_, x, y):
+            return prod(x.form.shape) + prod(y.form.shape)
+        case Rows(_, x, y):
+            return values[x].elements + values[y].elements

@@ -48,13 +48,19 @@ Seconds = float
 
 
 class StageInfo(Struct, frozen=True):
-    """What is known about a stage before it runs."""
+    """What is known about a stage before it runs: `causes` by the model, in cycles, and
+    `moved_bytes`, those of all that it reads and writes.
+    """
 
     name: str
     label: str
     algorithm: str
     flops: int
     estimate_seconds: float | None
+    work: str = ""
+    causes: dict[str, int] = {}
+    nodes: tuple[str, ...] = ()
+    moved_bytes: int = 0
 
 
 class NetworkCode(Struct, frozen=True):

@@ -1,0 +1,115 @@
+"""One stage of a network that is no product, explained.
+
+In: the simulated run of a plan, or the measured one of a network on this computer, and the stage's
+name. Out: a `report.view.StageExplanation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from tilewright.common.errors import GraphError
+from tilewright.compiler.account import simulated_account
+from tilewright.compiler.analysis import routines_of
+from tilewright.graph.names import quoted
+from tilewright.network.form import form_text
+from tilewright.network.plan import Plan, Stage
+from tilewright.network.products import one_group
+from tilewright.network.results import NetworkRun
+from tilewright.network.simulate import LAUNCH, PlanRun
+from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.op import show_shape
+from tilewright.report.view import CauseRow, StageExplanation, StageTensor
+
+_GATHERED = {"sum": "sum", "max": "largest"}
+
+
+def simulated_stage(run: PlanRun, name: str) -> StageExplanation:
+    """The explanation of a stage of a plan; GraphError where there is none of that name."""
+    plan, machine = run.plan, run.plan.machine
+    number = _numbered(name, {s.name: s.nodes for s in plan.stages})
+    stage, own, single = plan.stages[number], run.runs[number], one_group(machine)
+    cycles, account = run.cycles_of(own), simulated_account(own)
+    launch = [CauseRow(LAUNCH, "", plan.launch_cycles)] if plan.launch_cycles else []
+    return StageExplanation(
+        plan.name,
+        machine.name,
+        plan.dtype,
+        stage.name,
+        stage.label,
+        stage.work,
+        stage.nodes,
+        "simulated",
+        1e3 * cycles / machine.clock_hz,
+        cycles / max(1, run.cycles),
+        sum(row.moved_bytes for row in account.traffic),
+        max(plan.groups, stage.groups),
+        stage.division.kind if stage.division else "",
+        computed(stage),
+        tuple(_tensors(plan, stage)),
+        cycles,
+        round(stage.candidate.cycles + plan.launch_cycles),
+        tuple(sorted((*account.causes, *launch), key=lambda row: -row.cycles)),
+        account.traffic,
+        routines_of(stage.candidate.program(single), single, simulated=True),
+    )
+
+
+def measured_stage(run: NetworkRun, name: str) -> StageExplanation:
+    """The same on this computer; a time of zero where nothing was measured."""
+    stages = run.stages
+    stage = stages[_numbered(name, {s.name: s.nodes for s in stages})]
+    total = sum(s.measured_milliseconds or 0.0 for s in stages)
+    milliseconds = stage.measured_milliseconds
+    return StageExplanation(
+        run.network,
+        run.machine,
+        run.dtype,
+        stage.name,
+        stage.label,
+        stage.work,
+        stage.nodes,
+        "model" if milliseconds is None else "measured",
+        milliseconds or 0.0,
+        (milliseconds or 0.0) / (total or 1.0),
+        stage.moved_bytes or 0,
+    )
+
+
+def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
+    """Which stage has the name, of all with the nodes that they compute."""
+    if name in nodes:
+        return list(nodes).index(name)
+    for stage, own in nodes.items():
+        if name in own:
+            raise GraphError(
+                f"there is no stage {quoted(name)}: {stage} computes it", fix=f"--layer {stage}"
+            )
+    close = get_close_matches(name, nodes, 1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    raise GraphError(
+        f"there is no stage {quoted(name)}", fix=f"{meant}the stages are {', '.join(nodes)}"
+    )
+
+
+def computed(stage: Stage) -> str:
+    """What a stage makes of its tensors, in words."""
+    match stage.op:
+        case Mapping(extents=extents, operands=(), expression=expression):
+            return f"y = {expression} for {show_shape(extents)} places"
+        case Mapping(extents=extents, expression=expression):
+            return f"y = {expression} for {show_shape(extents)} elements"
+        case Reduction(extents=extents, kept=kept, function=function) as op:
+            rows, window = show_shape(extents[:kept]) or "1", show_shape(extents[kept:]) or "1"
+            what = f"y = the {_GATHERED[function]} of {op.expression}"
+            last = "" if op.finish == "x0" else f", and of that {op.finish}"
+            return f"{what} over {window} elements, {rows} times{last}"
+        case op:
+            return op.describe()
+
+
+def _tensors(plan: Plan, stage: Stage) -> Iterable[StageTensor]:
+    for name, number in stage.arguments:
+        value = plan.values[number]
+        yield StageTensor(name, value.name, form_text(value.form), value.dtype, value.size_bytes)

@@ -1,0 +1,36 @@
+"""Which machines take whole networks, and what the others do for one."""
+
+from __future__ import annotations
+
+from tilewright.codegen.artifact import EMITS, LOADS
+from tilewright.common.dtypes import dtype
+from tilewright.machine import Machine
+from tilewright.network.plans import NETWORKS, CompilesNetworks
+from tilewright.partition.capability import DIVIDES
+
+
+def require_networks(
+    machine: Machine, layers: str = "", *, simulated: bool = False, divided: bool = True
+) -> CompilesNetworks:
+    """What compiles networks for the machine.
+
+    Raises ToolError where it runs none, with what it does instead (`layers` is how products are
+    taken alone) and the machines that do: not this computer where a network is `simulated`, nor,
+    unless that will do, machines whose cores have it `divided`.
+    """
+    also, beside = (DIVIDES,) if divided else (), (LOADS,) if simulated else ()
+    found = NETWORKS.of(machine)
+    return found or NETWORKS.required(machine, _instead(machine, layers), also, beside)
+
+
+def _instead(machine: Machine, layers: str) -> str:
+    from tilewright.simulate.window.hosted import RUNTIMES  # heavy: lark
+
+    types = machine.core.types
+    if EMITS.of(machine) is None:
+        assembly = RUNTIMES.of(machine) is not None
+        return "simulate a program in its assembly language" if assembly else ""
+    if any(dtype(name).is_float for name in types):
+        return layers
+    # networks have activations that integers cannot compute, so that no option takes their products
+    return f"compile its matrix products one by one, in {':'.join(types)}"
