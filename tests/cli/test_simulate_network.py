@@ -79,11 +79,13 @@ def test_outputs_are_compared_with_onnxruntime_and_times_are_not(machine, tmp_pa
     )
 
 
-def test_compile_writes_one_host_file_for_all_stages(tmp_path):
+def test_compile_writes_one_launch_for_all_stages(tmp_path):
     folder = tmp_path / "lenet"
     found = run_json("compile", "lenet5", "-m", "sw26010_cg", "-o", folder)
     host = (folder / "lenet5_host.c").read_text(encoding="utf-8")
-    assert host.count("athread_spawn(") == len(found["stages"])
+    assert host.count("athread_spawn(") == 1
+    slave = (folder / "lenet5_stages_slave.c").read_text(encoding="utf-8")
+    assert slave.count("_kernel(&parameters->stage") == len(found["stages"])
     assert (folder / "lenet5.bin").stat().st_size >= found["constant_bytes"]
 
 

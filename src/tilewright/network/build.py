@@ -40,6 +40,7 @@ from tilewright.network.requirements import (
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.shares import Division
 from tilewright.network.together import ranked_parts, ranked_shares
+from tilewright.network.waits import Use, cycles_before
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Op, Shape
 from tilewright.seeds.epilogues import operand_name
@@ -77,7 +78,7 @@ def build_plan(
             )
             drafted.append(found)
     best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1], machine))
-    _require_room(best, machine)
+    _require_room(best, schedules, machine)
     return _plan(best, schedules, machine, ranked.images, options[0].least_cycles(part))
 
 
@@ -161,9 +162,19 @@ class _Builder:
         self.outputs: list[tuple[str, int, Form]] = []
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
-        """The cycles of all stages by the model, launches included."""
-        drafts, launch = self.memory.drafts, machine.groups.launch_cycles
-        return sum((d.candidate or schedules[d.op][0]).cycles + launch for d in drafts)
+        """The cycles of all stages by the model, those before each included."""
+        drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
+        own = ((d.candidate or schedules[d.op][0]).cycles for d in drafts)
+        return sum(own) + sum(sum(cycles.values()) for cycles in before)
+
+    def uses(self, schedules: Schedules) -> list[Use]:
+        """What each stage reads and writes, on how many groups."""
+        found = []
+        for draft in self.memory.drafts:
+            division = draft.division if draft.candidate else schedules[draft.op][1]
+            *reads, writes = (value for _, value in draft.arguments)
+            found.append(Use(tuple(reads), writes, division.groups if division else 1))
+        return found
 
     def add(self, chain: Chain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
@@ -369,10 +380,10 @@ def _plan(
     )
 
 
-def _require_room(builder: _Builder, machine: Machine) -> None:
+def _require_room(builder: _Builder, schedules: Schedules, machine: Machine) -> None:
     """Everything that lives at once has to fit the memory of a group, the arena's gaps too."""
     memory = builder.memory
-    uses = [[value for _, value in draft.arguments] for draft in memory.drafts]
+    uses = builder.uses(schedules)
     scratch = lives_of(memory.values, uses)
     lasting = {
         number: Life(value.size_bytes, 0, len(uses))

@@ -62,12 +62,12 @@ def explained(
 ) -> NetworkExplanation:
     """The explanation of a simulated plan."""
     plan = run.plan
-    pairs = list(zip(plan.stages, run.runs, strict=True))
+    stages = list(enumerate(plan.stages))
     compute, transfer = _lower_bounds(run)
     return NetworkExplanation(
         described(run, plan_seconds=plan_seconds, unfused=unfused),
-        tuple(StageTime(s.name, s.nodes, run.cycles_of(r), run.causes_of(r)) for s, r in pairs),
-        tuple(_change(plan, s, run.cycles_of(r)) for s, r in pairs if s.work == "layout"),
+        tuple(StageTime(s.name, s.nodes, run.cycles_of(i), run.causes_of(i)) for i, s in stages),
+        tuple(_change(plan, s, run.cycles_of(i)) for i, s in stages if s.work == "layout"),
         compute,
         transfer,
         round(plan.estimate_cycles),

@@ -1,8 +1,9 @@
 """The time of a plan: its stages on one clock, every cycle with its cause.
 
 In: a plan. Out: a `PlanRun`: each stage's simulated run, the cycles of all, and their causes, which
-sum to the total. A stage takes the launch of its program and the run of it. Groups run alike, each
-on its own images or on its share of a stage, so that one group's time is the whole's.
+sum to the total. A stage takes what is before it, the launch or a barrier, and the run of its
+program. Groups run alike, each on its own images or on its share of a stage, so that one group's
+time is the whole's.
 """
 
 from __future__ import annotations
@@ -11,13 +12,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tilewright.common.progress import Progress, silent
-from tilewright.network.plan import Plan, Stage, Work
+from tilewright.network.plan import Plan, Work
 from tilewright.network.products import one_group
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.simulate.kernel.level import KernelRun, simulate
 
-LAUNCH = "launch"
-"""The cause of the cycles that start and join a stage's program."""
 Kind = TypeVar("Kind", bound=str)
 
 
@@ -30,35 +29,34 @@ class PlanRun:
 
     @property
     def cycles(self) -> int:
-        """From the launch of the first stage to the end of the last."""
-        return sum(map(self.cycles_of, self.runs))
+        """From the launch to the end of the last stage."""
+        return sum(map(self.cycles_of, range(len(self.runs))))
 
     @property
     def seconds(self) -> float:
         """The same at the machine's clock."""
         return self.cycles / self.plan.machine.clock_hz
 
-    def cycles_of(self, run: KernelRun) -> int:
-        """Of one stage, its launch included."""
-        return self.plan.launch_cycles + run.cycles
+    def cycles_of(self, stage: int) -> int:
+        """Of one stage by its number, those before it included."""
+        return sum(self.plan.before[stage].values()) + self.runs[stage].cycles
 
-    def causes_of(self, run: KernelRun) -> dict[str, int]:
+    def causes_of(self, stage: int) -> dict[str, int]:
         """Cycles of a stage by kind of cause, the largest first; they sum to `cycles_of`."""
-        launch = {LAUNCH: self.plan.launch_cycles} if self.plan.launch_cycles else {}
-        return _largest_first({**run.by_kind(), **launch})
+        return _largest_first({**self.runs[stage].by_kind(), **self.plan.before[stage]})
 
     def by_work(self) -> dict[Work, int]:
         """Cycles of each kind of work, the largest first; they sum to `cycles`."""
         found: dict[Work, int] = {}
-        for stage, run in zip(self.plan.stages, self.runs, strict=True):
-            found[stage.work] = found.get(stage.work, 0) + self.cycles_of(run)
+        for number, stage in enumerate(self.plan.stages):
+            found[stage.work] = found.get(stage.work, 0) + self.cycles_of(number)
         return _largest_first(found)
 
     def by_cause(self) -> dict[str, int]:
         """Cycles of each kind of cause, the largest first; they sum to `cycles`."""
         found: dict[str, int] = {}
-        for run in self.runs:
-            for kind, cycles in self.causes_of(run).items():
+        for number in range(len(self.runs)):
+            for kind, cycles in self.causes_of(number).items():
                 found[kind] = found.get(kind, 0) + cycles
         return _largest_first(found)
 
@@ -87,8 +85,7 @@ def described(
 ) -> NetworkRun:
     """The figures of a simulated plan, beside those of the `unfused` one."""
     plan = run.plan
-    pairs = zip(plan.stages, map(run.cycles_of, run.runs), run.runs, strict=True)
-    stages = [_stage_result(plan, stage, cycles, r.bound()) for stage, cycles, r in pairs]
+    stages = [_stage_result(run, number) for number in range(len(plan.stages))]
     flops = plan.groups * sum(stage.flops for stage in plan.stages)
     return NetworkRun(
         plan.name,
@@ -108,17 +105,18 @@ def described(
     )
 
 
-def _stage_result(plan: Plan, stage: Stage, cycles: int, bound: str) -> StageResult:
-    per_second = plan.machine.clock_hz
+def _stage_result(run: PlanRun, number: int) -> StageResult:
+    plan, stage, cycles = run.plan, run.plan.stages[number], run.cycles_of(number)
+    per_second, before = plan.machine.clock_hz, sum(plan.before[number].values())
     return StageResult(
         stage.name,
         stage.label,
         stage.candidate.seed.name if stage.work == "product" else "",
-        1e3 * (stage.candidate.cycles + plan.launch_cycles) / per_second,
+        1e3 * (stage.candidate.cycles + before) / per_second,
         gflops=plan.groups * stage.flops * per_second / cycles / 1e9 if cycles else None,
         work=stage.work,
         cycles=cycles,
-        bound=bound,
+        bound=run.runs[number].bound(),
         groups=stage.groups,
         divided=stage.division.kind if stage.division else "",
     )
