@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
+from tilewright.graph.graph import Node
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
 from tilewright.network.form import Form
@@ -105,6 +106,7 @@ def lives_of(values: Sequence[Value], uses: Sequence[Use]) -> dict[int, Life]:
 class Plan:
     """All stages in order on all values, of one of `groups` groups. `lower_bound_cycles` are those
     of the products by the model, each by its fastest candidate and without a change of layout.
+    Constants are made of the weights and of what the nodes `ahead` compute of these.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Plan:
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int, Form], ...]
     lower_bound_cycles: float = 0.0
+    ahead: tuple[Node, ...] = ()
 
     @property
     def together(self) -> int:
