@@ -44,7 +44,7 @@ def test_explain_a_stage_that_is_no_product():
     assert re.fullmatch(
         r"s2: average_pool2d 1x6x28x28, 2x2 s2x2\n"
         r"window on 4 core groups of sw26010, f64, divided by elements\n"
-        r"(\d+) cycles simulated \([\d.]+ ms\), \d+ by the model; [\d.]+ % of the network's "
+        r"(\d+) cycles simulated \([\d.]+ [mu]s\), \d+ by the model; [\d.]+ % of the network's "
         r"time\n\n"
         r"y = the sum of x0 over 2x2 elements, 14x84 times, and of that x0 / 4.0\n"
         r"       tensor    in memory  bytes\n"
@@ -52,7 +52,7 @@ def test_explain_a_stage_that_is_no_product():
         r"  y        s2  f64 \(h c w\)   9408\n\n",
         head,
     ), head
-    assert causes.startswith("time by cause (simulated)\n  launch                 15000 ")
+    assert causes.startswith("time by cause (simulated)\n  meeting                 4000 ")
     assert traffic.startswith("traffic of one core group (simulated)\n  tensor  bytes asked  ")
     assert "\n  tw_fill_f64 " in routines
     assert "reduce x0              compiled C, assumed: 4 rows of 16 elements of 8" in routines
@@ -76,14 +76,14 @@ def test_explain_a_stage_that_is_no_product():
         (
             ("c3_tahn",),
             "error: there is no stage 'c3_tahn'\n"
-            "  fix: did you mean c3_tanh? the stages are c1, s2, c3, c3_tanh, s4, c5, f6, output, "
-            "prob, prob_2, prob_3, prob_4\n",
+            "  fix: did you mean c3_tanh? the stages are c1, s2, c3, c3_tanh, s4, c5, c5_tanh, f6, f6_tanh, "
+            "output, prob, prob_2, prob_3, prob_4\n",
         ),
         (
             ("nix",),
             "error: there is no stage 'nix'\n"
-            "  fix: the stages are c1, s2, c3, c3_tanh, s4, c5, f6, output, prob, prob_2, prob_3, "
-            "prob_4\n",
+            "  fix: the stages are c1, s2, c3, c3_tanh, s4, c5, c5_tanh, f6, f6_tanh, output, prob, "
+            "prob_2, prob_3, prob_4\n",
         ),
         (("s2", "--roofline"), "error: 's2' is no product: leave --roofline\n"),
         (
@@ -139,11 +139,13 @@ def test_outputs_are_compared_with_onnxruntime_and_times_are_not(machine, tmp_pa
     )
 
 
-def test_compile_writes_one_host_file_for_all_stages(tmp_path):
+def test_compile_writes_one_launch_for_all_stages(tmp_path):
     folder = tmp_path / "lenet"
     found = run_json("compile", "lenet5", "-m", "sw26010_cg", "-o", folder)
     host = (folder / "lenet5_host.c").read_text(encoding="utf-8")
-    assert host.count("athread_spawn(") == len(found["stages"])
+    assert host.count("athread_spawn(") == 1
+    slave = (folder / "lenet5_stages_slave.c").read_text(encoding="utf-8")
+    assert slave.count("_kernel(&parameters->stage") == len(found["stages"])
     assert (folder / "lenet5.bin").stat().st_size >= found["constant_bytes"]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from support.network_text import parse_network, print_network
+from tilewright.graph.rewrites.early_pooling import EarlyPooling
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.graph.rewrites.images import FewerImages
 from tilewright.graph.rewriting import simplifications, simplified
@@ -17,7 +18,10 @@ from tilewright.graph.weights import random_weights
 from tilewright.graph.zoo import list_networks, network
 
 FILES = sorted((Path(__file__).parent / "rewrites").glob("*/*.txt"))
-REWRITES = {rewrite.name: rewrite for rewrite in (*simplifications(), Fusion(), FewerImages(2))}
+REWRITES = {
+    rewrite.name: rewrite
+    for rewrite in (*simplifications(), EarlyPooling(), Fusion(), FewerImages(2))
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")

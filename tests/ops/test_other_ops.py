@@ -103,6 +103,7 @@ FORMULAS = {
     "reciprocal": lambda x: 1 / x,
     "relu": lambda x: x if x > 0 else 0,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sign": lambda x: int(x > 0) - int(x < 0),
     "softplus": lambda x: np.log1p(np.exp(x)),
     "sqrt": np.sqrt,
     "tanh": np.tanh,

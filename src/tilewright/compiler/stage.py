@@ -17,7 +17,7 @@ from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage
 from tilewright.network.products import one_group
 from tilewright.network.results import NetworkRun
-from tilewright.network.simulate import LAUNCH, PlanRun
+from tilewright.network.simulate import PlanRun
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import show_shape
 from tilewright.report.view import CauseRow, StageExplanation, StageTensor
@@ -30,8 +30,8 @@ def simulated_stage(run: PlanRun, name: str) -> StageExplanation:
     plan, machine = run.plan, run.plan.machine
     number = _numbered(name, {s.name: s.nodes for s in plan.stages})
     stage, own, single = plan.stages[number], run.runs[number], one_group(machine)
-    cycles, account = run.cycles_of(own), simulated_account(own)
-    launch = [CauseRow(LAUNCH, "", plan.launch_cycles)] if plan.launch_cycles else []
+    cycles, account = run.cycles_of(number), simulated_account(own)
+    before = [CauseRow(kind, "", amount) for kind, amount in plan.before[number].items()]
     return StageExplanation(
         plan.name,
         machine.name,
@@ -49,8 +49,8 @@ def simulated_stage(run: PlanRun, name: str) -> StageExplanation:
         computed(stage),
         tuple(_tensors(plan, stage)),
         cycles,
-        round(stage.candidate.cycles + plan.launch_cycles),
-        tuple(sorted((*account.causes, *launch), key=lambda row: -row.cycles)),
+        round(stage.candidate.cycles + sum(row.cycles for row in before)),
+        tuple(sorted((*account.causes, *before), key=lambda row: -row.cycles)),
         account.traffic,
         routines_of(stage.candidate.program(single), single, simulated=True),
     )

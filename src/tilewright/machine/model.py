@@ -37,12 +37,15 @@ Leaf = int | float | str | tuple[str, ...]
 
 
 class Groups(Struct, frozen=True, forbid_unknown_fields=True):
-    """Core groups, each with a main memory and engines of its own. To start a program on the cores
-    of one, and to wait until all have ended, takes `launch_cycles`.
+    """Core groups, each with a main memory and engines of its own. To start programs on the cores
+    of one, and to wait until all have ended, takes `launch_cycles`; from one program of a launch
+    to the next are `barrier_cycles`, and `meet_cycles` more where all groups wait for each other.
     """
 
     count: PositiveInt
     launch_cycles: NonNegativeInt = 0
+    barrier_cycles: NonNegativeInt = 0
+    meet_cycles: NonNegativeInt = 0
 
 
 class Threads(Struct, frozen=True, forbid_unknown_fields=True):

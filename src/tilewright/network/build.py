@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from math import ceil
 
 from tilewright.common.errors import CapacityError
 from tilewright.common.progress import Progress, Steps, silent
-from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
-from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.graph.rewrites.images import batch_of
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
-from tilewright.network.epilogues import Request, epilogue_of, ranked_epilogues
+from tilewright.network.epilogues import ranked_epilogues
 from tilewright.network.expressed import Expressed, Read, expressed
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
@@ -42,8 +41,10 @@ from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.shares import Division
 from tilewright.network.together import ranked_parts, ranked_shares
+from tilewright.network.variants import Variant, variants
+from tilewright.network.waits import Use, cycles_before
 from tilewright.ops import CONTRACTIONS
-from tilewright.ops.op import Op, Shape
+from tilewright.ops.op import Op
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
 
@@ -69,23 +70,19 @@ def build_plan(
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     part = network if ranked.images == 1 else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
-    chains, forms = chains_of(Fusion().apply(part) if fuse else part), Forms()
-    drafted: list[tuple[_Builder, Schedules]] = []
-    for own in options:
+    forms, drafted = Forms(), list[tuple[_Builder, Schedules]]()
+    for own, variant in product(options, variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
         if all(own.least_cycles(part) < b.cycles(s, machine) for b, s in drafted):
-            found = _cheapest(
-                part, chains, own, machine, forms, progress, divide=bool(ranked.shares)
-            )
+            found = _cheapest(variant, own, machine, forms, progress, divide=bool(ranked.shares))
             drafted.append(found)
     best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1], machine))
-    _require_room(best, machine)
+    _require_room(best, schedules, machine)
     return _plan(best, schedules, machine, ranked.images, options[0].least_cycles(part))
 
 
 def _cheapest(
-    part: Network,
-    chains: Sequence[Chain],
+    variant: Variant,
     own: Ranked,
     machine: Machine,
     forms: Forms,
@@ -97,6 +94,7 @@ def _cheapest(
     chosen for the whole; `own` are the products to choose from. Other work is divided over the
     groups if they may `divide` it.
     """
+    part, chains = variant.network, variant.chains
     requests = [chain.request for chain in chains if chain.request is not None]
     epilogues = ranked_epilogues(requests, own, machine)
     progress("lay out", 0, 3)
@@ -104,7 +102,7 @@ def _cheapest(
     progress("lay out", 1, 3)
     found.append(WholeNetwork(part, chains, own, epilogues, forms, machine).cheapest())
     progress("lay out", 2, 3)
-    drafted = [_drafted(part, chains, layouts, forms) for layouts in found]
+    drafted = [_drafted(variant, layouts, forms) for layouts in found]
     progress("lay out", 3, 3)
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
     steps = partial(progress, "schedule")
@@ -155,9 +153,11 @@ def _has_room(network: Network, machine: Machine) -> bool:
 class _Builder:
     """Appends the drafts of one fused node after the other, as `layouts` say."""
 
-    def __init__(self, network: Network, layouts: Layouts, forms: Forms) -> None:
+    def __init__(self, variant: Variant, layouts: Layouts, forms: Forms) -> None:
+        network = variant.network
         (kind,) = {t.dtype for t in network.tensors.values()}
         self.network, self.layouts, self.forms = network, layouts, forms
+        self.ahead = variant.ahead
         self.weights = {t.name: t for t in network.weights}
         self.memory = Memory(kind)
         self.inputs = []
@@ -169,9 +169,19 @@ class _Builder:
         self.choice: LayoutChoice | None = None
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
-        """The cycles of all stages by the model, launches included."""
-        drafts, launch = self.memory.drafts, machine.groups.launch_cycles
-        return sum((d.candidate or schedules[d.op][0]).cycles + launch for d in drafts)
+        """The cycles of all stages by the model, those before each included."""
+        drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
+        own = ((d.candidate or schedules[d.op][0]).cycles for d in drafts)
+        return sum(own) + sum(sum(cycles.values()) for cycles in before)
+
+    def uses(self, schedules: Schedules) -> list[Use]:
+        """What each stage reads and writes, on how many groups."""
+        found = []
+        for draft in self.memory.drafts:
+            division = draft.division if draft.candidate else schedules[draft.op][1]
+            *reads, writes = (value for _, value in draft.arguments)
+            found.append(Use(tuple(reads), writes, division.groups if division else 1))
+        return found
 
     def add(self, chain: Chain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
@@ -324,25 +334,9 @@ class _Builder:
         return replace(self.memory.held[read.tensors[0]][0], axes=read.axes)
 
 
-def chains_of(network: Network) -> list[Chain]:
-    """The nodes that are computed in one go, in order."""
-    shapes = {t.name: t.shape for t in network.tensors.values()}
-    whole = [members(node) for node in network.nodes]
-    shapes |= {node.output: node.op.out_shape for nodes in whole for node in nodes}
-    return [Chain(nodes, _request(nodes, shapes)) for nodes in whole]
-
-
-def _request(nodes: Sequence[Node], shapes: dict[str, Shape]) -> Request | None:
-    """A product and what follows it, None where that cannot be its epilogue."""
-    if len(nodes) < 2 or nodes[0].op.kind not in CONTRACTIONS:
-        return None
-    epilogue = epilogue_of(nodes, shapes)
-    return None if epilogue is None else (nodes[0].op, epilogue)
-
-
-def _drafted(network: Network, chains: Sequence[Chain], layouts: Layouts, forms: Forms) -> _Builder:
-    builder = _Builder(network, layouts, forms)
-    for chain in chains:
+def _drafted(variant: Variant, layouts: Layouts, forms: Forms) -> _Builder:
+    builder = _Builder(variant, layouts, forms)
+    for chain in variant.chains:
         builder.add(chain)
     builder.finish()
     return builder
@@ -375,13 +369,14 @@ def _plan(
         tuple(builder.outputs),
         least,
         builder.choice,
+        builder.ahead,
     )
 
 
-def _require_room(builder: _Builder, machine: Machine) -> None:
+def _require_room(builder: _Builder, schedules: Schedules, machine: Machine) -> None:
     """Everything that lives at once has to fit the memory of a group, the arena's gaps too."""
     memory = builder.memory
-    uses = [[value for _, value in draft.arguments] for draft in memory.drafts]
+    uses = builder.uses(schedules)
     scratch = lives_of(memory.values, uses)
     lasting = {
         number: Life(value.size_bytes, 0, len(uses))

@@ -17,6 +17,7 @@ from tilewright.network.expressed import expressed
 from tilewright.network.pieces import Beside, Pieces, Share
 from tilewright.network.products import Ranked, constants_of, one_group
 from tilewright.network.together import shares_in
+from tilewright.network.waits import next_cycles
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.ops.op import Shape
 from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
@@ -150,5 +151,6 @@ def _limit(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> floa
     get = (1 + sum(whole for _, whole in epilogue.beside)) * size / engine.get.peak_bytes_per_second
     put = size / engine.put.peak_bytes_per_second
     moving = (get + put) * machine.clock_hz / ranked.groups
-    pass_cycles = moving + 2 * engine.latency_cycles + machine.groups.launch_cycles
+    between = next_cycles(machine.groups, meets=ranked.groups > 1)
+    pass_cycles = moving + 2 * engine.latency_cycles + between
     return ranked.best(op).cycles + _PATIENCE * pass_cycles

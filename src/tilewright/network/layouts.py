@@ -24,6 +24,7 @@ from tilewright.network.form import Form, permuted, row_major, same_memory
 from tilewright.network.forms import Forms
 from tilewright.network.memory import in_order
 from tilewright.network.products import Ranked
+from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op, Reshape, Transpose
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Choice, cheapest
@@ -308,7 +309,8 @@ class WholeNetwork:
         """Cycles of a stage that reads a tensor and writes it in a form, so many times as long as
         at the engines' best.
         """
-        return self._moving(form) * times + self._machine.groups.launch_cycles
+        meets = self.ranked.groups > 1
+        return self._moving(form) * times + next_cycles(self._machine.groups, meets=meets)
 
     def _moving(self, form: Form) -> float:
         """Cycles to read a tensor and write it in a form, at the engines' best."""

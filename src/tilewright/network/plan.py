@@ -3,23 +3,26 @@
 In: nothing; these are the values that `network.build` makes, `network.interpret` and
 `network.simulate` run and a family emits. The plan is that of one group of cores: groups divide the
 images, each runs all stages on its own. Of few images they divide stages (`network.pieces`,
-`network.shares`): all see the same values, and a stage begins when the one before it has ended on
-all groups.
+`network.shares`): all see the same values, and wait for each other where a stage needs what others
+have computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
+from tilewright.graph.graph import Node
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
 from tilewright.network.form import Form
 from tilewright.network.results import LayoutChoice
 from tilewright.network.shares import Division
+from tilewright.network.waits import Use, cycles_before, meetings, steps
 from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate
 
@@ -89,13 +92,11 @@ class Stage:
         return self.arguments[-1][1]
 
 
-def lives_of(values: Sequence[Value], uses: Sequence[Sequence[int]]) -> dict[int, Life]:
-    """For each scratch value its bytes and the first and last of the stages that use it, from the
-    values that each stage uses.
-    """
+def lives_of(values: Sequence[Value], uses: Sequence[Use]) -> dict[int, Life]:
+    """For each scratch value its bytes and the first and last of the steps whose stages use it."""
     found: dict[int, Life] = {}
-    for number, used in enumerate(uses):
-        for value in used:
+    for number, use in zip(steps(uses), uses, strict=True):
+        for value in (*use.reads, use.writes):
             if values[value].role == "scratch":
                 first = found[value].first if value in found else number
                 found[value] = Life(values[value].size_bytes, first, number)
@@ -106,7 +107,8 @@ def lives_of(values: Sequence[Value], uses: Sequence[Sequence[int]]) -> dict[int
 class Plan:
     """All stages in order on all values, of one of `groups` groups. `lower_bound_cycles` are those
     of the products by the model, each by its fastest candidate and without a change of layout;
-    `layout_choice` is how layouts were chosen for the whole.
+    `layout_choice` is how layouts were chosen for the whole. Constants are made of the weights and
+    of what the nodes `ahead` compute of these.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Plan:
     outputs: tuple[tuple[str, int, Form], ...]
     lower_bound_cycles: float = 0.0
     layout_choice: LayoutChoice | None = None
+    ahead: tuple[Node, ...] = ()
 
     @property
     def together(self) -> int:
@@ -126,24 +129,35 @@ class Plan:
         return max((stage.groups for stage in self.stages), default=1)
 
     @property
+    def uses(self) -> list[Use]:
+        """What each stage reads and writes."""
+        return [Use(stage.reads, stage.writes, stage.groups) for stage in self.stages]
+
+    @property
+    def meetings(self) -> tuple[bool, ...]:
+        """Whether the groups wait for each other before each stage."""
+        return meetings(self.uses)
+
+    @property
     def lives(self) -> dict[int, Life]:
-        """For each scratch value its bytes and the first and last stage that uses it."""
-        return lives_of(self.values, [(*stage.reads, stage.writes) for stage in self.stages])
+        """For each scratch value its bytes and the first and last step that uses it."""
+        return lives_of(self.values, self.uses)
 
     @property
     def arena(self) -> tuple[dict[int, int], int]:
         """(byte offset of each scratch value, bytes of the arena)."""
         return place(self.lives)
 
-    @property
-    def launch_cycles(self) -> int:
-        """Cycles to start and join one stage's program."""
-        return self.machine.groups.launch_cycles
+    @cached_property
+    def before(self) -> tuple[dict[str, int], ...]:
+        """The cycles before each stage by cause: of the launch, of going on from the one before."""
+        return cycles_before(self.uses, self.machine.groups)
 
     @property
     def estimate_cycles(self) -> float:
-        """Cycles of a group by the model, launches included."""
-        return sum(stage.candidate.cycles + self.launch_cycles for stage in self.stages)
+        """Cycles of a group by the model, those before each stage included."""
+        pairs = zip(self.stages, self.before, strict=True)
+        return sum(stage.candidate.cycles + sum(before.values()) for stage, before in pairs)
 
     @property
     def constant_bytes(self) -> int:

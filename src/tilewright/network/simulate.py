@@ -1,8 +1,9 @@
 """The time of a plan: its stages on one clock, every cycle with its cause.
 
 In: a plan. Out: a `PlanRun`: each stage's simulated run, the cycles of all, and their causes, which
-sum to the total. A stage takes the launch of its program and the run of it. Groups run alike, each
-on its own images or on its share of a stage, so that one group's time is the whole's.
+sum to the total. A stage takes what is before it, the launch or a barrier, and the run of its
+program. Groups run alike, each on its own images or on its share of a stage, so that one group's
+time is the whole's.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from tilewright.network.products import one_group
 from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds, StageResult
 from tilewright.simulate.kernel.level import KernelRun, simulate
 
-LAUNCH = "launch"
-"""The cause of the cycles that start and join a stage's program."""
 Kind = TypeVar("Kind", bound=str)
 
 
@@ -32,35 +31,34 @@ class PlanRun:
 
     @property
     def cycles(self) -> int:
-        """From the launch of the first stage to the end of the last."""
-        return sum(map(self.cycles_of, self.runs))
+        """From the launch to the end of the last stage."""
+        return sum(map(self.cycles_of, range(len(self.runs))))
 
     @property
     def seconds(self) -> float:
         """The same at the machine's clock."""
         return self.cycles / self.plan.machine.clock_hz
 
-    def cycles_of(self, run: KernelRun) -> int:
-        """Of one stage, its launch included."""
-        return self.plan.launch_cycles + run.cycles
+    def cycles_of(self, stage: int) -> int:
+        """Of one stage by its number, those before it included."""
+        return sum(self.plan.before[stage].values()) + self.runs[stage].cycles
 
-    def causes_of(self, run: KernelRun) -> dict[str, int]:
+    def causes_of(self, stage: int) -> dict[str, int]:
         """Cycles of a stage by kind of cause, the largest first; they sum to `cycles_of`."""
-        launch = {LAUNCH: self.plan.launch_cycles} if self.plan.launch_cycles else {}
-        return _largest_first({**run.by_kind(), **launch})
+        return _largest_first({**self.runs[stage].by_kind(), **self.plan.before[stage]})
 
     def by_work(self) -> dict[Work, int]:
         """Cycles of each kind of work, the largest first; they sum to `cycles`."""
         found: dict[Work, int] = {}
-        for stage, run in zip(self.plan.stages, self.runs, strict=True):
-            found[stage.work] = found.get(stage.work, 0) + self.cycles_of(run)
+        for number, stage in enumerate(self.plan.stages):
+            found[stage.work] = found.get(stage.work, 0) + self.cycles_of(number)
         return _largest_first(found)
 
     def by_cause(self) -> dict[str, int]:
         """Cycles of each kind of cause, the largest first; they sum to `cycles`."""
         found: dict[str, int] = {}
-        for run in self.runs:
-            for kind, cycles in self.causes_of(run).items():
+        for number in range(len(self.runs)):
+            for kind, cycles in self.causes_of(number).items():
                 found[kind] = found.get(kind, 0) + cycles
         return _largest_first(found)
 
@@ -89,13 +87,14 @@ def described(
 ) -> NetworkRun:
     """The figures of a simulated plan, beside those of the `unfused` one."""
     plan = run.plan
-    pairs = list(zip(plan.stages, run.runs, strict=True))
+    numbered = list(enumerate(plan.stages))
+    changes = ((s, run.cycles_of(i)) for i, s in numbered if s.work == "layout")
     flops = plan.groups * sum(stage.flops for stage in plan.stages)
     return NetworkRun(
         plan.name,
         plan.machine.name,
         plan.dtype,
-        tuple(_stage_result(run, stage, r) for stage, r in pairs),
+        tuple(_stage_result(run, number) for number, _ in numbered),
         plan_seconds,
         plan.constant_bytes,
         plan.arena[1],
@@ -106,26 +105,28 @@ def described(
         unfused_cycles=None if unfused is None else unfused.cycles,
         work={str(kind): cycles for kind, cycles in run.by_work().items()},
         causes=run.by_cause(),
-        layouts=tuple(_change(plan, s, run.cycles_of(r)) for s, r in pairs if s.work == "layout"),
+        layouts=tuple(_change(plan, stage, cycles) for stage, cycles in changes),
         bounds=_bounds(run),
         layout_choice=plan.layout_choice,
     )
 
 
-def _stage_result(run: PlanRun, stage: Stage, own: KernelRun) -> StageResult:
-    plan, cycles, causes = run.plan, run.cycles_of(own), run.causes_of(own)
+def _stage_result(run: PlanRun, number: int) -> StageResult:
+    plan, stage, own = run.plan, run.plan.stages[number], run.runs[number]
+    cycles, causes, before = run.cycles_of(number), run.causes_of(number), plan.before[number]
     per_second = plan.machine.clock_hz
-    # launch is one cause, the others several that bound a run together
-    is_launch = causes.get(LAUNCH, 0) > max(own.by_bound().values(), default=0)
+    # what is before a stage is a cause each, the others are several that bound a run together
+    longest = max(before, key=lambda kind: before[kind], default="")
+    is_before = before.get(longest, 0) > max(own.by_bound().values(), default=0)
     return StageResult(
         stage.name,
         stage.label,
         stage.candidate.seed.name if stage.work == "product" else "",
-        1e3 * (stage.candidate.cycles + plan.launch_cycles) / per_second,
+        1e3 * (stage.candidate.cycles + sum(before.values())) / per_second,
         gflops=plan.groups * stage.flops * per_second / cycles / 1e9 if cycles else None,
         work=stage.work,
         cycles=cycles,
-        bound=LAUNCH if is_launch else own.bound(),
+        bound=longest if is_before else own.bound(),
         groups=stage.groups,
         divided=stage.division.kind if stage.division else "",
         causes=causes,

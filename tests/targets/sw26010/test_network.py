@@ -1,5 +1,7 @@
 """The code of a whole network on emulated cores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,8 +31,11 @@ from tilewright.targets.sw26010.emulate import run_emulated
 from tilewright.targets.sw26010.networks import NETWORKS
 
 
-def emulated(plan, inputs, weights):
+def emulated(plan, inputs, weights, edit=lambda slave: slave):
     artifact = emit_network(plan, GROUP)
+    (stages,) = (name for name in artifact.files if name.endswith("_stages_slave.c"))
+    files = {**artifact.files, stages: edit(artifact.files[stages])}
+    artifact = replace(artifact, files=files)
     return run_emulated(artifact, {**inputs, artifact.block: constant_block(plan, weights)})
 
 
@@ -80,12 +85,24 @@ def test_the_code_of_a_residual_block_is_exact_on_emulated_cores():
         np.testing.assert_array_equal(found[name], expected)
 
 
-def test_one_file_launches_every_stage_and_one_makefile_builds_all():
+def test_a_missing_barrier_between_stages_is_seen():
+    net, plan = network("lenet5", 1), lenet_plan()
+    inputs, weights = steep_numbers(net)
+    barrier = "    athread_syn(ARRAY_SCOPE, 0xffff);\n"
+    found = emulated(plan, inputs, weights, lambda slave: slave.replace(barrier, ""))
+    expected = net.evaluate({**inputs, **weights})
+    assert any(not np.array_equal(found[name], y) for name, y in expected.items())
+
+
+def test_one_launch_runs_every_stage_and_one_makefile_builds_all():
     plan = lenet_plan()
     artifact = emit_network(plan, GROUP)
     host = artifact.files["lenet5_host.c"]
-    assert host.count("athread_spawn(") == len(plan.stages)
-    kernels = {f"{k.name}_slave.c" for k in artifact.kernels}
+    assert host.count("athread_spawn(") == 1
+    slave = artifact.files["lenet5_stages_slave.c"]
+    assert slave.count("_kernel(&parameters->stage") == len(plan.stages)
+    assert slave.count("athread_syn(ARRAY_SCOPE, 0xffff);") == len(plan.stages) - 1
+    kernels = {f"{k.name}_slave.c" for k in (*artifact.kernels, artifact.stages)}
     assert kernels == {name for name in artifact.files if name.endswith("_slave.c")}
     assert all(f"-c {name} " in artifact.files["Makefile"] for name in kernels)
 

@@ -25,11 +25,12 @@ from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
 MACHINE = load_machine("sw26010")
 LENET = network("lenet5", 1)
 SEARCH = Search(algorithm="direct_vectors", keep=1)
-LATE = """static void lenet5_stages(long group) {
+LATE = """    struct lenet5_stages_parameters parameters;
     volatile long late;
     for (late = group ? 0 : 400000000; late > 0; late--)
         ;
 """
+HEAD = LATE.splitlines(keepends=True)[0]
 
 
 @cache
@@ -37,10 +38,14 @@ def plan_on(groups: int) -> Plan:
     return build_plan(LENET, MACHINE if groups > 1 else GROUP, SEARCH)
 
 
-def emulated(edit=lambda text: text):
+def emulated(late: bool = False, edit=lambda text: text):
     artifact = emit_network(plan_on(4), MACHINE)
-    host = artifact.files["lenet5_host.c"]
-    changed = replace(artifact, files={**artifact.files, "lenet5_host.c": edit(host)})
+    files = dict(artifact.files)
+    if late:
+        assert HEAD in files["lenet5_host.c"]
+        files["lenet5_host.c"] = files["lenet5_host.c"].replace(HEAD, LATE)
+    files["lenet5_stages_slave.c"] = edit(files["lenet5_stages_slave.c"])
+    changed = replace(artifact, files=files)
     inputs, weights = steep_numbers(LENET)
     block = constant_block(plan_on(4), weights)
     return run_emulated(changed, {**inputs, artifact.block: block})
@@ -76,17 +81,30 @@ def test_a_stage_says_how_many_groups_compute_it_and_how_it_is_divided():
 
 @pytest.mark.parametrize("late", [False, True], ids=["on time", "a group that is late"])
 def test_the_code_is_exact_on_emulated_groups(late: bool):
-    head = LATE.splitlines()[0] + "\n"
-    found = emulated((lambda host: host.replace(head, LATE)) if late else str)
+    found = emulated(late)
     for name, y in expected().items():
         np.testing.assert_array_equal(found[name], y)
 
 
-def test_a_missing_barrier_between_stages_is_seen():
-    head = LATE.splitlines()[0] + "\n"
-    barrier = "    pthread_barrier_wait(&lenet5_stage);\n"
-    found = emulated(lambda host: host.replace(head, LATE).replace(barrier, ""))
+def test_groups_that_do_not_wait_for_each_other_are_seen():
+    found = emulated(late=True, edit=lambda slave: slave.replace("behind |=", "behind &="))
     assert any(not np.array_equal(found[name], y) for name, y in expected().items())
+
+
+def test_groups_wait_where_one_needs_what_another_computes():
+    plan = plan_on(4)
+    waits = dict(zip((s.name for s in plan.stages), plan.meetings, strict=True))
+    assert not waits["c1"], "nothing is before it"
+    assert waits["s2"]
+    assert waits["prob"], "half of its operand is another group's"
+    assert not waits["prob_2"], "the first group computes it after prob, alone"
+    slave = emit_network(plan, MACHINE).files["lenet5_stages_slave.c"]
+    assert slave.count("lenet5_stages_meet(parameters,") == sum(plan.meetings)
+    before = dict(zip((s.name for s in plan.stages), plan.before, strict=True))
+    groups = MACHINE.groups
+    assert before["c1"] == {"launch": groups.launch_cycles}
+    assert before["s2"] == {"barrier": groups.barrier_cycles, "meeting": groups.meet_cycles}
+    assert before["prob_2"] == {"barrier": groups.barrier_cycles}
 
 
 def of_seven_images(edit=lambda text: text):

@@ -175,6 +175,7 @@ ELEMENTWISE = (
     _of_one("Reciprocal", _FIRST_TYPES, "reciprocal"),
     _of_one("Relu", (1, 6, 13, 14), "relu"),
     _of_one("Sigmoid", _FIRST_TYPES, "sigmoid"),
+    _of_one("Sign", (9, 13), "sign"),
     _of_one("Softplus", (1, 22), "softplus"),
     _of_one("Sqrt", _FIRST_TYPES, "sqrt"),
     _of_two("Sub", "sub", fold.subtract),

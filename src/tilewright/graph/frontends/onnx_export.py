@@ -46,7 +46,7 @@ _UNARY = {
     "abs": "Abs", "ceil": "Ceil", "elu": "Elu", "exp": "Exp", "floor": "Floor",
     "hard_sigmoid": "HardSigmoid", "identity": "Identity", "leaky_relu": "LeakyRelu", "log": "Log",
     "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid",
-    "softplus": "Softplus", "sqrt": "Sqrt", "tanh": "Tanh",
+    "sign": "Sign", "softplus": "Softplus", "sqrt": "Sqrt", "tanh": "Tanh",
 }  # fmt: skip
 _PARAMETERS = {"elu": ("alpha",), "leaky_relu": ("alpha",), "hard_sigmoid": ("alpha", "beta")}
 _BINARY = {"add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "sub": "Sub"}

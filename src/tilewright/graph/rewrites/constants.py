@@ -26,7 +26,7 @@ class FoldConstants:
         kept = []
         for node in network.nodes:
             known = node.inputs and all(name in values for name in node.inputs)
-            if not known or node.output in network.outputs or not _is_small(node):
+            if not known or node.output in network.outputs or not is_small(node):
                 kept.append(node)
                 continue
             with np.errstate(all="ignore"):
@@ -37,7 +37,8 @@ class FoldConstants:
         return replace(network, weights=tuple(weights), nodes=tuple(kept), values=values)
 
 
-def _is_small(node: Node) -> bool:
+def is_small(node: Node) -> bool:
+    """Whether the result takes no more room than the operands, or little."""
     largest = max(prod(shape) for shape in node.op.input_shapes)
     return prod(node.op.out_shape) <= max(largest, _LARGEST_ELEMENTS)
 

@@ -1,8 +1,9 @@
-"""A whole network for the core groups: a plan in, one C file that launches its stages in order out.
+"""A whole network for the core groups: a plan in, one C file that launches all its stages out.
 
-Equal stages share a slave function. `<name>_host.c` gives every launch the addresses of its
+Equal stages share a slave function. `<name>_host.c` gives every stage the addresses of its
 tensors: inputs and outputs of the network, parts of one block of constants, parts of an arena that
-it allocates. All products of the network share one assembly file.
+it allocates. One launch for each group runs all stages. All products of the network share one
+assembly file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tilewright.graph.names import safe_name
 from tilewright.ir.nodes import Program, Tensor
 from tilewright.machine import Machine
 from tilewright.network.interpret import constants
-from tilewright.network.plan import Plan, Stage
+from tilewright.network.plan import Plan
 from tilewright.network.products import one_group
 from tilewright.ops.op import Shape
 from tilewright.targets.sw26010.emit_build import (
@@ -42,24 +43,29 @@ from tilewright.targets.sw26010.emit_host import (
     tensor_bytes,
 )
 from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
-from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
+from tilewright.targets.sw26010.launched import Launched, declare, launched
 from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
+    KERNEL_SUFFIX,
+    PARAMETERS_SUFFIX,
     Naming,
     name_program,
     tensor_infos,
 )
 from tilewright.targets.sw26010.network_driver import NetworkDriver
+from tilewright.targets.sw26010.network_stages import Launch, StagesCode
 from tilewright.targets.sw26010.routine_files import routine_texts
 
 
 @dataclass(frozen=True)
 class NetworkArtifact(Artifact):
-    """Generated code of a network: `kernels` are its distinct stages, without files of theirs;
-    `block` is the name of the tensor that holds all constants.
+    """Generated code of a network: `kernels` are its distinct stages, without files of theirs, and
+    `stages` what runs them all in one launch; `block` is the name of the tensor that holds all
+    constants.
     """
 
     kernels: tuple[Artifact, ...] = ()
+    stages: Artifact | None = None
     block: str = "constants"
 
 
@@ -105,10 +111,11 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
     whole = Program(name, (), tuple(_declared(t) for t in public), (), ())
     naming = name_program(whole)
     infos = tensor_infos(whole, naming)
-    distinct = tuple(dict.fromkeys(kernels.values()))
+    distinct, code = tuple(dict.fromkeys(kernels.values())), _code(plan, single, kernels, name)
     files = {
         f"{name}.h": emit_header(whole, naming),
-        f"{name}_host.c": _host(plan, single, kernels, layout, (naming, infos)),
+        f"{name}_host.c": _host(plan, code, layout, (naming, infos)),
+        **code.files(),
         "spm_gemm.h": gemm_header(),
         "tw_primitives.h": primitives_header(),
         "tw_primitives.c": primitives_source(),
@@ -122,7 +129,7 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
         files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
     routines = routine_texts(kernel.program for kernel in distinct)
     files |= routines
-    build = _build(name, distinct, [*routines], has_gemm=bool(kinds))
+    build = _build(code, [*routines], has_gemm=bool(kinds))
     files["Makefile"] = emit_makefile(build, [*routines])
     spm = single.spm
     return NetworkArtifact(
@@ -135,8 +142,18 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
         spm.capacity_bytes,
         spm.alignment_bytes,
         tuple(_described(kernel, plan, kernels, single) for kernel in distinct),
+        code.described(),
         block,
     )
+
+
+def _code(plan: Plan, machine: Machine, kernels: Mapping[int, Launched], name: str) -> StagesCode:
+    """What each group runs: all stages in one launch."""
+    launches = (
+        Launch(kernels[id(stage.candidate)], f"{stage.name}: {stage.work}", stage.groups, meets)
+        for stage, meets in zip(plan.stages, plan.meetings, strict=True)
+    )
+    return StagesCode(name, tuple(launches), machine, plan.together)
 
 
 def _described(
@@ -254,32 +271,31 @@ def _declared(info: TensorInfo) -> Tensor:
 
 def _host(
     plan: Plan,
-    machine: Machine,
-    kernels: dict[int, Launched],
+    code: StagesCode,
     layout: _Layout,
     whole: tuple[Naming, tuple[TensorInfo, ...]],
 ) -> str:
     """The text of `<name>_host.c`."""
     naming, infos = whole
-    writer = CWriter()
-    writer.comment(f"{naming.artifact}_host.c: launches all stages in order. Generated.")
+    writer, machine = CWriter(), code.machine
+    writer.comment(f"{naming.artifact}_host.c: launches all stages at once. Generated.")
     has_threads = plan.together > 1 or bool(layout.images)
     threads = "#include <pthread.h>\n" if has_threads else ""
-    writer.lines(f"{threads}#include <stdlib.h>\n#include <athread.h>")
+    words = "#include <string.h>\n" if code.meets else ""
+    writer.lines(f"{threads}#include <stdlib.h>\n{words}#include <athread.h>")
     writer.line()
-    writer.line(f'#include "{naming.artifact}.h"')
-    for kernel in dict.fromkeys(kernels.values()):
-        writer.line(f'#include "{kernel.name}.h"')
+    writer.lines(f'#include "{naming.artifact}.h"\n#include "{code.name}.h"')
     writer.line()
-    declare(writer, (kernel.name for kernel in dict.fromkeys(kernels.values())))
+    declare(writer, [code.name])
     if has_threads:
-        _driven(writer, plan, machine, kernels, layout, whole)
+        _driven(writer, plan, code, layout, whole)
         return writer.text()
     places = _places(plan, layout, infos, _parameter)
     with writer.block(entry_prototype(infos, naming)):
         kind = dtype(plan.dtype).c_name
         arena = next(info for info in infos if info.kind == "scratch")
         writer.line(READY)
+        writer.line(f"struct {code.name}{PARAMETERS_SUFFIX} parameters;")
         writer.line("void *memory = 0;")
         writer.line(f"{kind} *arena;")
         size = f"{machine.main.alignment_bytes}, {tensor_bytes(arena)}UL"
@@ -287,8 +303,9 @@ def _host(
             writer.line("return 1;")
         writer.line(f"arena = ({kind} *)memory;")
         initialize_once(writer)
-        for stage in plan.stages:
-            _launch(writer, stage, kernels[id(stage.candidate)], places, (machine, layout))
+        writer.line("parameters.group = 0;")
+        _given(writer, plan, code, places, layout)
+        writer.lines(f"athread_spawn({code.name}{KERNEL_SUFFIX}, &parameters);\nathread_join();")
         writer.line("free(memory);")
         writer.line("return 0;")
     return writer.text()
@@ -302,27 +319,20 @@ def _parameter(info: TensorInfo) -> str:
 def _driven(
     writer: CWriter,
     plan: Plan,
-    machine: Machine,
-    kernels: dict[int, Launched],
+    code: StagesCode,
     layout: _Layout,
     whole: tuple[Naming, tuple[TensorInfo, ...]],
 ) -> None:
     """The rest of the file where groups compute stages together, or images of their own."""
     groups = len(layout.images) or plan.together
-    meets = not layout.images
-    driver = NetworkDriver(*whole, groups, machine.main.alignment_bytes, meets)
+    driver = NetworkDriver(*whole, groups, code)
     if layout.images:
         starts = [str(part.start) for part in layout.images]
         writer.comment("The first image of each group.")
         writer.array(f"static const long {driver.name}_first[{groups}]", starts)
         writer.line()
     places = _places(plan, layout, driver.infos, driver.place, f"{driver.name}_first")
-    launches = [
-        partial(_launch, writer, stage, kernels[id(stage.candidate)], places, (machine, layout))
-        for stage in plan.stages
-    ]
-    computing = [groups if layout.images else stage.groups for stage in plan.stages]
-    driver.write(writer, list(zip(computing, launches, strict=True)))
+    driver.write(writer, partial(_given, writer, plan, code, places, layout))
 
 
 def _places(
@@ -349,40 +359,35 @@ def _places(
     return _Places(found, bases["scratch"])
 
 
-def _launch(
-    writer: CWriter,
-    stage: Stage,
-    kernel: Launched,
-    places: _Places,
-    context: tuple[Machine, _Layout],
-) -> None:
-    machine, layout = context
-    own, free = dict(stage.arguments), layout.shared
-    names = [name for name, _ in stage.arguments]
-    steps = dict(zip(names, stage.division.steps, strict=True)) if stage.division else {}
-    with writer.block():
-        writer.comment(f"{stage.name}: {stage.work}")
-        given = []
-        for info in kernel.tensors:
-            unit = machine.main.alignment_bytes // dtype(info.dtype).size_bytes
+def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layout: _Layout) -> None:
+    """Write what the stages of a `group` are given: the addresses of their tensors."""
+    for number, (stage, launch) in enumerate(zip(plan.stages, code.launches, strict=True)):
+        own, free = dict(stage.arguments), layout.shared
+        names = [name for name, _ in stage.arguments]
+        steps = dict(zip(names, stage.division.steps, strict=True)) if stage.division else {}
+        writer.comment(launch.title)
+        for info in launch.kernel.tensors:
+            unit = code.machine.main.alignment_bytes // dtype(info.dtype).size_bytes
             if info.name in own:
                 place, step = places.values[own[info.name]], steps.get(info.name, 0)
             else:
                 step = layout.own if stage.division else 0
                 place, free = f"{places.arena} + {free}", free + _rounded(info, unit)
             place += f" + group * {step}L" if step else ""
-            given.append((info.identifier, place))
-        launch(writer, kernel.name, given)
+            writer.line(f"parameters.stage{number}.{info.identifier} = {place};")
 
 
-def _build(
-    name: str, kernels: Sequence[Launched], routines: Sequence[str], *, has_gemm: bool
-) -> BuildPlan:
+def _build(code: StagesCode, routines: Sequence[str], *, has_gemm: bool) -> BuildPlan:
     """The steps from sources to a static library `lib<name>.a`."""
+    name, kernels = code.network, code.kernels
     own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
     flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
     headers = tuple(f"{k.name}.h" for k in kernels)
-    steps = [compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *headers))]
+    every = (f"{code.name}.h", *headers)
+    steps = [
+        compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *every)),
+        compile_step(f"{code.name}_slave.c", SLAVE_FLAGS, every),
+    ]
     for kernel, header in zip(kernels, headers, strict=True):
         needed = (header, "spm_gemm.h", "tw_primitives.h", *map_headers([kernel.program]))
         steps.append(compile_step(f"{kernel.name}_slave.c", flags, needed))

@@ -110,7 +110,10 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
     for number, artifact in numbered:
         with dispatched_products(writer, number, artifact):
             match artifact:
-                case NetworkArtifact() | GroupsArtifact():
+                case NetworkArtifact():
+                    launched = artifact.stages
+                    _launching_case(writer, number, artifact, artifact.kernels, launched)
+                case GroupsArtifact():
                     _launching_case(writer, number, artifact, artifact.kernels)
                 case _:
                     _case(writer, number, artifact)
@@ -126,15 +129,21 @@ def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> s
 
 
 def _launching_case(
-    writer: CWriter, number: int, artifact: Artifact, kernels: Sequence[Artifact]
+    writer: CWriter,
+    number: int,
+    artifact: Artifact,
+    kernels: Sequence[Artifact],
+    stages: Artifact | None = None,
 ) -> None:
-    """The sources of what launches several kernels, or one on several groups: each launch is
-    checked against the tensors and buffers of its kernel, which a case of the kernel's own
+    """The sources of what launches several kernels, one on several groups, or `stages` that call
+    the kernels: each kernel is checked against its tensors and buffers, which a case of its own
     describes.
     """
     folder = f"case{number}"
     writer.line('#include "tw_runtime.h"')
-    for kernel in kernels:
+    for kernel in (*kernels, *([stages] if stages else [])):
+        if kernel is stages:
+            _checked_calls(writer, kernels)
         writer.line(f'#include "{folder}/{kernel.name}_slave.c"')
         place = f"of_{kernel.name}{KERNEL_SUFFIX}"
         writer.line(f"static int tw_run_{place}(void *const *tw_memory) {{ return !tw_memory; }}")
@@ -150,6 +159,14 @@ def _launching_case(
     _run(writer, str(number), artifact)
     _describe(writer, str(number), replace(artifact, tensors=()))
     _description(writer, str(number), artifact)
+
+
+def _checked_calls(writer: CWriter, kernels: Sequence[Artifact]) -> None:
+    """From here on a call of a kernel is checked against its own case."""
+    for kernel in kernels:
+        function = f"{kernel.name}{KERNEL_SUFFIX}"
+        call = f"tw_stage(&tw_case_of_{function}, {function}, argument)"
+        writer.line(f"#define {function}(argument) {call}")
 
 
 def _run(writer: CWriter, place: str, artifact: Artifact) -> None:

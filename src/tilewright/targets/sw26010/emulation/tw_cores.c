@@ -21,6 +21,7 @@ __thread void **tw_bases;
 static __thread jmp_buf host_context;
 static __thread void (*kernel_function)(void *);
 static __thread void *kernel_argument;
+static __thread void **spawned_bases;
 static __thread char *ldm_memory, *stack_memory;
 static __thread long ldm_step;
 
@@ -129,6 +130,8 @@ static void resume_next(void)
         ended += core->state == TW_ENDED;
         if (core->state == TW_READY) {
             tw_current = core;
+            tw_running = core->running;
+            tw_bases = core->bases;
             _longjmp(core->context, 1);
         }
     }
@@ -164,6 +167,8 @@ static void start_core(int number)
     memset(core, 0, sizeof *core);
     core->ldm = ldm_memory + number * ldm_step;
     core->file = "kernel";
+    core->running = tw_running;
+    core->bases = tw_bases;
     getcontext(&starting_at);
     starting_at.uc_stack.ss_sp = stack_memory + (long)number * STACK_BYTES;
     starting_at.uc_stack.ss_size = STACK_BYTES;
@@ -180,13 +185,36 @@ void tw_spawn(void (*kernel)(void *), void *argument)
         tw_report("athread_spawn on a core group without athread_init");
     kernel_function = kernel;
     kernel_argument = argument;
-    tw_bases = realloc(tw_bases, (tw_running->tensor_count + 1) * sizeof *tw_bases);
+    spawned_bases = realloc(spawned_bases, (tw_running->tensor_count + 1) * sizeof *tw_bases);
+    tw_bases = spawned_bases;
     tw_running->describe(argument, tw_bases);
     for (i = 0; i < TW_CORES; i++)
         start_core(i);
     tw_current = NULL;
     if (_setjmp(host_context) == 0)
         resume_next();
+}
+
+static __thread const struct tw_case *around_stages;
+
+int tw_between_stages(void) { return tw_running == around_stages; }
+
+static void enter(const struct tw_case *which, void **bases)
+{
+    tw_current->running = tw_running = which;
+    tw_current->bases = tw_bases = bases;
+}
+
+void tw_stage(const struct tw_case *stage, void (*kernel)(void *), void *argument)
+{
+    const struct tw_case *const around = around_stages = tw_running;
+    void **const bases_around = tw_bases;
+    void *bases[stage->tensor_count + 1];
+    stage->describe(argument, bases);
+    enter(stage, bases);
+    kernel(argument);
+    tw_check_requests();
+    enter(around, bases_around);
 }
 
 /* ---- synchronisation ------------------------------------------------------------------------ */

@@ -1,5 +1,6 @@
 /* LDM and DMA: allocation, requests checked when they are issued, carried out when they are waited
  * for. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,6 +268,8 @@ void tw_wait(const char *file, int line, volatile int *reply, int count)
     }
     tw_current->request_count = kept;
     tw_at(file, line, "dma_wait");
+    if (tw_between_stages())
+        sched_yield(); /* it may wait for groups that have no processor meanwhile */
     if (*reply != count)
         tw_report_at("dma_wait for %d replies never ends: %d have come, no request is outstanding",
                 count, *reply);

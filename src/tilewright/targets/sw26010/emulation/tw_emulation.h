@@ -47,6 +47,9 @@ extern const int tw_case_count;
 void tw_initialise(void);
 void tw_spawn(void (*kernel)(void *), void *argument);
 
+/* One of several kernels that a core runs in a launch: what it does is checked against its case. */
+void tw_stage(const struct tw_case *stage, void (*kernel)(void *), void *argument);
+
 /* The cores' side; `file` and `line` name the statement in reports. */
 int tw_core_id(void);
 void *tw_ldm_malloc(const char *file, int line, long bytes);

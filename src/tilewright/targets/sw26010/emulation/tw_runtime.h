@@ -40,6 +40,8 @@ struct tw_core {
     int along_row, target;
     const char *file, *primitive;
     int line;
+    const struct tw_case *running;
+    void **bases;
     char *ldm;
     long allocated;
     struct tw_request *requests;
@@ -71,6 +73,9 @@ const char *tw_file_name(const char *path);
 
 /* Called when the last core has come to the matrix kernel: computes for all of them. */
 void tw_multiply(void);
+
+/* Whether a core that runs several kernels is in none of them. */
+int tw_between_stages(void);
 
 /* Whether products are computed by another process; if so, this one has been. */
 int tw_product_elsewhere(void);

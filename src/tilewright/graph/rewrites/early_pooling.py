@@ -1,0 +1,134 @@
+"""The largest of each window before what keeps the order of numbers: that then works on fewer.
+
+A bias, a rectifier or a bound gives its largest result for the largest element of a window, to the
+last bit, since rounding keeps the order too. A normalisation does so where its scale is not
+negative: the signs of the scale go into the filters of the convolution before it, which changes
+nothing but signs in any product or sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tilewright.graph.graph import Network, Node
+from tilewright.ops import BatchNorm, Bias, Binary, Conv2d, Op, Pool2d, Reshape, Unary
+
+_RISING, _RISING_BY_ALPHA = ("clip", "identity", "relu"), ("hard_sigmoid", "leaky_relu")
+
+
+@dataclass(frozen=True)
+class EarlyPooling:
+    """Moves pooling of largest elements before what makes its operand and is read by it alone,
+    unless the result is an output of the network.
+    """
+
+    name: ClassVar[str] = "early_pooling"
+
+    def apply(self, network: Network) -> Network:
+        """The network whose windows are gathered as early as that changes no result."""
+        for pool in network.nodes:
+            largest = isinstance(pool.op, Pool2d) and pool.op.reduction == "max"
+            if largest and pool.output not in network.outputs:
+                network = _moved(network, pool.name)
+        return network
+
+
+def _moved(network: Network, name: str) -> Network:
+    """The network with one pooling before what keeps order, the given one where nothing does."""
+    pool = next(node for node in network.nodes if node.name == name)
+    passed: list[Node] = []
+    before, conv = _read_once(network, pool.inputs[0]), None
+    while before is not None and conv is None:
+        if isinstance(before.op, BatchNorm):
+            conv = _filtering(network, before)
+        if conv is None and not _rises(before.op):
+            break
+        passed.insert(0, before)
+        before = _read_once(network, before.inputs[0])
+    if not passed:
+        return network
+    moved = _exchanged(passed, pool)
+    ahead: list[Node] = []
+    if conv is not None:
+        ahead, moved[1] = _with_signs(network, conv, moved[1])
+    nodes: list[Node] = []
+    for node in network.nodes:
+        if node is conv:
+            nodes += [*ahead, replace(node, inputs=(node.inputs[0], ahead[-1].output))]
+        elif node is pool:
+            nodes += moved
+        elif all(node is not other for other in passed):
+            last = moved[-1].output
+            inputs = (last if name == pool.output else name for name in node.inputs)
+            nodes.append(replace(node, inputs=tuple(inputs)))
+    return replace(network, nodes=tuple(nodes))
+
+
+def _read_once(network: Network, name: str) -> Node | None:
+    """The node that makes a tensor which one node reads, and nobody else."""
+    readers = sum(node.inputs.count(name) for node in network.nodes)
+    if readers != 1 or name in network.outputs:
+        return None
+    return next((node for node in network.nodes if node.output == name), None)
+
+
+def _rises(op: Op) -> bool:
+    """Whether a larger element of the first operand never gives a smaller result."""
+    match op:
+        case Unary(function, _, alpha):
+            return function in _RISING or (function in _RISING_BY_ALPHA and alpha >= 0)
+        case Bias(_, axis):
+            return axis == 1
+        case _:
+            return False
+
+
+def _filtering(network: Network, norm: Node) -> Node | None:
+    """The convolution whose filters can take the signs of the normalisation behind it."""
+    weights = {t.name for t in network.weights}
+    made = _read_once(network, norm.inputs[0])
+    if made is None or not isinstance(made.op, Conv2d) or made.inputs[1] not in weights:
+        return None
+    return made if weights.issuperset(norm.inputs[1:]) else None
+
+
+def _exchanged(passed: Sequence[Node], pool: Node) -> list[Node]:
+    """The pooling, then what it passes, each of the shape that it gives."""
+    found = [replace(pool, inputs=passed[0].inputs[:1])]
+    for node in passed:
+        op = replace(node.op, shape=pool.op.out_shape)  # type: ignore[type-var]  # a dataclass
+        found.append(replace(node, op=op, inputs=(found[-1].output, *node.inputs[1:])))
+    return found
+
+
+def _with_signs(network: Network, conv: Node, norm: Node) -> tuple[list[Node], Node]:
+    """(what computes the scale without its signs, mean and filters with them, the filters last; the
+    normalisation that reads them).
+    """
+    taken = {*network.tensors, *(node.name for node in network.nodes)}
+    _, scale, shift, mean, variance = norm.inputs
+    kind, filters = norm.op.dtype, conv.op.input_shapes[1]
+    channels = norm.op.input_shapes[1]
+    along = (*channels, *(1 for _ in filters[1:]))
+
+    def made(word: str, op: Op, *inputs: str) -> Node:
+        name = f"{norm.name}_{word}"
+        while name in taken:
+            name = f"{name}_"
+        taken.add(name)
+        return Node(name, op, inputs, name)
+
+    signs = made("signs", Unary("sign", channels, dtype=kind), scale)
+    stood = made("signs_of_filters", Reshape(channels, along, kind), signs.output)
+    ahead = [
+        signs,
+        stood,
+        made("mean", Binary("mul", channels, channels, kind), mean, signs.output),
+        made("scale", Unary("abs", channels, dtype=kind), scale),
+        made("filters", Binary("mul", filters, along, kind), conv.inputs[1], stood.output),
+    ]
+    *_, own_mean, own_scale, _ = (node.output for node in ahead)
+    inputs = (norm.inputs[0], own_scale, shift, own_mean, variance)
+    return ahead, replace(norm, inputs=inputs)

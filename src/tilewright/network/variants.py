@@ -1,0 +1,82 @@
+"""The ways to compute a network that plans are drafted of.
+
+In: a network. Out: `Variant`s that mean the same: as it stands, and with the largest of each window
+gathered early. What needs weights alone is apart: it is computed ahead of all runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.graph.fused import members
+from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.graph.rewrites.constants import is_small
+from tilewright.graph.rewrites.early_pooling import EarlyPooling
+from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.network.epilogues import Request, epilogue_of
+from tilewright.network.layouts import Chain
+from tilewright.ops import CONTRACTIONS
+from tilewright.ops.op import Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """A network, of which the results of `ahead` are weights, and the nodes that are computed in
+    one go.
+    """
+
+    network: Network
+    ahead: tuple[Node, ...]
+    chains: tuple[Chain, ...]
+
+
+def variants(network: Network, *, fuse: bool) -> list[Variant]:
+    """As it stands, one stage for every node unless it may `fuse`, and with early pooling."""
+    if not fuse:
+        return [_variant(network, fuse=False)]
+    distinct = dict.fromkeys(n.nodes for n in (network, EarlyPooling().apply(network)))
+    return [_variant(replace(network, nodes=nodes), fuse=True) for nodes in distinct]
+
+
+def _variant(network: Network, *, fuse: bool) -> Variant:
+    own, ahead = without_ahead(network)
+    return Variant(own, ahead, tuple(_chains(Fusion().apply(own) if fuse else own)))
+
+
+def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
+    """(the network without the nodes that need weights alone, those nodes in order)."""
+    weights = {t.name: t for t in network.weights}
+    ahead, nodes = list[Node](), list[Node]()
+    for node in network.nodes:
+        known = node.inputs and weights.keys() >= set(node.inputs)
+        if known and node.output not in network.outputs and is_small(node):
+            weights[node.output] = Tensor(node.output, node.op.out_shape, node.op.out_dtype)
+            ahead.append(node)
+        else:
+            nodes.append(node)
+    if not ahead:
+        return network, ()
+    read = _read(nodes) | set(network.outputs)
+    kept = tuple(t for name, t in weights.items() if name in read)
+    return replace(network, weights=kept, nodes=tuple(nodes)), tuple(ahead)
+
+
+def _read(nodes: Iterable[Node]) -> set[str]:
+    return {name for node in nodes for name in node.inputs}
+
+
+def _chains(network: Network) -> list[Chain]:
+    """The nodes that are computed in one go, in order."""
+    shapes = {t.name: t.shape for t in network.tensors.values()}
+    whole = [members(node) for node in network.nodes]
+    shapes |= {node.output: node.op.out_shape for nodes in whole for node in nodes}
+    return [Chain(nodes, _request(nodes, shapes)) for nodes in whole]
+
+
+def _request(nodes: Sequence[Node], shapes: dict[str, Shape]) -> Request | None:
+    """A product and what follows it, None where that cannot be its epilogue."""
+    if len(nodes) < 2 or nodes[0].op.kind not in CONTRACTIONS:
+        return None
+    epilogue = epilogue_of(nodes, shapes)
+    return None if epilogue is None else (nodes[0].op, epilogue)

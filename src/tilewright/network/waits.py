@@ -1,0 +1,72 @@
+"""What passes between the stages of a plan, which a group runs in one launch.
+
+In: for each stage the values that it reads and writes, and how many groups compute it. Out: where
+all groups wait for each other, and the cycles before each stage by cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from tilewright.machine.model import Groups
+
+LAUNCH, BARRIER, MEETING = "launch", "barrier", "meeting"
+"""The causes of the cycles before a stage: starting and joining the programs of a group, going on
+from one to the next, waiting for the other groups.
+"""
+
+
+@dataclass(frozen=True)
+class Use:
+    """The values that one stage `reads` and the one that it `writes`, on so many groups."""
+
+    reads: tuple[int, ...]
+    writes: int
+    groups: int = 1
+
+
+def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
+    """Whether the groups wait for each other before each stage: it needs what another group may
+    have written since they met last, or overwrites what one may still read.
+
+    Stages that write one value write different elements of it. What the first group alone computes
+    it need not wait for: its cores meet behind every stage.
+    """
+    found: list[bool] = []
+    read, written, several = set[int](), set[int](), False
+    for use in uses:
+        depends = not written.isdisjoint(use.reads) or use.writes in read
+        meets = depends and (several or use.groups > 1)
+        if meets:
+            read, written, several = set(), set(), False
+        read |= set(use.reads)
+        written.add(use.writes)
+        several |= use.groups > 1
+        found.append(meets)
+    return tuple(found)
+
+
+def steps(uses: Sequence[Use]) -> tuple[int, ...]:
+    """For each stage the number of the step that it belongs to: those of one step may run at the
+    same time on different groups, and what they use may not lie in the same memory.
+    """
+    if all(use.groups == 1 for use in uses):
+        return tuple(range(len(uses)))
+    return tuple(accumulate(map(int, meetings(uses))))
+
+
+def next_cycles(groups: Groups, *, meets: bool) -> int:
+    """Cycles from the end of one stage to the begin of the next."""
+    return groups.barrier_cycles + (groups.meet_cycles if meets else 0)
+
+
+def cycles_before(uses: Sequence[Use], groups: Groups) -> tuple[dict[str, int], ...]:
+    """The cycles before each stage by cause, without those that are none."""
+    found = []
+    for number, meets in enumerate(meetings(uses)):
+        between = {BARRIER: groups.barrier_cycles, MEETING: groups.meet_cycles if meets else 0}
+        own = between if number else {LAUNCH: groups.launch_cycles}
+        found.append({cause: cycles for cause, cycles in own.items() if cycles})
+    return tuple(found)
