@@ -28,6 +28,7 @@ from tilewright.targets.sw26010.vector_timing import (
     routine_program,
     rows_cycles,
     rows_terms,
+    sampled_rows,
     timings_of,
 )
 
@@ -75,7 +76,7 @@ def _called(routine: Routine, table: str, simulated: bool) -> RoutineCycles:
         terms = rows_terms(True, _ROWS, _ITEMS, _ITEMS // 2)
         what = f"{_ROWS} rows of {_ITEMS // 2} vectors to {_ITEMS}"
     else:
-        terms = nest_terms(routine.work.unrolled, _ROWS, _ITEMS)
+        terms = nest_terms(routine.work.unrolled, sampled_rows(MODES[0], (_ROWS, _ITEMS)))
         what = f"{_ROWS} rows of {_ITEMS} vectors"
     priced = _dot(fitted.coefficients, terms)
     exact = _simulated_cycles(routine, table) if simulated else None
@@ -84,11 +85,12 @@ def _called(routine: Routine, table: str, simulated: bool) -> RoutineCycles:
 
 def _mapped(routine: MapRoutine, table: str, simulated: bool) -> RoutineCycles:
     coefficients = map_timing(table, routine).vectors.coefficients
-    priced = _dot(coefficients, nest_terms(routine.unrolled, _ROWS, _ITEMS))
+    rows = sampled_rows(MODES[0], (_ROWS, _ITEMS))
+    priced = _dot(coefficients, nest_terms(routine.unrolled, rows))
     exact = None
     if simulated:
         code = assembled(routine.text(), table)
-        exact = map_cycles(routine, code, MODES[0], (1, _ROWS, _ITEMS))
+        exact = map_cycles(routine, code, MODES[0], (_ROWS, _ITEMS))
     what = f"{routine.expression}: {_ROWS} rows of {_ITEMS} vectors"
     return RoutineCycles(routine.name, what, round(priced), exact)
 
@@ -126,7 +128,7 @@ def _simulated_cycles(routine: Routine, table: str) -> int:
     mode, code = MODES[0], routine_program(routine, table)
     if routine.work is None:
         return rows_cycles(routine, code, mode, (_ROWS, _ITEMS, _ITEMS // 2))
-    return nest_cycles(routine, code, mode, (1, _ROWS, _ITEMS))
+    return nest_cycles(routine, code, mode, (_ROWS, _ITEMS))
 
 
 ROUTINES = Sw26010Routines()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product as combinations
 from math import prod
 
@@ -16,7 +16,7 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MultiplyAccumulate, ScaleAdd, Windows, WinogradTransform
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.vector_nest import Work
+from tilewright.targets.sw26010.nest_rows import OUTER_LOOPS, Rows, has_loops, rows_of
 from tilewright.targets.sw26010.vector_routines import routine_of
 from tilewright.targets.sw26010.vector_timing import (
     RoutineTiming,
@@ -43,21 +43,47 @@ def _emitted(otherwise: CallCost) -> CallCost:
         timing = timings_of(table).routines[routine.name]
         if routine.work is None:
             return np.ceil(_each_once(call.dims, lambda dims: _repacked(timing, dims)))
-        return _calls(call) * np.ceil(_nest(timing, routine.work, call))
+        cycles: Value = 0
+        for calls, rows in nests_of(call):
+            cycles = cycles + calls * nest_cycles(timing, routine.work.unrolled, rows)
+        return cycles
 
     return cost
 
 
-def _nest(timing: RoutineTiming, work: Work, call: PricedCall[Primitive]) -> Value:
-    """Rows as long as all operands are contiguous; by vectors where they are whole vectors. Where
-    there is no such row the innermost loop is one, of elements that lie apart.
+def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
+    """The calls of the routine: how many of which rows. One for each further operand, or for each
+    factor.
+    """
+    operands = int(np.max(call.dims["operands"]))
+    if not has_loops(call.dims):
+        yield _calls(call), _rows_in_one_loop(call)
+        return
+    match call.primitive:
+        case ScaleAdd():
+            for other in range(1, operands):
+                yield 1, rows_of(call.dims, (0, other))
+            if operands == 1:
+                yield 1, rows_of(call.dims, (0, 0))
+        case MultiplyAccumulate():
+            yield call.dims["factors"], rows_of(call.dims, (0, 1), beside=2)
+        case _:
+            yield 1, rows_of(call.dims, range(operands))
+
+
+def nest_cycles(timing: RoutineTiming, unrolled: int, rows: Rows) -> Value:
+    """Whole cycles of a nest."""
+    return np.ceil(fitted_cycles(timing, rows.by_vectors, nest_terms(unrolled, rows)))
+
+
+def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
+    """What is assumed where operands divide an axis differently: rows as long as all operands are
+    contiguous, by vectors where they are whole vectors, in one loop.
     """
     common = np.maximum(call.dims["common_run"], 1)
     contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
-    run = _row(call, common)
-    rows = -(-_elements(call) // run)
-    items = np.where(contiguous, run // VECTOR_LANES, run)
-    return fitted_cycles(timing, contiguous, nest_terms(work.unrolled, rows, items))
+    row = _row(call, common)
+    return Rows(row, -(-_elements(call) // row), (0,) * OUTER_LOOPS, contiguous)
 
 
 def _row(call: PricedCall[Primitive], common: Value) -> Value:
