@@ -47,7 +47,10 @@ def explain_network(
     how = Search(search.algorithm, search.max_error)
     run, unfused, seconds = simulated(network, machine, output, how, unfused=True)
     assert unfused is not None
-    found = explained(run, unfused, plan_seconds=seconds, rewrites=tuple(rewrites))
+    with progress_bar(output) as progress:
+        found = explained(
+            run, unfused, plan_seconds=seconds, rewrites=tuple(rewrites), progress=progress
+        )
     output.value(found)
     output.show(plan_table(found.run), "", network_explanation_text(found))
 

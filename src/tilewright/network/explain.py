@@ -10,19 +10,25 @@ from math import ceil
 
 from msgspec import Struct
 
+from tilewright.codegen.artifact import ROUTINES, RoutineCycles
+from tilewright.common.progress import Progress, silent
 from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage
+from tilewright.network.products import one_group
 from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import PlanRun, described
 
 
 class StageTime(Struct, frozen=True):
-    """The cycles of one stage by cause, which sum to its own; `nodes` are what it computes."""
+    """The cycles of one stage by cause, which sum to its own; `nodes` are what it computes, and
+    `routines` the distinct calls of its code, as often as a core makes them.
+    """
 
     stage: str
     nodes: tuple[str, ...]
     cycles: int
     causes: dict[str, int]
+    routines: tuple[RoutineCycles, ...] = ()
 
 
 class LayoutChange(Struct, frozen=True):
@@ -58,15 +64,25 @@ class NetworkExplanation(Struct, frozen=True):
 
 
 def explained(
-    run: PlanRun, unfused: PlanRun, *, plan_seconds: float = 0.0, rewrites: tuple[str, ...] = ()
+    run: PlanRun,
+    unfused: PlanRun,
+    *,
+    plan_seconds: float = 0.0,
+    rewrites: tuple[str, ...] = (),
+    progress: Progress = silent,
 ) -> NetworkExplanation:
-    """The explanation of a simulated plan."""
+    """The explanation of a simulated plan, whose routines are simulated."""
     plan = run.plan
     pairs = list(zip(plan.stages, run.runs, strict=True))
+    called = _routines(plan, progress)
+    times = (
+        StageTime(s.name, s.nodes, run.cycles_of(r), run.causes_of(r), called[id(s.candidate)])
+        for s, r in pairs
+    )
     compute, transfer = _lower_bounds(run)
     return NetworkExplanation(
         described(run, plan_seconds=plan_seconds, unfused=unfused),
-        tuple(StageTime(s.name, s.nodes, run.cycles_of(r), run.causes_of(r)) for s, r in pairs),
+        tuple(times),
         tuple(_change(plan, s, run.cycles_of(r)) for s, r in pairs if s.work == "layout"),
         compute,
         transfer,
@@ -74,6 +90,20 @@ def explained(
         round(plan.lower_bound_cycles),
         rewrites,
     )
+
+
+def _routines(plan: Plan, progress: Progress) -> dict[int, tuple[RoutineCycles, ...]]:
+    """The calls of each candidate's code, where the machine's family names them."""
+    single, found = one_group(plan.machine), dict[int, tuple[RoutineCycles, ...]]()
+    names = ROUTINES.of(plan.machine)
+    for number, stage in enumerate(plan.stages):
+        progress("routines", number, len(plan.stages))
+        chosen = stage.candidate
+        if id(chosen) not in found:
+            program = chosen.program(single)
+            found[id(chosen)] = names.routines(program, single, simulated=True) if names else ()
+    progress("routines", len(plan.stages), len(plan.stages))
+    return found
 
 
 def _change(plan: Plan, stage: Stage, cycles: int) -> LayoutChange:

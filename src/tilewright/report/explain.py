@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import assert_never
 
+from tilewright.report.routines import routine_rows
 from tilewright.report.table import duration, short_schedule
 from tilewright.report.view import Change, Explanation, Rejected
 
@@ -122,12 +123,7 @@ def _routines(e: Explanation) -> Iterator[str]:
     if not e.routines:
         return
     yield "routines of the code (cycles of one call)"
-    head = ("routine", "call", "priced", "simulated")
-    rows = []
-    for r in e.routines:
-        simulated = "" if r.simulated_cycles is None else str(r.simulated_cycles)
-        rows.append((r.name, r.call, str(r.priced_cycles), simulated))
-    yield from columns([head, *rows])
+    yield from columns(routine_rows(e.routines))
 
 
 def _arranged(e: Explanation) -> Iterator[str]:

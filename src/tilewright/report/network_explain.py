@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.network.explain import LayoutChange, NetworkExplanation
+from tilewright.network.explain import LayoutChange, NetworkExplanation, StageTime
 from tilewright.report.explain import columns
 from tilewright.report.network import counted, plan_totals
+from tilewright.report.routines import STAGE_HEAD, stage_rows
 
 _SLOWEST = 10
 _CAUSES = 3
@@ -14,13 +15,20 @@ _CAUSES = 3
 
 def network_explanation_text(e: NetworkExplanation) -> str:
     """Lines below the table of stages."""
-    return "\n".join((*_stages(e), "", *_layouts(e), "", *_whole(e)))
+    routines = list(_routines(e))
+    return "\n".join(
+        (*_stages(e), "", *routines, *[""] * bool(routines), *_layouts(e), "", *_whole(e))
+    )
+
+
+def _slowest(e: NetworkExplanation) -> list[StageTime]:
+    return sorted(e.stages, key=lambda stage: -stage.cycles)[:_SLOWEST]
 
 
 def _stages(e: NetworkExplanation) -> Iterator[str]:
     """The slowest stages with what takes most of each."""
     total = max(1, e.run.cycles or 0)
-    slowest = sorted(e.stages, key=lambda stage: -stage.cycles)[:_SLOWEST]
+    slowest = _slowest(e)
     whole = counted(len(e.stages), "stage")
     yield f"the {len(slowest)} slowest of {whole}, and what takes their time:"
     width = max(len(stage.stage) for stage in slowest)
@@ -28,6 +36,16 @@ def _stages(e: NetworkExplanation) -> Iterator[str]:
         causes = list(stage.causes.items())[:_CAUSES]
         shares = ", ".join(f"{k} {100 * c / max(1, stage.cycles):.0f} %" for k, c in causes)
         yield f"  {stage.stage:{width}}  {100 * stage.cycles / total:4.1f} %: {shares}"
+
+
+def _routines(e: NetworkExplanation) -> Iterator[str]:
+    """What the code of these stages calls."""
+    slowest = [stage for stage in _slowest(e) if stage.routines]
+    if not slowest:
+        return
+    yield "their routines: calls of a core, and the cycles of all of them"
+    rows = [row for stage in slowest for row in stage_rows(stage.stage, stage.routines)]
+    yield from columns([STAGE_HEAD, *rows])
 
 
 def _layouts(e: NetworkExplanation) -> Iterator[str]:

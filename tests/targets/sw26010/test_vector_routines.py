@@ -241,7 +241,7 @@ def test_changed_rows_that_were_not_sampled_are_priced_at_what_they_take(
     routine = ROUTINES[f"tw_repack_rows_{precision}"]
     program, timing = routine_program(routine, table), timings_of(table).routines[routine.name]
     for mode in MODES:
-        for rows, new, old in product((1, 2, 3, 9), (1, 2, 3, 11, 25), (1, 2, 4, 17, 40)):
+        for rows, new, old in product((0, 1, 2, 3, 9), (0, 1, 2, 3, 11, 25), (0, 1, 2, 4, 17, 40)):
             if new == old:
                 continue
             terms = rows_terms(new > old, rows, max(new, old), min(new, old))

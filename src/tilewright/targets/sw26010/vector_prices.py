@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product as combinations
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,7 +44,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
             return otherwise(machine, call)
         timing = timings_of(table).routines[routine.name]
         if routine.work is None:
-            return np.ceil(_each_once(call.dims, lambda dims: _repacked(timing, dims)))
+            return repacked_cycles(call.dims, partial(_rows, timing))
         cycles: Value = 0
         for calls, rows in nests_of(call):
             cycles = cycles + calls * nest_cycles(timing, routine.work.unrolled, rows)
@@ -55,10 +57,10 @@ def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
     """The calls of the routine: how many of which rows. One for each further operand, or for each
     factor.
     """
-    operands = int(np.max(call.dims["operands"]))
     if not has_loops(call.dims):
         yield _calls(call), _rows_in_one_loop(call)
         return
+    operands = int(np.max(call.dims["operands"]))
     match call.primitive:
         case ScaleAdd():
             for other in range(1, operands):
@@ -135,7 +137,18 @@ def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
     return np.broadcast_to(price({**dims, **one_each}), len(first))[code].reshape(shape)
 
 
-def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
+RowsCycles: TypeAlias = Callable[[bool, Value, Value, Value], Value]
+"""Cycles of rows that change between two lengths in elements: whether they grow, how many there
+are, the larger and the smaller length.
+"""
+
+
+def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
+    """Whole cycles of the slowest core, whose calls take `rows_cycles`."""
+    return np.ceil(_each_once(dims, lambda each: _repacked(rows_cycles, each)))
+
+
+def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
     """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
     that is cut, or a whole one where there is any. These cores are priced as one array.
     """
@@ -146,7 +159,7 @@ def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
     for i, axis in enumerate(axes):
         for row, core in enumerate(cores):
             kept[axis][row] = _kept(axis, core[i], dims)
-    cycles = np.broadcast_to(_repacked_cores(timing, dims, kept), (len(cores), *shape))
+    cycles = np.broadcast_to(_repacked_cores(rows_cycles, dims, kept), (len(cores), *shape))
     for i, axis in enumerate(axes):
         whole = np.reshape([core[i] == axis.whole for core in cores], (-1, *(1 for _ in shape)))
         cycles = np.where(whole & np.less_equal(dims[axis.some_whole], 1), 0, cycles)
@@ -165,7 +178,9 @@ def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
     return dims[tile] if tile == axis.whole else dims[tile] - 1
 
 
-def _repacked_cores(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxis, Value]) -> Value:
+def _repacked_cores(
+    rows_cycles: RowsCycles, dims: Dims, kept: Mapping[RepackedAxis, Value]
+) -> Value:
     """Cores with so many indices of each axis: a call for each that is not whole, first those that
     are cut, the inner ones before the outer ones.
     """
@@ -178,7 +193,7 @@ def _repacked_cores(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxi
         d, whole, less = axis.axis, dims[axis.whole], kept[axis]
         rows, inner = prod(shape[:d]), prod(shape[d + 1 :])
         shape[d] = whole if axis.grows else less
-        each = _rows(timing, axis.grows, rows, whole * inner, less * inner)
+        each = rows_cycles(axis.grows, rows, whole * inner, less * inner)
         cycles = cycles + np.less(less, whole) * each
     return cycles
 

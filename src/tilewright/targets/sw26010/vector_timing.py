@@ -55,7 +55,7 @@ MAKERS = (
     "targets/sw26010/vector_works.py",
 )
 """What makes the routines' texts, which take seconds to make."""
-ROWS, ITEMS, FEW_ITEMS = (1, 2, 5, 12), (1, 2, 3, 5, 8, 13, 24), (1, 2, 3, 5)
+ROWS, ITEMS, FEW_ITEMS = (0, 1, 2, 5, 12), (1, 2, 3, 5, 8, 13, 24), (1, 2, 3, 5)
 LOOPS = ((1,), (2,), (5,), (2, 2), (3, 4), (2, 1, 2), (2, 2, 2), (2, 1, 1, 2), (2, 1, 1, 1, 2))
 """Loops around the items of the samples of a nest, outermost first."""
 CHANGES = ((9, 8), (16, 12), (29, 16), (8, 7), (24, 21), (33, 3), (16, 8), (20, 4), (2, 1), (3, 2))
@@ -106,12 +106,15 @@ def sampled_rows(mode: str, counts: Sequence[int]) -> Rows:
 
 
 def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
-    """The terms of a tile whose rows change: the call, moved rows, and zeros where it grows."""
+    """The terms of a tile whose rows change: the call, without rows or with some, moved rows, and
+    zeros where it grows.
+    """
+    some = np.greater(rows, 0) * 1.0
     moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]
     zeros: list[Value] = [0] * len(moved)
     if grows:
         zeros = [rows * term for term in _row_terms(UNROLLED, larger - smaller)]
-    return [1 + 0 * rows, int(grows) + 0 * rows, *moved, *zeros]
+    return [1 - some, some, int(grows) * some, *moved, *zeros]
 
 
 def _row_terms(unrolled: int, items: Value) -> list[Value]:
@@ -214,16 +217,13 @@ def nest_cycles(routine: Routine, program: Program, mode: str, counts: Sequence[
 
 
 def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(extents, distances in elements) of all loops of a nest of so many iterations. Rows by
-    elements have one element between them, so that they are no vectors.
+    """(extents, distances in elements) of all loops of a nest of so many iterations. Rows start a
+    vector apart, or an element: how long they take does not depend on where they lie.
     """
     *loops, items = counts
-    extents = [*(1,) * (LEVELS - len(counts)), *loops, items * item_elements(mode)]
-    strides, inside = [1], extents[-1] + (mode != MODES[0])
-    for extent in reversed(extents[:-1]):
-        strides.insert(0, inside if extent > 1 else 0)
-        inside *= extent
-    return extents, strides
+    distance = item_elements(mode)
+    extents = [*(1,) * (LEVELS - len(counts)), *loops, items * distance]
+    return extents, [*(distance * (extent > 1) for extent in extents[:-1]), 1]
 
 
 def rows_cycles(routine: Routine, program: Program, mode: str, change: tuple[int, int, int]) -> int:
