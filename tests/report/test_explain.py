@@ -56,7 +56,16 @@ EXPLANATION = Explanation(
         Change(("dma.latency_cycles=5",), 990, retuned=False),
         Change(("memory.spm.capacity_bytes=131072",), 750, retuned=True),
     ),
-    routines=(RoutineCycles("gemm_f64", "16 x 4 x 8 per core", 1290, 1302),),
+    routines=(
+        RoutineCycles("tw_fill_f64", "3 x 4 rows of 2 vectors", 250, 250, 6),
+        RoutineCycles("gemm_f64", "16 x 4 x 8 per core", 1290, 1302, 12),
+        *(
+            RoutineCycles(
+                "gemm_f64_n_column_row_8x16x4_8_16_4", f"8 x {n} x 4 per core", n, None, 1
+            )
+            for n in range(1, 9)
+        ),
+    ),
     arranged=(
         Arranged("b", "in", True, 4096, 0.25, 590, 600),
         Arranged("c", "out", False, 12288, 0.125, 300, 300),
@@ -79,8 +88,16 @@ traffic of one core group (simulated)
   a get          4096         8192        16            700       70.0 %
 
 routines of the code (cycles of one call)
-  routine                  call  priced  simulated
-  gemm_f64  16 x 4 x 8 per core    1290       1302
+  routine                                                call  calls  priced  simulated
+  tw_fill_f64                         3 x 4 rows of 2 vectors      6     250        250
+  gemm_f64                                16 x 4 x 8 per core     12    1290       1302
+  gemm_f64_n_column_row_8x16x4_8_...       8 x 3 x 4 per core      1       3
+  gemm_f64_n_column_row_8x16x4_8_...       8 x 4 x 4 per core      1       4
+  gemm_f64_n_column_row_8x16x4_8_...       8 x 5 x 4 per core      1       5
+  gemm_f64_n_column_row_8x16x4_8_...       8 x 6 x 4 per core      1       6
+  gemm_f64_n_column_row_8x16x4_8_...       8 x 7 x 4 per core      1       7
+  gemm_f64_n_column_row_8x16x4_8_...       8 x 8 x 4 per core      1       8
+                                               2 other shapes      2
 
 arranged by the groups' cores, from and to C order (not in the time above)
   tensor    bytes         for  cycles  by the model     ms  least ms
@@ -176,6 +193,19 @@ no schedule of this algorithm takes less than 800 cycles: 399 at the cores' peak
 operand once
 the estimated time is 1.25 times that
 """
+    )
+
+
+def test_routines_of_a_source_as_a_whole_have_no_number_of_calls():
+    routines = (RoutineCycles("p.s", "the whole source", 700, 705),)
+    text = explain_text(msgspec.structs.replace(EXPLANATION, routines=routines))
+    assert (
+        """\
+routines of the code (cycles of one call)
+  routine              call  priced  simulated
+  p.s      the whole source     700        705
+"""
+        in text
     )
 
 

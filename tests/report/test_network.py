@@ -5,7 +5,8 @@ import re
 import msgspec
 import pytest
 
-from tilewright.network.explain import explained
+from tilewright.codegen.artifact import RoutineCycles
+from tilewright.network.explain import NetworkExplanation, StageTime, explained
 from tilewright.network.results import (
     Comparison,
     LayoutChange,
@@ -116,3 +117,63 @@ def test_a_table_of_measured_stages_has_their_part_of_the_time():
     table = network_table(msgspec.structs.replace(RUN, stages=(STAGE, other)))
     assert table.columns[-1].header == "% of time"
     assert list(table.columns[-1].cells) == ["75.0", "25.0"]
+
+
+SIMULATED = msgspec.structs.replace(
+    RUN,
+    cycles=1000,
+    groups=1,
+    work={"product": 1000},
+    causes={"compute": 1000},
+    bounds=PlanBounds(500, 250, 990, 900),
+)
+STAGES = (
+    StageTime(
+        "conv",
+        ("conv",),
+        900,
+        {"compute": 600, "primitive": 300},
+        (
+            RoutineCycles("tw_fill_f64", "1 row of 4 vectors", 38, 38, 2),
+            RoutineCycles("tw_fill_f64", "2 rows of 1 vector", 92, 92, 1),
+            RoutineCycles(
+                "gemm_f64_n_column_row_8x16x4_8_16_4", "8 x 16 x 4 per core", 100, 101, 4
+            ),
+        ),
+    ),
+    StageTime(
+        "a_stage_with_a_name_that_is_too_long",
+        ("b",),
+        100,
+        {"primitive": 100},
+        (RoutineCycles("map exp(x0)", "compiled C, assumed: 8 elements", 80, None, 1),),
+    ),
+)
+EXPLAINED = """\
+the 2 stages, the slowest first, and what takes their time:
+  conv                                  90.0 %: compute 67 %, primitive 33 %
+  a_stage_with_a_name_that_is_too_long  10.0 %: primitive 100 %
+
+their routines: calls of a core, and the cycles of all of them
+  stage                                                routine  shapes  calls  priced  simulated
+  conv                                             tw_fill_f64       2      3     168        168
+                            gemm_f64_n_column_row_8x16x4_8_...       1      4     400        404
+  a_stage_with_a_name_t...                         map exp(x0)       1      1      80
+
+no stage changes a layout
+
+total 4.600 us simulated, 1000 cycles of a core group, 2.5 Gflop/s; 0.0 % of it outside the products
+by work: product 100.0 %
+by cause: compute 100.0 %
+lower bounds: 500 cycles to compute the products at the peak, 250 to move inputs, weights and
+  outputs once; the plan takes 2.00 times the larger
+the model: 990 cycles; the products, each in its best layouts, take 900 of them or more
+planned in 0.25 s; 4.0 MB of constants, 0.5 MB of arena in each group"""
+
+
+def test_a_network_is_explained_with_the_routines_of_its_stages():
+    found = NetworkExplanation(SIMULATED, STAGES, (), 500, 250, 990, 900)
+    assert network_explanation_text(found) == EXPLAINED
+    plain = tuple(msgspec.structs.replace(stage, routines=()) for stage in STAGES)
+    text = network_explanation_text(msgspec.structs.replace(found, stages=plain))
+    assert "routines" not in text

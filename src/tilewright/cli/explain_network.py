@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.cli.options import OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions, progress_bar
 from tilewright.cli.run_network import compiled_network, read_inputs, usual_type
 from tilewright.cli.simulate_network import simulated
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS
-from tilewright.compiler.stage import measured_stage, simulated_stage
+from tilewright.compiler.stage import measured_stage, simulated_stage, stage_routines
 from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
-from tilewright.network.explain import explained, measured_explanation
+from tilewright.network.explain import Routines, explained, measured_explanation
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 from tilewright.network.simulate import described
@@ -39,7 +41,9 @@ def explain_network(
     how = Search(search.algorithm, search.max_error)
     planned, unfused, seconds = simulated(fewer, machine, output, how, unfused=True)
     run = described(planned, plan_seconds=seconds, unfused=unfused)
-    show_explained_run(run, output, tuple(rewrites))
+    with progress_bar(output) as progress:
+        routines = stage_routines(planned.plan, progress)
+    show_explained_run(run, output, tuple(rewrites), routines)
 
 
 def _measured(
@@ -69,7 +73,10 @@ def explain_stage(
 
 
 def show_explained_run(
-    run: NetworkRun, output: OutputOptions, rewrites: tuple[str, ...] = ()
+    run: NetworkRun,
+    output: OutputOptions,
+    rewrites: tuple[str, ...] = (),
+    routines: Sequence[Routines] = (),
 ) -> None:
     """Print the stages of a run and why they take their time."""
     if run.cycles is None:
@@ -77,6 +84,6 @@ def show_explained_run(
         output.value(measured)
         output.show(network_table(run), "", measured_explanation_text(measured))
         return
-    found = explained(run, rewrites=rewrites)
+    found = explained(run, rewrites=rewrites, routines=routines)
     output.value(found)
     output.show(plan_table(run), "", network_explanation_text(found))

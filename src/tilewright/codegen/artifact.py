@@ -127,14 +127,15 @@ class Artifact:
 
 @dataclass(frozen=True)
 class RoutineCycles:
-    """A routine of generated code: a call of it, what it is priced at, what its code takes (None
-    where it was not simulated).
+    """A routine of generated code: one of its distinct calls, what it is priced at, what its code
+    takes (None where it was not simulated), how often a core makes it (None where it is the whole).
     """
 
     name: str
     call: str
     priced_cycles: int
     simulated_cycles: int | None = None
+    calls: int | None = None
 
 
 class Routines(Protocol):
@@ -143,7 +144,9 @@ class Routines(Protocol):
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """One for each routine, in the order of the calls, with its code `simulated` on request."""
+        """One for each distinct call of a routine, in the order of the calls, with its code
+        `simulated` on request.
+        """
 
 
 class Emits(Protocol):

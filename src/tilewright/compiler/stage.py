@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from tilewright.common.errors import GraphError
+from tilewright.common.progress import Progress, silent
 from tilewright.compiler.account import simulated_account
 from tilewright.compiler.analysis import routines_of
 from tilewright.graph.names import quoted
+from tilewright.network.explain import Routines
 from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage
 from tilewright.network.products import one_group
@@ -54,6 +56,18 @@ def simulated_stage(run: PlanRun, name: str) -> StageExplanation:
         account.traffic,
         routines_of(stage.candidate.program(single), single, simulated=True),
     )
+
+
+def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, ...]:
+    """The calls of each stage's code, those of equal stages simulated once."""
+    single, found = one_group(plan.machine), dict[int, Routines]()
+    for number, stage in enumerate(plan.stages):
+        progress("routines", number, len(plan.stages))
+        chosen = stage.candidate
+        if id(chosen) not in found:
+            found[id(chosen)] = routines_of(chosen.program(single), single, simulated=True)
+    progress("routines", len(plan.stages), len(plan.stages))
+    return tuple(found[id(stage.candidate)] for stage in plan.stages)
 
 
 def measured_stage(run: NetworkRun, name: str) -> StageExplanation:

@@ -129,7 +129,9 @@ def _step(stmt: Stmt | Chain, program: Program, chains: bool) -> Step:
             space = program.buffer(stmt.buffer).space
             return TransferStep(stmt, size, tensor.shape, tensor.shared, numbers, space)
         case Call():
-            return CallStep(stmt, {**call_dims(stmt), **_distance(stmt, program)})
+            return CallStep(
+                stmt, {**call_dims(stmt, program.parameters), **_distance(stmt, program)}
+            )
         case Chain():
             return CallStep(stmt.call, chain_dims(stmt), stmt.loops)
         case Wait() | Barrier():

@@ -8,7 +8,7 @@ machine data give.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -26,7 +26,7 @@ from tilewright.common.expr import (
     product,
     substitute,
 )
-from tilewright.cost.rows import mapped_rows
+from tilewright.cost.nests import nest_dims
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
@@ -40,7 +40,6 @@ from tilewright.ir.nodes import (
     View,
 )
 from tilewright.ir.primitives import (
-    Map,
     MatrixProduct,
     MultiplyAccumulate,
     Repack,
@@ -183,13 +182,13 @@ def issue_cycles(machine: Machine, shape: TransferShape) -> Value:
     return shape.requests * machine.transfer_engine(shape.space).issue_cycles
 
 
-def call_dims(call: Call) -> dict[str, Expr]:
+def call_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Expr]:
     """The extents that the cost of a call depends on, per core.
 
     One entry per role letter: the product of the extents of the dimensions with that role, in the
     first operand that has it. Besides, with names longer than a letter: `elements` of the first
     operand, the contiguous `run` of it in the slot, the number of `operands`, that of the `factors`
-    of `multiply_accumulate`, the rows of `map` (`rows.mapped_rows`); for `repack` `elements` and
+    of `multiply_accumulate`, the loops of the code (`nests.nest_dims`); for `repack` `elements` and
     `run` are those of the whole new tile,
     `source_elements` and `source_run` those of the old one. Extents are those of core (0, 0), whose
     tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing that
@@ -208,8 +207,7 @@ def call_dims(call: Call) -> dict[str, Expr]:
     if not isinstance(call.primitive, MatrixProduct):
         dims["common_run"] = _common_run(call)
         dims["inner"] = _inner_extent(first)
-    if isinstance(call.primitive, Map):
-        dims |= mapped_rows(call)
+        dims |= nest_dims(call, known)
     if isinstance(call.primitive, MultiplyAccumulate):
         dims["factors"] = product(r.extent for r in call.operands[-1].ranges)
     return dims

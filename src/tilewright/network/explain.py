@@ -6,23 +6,30 @@ a `MeasuredExplanation` on this computer; `report.network_explain` prints both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
+from tilewright.codegen.artifact import RoutineCycles
 from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds
 
 Amount = TypeVar("Amount", int, float)
+Routines = tuple[RoutineCycles, ...]
+"""What the code of a stage calls."""
 _NO_BOUNDS = PlanBounds(0, 0, 0, 0)
 
 
 class StageTime(Struct, frozen=True):
-    """The cycles of one stage by cause, which sum to its own; `nodes` are what it computes."""
+    """The cycles of one stage by cause, which sum to its own; `nodes` are what it computes, and
+    `routines` the distinct calls of its code, as often as a core makes them.
+    """
 
     stage: str
     nodes: tuple[str, ...]
     cycles: int
     causes: dict[str, int]
+    routines: Routines = ()
 
 
 class NetworkExplanation(Struct, frozen=True):
@@ -44,12 +51,18 @@ class NetworkExplanation(Struct, frozen=True):
     rewrites: tuple[str, ...] = ()
 
 
-def explained(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> NetworkExplanation:
-    """The explanation of a simulated network."""
+def explained(
+    run: NetworkRun, *, rewrites: tuple[str, ...] = (), routines: Sequence[Routines] = ()
+) -> NetworkExplanation:
+    """The explanation of a simulated network, with the `routines` of each stage where known."""
     bounds = run.bounds or _NO_BOUNDS
+    called = routines or [()] * len(run.stages)
     return NetworkExplanation(
         run,
-        tuple(StageTime(s.name, s.nodes, s.cycles or 0, s.causes) for s in run.stages),
+        tuple(
+            StageTime(s.name, s.nodes, s.cycles or 0, s.causes, own)
+            for s, own in zip(run.stages, called, strict=True)
+        ),
         run.layouts,
         bounds.compute_cycles,
         bounds.transfer_cycles,

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import assert_never
 
 from tilewright.codegen.artifact import RoutineCycles
+from tilewright.report.routines import routine_rows
 from tilewright.report.table import duration, short_schedule
 from tilewright.report.view import CauseRow, Change, Explanation, Rejected, TrafficRow
 
@@ -136,12 +137,7 @@ def _routines(e: Explanation) -> Iterator[str]:
 def routine_lines(routines: Sequence[RoutineCycles]) -> Iterator[str]:
     """The routines and a call of each."""
     yield "routines of the code (cycles of one call)"
-    head = ("routine", "call", "priced", "simulated")
-    rows = []
-    for r in routines:
-        simulated = "" if r.simulated_cycles is None else str(r.simulated_cycles)
-        rows.append((r.name, r.call, str(r.priced_cycles), simulated))
-    yield from columns([head, *rows])
+    yield from columns(routine_rows(routines))
 
 
 def _arranged(e: Explanation) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.network.explain import MeasuredExplanation, NetworkExplanation
+from tilewright.network.explain import MeasuredExplanation, NetworkExplanation, StageTime
 from tilewright.network.results import LayoutChange, NetworkRun, StageResult
 from tilewright.report.explain import columns
 from tilewright.report.network import counted, network_totals, plan_totals, shared, shares, wrapped
+from tilewright.report.routines import STAGE_HEAD, stage_rows
 
 _SLOWEST = 10
 _DEAREST = 10
@@ -18,7 +19,9 @@ _LEAST = 0.005
 
 def network_explanation_text(e: NetworkExplanation) -> str:
     """Lines below the table of the stages of a simulated network."""
-    return "\n".join((*_stages(e), "", *_layouts(e), "", *_whole(e.run, e.rewrites)))
+    called = list(_routines(e))
+    called += [""] * bool(called)
+    return "\n".join((*_stages(e), "", *called, *_layouts(e), "", *_whole(e.run, e.rewrites)))
 
 
 def measured_explanation_text(e: MeasuredExplanation) -> str:
@@ -26,11 +29,15 @@ def measured_explanation_text(e: MeasuredExplanation) -> str:
     return "\n".join((*_measured_stages(e.run), *_summary(e)))
 
 
+def _slowest(e: NetworkExplanation) -> list[StageTime]:
+    return sorted(e.stages, key=lambda stage: -stage.cycles)[:_SLOWEST]
+
+
 def _stages(e: NetworkExplanation) -> Iterator[str]:
     """The slowest stages with what takes most of each."""
     total = max(1, e.run.cycles or 0)
-    slowest = sorted(e.stages, key=lambda stage: -stage.cycles)[:_SLOWEST]
-    yield f"{_slowest(len(slowest), len(e.stages))}, and what takes their time:"
+    slowest = _slowest(e)
+    yield f"{_how_many(len(slowest), len(e.stages))}, and what takes their time:"
     width = max(len(stage.stage) for stage in slowest)
     for stage in slowest:
         causes = dict(list(stage.causes.items())[:_CAUSES])
@@ -38,7 +45,7 @@ def _stages(e: NetworkExplanation) -> Iterator[str]:
         yield f"  {stage.stage:{width}}  {100 * stage.cycles / total:4.1f} %: {parts}"
 
 
-def _slowest(shown: int, count: int) -> str:
+def _how_many(shown: int, count: int) -> str:
     if shown == count:
         return f"the {f'{count} ' if count > 1 else ''}stage{'s' * (count > 1)}, the slowest first"
     return f"the {shown} slowest of {count} stages"
@@ -57,7 +64,7 @@ def _measured_stages(run: NetworkRun) -> Iterator[str]:
         return
     total = sum(stage.measured_milliseconds or 0.0 for stage in run.stages) or 1.0
     slowest = sorted(run.stages, key=lambda s: -(s.measured_milliseconds or 0.0))[:_SLOWEST]
-    yield f"{_slowest(len(slowest), len(run.stages))}:"
+    yield f"{_how_many(len(slowest), len(run.stages))}:"
     width = max(len(stage.name) for stage in slowest)
     for stage in slowest:
         milliseconds = stage.measured_milliseconds or 0.0
@@ -93,6 +100,16 @@ def _summary(e: MeasuredExplanation) -> Iterator[str]:
         )
     yield from _rewritten(e.rewrites)
     yield network_totals(e.run)
+
+
+def _routines(e: NetworkExplanation) -> Iterator[str]:
+    """What the code of these stages calls."""
+    slowest = [stage for stage in _slowest(e) if stage.routines]
+    if not slowest:
+        return
+    yield "their routines: calls of a core, and the cycles of all of them"
+    rows = [row for stage in slowest for row in stage_rows(stage.stage, stage.routines)]
+    yield from columns([STAGE_HEAD, *rows])
 
 
 def _layouts(e: NetworkExplanation) -> Iterator[str]:

@@ -97,24 +97,49 @@ def test_every_routine_of_the_code_is_named_and_priced_as_it_runs(text: str, nam
     assembly = "\n".join(code for file, code in files.items() if file.endswith(".S"))
     found = ROUTINES.required(machine).routines(program, machine, simulated=True)
     assert found
-    assert sum(code.count(".globl") for code in files.values()) == len(found)
+    names = {routine.name for routine in found}
+    assert sum(code.count(".globl") for code in files.values()) == len(names)
     for routine in found:
         assert f"{routine.name}:" in assembly
-        assert routine.priced_cycles == pytest.approx(routine.simulated_cycles, rel=0.08)
+        within = 0 if routine.name.startswith("tw_") else 0.03
+        assert routine.priced_cycles == pytest.approx(routine.simulated_cycles, rel=within)
+        assert routine.calls
+
+
+def test_each_distinct_call_stands_for_itself_with_how_often_it_is_made() -> None:
+    text = """\
+def calls():
+    y: tensor("f64", "output", r=6, s=64)
+    tile: buffer("f64", 384, offset_bytes=0)
+    for i in range(5):
+        fill(tile[0](at(0, 6), at(0, 8), shape=(6, 64), roles="rs"), value=1.0)
+    fill(tile[0](at(0, 6), at(0, 3), shape=(6, 64), roles="rs"), value=2.0)
+    fill(tile[0](shape=(6, 64), roles="rs"), value=3.0)
+    fill(tile[0](at(0, 6), at(0, 8), shape=(6, 64), roles="rs"), value=4.0)
+    put(tile[0], y[at(0, 6), at(0, 64)])
+    wait(tile[0])
+"""
+    machine = load_machine("sw26010")
+    found = ROUTINES.required(machine).routines(parse(text), machine, simulated=True)
+    assert found == (
+        RoutineCycles("tw_fill_f64", "6 rows of 2 vectors", 154, 154, 6),
+        RoutineCycles("tw_fill_f64", "6 rows of 3 elements", 166, 166, 1),
+        RoutineCycles("tw_fill_f64", "1 row of 96 vectors", 134, 134, 1),
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "mapped", "reduced"), [("sw26010", 11404, 7552), ("sw26010_measured", 11812, 9984)]
+    ("name", "mapped", "reduced"), [("sw26010", 11395, 944), ("sw26010_measured", 11785, 1248)]
 )
 def test_loops_of_c_are_named_and_their_price_is_an_assumption_on_the_cores_table(
     name: str, mapped: int, reduced: int
 ) -> None:
     machine = load_machine(name)
     found = ROUTINES.required(machine).routines(parse(MAPS), machine, simulated=True)
-    what = "compiled C, assumed: 4 rows of 16 elements"
+    what = "compiled C, assumed: 64 elements"
     assert found == (
-        RoutineCycles("map exp(x0) / 3.0", what, mapped),
-        RoutineCycles("reduce x0", f"{what} of 8", reduced),
+        RoutineCycles("map exp(x0) / 3.0", what, mapped, calls=1),
+        RoutineCycles("reduce x0", "compiled C, assumed: 8 elements of 8", reduced, calls=1),
     )
 
 

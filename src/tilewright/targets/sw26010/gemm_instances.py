@@ -100,12 +100,17 @@ def gemm_instances(program: Program, machine: Machine) -> tuple[GemmInstance, ..
     for operands that are no matrices or differ between cores and for a missing workspace,
     ScheduleError and CapacityError for what the primitive cannot do.
     """
-    found: dict[GemmInstance, None] = {}
+    return tuple(dict.fromkeys(i for _, own in called_instances(program, machine) for i in own))
+
+
+def called_instances(
+    program: Program, machine: Machine
+) -> Iterator[tuple[Call, tuple[GemmInstance, ...]]]:
+    """Each call of the matrix primitive with its distinct instances; raises as `gemm_instances`."""
     for place in _calls(program.body, (), ()):
-        own = dict.fromkeys(_instances(program, place, machine))
+        own = tuple(dict.fromkeys(_instances(program, place, machine)))
         _check_workspace(program, place.call, own)
-        found.update(own)
-    return tuple(found)
+        yield place.call, own
 
 
 def _check_workspace(program: Program, call: Call, instances: Iterable[GemmInstance]) -> None:

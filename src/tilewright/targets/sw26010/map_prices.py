@@ -10,11 +10,10 @@ from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, PricedCall
 from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.map_timing import map_timing
+from tilewright.targets.sw26010.nest_rows import Rows, has_loops, rows_of
 from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
-from tilewright.targets.sw26010.vector_prices import fitted_cycles
-from tilewright.targets.sw26010.vector_timing import nest_terms
+from tilewright.targets.sw26010.vector_prices import nest_cycles
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
@@ -24,23 +23,29 @@ def emitted_map(compiled: CallCost) -> CallCost:
 
     def cost(machine: Machine, call: PricedCall[Map]) -> Value:
         table = machine.core.instruction_table
-        if table is None or call.primitive.dtype is not None or "still" not in call.dims:
+        if table is None or call.primitive.dtype is not None or not has_loops(call.dims):
             return compiled(machine, call)
-        sources, code = int(np.max(call.dims["operands"])) - 1, np.asarray(call.dims["still"])
-        cycles: Value = 0
-        for number in np.unique(code):
-            still = tuple(bool((int(number) - 1) >> i & 1) for i in range(sources))
-            routine = map_routine(call.primitive.expression, still, call.dtype)
-            each = compiled(machine, call) if routine is None else _rows(table, routine, call)
-            cycles = np.where(code == number, each, cycles)
+        rows, cycles = map_rows(call), 0 * call.dims["elements"]
+        for number in np.unique(rows.still):
+            routine = routine_of_rows(call, int(number))
+            each = compiled(machine, call) if routine is None else _cycles(table, routine, rows)
+            cycles = np.where(rows.still == number, each, cycles)
         return cycles
 
     return cost
 
 
-def _rows(table: str, routine: MapRoutine, call: PricedCall[Map]) -> Value:
-    row = np.maximum(call.dims["row"], 1)
-    by_vectors = np.equal(call.dims["by_vectors"], 2)
-    items = np.where(by_vectors, row // VECTOR_LANES, row)
-    terms = nest_terms(routine.unrolled, call.dims["elements"] // row, items)
-    return np.ceil(fitted_cycles(map_timing(table, routine), by_vectors, terms))
+def map_rows(call: PricedCall[Map]) -> Rows:
+    """The rows of a map's one nest."""
+    return rows_of(call.dims, range(int(np.max(call.dims["operands"]))), may_stay=True)
+
+
+def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
+    """The routine of a map whose operands stay the same along rows as the bits of `still` say."""
+    sources = int(np.max(call.dims["operands"])) - 1
+    stay = tuple(bool(still >> i & 1) for i in range(sources))
+    return map_routine(call.primitive.expression, stay, call.dtype)
+
+
+def _cycles(table: str, routine: MapRoutine, rows: Rows) -> Value:
+    return nest_cycles(map_timing(table, routine), routine.unrolled, rows)

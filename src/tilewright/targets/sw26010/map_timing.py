@@ -9,7 +9,7 @@ fraction of a second, and kept in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import product
@@ -24,7 +24,7 @@ from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
-from tilewright.targets.sw26010.vector_code import MODES, item_elements
+from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import LEVELS, MapRoutine, map_routine
 from tilewright.targets.sw26010.vector_timing import (
     FEW_ITEMS,
@@ -37,6 +37,8 @@ from tilewright.targets.sw26010.vector_timing import (
     fitted,
     memory_words,
     nest_terms,
+    sampled_loops,
+    sampled_rows,
 )
 
 TIMINGS = "map_timings.json"
@@ -126,25 +128,22 @@ def derive(table: str, routine: MapRoutine) -> RoutineTiming:
 
 def _derived(routine: MapRoutine, program: Program, mode: str) -> Fitted:
     terms, cycles = [], []
-    for (outer, rows), items in product(LOOPS, ITEMS if routine.unrolled > 1 else FEW_ITEMS):
-        terms.append(nest_terms(routine.unrolled, outer * rows, items))
-        cycles.append(map_cycles(routine, program, mode, (outer, rows, items)))
+    for loops, items in product(LOOPS, ITEMS if routine.unrolled > 1 else FEW_ITEMS):
+        terms.append(nest_terms(routine.unrolled, sampled_rows(mode, (*loops, items))))
+        cycles.append(map_cycles(routine, program, mode, (*loops, items)))
     return fitted(terms, cycles, routine.name)
 
 
-def map_cycles(
-    routine: MapRoutine, program: Program, mode: str, counts: tuple[int, int, int]
-) -> int:
-    """Cycles of a nest of outer x rows rows of so many items, by vectors or by elements."""
-    outer, rows, items = counts
-    extent = items * item_elements(mode)
-    distance = extent if mode == "vectors" else extent + 1
+def map_cycles(routine: MapRoutine, program: Program, mode: str, counts: Sequence[int]) -> int:
+    """Cycles of a nest of so many iterations, outermost first, of which the last are items."""
+    loops, strides = sampled_loops(mode, counts)
     memory = np.zeros(memory_words(), np.int64)
-    loops = [1, 1, 1, outer, rows, extent]
-    steps = [[0] * LEVELS for _ in range(1 + len(routine.still))]
-    for operand, step in enumerate(steps):
-        if operand == 0 or not routine.still[operand - 1]:
-            step[-3:] = [0, distance - extent, 1]
+    inside = [e * s for e, s in zip(loops[1:], strides[1:], strict=True)]
+    moves = [*(s - i if s else 0 for s, i in zip(strides, inside, strict=False)), strides[-1]]
+    steps = [
+        [0] * LEVELS if operand and routine.still[operand - 1] else moves
+        for operand in range(1 + len(routine.still))
+    ]
     for place, values in ((_COUNT_AT, loops), (_STEPS_AT, [n for step in steps for n in step])):
         memory[place // 8 : place // 8 + len(values)] = values
     start = routine.precision.element_bytes if mode == "elements" else 0

@@ -1,38 +1,47 @@
-"""The routines that a program calls: what they are priced at, and what those in assembly take."""
+"""The routines that a program calls: each distinct call, what it is priced at, and what the
+routine's text takes for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.common.expr import Value
-from tilewright.cost.calls import PricedCall
+from tilewright.cost.calls import PricedCall, call_cycles, priced_call
 from tilewright.cost.prices import call_costs
-from tilewright.ir.nodes import Call, Program
-from tilewright.ir.primitives import MatrixProduct, Reduce, ScalarPrimitive
-from tilewright.ir.visit import instantiate, walk
+from tilewright.cost.totals import CallGroup, executed
+from tilewright.ir.nodes import Program
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Map, MatrixProduct, Reduce
+from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
+from tilewright.simulate.program import Program as CoreProgram
 from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
-from tilewright.targets.sw26010.gemm_instances import GemmInstance, gemm_instances
-from tilewright.targets.sw26010.map_calls import map_routines, mapped_calls
+from tilewright.targets.sw26010.gemm_instances import GemmInstance, called_instances
+from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
+from tilewright.targets.sw26010.map_prices import map_rows, routine_of_rows
 from tilewright.targets.sw26010.map_timing import map_cycles, map_timing
 from tilewright.targets.sw26010.names import mesh_bindings
+from tilewright.targets.sw26010.nest_rows import Rows, has_loops
 from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import MapRoutine
-from tilewright.targets.sw26010.vector_routines import Routine, program_routines
+from tilewright.targets.sw26010.vector_prices import nest_cycles as priced_nest
+from tilewright.targets.sw26010.vector_prices import nests_of, repacked_cycles
+from tilewright.targets.sw26010.vector_routines import Routine, routine_of
 from tilewright.targets.sw26010.vector_timing import (
     assembled,
     nest_cycles,
-    nest_terms,
     routine_program,
     rows_cycles,
-    rows_terms,
     timings_of,
 )
-
-_ROWS, _ITEMS, _GATHERED = 4, 16, 8
-"""The call of an elementwise routine that is shown."""
 
 
 @dataclass(frozen=True)
@@ -42,91 +51,174 @@ class Sw26010Routines:
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """Matrix routines by shape; of elementwise ones a call of some rows, by vectors; of loops
-        that a compiler makes what is assumed for some rows.
+        """The distinct calls of matrix routines, of elementwise ones, and of loops that a compiler
+        makes, which are not simulated.
 
         None for machines without an instruction table, which no code's cycles are known for.
         """
         table = machine.core.instruction_table
         if table is None:
             return ()
-        whole = instantiate(program, mesh_bindings(machine))
-        found = [_product(i, machine, simulated) for i in gemm_instances(whole, machine)]
-        found += [_called(r, table, simulated) for r in program_routines(whole)]
-        found += [_mapped(r, table, simulated) for r in map_routines(whole)]
-        return (*found, *(_compiled(call, machine) for call in compiled_calls(whole)))
+        calls = _Calls(instantiate(program, mesh_bindings(machine)), machine, table, simulated)
+        return _together(calls.found())
 
 
-def _product(instance: GemmInstance, machine: Machine, simulated: bool) -> RoutineCycles:
-    shape, variant = instance.shape, instance.variant
-    workspace = "workspace" if instance.plan.packs_vector else None
-    product = MatrixProduct(variant.vectorised, workspace=workspace)
-    dims = {"m": shape.m, "n": shape.n, "k": shape.k}
-    call = PricedCall(product, dims, variant.precision.name)
-    priced = float(call_costs(machine)[MatrixProduct](machine, call))
-    what = f"{shape.m} x {shape.n} x {shape.k} per core"
-    exact = round(float(exact_gemm_cost(GEMM_CYCLES)(machine, call))) if simulated else None
-    return RoutineCycles(instance.symbol, what, round(priced), exact)
+def _together(found: Iterable[RoutineCycles]) -> tuple[RoutineCycles, ...]:
+    """Equal calls as one, those of one routine behind each other, in the order of the first."""
+    by_name: dict[str, dict[RoutineCycles, int]] = {}
+    for one in found:
+        own = by_name.setdefault(one.name, {})
+        key = replace(one, calls=None)
+        own[key] = own.get(key, 0) + (one.calls or 0)
+    return tuple(
+        replace(key, calls=count) for own in by_name.values() for key, count in own.items()
+    )
 
 
-def _called(routine: Routine, table: str, simulated: bool) -> RoutineCycles:
-    fitted = timings_of(table).routines[routine.name].vectors
-    if routine.work is None:
-        terms = rows_terms(True, _ROWS, _ITEMS, _ITEMS // 2)
-        what = f"{_ROWS} rows of {_ITEMS // 2} vectors to {_ITEMS}"
-    else:
-        terms = nest_terms(routine.work.unrolled, _ROWS, _ITEMS)
-        what = f"{_ROWS} rows of {_ITEMS} vectors"
-    priced = _dot(fitted.coefficients, terms)
-    exact = _simulated_cycles(routine, table) if simulated else None
-    return RoutineCycles(routine.name, what, round(priced), exact)
+@dataclass
+class _Calls:
+    """The calls of one program, with what each takes."""
+
+    program: Program
+    machine: Machine
+    table: str
+    simulated: bool
+
+    def found(self) -> Iterator[RoutineCycles]:
+        """One for each call of a routine."""
+        for group in executed(self.program, self.machine)[1]:
+            if min(group.dims.values(), default=1) > 0:
+                call = priced_call(group.stmt, group.dims, self.program)
+                for one in self._of(group, call):
+                    yield replace(one, calls=group.count * (one.calls or 1))
+
+    def _of(self, group: CallGroup, call: PricedCall[Primitive]) -> Iterator[RoutineCycles]:
+        if isinstance(call.primitive, MatrixProduct):
+            yield self._product(group, call)
+            return
+        if isinstance(call.primitive, Map):
+            yield self._map(cast(PricedCall[Map], call))
+            return
+        routine = routine_of(call.primitive, call.dtype)
+        if routine is None:
+            yield self._compiled(call)
+        elif routine.work is None:
+            yield self._repacked(routine, call)
+        else:
+            for count, rows in nests_of(call):
+                yield replace(self._nest(routine, rows), calls=int(count))
+
+    def _map(self, call: PricedCall[Map]) -> RoutineCycles:
+        if call.primitive.dtype is not None or not has_loops(call.dims):
+            return self._compiled(call)
+        rows = map_rows(call)
+        routine = routine_of_rows(call, int(rows.still))
+        return self._compiled(call) if routine is None else self._mapped(routine, rows)
+
+    @cached_property
+    def _instances(self) -> Mapping[int, tuple[GemmInstance, ...]]:
+        calls = called_instances(self.program, self.machine)
+        return {id(call): instances for call, instances in calls}
+
+    def _product(self, group: CallGroup, call: PricedCall[Primitive]) -> RoutineCycles:
+        links = int(group.dims.get("links", 1))
+        m, n, k = (int(group.dims[axis]) for axis in "mnk")
+        shapes = self._instances[id(group.stmt)]
+        extents = (m, n, k // links)
+        instance = next(i for i in shapes if (i.shape.m, i.shape.n, i.shape.k) == extents)
+        exact = None
+        if self.simulated and links == 1:
+            exact = round(float(exact_gemm_cost(GEMM_CYCLES)(self.machine, call)))
+        return RoutineCycles(instance.symbol, f"{m} x {n} x {k} per core", self._price(call), exact)
+
+    def _price(self, call: PricedCall[Primitive]) -> int:
+        return round(float(call_cycles(self.machine, call, call_costs(self.machine))))
+
+    def _nest(self, routine: Routine, rows: Rows) -> RoutineCycles:
+        assert routine.work is not None
+        timing = timings_of(self.table).routines[routine.name]
+        priced = round(float(priced_nest(timing, routine.work.unrolled, rows)))
+        exact = None
+        if self.simulated:
+            code = routine_program(routine, self.table)
+            exact = nest_cycles(routine, code, mode_of(rows), counts_of(rows))
+        return RoutineCycles(routine.name, call_text(rows), priced, exact)
+
+    def _mapped(self, routine: MapRoutine, rows: Rows) -> RoutineCycles:
+        timing = map_timing(self.table, routine)
+        priced = round(float(priced_nest(timing, routine.unrolled, rows)))
+        exact = None
+        if self.simulated:
+            code = assembled(routine.text(), self.table)
+            exact = map_cycles(routine, code, mode_of(rows), counts_of(rows))
+        what = f"{call_text(rows)}: {routine.expression}"
+        return RoutineCycles(routine.name, what, priced, exact)
+
+    def _repacked(self, routine: Routine, call: PricedCall[Primitive]) -> RoutineCycles:
+        exact = None
+        if self.simulated:
+            code = routine_program(routine, self.table)
+
+            def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
+                return _rows_simulated(routine, code, grows, (rows, larger, smaller))
+
+            exact = round(float(repacked_cycles(call.dims, cycles)))
+        what = f"a tile of {call.dims['source_elements']} elements to {call.dims['elements']}"
+        return RoutineCycles(routine.name, what, self._price(call), exact)
+
+    def _compiled(self, call: PricedCall[Primitive]) -> RoutineCycles:
+        """A loop of C, whose time is an assumption."""
+        primitive = call.primitive
+        taken = f" of {call.dims['k']}" if isinstance(primitive, Reduce) else ""
+        what = f"compiled C, assumed: {call.dims['elements']} elements{taken}"
+        scalar = getattr(primitive, "scalar", None)
+        name = primitive.name if scalar is None else f"{primitive.name} {scalar}"
+        return RoutineCycles(name, what, self._price(call))
 
 
-def _mapped(routine: MapRoutine, table: str, simulated: bool) -> RoutineCycles:
-    coefficients = map_timing(table, routine).vectors.coefficients
-    priced = _dot(coefficients, nest_terms(routine.unrolled, _ROWS, _ITEMS))
-    exact = None
-    if simulated:
-        code = assembled(routine.text(), table)
-        exact = map_cycles(routine, code, MODES[0], (1, _ROWS, _ITEMS))
-    what = f"{routine.expression}: {_ROWS} rows of {_ITEMS} vectors"
-    return RoutineCycles(routine.name, what, round(priced), exact)
+def mode_of(rows: Rows) -> str:
+    """How the rows of one nest are done."""
+    return MODES[0] if rows.by_vectors else MODES[1]
 
 
-def compiled_calls(program: Program) -> tuple[PricedCall[ScalarPrimitive], ...]:
-    """The distinct loops in C of a program, in their order, by their number of operands."""
-    routines = {id(call): routine for call, routine in mapped_calls(program)}
-    found: list[PricedCall[ScalarPrimitive]] = []
-    for call in walk(program.body):
-        if not (isinstance(call, Call) and isinstance(call.primitive, ScalarPrimitive)):
-            continue
-        dtype = call.primitive.computed_in or program.element_type(call.operands[0])
-        priced = PricedCall(call.primitive, {"operands": len(call.operands)}, dtype)
-        if routines.get(id(call)) is None and priced not in found:
-            found.append(priced)
-    return tuple(found)
+def counts_of(rows: Rows) -> tuple[int, ...]:
+    """The iterations of a nest's loops that are more than one, outermost first, and the items of a
+    row.
+    """
+    inside = [int(rows.rows), *(int(count) + 1 for count in rows.around), 1]
+    loops = [around // inner for around, inner in pairwise(inside)]
+    while loops and loops[-1] == 1:
+        loops.pop()
+    return (*reversed(loops), int(rows.items))
 
 
-def _dot(coefficients: Sequence[float], terms: Sequence[Value]) -> float:
-    return sum(c * float(term) for c, term in zip(coefficients, terms, strict=True))
+def call_text(rows: Rows) -> str:
+    """A call of a nest: its loops, outermost first, and what a row is.
+
+    >>> call_text(Rows(8, 12, (2, 0, 0, 0), True))
+    '3 x 4 rows of 2 vectors'
+    """
+    *loops, items = counts_of(rows)
+    many = " x ".join(map(str, loops)) or "1"
+    item = "vector" if rows.by_vectors else "element"
+    return f"{many} row{'s' * (many != '1')} of {items} {item}{'s' * (items != 1)}"
 
 
-def _compiled(call: PricedCall[ScalarPrimitive], machine: Machine) -> RoutineCycles:
-    """A map of the rows that are shown, or as many results of eight elements each."""
-    primitive = call.primitive
-    dims = {"elements": _ROWS * _ITEMS, "common_run": _ITEMS, "inner": _ITEMS, "k": _GATHERED}
-    shown = replace(call, dims={**dims, "operands": call.dims["operands"]})
-    priced = float(call_costs(machine)[type(primitive)](machine, shown))
-    taken = f" of {_GATHERED}" if isinstance(primitive, Reduce) else ""
-    what = f"compiled C, assumed: {_ROWS} rows of {_ITEMS} elements{taken}"
-    return RoutineCycles(f"{primitive.name} {primitive.scalar}", what, round(priced))
-
-
-def _simulated_cycles(routine: Routine, table: str) -> int:
-    mode, code = MODES[0], routine_program(routine, table)
-    if routine.work is None:
-        return rows_cycles(routine, code, mode, (_ROWS, _ITEMS, _ITEMS // 2))
-    return nest_cycles(routine, code, mode, (1, _ROWS, _ITEMS))
+def _rows_simulated(
+    routine: Routine, code: CoreProgram, grows: bool, change: tuple[Value, Value, Value]
+) -> Value:
+    """Cycles of rows that change between two lengths in elements; rows, the larger and the smaller
+    length may differ from core to core.
+    """
+    rows, larger, smaller = np.broadcast_arrays(*change)
+    cycles = np.zeros(rows.shape, np.int64)
+    for at in np.ndindex(rows.shape):
+        count, more, less = int(rows[at]), int(larger[at]), int(smaller[at])
+        whole = more % VECTOR_LANES == less % VECTOR_LANES == 0
+        size, mode = (VECTOR_LANES, MODES[0]) if whole else (1, MODES[1])
+        lengths = (more // size, less // size) if grows else (less // size, more // size)
+        cycles[at] = rows_cycles(routine, code, mode, (count, *lengths))
+    return cycles
 
 
 ROUTINES = Sw26010Routines()

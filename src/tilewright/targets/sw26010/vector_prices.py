@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product as combinations
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MultiplyAccumulate, ScaleAdd, Windows, WinogradTransform
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.vector_nest import Work
+from tilewright.targets.sw26010.nest_rows import OUTER_LOOPS, Rows, has_loops, rows_of
 from tilewright.targets.sw26010.vector_routines import routine_of
 from tilewright.targets.sw26010.vector_timing import (
     RoutineTiming,
@@ -42,22 +44,48 @@ def _emitted(otherwise: CallCost) -> CallCost:
             return otherwise(machine, call)
         timing = timings_of(table).routines[routine.name]
         if routine.work is None:
-            return np.ceil(_each_once(call.dims, lambda dims: _repacked(timing, dims)))
-        return _calls(call) * np.ceil(_nest(timing, routine.work, call))
+            return repacked_cycles(call.dims, partial(_rows, timing))
+        cycles: Value = 0
+        for calls, rows in nests_of(call):
+            cycles = cycles + calls * nest_cycles(timing, routine.work.unrolled, rows)
+        return cycles
 
     return cost
 
 
-def _nest(timing: RoutineTiming, work: Work, call: PricedCall[Primitive]) -> Value:
-    """Rows as long as all operands are contiguous; by vectors where they are whole vectors. Where
-    there is no such row the innermost loop is one, of elements that lie apart.
+def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
+    """The calls of the routine: how many of which rows. One for each further operand, or for each
+    factor.
+    """
+    if not has_loops(call.dims):
+        yield _calls(call), _rows_in_one_loop(call)
+        return
+    operands = int(np.max(call.dims["operands"]))
+    match call.primitive:
+        case ScaleAdd():
+            for other in range(1, operands):
+                yield 1, rows_of(call.dims, (0, other))
+            if operands == 1:
+                yield 1, rows_of(call.dims, (0, 0))
+        case MultiplyAccumulate():
+            yield call.dims["factors"], rows_of(call.dims, (0, 1), beside=2)
+        case _:
+            yield 1, rows_of(call.dims, range(operands))
+
+
+def nest_cycles(timing: RoutineTiming, unrolled: int, rows: Rows) -> Value:
+    """Whole cycles of a nest."""
+    return np.ceil(fitted_cycles(timing, rows.by_vectors, nest_terms(unrolled, rows)))
+
+
+def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
+    """What is assumed where operands divide an axis differently: rows as long as all operands are
+    contiguous, by vectors where they are whole vectors, in one loop.
     """
     common = np.maximum(call.dims["common_run"], 1)
     contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
-    run = _row(call, common)
-    rows = -(-_elements(call) // run)
-    items = np.where(contiguous, run // VECTOR_LANES, run)
-    return fitted_cycles(timing, contiguous, nest_terms(work.unrolled, rows, items))
+    row = _row(call, common)
+    return Rows(row, -(-_elements(call) // row), (0,) * OUTER_LOOPS, contiguous)
 
 
 def _row(call: PricedCall[Primitive], common: Value) -> Value:
@@ -109,7 +137,18 @@ def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
     return np.broadcast_to(price({**dims, **one_each}), len(first))[code].reshape(shape)
 
 
-def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
+RowsCycles: TypeAlias = Callable[[bool, Value, Value, Value], Value]
+"""Cycles of rows that change between two lengths in elements: whether they grow, how many there
+are, the larger and the smaller length.
+"""
+
+
+def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
+    """Whole cycles of the slowest core, whose calls take `rows_cycles`."""
+    return np.ceil(_each_once(dims, lambda each: _repacked(rows_cycles, each)))
+
+
+def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
     """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
     that is cut, or a whole one where there is any. These cores are priced as one array.
     """
@@ -120,7 +159,7 @@ def _repacked(timing: RoutineTiming, dims: Dims) -> Value:
     for i, axis in enumerate(axes):
         for row, core in enumerate(cores):
             kept[axis][row] = _kept(axis, core[i], dims)
-    cycles = np.broadcast_to(_repacked_cores(timing, dims, kept), (len(cores), *shape))
+    cycles = np.broadcast_to(_repacked_cores(rows_cycles, dims, kept), (len(cores), *shape))
     for i, axis in enumerate(axes):
         whole = np.reshape([core[i] == axis.whole for core in cores], (-1, *(1 for _ in shape)))
         cycles = np.where(whole & np.less_equal(dims[axis.some_whole], 1), 0, cycles)
@@ -139,7 +178,9 @@ def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
     return dims[tile] if tile == axis.whole else dims[tile] - 1
 
 
-def _repacked_cores(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxis, Value]) -> Value:
+def _repacked_cores(
+    rows_cycles: RowsCycles, dims: Dims, kept: Mapping[RepackedAxis, Value]
+) -> Value:
     """Cores with so many indices of each axis: a call for each that is not whole, first those that
     are cut, the inner ones before the outer ones.
     """
@@ -152,7 +193,7 @@ def _repacked_cores(timing: RoutineTiming, dims: Dims, kept: Mapping[RepackedAxi
         d, whole, less = axis.axis, dims[axis.whole], kept[axis]
         rows, inner = prod(shape[:d]), prod(shape[d + 1 :])
         shape[d] = whole if axis.grows else less
-        each = _rows(timing, axis.grows, rows, whole * inner, less * inner)
+        each = rows_cycles(axis.grows, rows, whole * inner, less * inner)
         cycles = cycles + np.less(less, whole) * each
     return cycles
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,7 +31,9 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
+from tilewright.targets.sw26010.nest_rows import OUTER_LOOPS, Rows
 from tilewright.targets.sw26010.vector_code import MODES, item_elements
+from tilewright.targets.sw26010.vector_nest import LEVELS
 from tilewright.targets.sw26010.vector_routines import Routine, all_routines
 from tilewright.targets.sw26010.vector_rows import UNROLLED
 
@@ -52,10 +55,10 @@ MAKERS = (
     "targets/sw26010/vector_works.py",
 )
 """What makes the routines' texts, which take seconds to make."""
-ROWS, ITEMS, FEW_ITEMS = (1, 2, 5, 12), (1, 3, 8, 13, 24, 37), (1, 2, 5, 9)
-LOOPS = ((1, 1), (1, 2), (1, 5), (1, 12), (2, 3), (3, 4))
-"""Rows of samples of a nest: in one loop, and in two, whose difference the form does not know."""
-CHANGES = ((9, 8), (16, 12), (29, 16), (8, 7), (24, 21), (33, 3), (16, 8), (20, 4))
+ROWS, ITEMS, FEW_ITEMS = (0, 1, 2, 5, 12), (1, 2, 3, 5, 8, 13, 24), (1, 2, 3, 5)
+LOOPS = ((1,), (2,), (5,), (2, 2), (3, 4), (2, 1, 2), (2, 2, 2), (2, 1, 1, 2), (2, 1, 1, 1, 2))
+"""Loops around the items of the samples of a nest, outermost first."""
+CHANGES = ((9, 8), (16, 12), (29, 16), (8, 7), (24, 21), (33, 3), (16, 8), (20, 4), (2, 1), (3, 2))
 """Larger and smaller length of a row, in items."""
 Words: TypeAlias = NDArray[np.int64]
 _COUNT_AT, _Y_STRIDES_AT, _X_STRIDES_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
@@ -83,22 +86,35 @@ class VectorTimings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     routines: dict[str, RoutineTiming]
 
 
-def nest_terms(unrolled: int, rows: Value, items: Value) -> list[Value]:
-    """The terms of a nest of `rows` rows of `items` items: call, further rows, rows, and in each
-    row the trips of the unrolled loop and of the loop behind it, and whether there are any. Behind
-    a loop of two items there is one or none.
+def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
+    """The terms of a nest: call, further rows, for each loop around them how often it goes around,
+    rows, and in each row the trips of the unrolled loop and of the loop behind it, and whether
+    there are any. Behind a loop of two items there is one or none.
     """
-    many = np.greater(rows, 1) * 1.0
-    return [1 + 0 * rows, many, *(rows * term for term in _row_terms(unrolled, items))]
+    count, items = rows.rows, rows.items
+    many = np.greater(count, 1) * 1.0
+    in_rows = (count * term for term in _row_terms(unrolled, items))
+    return [1 + 0 * count, many, *rows.around, *in_rows]
+
+
+def sampled_rows(mode: str, counts: Sequence[int]) -> Rows:
+    """The rows of a nest of so many iterations, outermost first, of which the last are items."""
+    *loops, items = counts
+    around = [prod(loops[: max(len(loops) - 1 - i, 0)]) - 1 for i in range(OUTER_LOOPS)]
+    vectors = mode == MODES[0]
+    return Rows(items * item_elements(mode), prod(loops), tuple(around), vectors)
 
 
 def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
-    """The terms of a tile whose rows change: the call, moved rows, and zeros where it grows."""
+    """The terms of a tile whose rows change: the call, without rows or with some, moved rows, and
+    zeros where it grows.
+    """
+    some = np.greater(rows, 0) * 1.0
     moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]
     zeros: list[Value] = [0] * len(moved)
     if grows:
         zeros = [rows * term for term in _row_terms(UNROLLED, larger - smaller)]
-    return [1 + 0 * rows, int(grows) + 0 * rows, *moved, *zeros]
+    return [1 - some, some, int(grows) * some, *moved, *zeros]
 
 
 def _row_terms(unrolled: int, items: Value) -> list[Value]:
@@ -170,9 +186,9 @@ def _derived(routine: Routine, program: Program, mode: str) -> Fitted:
             new, old = (larger, smaller) if grows else (smaller, larger)
             cycles.append(rows_cycles(routine, program, mode, (rows, new, old)))
     else:
-        for (outer, rows), items in product(LOOPS, ITEMS if work.unrolled > 1 else FEW_ITEMS):
-            terms.append(nest_terms(work.unrolled, outer * rows, items))
-            cycles.append(nest_cycles(routine, program, mode, (outer, rows, items)))
+        for loops, items in product(LOOPS, ITEMS if work.unrolled > 1 else FEW_ITEMS):
+            terms.append(nest_terms(work.unrolled, sampled_rows(mode, (*loops, items))))
+            cycles.append(nest_cycles(routine, program, mode, (*loops, items)))
     return fitted(terms, cycles, routine.name)
 
 
@@ -185,23 +201,30 @@ def fitted(terms: Sequence[Sequence[Value]], cycles: Sequence[int], form: str) -
     return Fitted(coefficients, *(round(float(e), 5) for e in (errors.mean(), errors.max())))
 
 
-def nest_cycles(routine: Routine, program: Program, mode: str, counts: tuple[int, int, int]) -> int:
-    """Cycles of a nest of outer x rows rows of so many items, by vectors or by elements."""
-    outer, rows, items = counts
-    elements = items * item_elements(mode)
-    distance = elements if mode == "vectors" else elements + 1
-    strides = [0, 0, 0, rows * distance, distance, 1]
+def nest_cycles(routine: Routine, program: Program, mode: str, counts: Sequence[int]) -> int:
+    """Cycles of a nest of so many iterations, outermost first, of which the last are items."""
+    extents, strides = sampled_loops(mode, counts)
     memory = np.zeros(memory_words(), np.int64)
     arguments = {"$16": 0, "$17": 0, "$18": _COUNT_AT, "$19": _Y_STRIDES_AT, "$20": _X_STRIDES_AT}
     if routine.work is not None and not routine.work.has_source:
         arguments = {"$16": 0, "$17": _COUNT_AT, "$18": _Y_STRIDES_AT, "$19": 0}
-    _put(memory, _COUNT_AT, [1, 1, 1, outer, rows, elements])
+    _put(memory, _COUNT_AT, extents)
     for place in (_Y_STRIDES_AT, _X_STRIDES_AT):
         _put(memory, place, strides)
     _put(memory, _STACK_AT, [0, 0, 0])
     if mode == "elements":
         arguments["$16"] = routine.precision.element_bytes
     return _run(program, routine.name, arguments, memory)
+
+
+def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int]]:
+    """(extents, distances in elements) of all loops of a nest of so many iterations. Rows start a
+    vector apart, or an element: how long they take does not depend on where they lie.
+    """
+    *loops, items = counts
+    distance = item_elements(mode)
+    extents = [*(1,) * (LEVELS - len(counts)), *loops, items * distance]
+    return extents, [*(distance * (extent > 1) for extent in extents[:-1]), 1]
 
 
 def rows_cycles(routine: Routine, program: Program, mode: str, change: tuple[int, int, int]) -> int:

@@ -1,0 +1,180 @@
+"""The loops of an elementwise call as its code has them, before neighbours are joined.
+
+In: a call on buffers, and which symbols are known where code is generated. Out: the extents that
+its time depends on. The code's loops are those of `codegen.c.elementwise_calls`: axis by axis in
+the order of the result's, each with a distance for every operand. Which of them vanish or become
+one depends on the factors, so that is found in their values, where a call is priced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tilewright.common.expr import Const, Expr, free_vars, product, total
+from tilewright.ir.nodes import Call, View
+from tilewright.ir.primitives import (
+    Copy,
+    Fill,
+    Map,
+    MultiplyAccumulate,
+    ScaleAdd,
+    Windows,
+    WinogradOutput,
+    WinogradTransform,
+)
+from tilewright.ir.regions import strides_of
+
+ALIGNED_ELEMENTS = 4
+"""Elements of a vector, which a row that is done by vectors starts at a multiple of."""
+_MESH = ("mesh_rows", "mesh_columns")
+
+
+@dataclass(frozen=True)
+class _Axis:
+    extent: Expr
+    stride: Expr
+
+
+_Axes = dict[str, list[_Axis]]
+
+
+@dataclass(frozen=True)
+class _Loop:
+    extent: Expr
+    strides: tuple[Expr, ...]
+
+
+def nest_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Expr]:
+    """Of each loop, from the innermost one, number 0: `loop_0`, its extent, which is `open_0` where
+    the code knows it only as it runs and so joins no loop around to it; `step_0_1`: one more than
+    the elements from one iteration to the next in operand 1. `loops`: one more than there are.
+    `start_1`: one more than how many elements behind a whole vector operand 1 starts, where that is
+    known to the code.
+
+    `known` are the symbols with a value where code is generated; without them all have one.
+    Nothing for a call that has no such loops, or whose operands divide an axis differently.
+    """
+    views = [operand for operand in call.operands if isinstance(operand, View)]
+    if len(views) < len(call.operands):
+        return {}
+    loops = _loops(call, views)
+    if loops is None:
+        return {}
+    dims: dict[str, Expr] = {"loops": Const(len(loops) + 1)}
+    fixed = None if known is None else {*known, *_MESH}
+    for number, loop in enumerate(loops):
+        around = loops[number + 1] if number + 1 < len(loops) else None
+        is_open = not (_is_known(loop.extent, fixed) or (around and _joined(loop, around)))
+        dims[f"{'open' if is_open else 'loop'}_{number}"] = loop.extent
+        for operand, stride in enumerate(loop.strides):
+            dims[f"step_{number}_{operand}"] = stride + 1
+    return dims | _starts(views, fixed)
+
+
+def _is_known(e: Expr, known: set[str] | None) -> bool:
+    return known is None or free_vars(e) <= known
+
+
+def _joined(inner: _Loop, outer: _Loop) -> bool:
+    """Whether two loops are one as they are written."""
+    pairs = zip(outer.strides, inner.strides, strict=True)
+    return all(o == inner.extent * i for o, i in pairs)
+
+
+def _starts(views: Sequence[View], known: set[str] | None) -> dict[str, Expr]:
+    found = {}
+    for operand, view in enumerate(views):
+        pairs = zip(view.ranges, strides_of(view.shape), strict=True)
+        offset = total(r.start * stride for r, stride in pairs)
+        if offset != Const(0) and _is_known(offset, known):
+            found[f"start_{operand}"] = offset % ALIGNED_ELEMENTS + 1
+    return found
+
+
+def _loops(call: Call, views: Sequence[View]) -> list[_Loop] | None:
+    """Innermost first."""
+    axes = [_axes(view) for view in views]
+    match call.primitive:
+        case Fill() | Copy() | ScaleAdd() | Map() | MultiplyAccumulate():
+            pairs = [(letter, [a.get(letter, []) for a in axes]) for letter in axes[0]]
+        case Windows() as windows:
+            pairs = _of_windows(windows, axes)
+        case WinogradTransform() as transform:
+            pairs = _of_transform(transform, axes)
+        case _:
+            return None
+    loops: list[_Loop] = []
+    for _, operands in pairs:
+        found = _matched(operands)
+        if found is None:
+            return None
+        loops += found
+    return loops[::-1]
+
+
+_Pairs = list[tuple[str, list[list[_Axis]]]]
+
+
+def _of_windows(windows: Windows, axes: list[_Axes]) -> _Pairs:
+    """The loops over the points of a window overlap in the pixels."""
+    result, pixels = axes
+    row, column = (_stride_of(pixels.pop(letter, [])) for letter in "rc")
+    steps = (
+        _Axis(Const(windows.rows), row * windows.row_step),
+        _Axis(Const(windows.cols), column * windows.col_step),
+    )
+    points = [a for a in steps if a.extent != Const(1)]
+    tiles = result.get("t", [])
+    across = [_Axis(product(a.extent for a in tiles), column * windows.stride)] if tiles else []
+    own = {"x": points, "t": across}
+    pairs = [(a, [result.get(a, []), own.get(a, pixels.get(a, []))]) for a in result if a != "x"]
+    return [("x", [result.get("x", []), points]), *pairs]
+
+
+def _of_transform(transform: WinogradTransform, axes: list[_Axes]) -> _Pairs:
+    """Tiles, then every axis that the transform leaves alone."""
+    flat = 1 if isinstance(transform, WinogradOutput) else 0
+    space = axes[1 - flat]
+    _, column = (_stride_of(space.pop(letter, [])) for letter in "rc")
+    axes[flat].pop("x", None)
+    tiles = axes[flat].pop("t", [])
+    extent = product(a.extent for a in tiles)
+    steps = [_Axis(extent, column * transform.output_tile)] if tiles else []
+    both = [tiles, steps] if flat == 0 else [steps, tiles]
+    letters = dict.fromkeys((*axes[0], *axes[1]))
+    return [("t", both), *((a, [axes[0].get(a, []), axes[1].get(a, [])]) for a in letters)]
+
+
+def _stride_of(axes: Sequence[_Axis]) -> Expr:
+    return axes[0].stride if axes else Const(0)
+
+
+def _axes(view: View) -> _Axes:
+    """The dimensions of more than one index by role letter, outermost first."""
+    axes: _Axes = {}
+    for role, r, stride in zip(view.roles, view.ranges, strides_of(view.shape), strict=True):
+        mine = axes.setdefault(role, [])
+        if r.extent != Const(1):
+            mine.append(_Axis(r.extent, r.step * stride))
+    axes.pop(".", None)
+    return axes
+
+
+def _matched(operands: Sequence[list[_Axis]]) -> list[_Loop] | None:
+    """Loops over one axis, outermost first, divided as in the operand that divides it most. In
+    others it is one dimension, or divided alike, or it is not there.
+    """
+    most = max(operands, key=len)
+    inside = [product(a.extent for a in most[i + 1 :]) for i in range(len(most))]
+    strides: list[list[Expr]] = []
+    for axes in operands:
+        if not axes:
+            strides.append([Const(0)] * len(most))
+        elif len(axes) == len(most):
+            strides.append([a.stride for a in axes])
+        elif len(axes) == 1:
+            strides.append([axes[0].stride * within for within in inside])
+        else:
+            return None
+    return [_Loop(a.extent, tuple(s[i] for s in strides)) for i, a in enumerate(most)]
