@@ -21,8 +21,15 @@ def run(*arguments, command="compile"):
     return CliRunner().invoke(app, [command, *arguments, "--machine", "bwdsp-56"])
 
 
+def lines_of(done):
+    """What was printed, with the lines that were broken whole again."""
+    assert done.exit_code == 0, done.output
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    return re.sub(r"\n  (?=\S)", " ", done.stdout).splitlines()
+
+
 def test_a_line_for_each_layer_and_what_moves():
-    lines = run("lenet5").stdout.splitlines()
+    lines = lines_of(run("lenet5"))
     assert lines[0] == "lenet5 on bwdsp-56, f32, 56 cores"
     named = [line.split()[0] for line in lines if line.startswith(" ") and line.strip()]
     assert named[-8:] == ["c1", "s2", "c3", "s4", "c5", "f6", "output", "prob"]
@@ -74,18 +81,18 @@ def test_what_a_strategy_does_not_divide_is_divided_by_output_channels(strategy,
 
 
 def test_where_a_strategy_has_one_grid_nothing_was_chosen():
-    lines = run("lenet5", "--partition", "output_tiles").stdout.splitlines()
+    lines = lines_of(run("lenet5", "--partition", "output_tiles"))
     assert lines[-4] == "158655 values in all; one grid for each layer, nothing to choose"
     found = planned("--partition", "output_tiles")
     assert found["considered"] == len(found["layers"])
 
 
 def test_the_bound_has_its_name_and_what_is_least_its_unit():
-    assert run("lenet5").stdout.splitlines()[-4] == (
+    assert lines_of(run("lenet5"))[-4] == (
         "90706 values in all; no plan of these grids moves fewer; lower bound, each layer and "
         "exchange at its own least: 74976 (17.3 % less)"
     )
-    line = run("lenet5", "--objective", "time").stdout.splitlines()[-4]
+    line = lines_of(run("lenet5", "--objective", "time"))[-4]
     assert re.fullmatch(
         r"\d+ values in all; least time: \d+ cycles; not proven to be the least; "
         r"lower bound, each layer and exchange at its own least: \d+ \(0.\d % less\)",
@@ -94,7 +101,7 @@ def test_the_bound_has_its_name_and_what_is_least_its_unit():
 
 
 def test_the_cores_without_work_are_named():
-    lines = run("lenet5", "--partition", "output_tiles").stdout.splitlines()
+    lines = lines_of(run("lenet5", "--partition", "output_tiles"))
     assert lines[-5] == (
         "idle cores: 25-55 in c3, s4; 40-55 in c5; 42-55 in f6; 10-55 in output; 1-55 in prob"
     )
@@ -155,7 +162,7 @@ def test_options_of_a_plan_mean_nothing_elsewhere(command):
 
 def test_a_multicast_counts_once_and_the_line_below_the_table_says_so():
     def counted(*arguments):
-        lines = run("lenet5", "--partition", "output_tiles", *arguments).stdout.splitlines()
+        lines = lines_of(run("lenet5", "--partition", "output_tiles", *arguments))
         (line,) = (line for line in lines if line.startswith("values, each counted "))
         return line
 

@@ -82,8 +82,9 @@ def test_explain_a_stage_that_is_no_product():
         (
             ("nix",),
             "error: there is no stage 'nix'\n"
-            "  fix: the stages are c1, s2, c3, c3_tanh, s4, c5, c5_tanh, f6, f6_tanh, output, "
-            "prob, prob_2, prob_3, prob_4\n",
+            "  fix: stages are named after the operators c1, c1_bias, c1_tanh, s2, c3, c3_bias, "
+            "c3_tanh, s4, c5, c5_bias, c5_tanh, flatten, f6, f6_bias, f6_tanh, output, "
+            "output_bias, prob\n",
         ),
         (("s2", "--roofline"), "error: 's2' is no product: leave --roofline\n"),
         (

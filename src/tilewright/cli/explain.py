@@ -24,7 +24,7 @@ class ExplainOptions:
     """What of it is explained, and how far."""
 
     layer: Annotated[
-        str | None, typer.Option(help="One layer of a network instead of the whole.")
+        str | None, typer.Option(help="One layer or stage of a network, not the whole.")
     ] = None
     changes: Annotated[
         bool, typer.Option(help="Simulate changed machines to see what would help.")

@@ -10,7 +10,12 @@ from tilewright.cli.run_network import compiled_network, read_inputs, usual_type
 from tilewright.cli.simulate_network import simulated
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import LOADS
-from tilewright.compiler.stage import measured_stage, simulated_stage, stage_routines
+from tilewright.compiler.stage import (
+    measured_stage,
+    require_nameable,
+    simulated_stage,
+    stage_routines,
+)
 from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
@@ -62,6 +67,7 @@ def explain_stage(
     network: Network, name: str, machine: Machine, search: SearchOptions, output: OutputOptions
 ) -> None:
     """Say what one stage of a network does that is no product, and why it takes its time."""
+    require_nameable(network, name)
     if LOADS.of(machine) is not None:
         found = measured_stage(_measured(network, machine, search, output), name)
     else:

@@ -41,6 +41,12 @@ from tilewright.report.table import layer_table, totals
 from tilewright.report.view import Explanation, NetworkResult
 from tilewright.simulate.kernel.level import simulate
 
+_ALONE = (
+    "explained alone: a whole network may fuse what follows into it, and take another schedule for",
+    "the sake of layouts; `explain` without --layer shows its stage",
+)
+"""Behind the explanation of one product of a network that runs as a whole."""
+
 
 def explain_subject(
     subject: str,
@@ -67,6 +73,8 @@ def explain_subject(
         _show(
             structs.replace(found, roofline=kernel.roofline() if options.levels else None), output
         )
+        if options.layer is not None and NETWORKS.of(target) is not None:
+            output.show("", *_ALONE)
         return
     division.require_undivided()
     path = _unchanged(subject, machine, operator)

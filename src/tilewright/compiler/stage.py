@@ -13,7 +13,8 @@ from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.account import simulated_account
 from tilewright.compiler.analysis import routines_of
-from tilewright.graph.names import quoted
+from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted, safe_name
 from tilewright.network.explain import Routines
 from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage
@@ -24,6 +25,8 @@ from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import show_shape
 from tilewright.report.view import CauseRow, StageExplanation, StageTensor
 
+_WITHOUT_TENSOR = ("plain_layout",)
+"""Stages of this computer that are not named after something of the network."""
 _GATHERED = {"sum": "sum", "max": "largest"}
 
 
@@ -100,11 +103,32 @@ def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
             raise GraphError(
                 f"there is no stage {quoted(name)}: {stage} computes it", fix=f"--layer {stage}"
             )
-    close = get_close_matches(name, nodes, 1)
-    meant = f"did you mean {close[0]}? " if close else ""
+    known = ", ".join(nodes)
     raise GraphError(
-        f"there is no stage {quoted(name)}", fix=f"{meant}the stages are {', '.join(nodes)}"
+        f"there is no stage {quoted(name)}", fix=f"{_meant(name, nodes)}the stages are {known}"
     )
+
+
+def require_nameable(network: Network, name: str) -> None:
+    """Raise GraphError for what no stage of any plan is called, before there is one: stages are
+    named after operators, tensors and outputs.
+    """
+    nodes = [node.name for node in network.nodes]
+    tensors = (safe_name(tensor) for tensor in network.tensors)
+    stems = {*nodes, *tensors, *_WITHOUT_TENSOR}
+    if any(name == stem or name.startswith(f"{stem}_") for stem in stems):
+        return
+    if any(name == f"output{number}" for number in range(len(network.outputs))):
+        return
+    raise GraphError(
+        f"there is no stage {quoted(name)}",
+        fix=f"{_meant(name, nodes)}stages are named after the operators {', '.join(nodes)}",
+    )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), 1)
+    return f"did you mean {close[0]}? " if close else ""
 
 
 def computed(stage: Stage) -> str:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from tilewright.network.results import Comparison
 from tilewright.partition.divided import DividedLayer, DividedResult
-from tilewright.report.network import comparison_text, counted
+from tilewright.report.network import comparison_text, counted, wrapped
 from tilewright.report.table import plain_table
 
 _KINDS = ("activations", "inputs", "weights", "sums")
@@ -81,6 +81,12 @@ def cost_table(found: DividedResult) -> Table:
 
 def division_totals(found: DividedRun) -> Iterator[str]:
     """The lines below the table."""
+    yield from map(wrapped, _totals(found))
+    if found.comparison is not None:
+        yield comparison_text(found.comparison)
+
+
+def _totals(found: DividedRun) -> Iterator[str]:
     yield (
         "grid: cores along images x channels x rows x columns of the result, and along what sums "
         "run over; tile: the largest core's share of the result; reads: what it reads for it"
@@ -101,8 +107,6 @@ def division_totals(found: DividedRun) -> Iterator[str]:
         "with the cores' programs in place of the peak (simulated)"
     )
     yield f"of the time step by step: {_shares(found.layers)}"
-    if found.comparison is not None:
-        yield comparison_text(found.comparison)
 
 
 def _chosen(found: DividedRun) -> str:
