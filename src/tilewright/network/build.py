@@ -20,6 +20,7 @@ from tilewright.graph.rewrites.images import batch_of
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
+from tilewright.network.bordered import Bordered
 from tilewright.network.epilogues import ranked_epilogues
 from tilewright.network.expressed import Expressed, Read, expressed
 from tilewright.network.expressions import elementwise
@@ -241,7 +242,9 @@ class _Builder:
         beside = chain.request[1].beside
         reads = expressed(nodes).reads[1:]
         for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
-            place = self._tensor(read.tensors[0], form) if as_result else self._read(read)
+            # a border belongs to the result alone
+            own = unbordered(form) if isinstance(candidate, Bordered) else form
+            place = self._tensor(read.tensors[0], own) if as_result else self._read(read)
             operands.append((operand_name(i), place.value))
         y = self.memory.value(output, form)
         self.memory.append(
@@ -257,6 +260,7 @@ class _Builder:
                 self._division(candidate, beside),
             )
         )
+        self._fill(candidate, y)
         self.memory.held[output] = [y]
 
     def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
@@ -285,7 +289,13 @@ class _Builder:
                 self._division(candidate),
             )
         )
+        self._fill(candidate, y)
         return y
+
+    def _fill(self, candidate: Candidate, y: Located) -> None:
+        """Append what fills the border around a product's result, if it has one."""
+        if isinstance(candidate, Bordered):
+            self.memory.fill(self.memory.values[y.value].name, y)
 
     def _division(self, candidate: Candidate, beside: Sequence[Beside] = ()) -> Division | None:
         if not isinstance(candidate, Share):

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from tilewright.common.expr import evaluate
+from tilewright.network.bordered import Bordered
 from tilewright.network.form import Form, Indices, canonical, form_of
 from tilewright.network.pieces import Share
 from tilewright.ops import Op
@@ -38,6 +39,8 @@ class Forms:
             for name in names
             if constants or kinds[name] != "constant"
         }
+        if isinstance(candidate, Bordered):
+            return {**found, candidate.seed.result: candidate.form}
         return _whole(candidate, found) if isinstance(candidate, Share) else found
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:

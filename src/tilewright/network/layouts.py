@@ -9,7 +9,7 @@ so that what is chosen is judged by the plans that come out (`network.build`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -18,12 +18,13 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
+from tilewright.network.bordered import Bordered, bordered
 from tilewright.network.epilogues import Request
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, permuted, row_major, same_memory
 from tilewright.network.forms import Forms
-from tilewright.network.memory import in_order
-from tilewright.network.products import Ranked
+from tilewright.network.memory import in_order, unbordered
+from tilewright.network.products import Ranked, one_group
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op, Reshape, Transpose
 from tilewright.ops.op import Shape
@@ -150,6 +151,8 @@ class WholeNetwork:
         self._bytes = dtype(next(iter(tensors.values())).dtype).size_bytes
         self._held = {t.name: [row_major(t.shape)] for t in network.inputs}
         self._wanted = self._all_wanted()
+        self._single = one_group(machine)
+        self._inside: dict[tuple[int, Form], Bordered | None] = {}
 
     def cheapest(self) -> Layouts:
         """The ways that together are cheapest by their own prices and those of copies."""
@@ -268,6 +271,12 @@ class WholeNetwork:
             if fused:
                 takes |= dict.fromkeys(beside, natural)
             done = fused or len(chain.nodes) == 1
+            if done:
+                for other in self._bordered(chain, candidate, natural):
+                    way = _Way(other.cycles, other.form, takes, other, fused)
+                    key = (other.form, *sorted(takes.items(), key=lambda item: item[0]))
+                    if key not in found or way.cycles < found[key].cycles:
+                        found[key] = way
             for form in [natural] if done else self._out_forms(chain, [natural]):
                 price = cycles
                 if not done:  # the result and each tensor beside are read
@@ -277,6 +286,17 @@ class WholeNetwork:
                 if key not in found or price < found[key].cycles:
                     found[key] = way
         return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]
+
+    def _bordered(self, chain: Chain, candidate: Candidate, own: Form) -> Iterator[Bordered]:
+        """The candidate with its result inside each border that somebody wants around it."""
+        for form in self._wanted.get(chain.output, ()):
+            if form.has_zeros and unbordered(form) == own:
+                key = (id(candidate), form)
+                if key not in self._inside:
+                    self._inside[key] = bordered(candidate, own, form, self._single)
+                found = self._inside[key]
+                if found is not None:
+                    yield found
 
     def _read_whole(self, nodes: Sequence[Node]) -> tuple[str, ...]:
         """The activations that elementwise nodes read in the shape of their result."""

@@ -1,0 +1,75 @@
+"""Convolutions that write their results inside the border that the next one wants."""
+
+import numpy as np
+import pytest
+
+from support.plans import GROUP
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.network.bordered import Bordered, bordered
+from tilewright.network.build import build_plan
+from tilewright.network.forms import Forms
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.memory import bordered as with_border
+from tilewright.network.products import one_group
+from tilewright.network.search import Search
+from tilewright.network.simulate import simulate_plan
+from tilewright.ops import Bias, conv2d, relu
+from tilewright.targets.sw26010.emit_network import constant_block, emit_network
+from tilewright.targets.sw26010.emulate import run_emulated
+
+
+def two_convolutions(between=True):
+    net = NetworkBuilder("two", "f64")
+    y = net.input("x", (2, 16, 12, 12))
+    for number, padding in enumerate((0, 1)):
+        _, channels, height, width = net.shape(y)
+        op = conv2d(
+            batch=2, in_channels=channels, out_channels=32, height=height, width=width,
+            kernel=1 if padding == 0 else 3, padding=padding,
+        )  # fmt: skip
+        y = net.apply(op, y, net.weight(f"w{number}", op.input_shapes[1]), name=f"conv{number}")
+        if between:
+            y = net.apply(
+                Bias(op.out_shape), y, net.weight(f"shift{number}", (32,)), name=f"bias{number}"
+            )
+            y = net.apply(relu(op.out_shape), y, name=f"relu{number}")
+    return net.build((y,))
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["alone", "with its epilogue"])
+def test_a_result_inside_a_border_is_no_stage_more_and_exact(between):
+    net = two_convolutions(between)
+    plan = build_plan(net, GROUP, Search(algorithm="implicit", keep=4))
+    inside = next(s for s in plan.stages if isinstance(s.candidate, Bordered))
+    assert inside.name == "conv0"
+    assert inside.nodes == (("conv0", "bias0", "relu0") if between else ("conv0",))
+    assert plan.values[inside.writes].form.has_zeros
+    assert sum("border" in s.name for s in plan.stages) == 4
+    run = simulate_plan(plan)
+    number = plan.stages.index(inside)
+    assert run.runs[number].cycles == pytest.approx(inside.candidate.cycles, rel=0.1)
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.integers(-3, 4, (2, 16, 12, 12)).astype(float)}
+    weights = {t.name: rng.integers(-2, 3, t.shape).astype(float) for t in net.weights}
+    (expected,) = net.evaluate({**inputs, **weights}).values()
+    (found,) = interpret_plan(plan, inputs, weights).values()
+    np.testing.assert_array_equal(found, expected)
+    artifact = emit_network(plan, GROUP)
+    block = constant_block(plan, weights)
+    (found,) = run_emulated(artifact, {**inputs, artifact.block: block}).values()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_border_is_priced_and_what_is_none_is_refused():
+    net, single = two_convolutions(), one_group(GROUP)
+    plan = build_plan(net, GROUP, Search(algorithm="implicit", keep=4), fuse=False)
+    candidate = next(s.candidate for s in plan.stages if s.name == "conv1")
+    own = Forms().of(candidate)["y"]
+    around = with_border(own, (0, 0, 1, 2), (0, 0, 2, 1))
+    inside = bordered(candidate, own, around, single)
+    assert inside is not None
+    assert inside.form == around == Forms().of(inside)["y"]
+    assert inside.cycles >= candidate.cycles
+    assert bordered(candidate, own, with_border(own, (0, 1, 0, 0), (0,) * 4), single) is None
+    assert bordered(candidate, own, own, single) is None
+    assert bordered(inside, own, around, single) is None
