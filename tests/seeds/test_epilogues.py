@@ -19,6 +19,7 @@ MANY = conv2d(batch=128, in_channels=5, out_channels=4, height=4, width=5, kerne
 CASES = [
     (CONV, "implicit", ("group", "channels"), (0, 2, 3)),
     (WINDOWS, "explicit_fused", ("group", "channels"), (0, 2, 3)),
+    (WINDOWS, "implicit_rows", ("group", "channels"), (0, 2, 3)),
     (MANY, "implicit_columns", ("group", "channels"), (0, 2, 3)),
     (gemm(20, 12, 7), "gemm", ("cols",), (0,)),
 ]
