@@ -152,3 +152,43 @@ def test_refusals_of_skewed_padded_and_whole_axes(step: str, message: str) -> No
     with pytest.raises(ScheduleError) as caught:
         decisions(IMPLICIT.spaces[0].nest, parse_schedule("\n".join([step, *others])).steps)
     assert str(caught.value) == f"{step}: {message}"
+
+
+WALKED = (
+    "split(out_row, rows)\nfuse(out_row, n)\nsplit(out_col, cols)\nfuse(out_col, n)\npad(out_col)\n"
+    "spread(out_row, columns)\nwalk(out_row, core_row)"
+)
+
+
+def test_what_a_core_walks_through_is_the_innermost_loop() -> None:
+    p = decisions(IMPLICIT.spaces[0].nest, parse_schedule(WALKED).steps)
+    assert p.order == ("group", "out_row", "out_col", "kernel_row", "kernel_col", "core_row")
+
+
+WALK_REFUSALS = {
+    "walk(out_rows, core_row)": ("", "nest 'implicit' has no axis 'out_rows'; its axes are "
+    "group, out_row, out_col, image, out_channel, in_channel, kernel_row, kernel_col"),
+    "walk(out_row, core_row)": ("spread(out_row, columns)", "out_row is not split and spread; "
+    "do both"),
+    "walk(out_row, rows)": ("", "the name 'rows' is taken; give the loop a name of its own"),
+    "walk(out_row, row_of_core)": ("pad(out_col)", "the primitive takes n of image, out_col, "
+    "which nothing rounds up; pad one of them"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "case"), WALK_REFUSALS.items(), ids=WALK_REFUSALS)
+def test_refusals_of_walked_axes(step: str, case: tuple[str, str]) -> None:
+    without, message = case
+    lines = [line for line in WALKED.splitlines()[:-1] if line != without]
+    with pytest.raises(ScheduleError) as caught:
+        decisions(IMPLICIT.spaces[0].nest, parse_schedule("\n".join([*lines, step])).steps)
+    assert str(caught.value) == f"{step}: {message}"
+
+
+def test_what_a_core_walks_through_stands_inside_its_tile() -> None:
+    loops = "group, core_row, out_row, out_col, kernel_row, kernel_col"
+    with pytest.raises(ScheduleError) as caught:
+        decisions(IMPLICIT.spaces[0].nest, parse_schedule(f"{WALKED}\nreorder({loops})").steps)
+    assert str(caught.value) == (
+        "walk(out_row, core_row): its loops are in another order; put core_row inside out_row"
+    )

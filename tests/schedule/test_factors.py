@@ -105,6 +105,20 @@ def test_what_every_core_pads_counts_in_the_granule_of_what_is_spread() -> None:
     assert sorted({tile for (tile,) in rows(found, "out_col_tile")}) == [4, 8, 16]
 
 
+def test_rows_that_a_core_walks_through_need_no_whole_blocks() -> None:
+    """13 columns of an image are padded to whole blocks of pixels, 16 with vectors of pixels and 4
+    without; a row of them in each core is enough.
+    """
+    op = conv2d(batch=1, in_channels=8, out_channels=8, height=20, width=15, kernel=3)
+    (seed,) = seeds_for(op, "implicit_rows")
+    found = structures(seed, seed.spaces[0], "f64", staging)
+    for vector, block in (("n", 16), ("m", 4)):
+        walked = (s for s in found if s.decisions.walks and s.decisions.vector == vector)
+        tiles = factor_grid(next(walked), parameters(op), SW26010)
+        assert set(rows(tiles, "out_row_granule", "out_col_granule")) == {(8, block)}
+        assert sorted(set(rows(tiles, "out_row_tile"))) == [(8,), (16,), (24,)]
+
+
 def swdnn_grid(algorithm: str, batch: int, cols: int) -> FactorGrid:
     op = conv2d(batch=batch, in_channels=8, out_channels=8, height=3, width=cols + 2, kernel=3)
     (seed,) = seeds_for(op, algorithm)

@@ -15,9 +15,12 @@ GROUP = load_machine("sw26010_cg")
 SUM = "0 if x0 + x1 + x2 < 0 else x0 + x1 + x2"
 CONV = conv2d(batch=3, in_channels=5, out_channels=18, height=4, width=5, kernel=1)
 WINDOWS = conv2d(batch=3, in_channels=5, out_channels=18, height=4, width=5, kernel=(2, 3))
+MANY = conv2d(batch=128, in_channels=5, out_channels=4, height=4, width=5, kernel=(2, 3))
 CASES = [
     (CONV, "implicit", ("group", "channels"), (0, 2, 3)),
     (WINDOWS, "explicit_fused", ("group", "channels"), (0, 2, 3)),
+    (WINDOWS, "implicit_rows", ("group", "channels"), (0, 2, 3)),
+    (MANY, "implicit_columns", ("group", "channels"), (0, 2, 3)),
     (gemm(20, 12, 7), "gemm", ("cols",), (0,)),
 ]
 

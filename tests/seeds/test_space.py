@@ -29,6 +29,7 @@ from tilewright.seeds.steps import (
     Spread,
     Stage,
     Vectorize,
+    Walk,
     print_step,
 )
 
@@ -43,6 +44,7 @@ def test_each_method_of_a_space_is_one_choice() -> None:
         .spread(ROW, "rows")
         .stage(A, None, COL)
         .choose((Spread("col", "columns"), Stage("b", "row")), ())
+        .walk(ROW, "core_row")
     )
     assert space.choices == (
         ((Split("row", "row_tile"), Split("col", "col_tile")),),
@@ -52,6 +54,7 @@ def test_each_method_of_a_space_is_one_choice() -> None:
         ((Spread("row", "rows"),),),
         ((), (Stage("a", "col"),)),
         ((Spread("col", "columns"), Stage("b", "row")), ()),
+        ((Walk("row", "core_row"),),),
     )
 
 

@@ -21,6 +21,7 @@ from tilewright.seeds.steps import (
     Stage,
     Step,
     Vectorize,
+    Walk,
     parse_schedule,
     print_step,
 )
@@ -35,6 +36,7 @@ vectorize(n)
 stage(x, kernel_row)
 pad(out_col)
 skew(out_row, kernel_row, in_row)
+walk(out_col, core_col)
 factors(out_col_tile=7, x_copies=2)"""
 
 STEPS: tuple[Step, ...] = (
@@ -47,6 +49,7 @@ STEPS: tuple[Step, ...] = (
     Stage("x", "kernel_row"),
     Pad("out_col"),
     Skew("out_row", "kernel_row", "in_row"),
+    Walk("out_col", "core_col"),
 )
 
 
@@ -100,7 +103,7 @@ def test_a_damaged_text_is_refused_or_read_as_a_schedule(
 
 KNOWN = (
     "the steps are factors, fuse, layout, pad, reorder, skew, split, spread, stage, vectorize, "
-    "whole"
+    "walk, whole"
 )
 
 

@@ -52,7 +52,12 @@ ALGORITHMS = (
     "swdnn_batch",
 )
 HOST_ALGORITHMS = (*ALGORITHMS, "winograd6", "direct", "pointwise")
-BATCHES = {"winograd2_fours": (32, 64), "swdnn_image": (32, 64), "swdnn_batch": (128,)}
+BATCHES = {
+    "winograd2_fours": (32, 64),
+    "swdnn_image": (32, 64),
+    "swdnn_batch": (128,),
+    "implicit_rows": (1, 1, 1, 2, 8, 31),
+}
 """Of the algorithms that do not take any."""
 
 
@@ -145,7 +150,7 @@ def convolutions(
     extents = st.sampled_from([1, 3, 3]) | st.integers(1, 7)
     plain = winograd or algorithm == "pointwise"
     kernels = st.tuples(extents, extents)
-    if algorithm in ("direct", "explicit_fused"):  # 1x1 kernels are another one's
+    if algorithm in ("direct", "explicit_fused", "implicit_rows"):  # 1x1 kernels are another one's
         kernels = kernels.filter(lambda kernel: kernel != (1, 1))
     size = 1 if algorithm == "pointwise" else 3
     kernel = (size, size) if plain else draw(kernels)
@@ -153,6 +158,8 @@ def convolutions(
     dilation = (1, 1) if plain else draw(pairs)
     if algorithm == "swdnn_batch" and kernel[1] > 1:
         stride, dilation = (stride[0], 1), (dilation[0], 1)
+    if algorithm == "implicit_rows":
+        stride = (stride[0], 1)
     taps = kernel[0] * kernel[1]
     groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
     rows = draw(st.integers(1, max(1, 60 // (taps * groups))))

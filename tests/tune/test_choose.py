@@ -75,7 +75,11 @@ def test_candidates_that_overflow_main_memory_are_not_taken():
     room = main_memory_bytes(op, seeds["implicit"])
     small = load_machine("sw26010_cg", {"memory.main.capacity_bytes": str(room)})
     (choice,) = choose([op], small)
-    assert {option.algorithm for option in choice.options} == {"implicit", "explicit_fused"}
+    assert {option.algorithm for option in choice.options} == {
+        "implicit",
+        "implicit_rows",
+        "explicit_fused",
+    }
 
 
 def test_extents_that_the_mesh_rounds_up_are_known():

@@ -22,8 +22,8 @@ def names(ops: list[Op], **restriction: object) -> list[list[str]]:
 
 def test_every_algorithm_over_every_partition() -> None:
     partitions = ("rows", "batch", "out_channels")
-    algorithms = ("direct_vectors", "explicit", "implicit", "explicit_fused")
-    algorithms += ("winograd2", "winograd4", "winograd2_fused")
+    algorithms = ("direct_vectors", "explicit", "implicit", "implicit_rows")
+    algorithms += ("explicit_fused", "winograd2", "winograd4", "winograd2_fused")
     assert names([CONV, PRODUCT]) == [
         [f"{a} over {p}" for p in partitions for a in algorithms],
         ["gemm over m", "gemm over n"],

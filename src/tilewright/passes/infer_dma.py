@@ -5,7 +5,8 @@ depends on: as far out as reuse allows. `stage` moves a tensor's transfer furthe
 fetches the union of what the loops inside need, or leaves it in place: then calls work on the
 tensor itself. Transfers stand outside the condition of a skewed loop. A result whose reduction
 loops all run inside its transfer starts from zero and is put once; otherwise it is fetched again
-for every outer reduction step.
+for every outer reduction step. What an epilogue reads beside the result is fetched where the result
+is put.
 
 before:  for i: for k: gemm(c[i], a[i, k], b[k])
 after:   for i: fill(c_tile)
@@ -117,6 +118,8 @@ class InferDma:
         sums, made = written(inner, main)
         if made != sums and stages.get(made) != IN_PLACE:
             stages = {**stages, **({sums: stages[made]} if made in stages else {})}
+        if made in stages and stages[made] != IN_PLACE:
+            stages = {**dict.fromkeys(_addends(inner), stages[made]), **stages}
         stages = {**stages, **wholes(inner, main, loops)}
         staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in tiles_of(inner, main)]
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)

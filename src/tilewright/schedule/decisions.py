@@ -29,6 +29,7 @@ from tilewright.seeds.steps import (
     Stage,
     Step,
     Vectorize,
+    Walk,
     Whole,
     print_step,
 )
@@ -76,6 +77,7 @@ class Decisions:
     stages: Mapping[str, str] = field(default_factory=dict)
     pads: frozenset[str] = frozenset()
     skews: Mapping[str, Skew] = field(default_factory=dict)
+    walks: Mapping[str, str] = field(default_factory=dict)
     wholes: frozenset[str] = frozenset()
     rules: Rules = STRICT
 
@@ -92,10 +94,13 @@ class Decisions:
         return not axis.inner and (axis.name in self.splits or axis.name not in self.roles)
 
     def loops(self) -> tuple[str, ...]:
-        """The loops in the order of the axes, a skewed one just outside the loop that it meets."""
+        """The loops in the order of the axes, a skewed one just outside the loop that it meets, and
+        innermost those that walk through what a core has.
+        """
         over = {s.by: s.over for s in self.skews.values()}
         names = [a.name for a in self.nest.axes if self.looped(a)]
-        return tuple(loop for name in names for loop in (over.get(name), name) if loop)
+        found = (loop for name in names for loop in (over.get(name), name) if loop)
+        return (*found, *self.walks.values())
 
 
 def decisions(nest: Nest, steps: tuple[Step, ...], rules: Rules = STRICT) -> Decisions:
@@ -122,6 +127,7 @@ def _collected(nest: Nest, steps: tuple[Step, ...]) -> Decisions:
         stages={s.tensor: s.at for s in steps if isinstance(s, Stage)},
         pads=frozenset(s.axis for s in steps if isinstance(s, Pad)),
         skews={s.axis: s for s in steps if isinstance(s, Skew)},
+        walks={s.axis: s.over for s in steps if isinstance(s, Walk)},
         wholes=frozenset(s.axis for s in steps if isinstance(s, Whole)),
     )
     orders = (s.loops for s in steps if isinstance(s, Reorder))
@@ -133,9 +139,9 @@ def _require_once(steps: tuple[Step, ...]) -> None:
     seen: dict[tuple[type[Step], str], Step] = {}
     for step in steps:
         match step:
-            case Split(name) | Fuse(name) | Spread(name) | Pad(name) | Skew(name) | Whole(name):
+            case Split(name) | Fuse(name) | Spread(name) | Pad(name) | Skew(name) | Walk(name):
                 subject = name
-            case Layout(name) | Stage(name):
+            case Whole(name) | Layout(name) | Stage(name):
                 subject = name
             case Reorder() | Vectorize():
                 subject = ""
@@ -178,6 +184,8 @@ def _check(step: Step, p: Decisions) -> None:
             _check_pad(step, axis, p)
         case Skew():
             _check_skew(step, p)
+        case Walk():
+            _check_walk(step, p)
         case Whole(axis):
             _check_whole(step, axis, p)
         case _:
@@ -254,6 +262,24 @@ def _check_skew(step: Skew, p: Decisions) -> None:
     if places != sorted(places):
         order = f"{step.axis}, {step.over}, {step.by}"
         raise _refusal(step, "its loops are in another order", f"put them in the order {order}")
+
+
+def _check_walk(step: Walk, p: Decisions) -> None:
+    _axis(step, step.axis, p)
+    if step.axis not in p.splits or step.axis not in p.spreads:
+        raise _refusal(step, f"{step.axis} is not split and spread", "do both")
+    if step.over in _symbols(p.nest) | {*p.splits.values()}:
+        raise _refusal(step, f"the name {step.over!r} is taken", "give the loop a name of its own")
+    letter = p.roles.get(step.axis, "")
+    others = [a for a, role in p.roles.items() if role == letter and a not in p.walks]
+    if not any(a in p.pads or a in p.spreads for a in others):
+        why = f"the primitive takes {letter} of {_list(tuple(others)) or 'no other axis'}"
+        raise _refusal(step, f"{why}, which nothing rounds up", "pad one of them")
+    place = p.order.index(step.over) if step.over in p.order else len(p.order)
+    if step.axis in p.order and p.order.index(step.axis) > place:
+        raise _refusal(
+            step, "its loops are in another order", f"put {step.over} inside {step.axis}"
+        )
 
 
 def _axis(step: Step, name: str, p: Decisions) -> Axis:

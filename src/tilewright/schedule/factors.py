@@ -216,8 +216,8 @@ def _loops(structure: Structure) -> tuple[For, ...]:
 def _reduces_outside(p: Decisions) -> bool:
     """Whether a reduction loop runs outside a loop of the result: it is fetched again then."""
     reductions = p.nest.reductions()
-    skewed = {s.over for s in p.skews.values()}
-    own = [i for i, name in enumerate(p.order) if name not in reductions | skewed]
+    made = {*(s.over for s in p.skews.values()), *p.walks.values()}
+    own = [i for i, name in enumerate(p.order) if name not in reductions | made]
     looped = [i for i in own if p.nest.axis(p.order[i]).extent != Const(1)]
     first = min((i for i, name in enumerate(p.order) if name in reductions), default=len(p.order))
     return any(i > first for i in looped)

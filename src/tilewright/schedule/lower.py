@@ -45,7 +45,7 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import Fill, Map, MatrixProduct, Requantise
 from tilewright.ir.visit import used_symbols
 from tilewright.ops.numerics import Numerics
-from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
+from tilewright.schedule.decisions import STRICT, Decisions, Direction, Rules, decisions
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use
 from tilewright.seeds.steps import Skew, Step, print_step
 
@@ -81,6 +81,9 @@ def _iterations(p: Decisions, loop: str) -> Expr:
     for s in p.skews.values():
         if s.over == loop:
             return _padded(p, p.nest.axis(s.axis)) + (p.nest.axis(s.by).extent - 1)
+    for walked, over in p.walks.items():
+        if over == loop:
+            return _part(p, p.nest.axis(walked), p.spreads[walked])[1]
     axis = p.nest.axis(loop)
     return ceil_div(axis.extent, _tile(p, axis))
 
@@ -230,24 +233,32 @@ def _padded(p: Decisions, axis: Axis) -> Expr:
 
 
 def _local(p: Decisions, operand: int, axis: Axis) -> tuple[Expr, Expr]:
-    """(start, extent) of one core's part of the axis in one operand."""
+    """(start, extent) of the indices of one call of one core in one operand."""
     start = axis.var * _tile(p, axis) if p.looped(axis) else Const(0)
     if axis.name in p.skews:
         skew = p.skews[axis.name]
         return start + (Var(skew.over) - Var(skew.by)), Const(1)
+    first, extent = _part(p, axis, p.direction(operand, axis.name))
+    if axis.name in p.walks:
+        return start + first + Var(p.walks[axis.name]), Const(1)
+    return start + first, extent
+
+
+def _part(p: Decisions, axis: Axis, over: Direction) -> tuple[Expr, Expr]:
+    """Where one core's part of the current tile begins in it, and its extent."""
     extent = _padded(p, axis)
-    match p.direction(operand, axis.name):
+    match over:
         case "rows":
             chunk: Expr = extent // Var("mesh_rows")
-            return start + Var("rid") * chunk, chunk
+            return Var("rid") * chunk, chunk
         case "columns":
             chunk = extent // Var("mesh_columns")
-            return start + Var("cid") * chunk, chunk
+            return Var("cid") * chunk, chunk
         case "cores":
             chunk = extent // (Var("mesh_rows") * Var("mesh_columns"))
-            return start + (Var("rid") * Var("mesh_columns") + Var("cid")) * chunk, chunk
+            return (Var("rid") * Var("mesh_columns") + Var("cid")) * chunk, chunk
         case _:
-            return start, extent
+            return Const(0), extent
 
 
 def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None = None) -> Tile:

@@ -35,7 +35,7 @@ Pair = tuple[int, int]
 TAPS = ("in_channel", "kernel_row", "kernel_col")
 """The reduction loops."""
 
-_FEW_IMAGES = 32
+FEW_IMAGES = 32
 """Below this a core may hold less than a vector of images of one pixel, and the pixels of one row
 may be too few to pay for the weights."""
 
@@ -43,7 +43,7 @@ may be too few to pay for the weights."""
 @seed("conv2d", name="implicit")
 def implicit_gemm(op: Conv2d) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    return _implicit_gemm(op.kernel, op.stride, op.dilation, op.batch < _FEW_IMAGES)
+    return _implicit_gemm(op.kernel, op.stride, op.dilation, op.batch < FEW_IMAGES)
 
 
 @cache

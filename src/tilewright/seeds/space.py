@@ -38,6 +38,7 @@ from tilewright.seeds.steps import (
     Stage,
     Step,
     Vectorize,
+    Walk,
     Whole,
     print_step,
 )
@@ -100,6 +101,10 @@ class Space:
     def skew(self, axis: Axis, by: Axis, over: str) -> Space:
         """Run the inner part of `axis` as a loop `over` its sum with `by`, outside that loop."""
         return self.choose((Skew(axis.name, by.name, over),))
+
+    def walk(self, axis: Axis, over: str) -> Space:
+        """Run each core's part of a spread axis as a loop `over` it."""
+        return self.choose((Walk(axis.name, over),))
 
     def reorder(self, *orders: tuple[Axis | str, ...]) -> Space:
         """Loop orders to try, outermost first."""

@@ -102,15 +102,29 @@ class Skew:
 
 
 @dataclass(frozen=True)
+class Walk:
+    """Run each core's part of a spread axis as a loop `over` its indices, one call for each.
+
+    The call then takes a single index of the axis, so that the indices need not run through as one
+    with those of another axis: rows of an image may be parts of rows that are staged together.
+    """
+
+    axis: str
+    over: str
+
+
+@dataclass(frozen=True)
 class Whole:
     """Take an axis of the primitive whole, rounded up to what it takes: no loop runs over it."""
 
     axis: str
 
 
-Step: TypeAlias = Split | Fuse | Reorder | Layout | Vectorize | Spread | Stage | Pad | Skew | Whole
+Step: TypeAlias = (
+    Split | Fuse | Reorder | Layout | Vectorize | Spread | Stage | Pad | Skew | Walk | Whole
+)
 
-_STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage | Pad | Skew | Whole]] = {
+_STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage | Pad | Skew | Walk | Whole]] = {
     "split": Split,
     "whole": Whole,
     "fuse": Fuse,
@@ -119,6 +133,7 @@ _STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage | Pad | Skew | 
     "stage": Stage,
     "pad": Pad,
     "skew": Skew,
+    "walk": Walk,
 }
 
 

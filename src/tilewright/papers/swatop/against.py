@@ -32,7 +32,7 @@ IMPLICIT, LIBRARY = "implicit", "library"
 Named = Mapping[str, Conv2d | Gemm]
 
 TUNED = {
-    IMPLICIT: (IMPLICIT, "implicit_fours", "implicit_columns"),
+    IMPLICIT: (IMPLICIT, "implicit_fours", "implicit_columns", "implicit_rows"),
     "explicit": ("explicit", "explicit_fused"),
     "winograd2": ("winograd2", "winograd4", "winograd2_fused", "winograd2_fours"),
 }
