@@ -24,18 +24,19 @@ def test_a_machine_that_an_older_version_stored_is_read_as_the_same_machine(file
 
 def _with_changes(document, now):
     """A stored SW26010 without what its primitives take, which is derived from their code now, and
-    with what a launch takes, which came later.
+    with what came later: what a launch takes, and chains of products.
     """
     if document["target"] != "sw26010":
         return document
     for kind in ("f64", "f32"):
         del document["primitives"]["gemm"][kind]
     derived = ("primitives.gemm.f64.", "primitives.gemm.f32.")
-    later = "groups.launch_cycles"
     document["groups"]["launch_cycles"] = now.groups.launch_cycles
+    document["primitives"]["gemm"]["chains"] = True
+    sources = dict(now.sources)
     document["sources"] = [
         *(pair for pair in document["sources"] if not pair[0].startswith(derived)),
-        [later, dict(now.sources)[later]],
+        *([later, sources[later]] for later in ("groups.launch_cycles", "primitives.gemm.chains")),
     ]
     return document
 

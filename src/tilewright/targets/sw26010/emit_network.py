@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.dtypes import FLOATS, dtype
+from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const
 from tilewright.graph.names import safe_name
 from tilewright.ir.nodes import Program, Tensor
@@ -31,6 +31,7 @@ from tilewright.targets.sw26010.emit_build import (
     SLAVE_FLAGS,
     compile_step,
     emit_makefile,
+    own_names,
 )
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.emit_host import (
@@ -41,7 +42,7 @@ from tilewright.targets.sw26010.emit_host import (
     initialize_once,
     tensor_bytes,
 )
-from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
+from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types, has_chains
 from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
 from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
@@ -106,23 +107,25 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
     naming = name_program(whole)
     infos = tensor_infos(whole, naming)
     distinct = tuple(dict.fromkeys(kernels.values()))
+    instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
+    chains = has_chains(instances)
     files = {
         f"{name}.h": emit_header(whole, naming),
         f"{name}_host.c": _host(plan, single, kernels, layout, (naming, infos)),
-        "spm_gemm.h": gemm_header(),
+        "spm_gemm.h": gemm_header(chains=chains),
         "tw_primitives.h": primitives_header(),
         "tw_primitives.c": primitives_source(),
     }
     for kernel in distinct:
         files |= kernel.files(single)
-    instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
     kinds = tuple(dict.fromkeys(kind for k in distinct for kind in gemm_types(k.program)))
     if kinds:
         files[f"{name}_gemm.S"] = emit_gemm_assembly(name, tuple(instances))
         files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
     routines = routine_texts(kernel.program for kernel in distinct)
     files |= routines
-    build = _build(name, distinct, [*routines], has_gemm=bool(kinds))
+    gemm_names = own_names(name, chains=chains) if kinds else ()
+    build = _build(name, distinct, [*routines], gemm_names)
     files["Makefile"] = emit_makefile(build, [*routines])
     spm = single.spm
     return NetworkArtifact(
@@ -376,18 +379,19 @@ def _launch(
 
 
 def _build(
-    name: str, kernels: Sequence[Launched], routines: Sequence[str], *, has_gemm: bool
+    name: str, kernels: Sequence[Launched], routines: Sequence[str], gemm_names: tuple[str, ...]
 ) -> BuildPlan:
-    """The steps from sources to a static library `lib<name>.a`."""
-    own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
-    flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
+    """The steps from sources to a static library `lib<name>.a`; `gemm_names` are the flags of the
+    matrix functions, if there are any.
+    """
+    flags = (*SLAVE_FLAGS, *gemm_names)
     headers = tuple(f"{k.name}.h" for k in kernels)
     steps = [compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *headers))]
     for kernel, header in zip(kernels, headers, strict=True):
         needed = (header, "spm_gemm.h", "tw_primitives.h", *map_headers([kernel.program]))
         steps.append(compile_step(f"{kernel.name}_slave.c", flags, needed))
     steps += [compile_step(file, SLAVE_FLAGS, ()) for file in routines]
-    if has_gemm:
+    if gemm_names:
         steps.append(compile_step("spm_gemm.c", flags, ("spm_gemm.h",)))
         steps.append(compile_step(f"{name}_gemm.S", SLAVE_FLAGS, ()))
     objects, library = tuple(step.output for step in steps), f"lib{name}.a"

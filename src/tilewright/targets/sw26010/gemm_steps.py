@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
+import numpy as np
+
+from tilewright.common.expr import Value
 from tilewright.isa import Instruction, Label, Register
 from tilewright.targets.sw26010.gemm_parts import (
     COUNTER,
@@ -82,10 +85,12 @@ def unrolling(plan: GemmPlan) -> Unrolling:
     reach = max(plan.vector_step, plan.scalar_step)
     base = 3 * max(plan.vector_bytes, plan.scalar_stride)
     largest = max(1, (LARGEST_DISPLACEMENT - base) // reach - 1)
-    room = LOOPS_BYTES // (max(1, _copies(plan)) * _iteration_bytes(plan.variant.precision))
-    chain = plan.shape.links > 1
-    largest = min(largest, LARGEST_CHAIN_BODY if chain else LARGEST_BODY)
-    return _unrolled(plan.shape.k - 1, largest, max(room, 3 if chain else 2), int(chain))
+    if plan.shape.links > 1:
+        room = _chain_room(plan.variant.precision, plan.shape.mesh)
+        return _unrolled(plan.shape.k - 1, min(largest, LARGEST_CHAIN_BODY), room, 1)
+    copies = max(1, len(step_pairs(plan.shape.mesh)))
+    room = LOOPS_BYTES // (copies * _iteration_bytes(plan.variant.precision))
+    return _unrolled(plan.shape.k - 1, min(largest, LARGEST_BODY), max(room, 2), 0)
 
 
 @cache
@@ -101,10 +106,20 @@ def _unrolled(iterations: int, largest: int, room: int, least_rest: int) -> Unro
     return min(fitting, key=lambda one: (one.taken_branches, one.iterations_in_code))
 
 
-def _copies(plan: GemmPlan) -> int:
-    """Of the loop: a chain changes roles so seldom that a jump to the one of a role is no loss."""
-    mesh = plan.shape.mesh
-    return len(roles_of_chain(mesh) if plan.shape.links > 1 else step_pairs(mesh))
+def chain_branches(precision: Precision, mesh: int, k: Value) -> Value:
+    """The taken branches of the loop in one link of a chain, one more for some k above 50, and more
+    where strides are so long that the loop is shorter than it could be.
+    """
+    room = _chain_room(precision, mesh)
+    body = min(room - 2, LARGEST_CHAIN_BODY)
+    return np.maximum(0, -((min(room, LARGEST_CHAIN_BODY + 1) - k) // body))
+
+
+def _chain_room(precision: Precision, mesh: int) -> int:
+    """Iterations that a chain has room for in a copy of the loop, one for each role: roles change
+    so seldom that a jump to the copy is no loss.
+    """
+    return max(3, LOOPS_BYTES // (len(roles_of_chain(mesh)) * _iteration_bytes(precision)))
 
 
 @cache
