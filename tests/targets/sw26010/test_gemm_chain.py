@@ -16,7 +16,7 @@ from tilewright.targets.sw26010.gemm_shape import (
     GemmVariant,
     plan_gemm,
 )
-from tilewright.targets.sw26010.gemm_steps import Unrolling, unrolling
+from tilewright.targets.sw26010.gemm_steps import Unrolling, chain_branches, unrolling
 
 CHAINED = [
     variant
@@ -51,7 +51,7 @@ def test_every_k_is_exact_however_it_is_unrolled(k):
         assert run_chain(variant, oriented(variant, 16, 8, k, 2)).exact, variant.name
 
 
-@pytest.mark.parametrize("links", [2, 9, 25, 32])
+@pytest.mark.parametrize("links", [2, 9, 49])
 def test_every_number_of_links_is_exact(links):
     assert run_chain(CHAINED[1], oriented(CHAINED[1], 16, 8, 2, links)).exact
 
@@ -73,6 +73,19 @@ def test_a_link_has_an_iteration_behind_its_loop_in_which_the_distances_are_read
         28: Unrolling(body=13, trips=2, rest=1),
         48: Unrolling(body=23, trips=2, rest=1),
     }
+
+
+@pytest.mark.parametrize("precision", [F64, F32], ids=["f64", "f32"])
+def test_the_branches_of_a_link_are_those_of_its_loop_up_to_one(precision):
+    variant, depths = GemmVariant(precision=precision), range(1, 150)
+    found = [int(chain_branches(precision, 8, k)) for k in depths]
+    loops = [
+        unrolling(plan_gemm(variant, GemmShape(16, 4, k, links=2, local_memory_bytes=1 << 30)))
+        for k in depths
+    ]
+    pairs = list(zip(found, (loop.taken_branches for loop in loops), strict=True))
+    assert pairs[:50] == [(b, b) for b in found[:50]]
+    assert all(0 <= b - a <= 1 for a, b in pairs)
 
 
 @pytest.mark.parametrize(
@@ -113,5 +126,5 @@ def test_a_chain_of_operands_that_are_packed_is_refused():
         "call, not a chain of 3; store that operand along the vectors"
     )
     with pytest.raises(ScheduleError) as refused:
-        plan_gemm(GemmVariant(), GemmShape(16, 4, 4, links=33))
-    assert str(refused.value) == "dgemm_m_acolumn_brow: a chain of 33 products; use 1 to 32"
+        plan_gemm(GemmVariant(), GemmShape(16, 4, 4, links=50))
+    assert str(refused.value) == "dgemm_m_acolumn_brow: a chain of 50 products; use 1 to 49"

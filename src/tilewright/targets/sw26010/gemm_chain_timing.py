@@ -29,10 +29,10 @@ from tilewright.targets.sw26010.gemm_steps import chain_branches
 
 CHAIN_SAMPLES = (
     *((1, 1, 2, 2), (1, 2, 8, 3), (2, 1, 4, 5), (1, 3, 16, 2), (2, 2, 3, 9), (1, 1, 40, 2)),
-    *((3, 1, 24, 2), (1, 1, 12, 6), (1, 2, 60, 3)),
+    *((3, 1, 24, 2), (1, 1, 12, 6), (1, 2, 60, 3), (1, 1, 1, 9), (2, 2, 1, 3)),
 )
 """Register blocks along the vectors and across, k and links of the samples."""
-_NAMES = ("1", "L", "V", "V S", "V S L", "V S L K", "V S L B")
+_NAMES = ("1", "L", "V", "V S", "V S L", "V S L K", "V S L B", "V S L 1")
 
 
 class ChainTiming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +41,8 @@ class ChainTiming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     With V and S register blocks as in `GemmTiming` and L links, a call takes `call_cycles + L *
     pair_cycles + V * row_cycles + V * S * mesh.columns * (block_cycles + switch_cycles + L *
     (link_cycles + k * cycles_per_k + B * branch_cycles))`, where B are the taken branches of the
-    loop over k in one link (`gemm_steps.chain_branches`).
+    loop over k in one link (`gemm_steps.chain_branches`). With k = 1 a link takes `short_cycles`
+    more: no iteration is left beside which distances could be read.
     """
 
     call_cycles: float
@@ -51,6 +52,7 @@ class ChainTiming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link_cycles: float
     cycles_per_k: float
     branch_cycles: float
+    short_cycles: float
 
     def cycles(self, terms: tuple[Value, ...]) -> Value:
         """Cycles of a call by its `chain_terms`, changes of roles beyond the code's aside."""
@@ -76,7 +78,8 @@ def chain_terms(
     steps = vector * scalar * mesh
     branches = chain_branches(precision, mesh, k)
     linked = steps * links
-    return 1, links, vector, steps, linked, linked * k, linked * branches
+    short = np.equal(k, 1)
+    return 1, links, vector, steps, linked, linked * k, linked * branches, linked * short
 
 
 def derive_chain(
