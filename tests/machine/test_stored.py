@@ -22,20 +22,25 @@ def test_a_machine_that_an_older_version_stored_is_read_as_the_same_machine(file
     assert stored.content_hash() == now.content_hash()
 
 
+_CHAINS = "primitives.gemm.chains"
+
+
 def _with_changes(document, now):
     """A stored SW26010 without what its primitives take, which is derived from their code now, and
-    with what a launch and barriers take, which came later.
+    with what came later: what a launch and barriers take, and chains of products.
     """
     if document["target"] != "sw26010":
         return document
     for kind in ("f64", "f32"):
         del document["primitives"]["gemm"][kind]
     derived = ("primitives.gemm.f64.", "primitives.gemm.f32.")
-    later = ("launch_cycles", "barrier_cycles", "meet_cycles")
-    document["groups"] |= {key: getattr(now.groups, key) for key in later}
+    groups = ("launch_cycles", "barrier_cycles", "meet_cycles")
+    document["groups"] |= {key: getattr(now.groups, key) for key in groups}
+    document["primitives"]["gemm"]["chains"] = True
+    sources, later = dict(now.sources), (*(f"groups.{key}" for key in groups), _CHAINS)
     document["sources"] = [
         *(pair for pair in document["sources"] if not pair[0].startswith(derived)),
-        *([f"groups.{key}", dict(now.sources)[f"groups.{key}"]] for key in later),
+        *([key, sources[key]] for key in later),
     ]
     return document
 

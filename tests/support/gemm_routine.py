@@ -31,7 +31,9 @@ def caller(symbol: str) -> str:
 
 
 def run_routine(text, symbol, instance: GemmInstance, table, *, seed=0) -> RoutineRun:
-    """Random integers in A, B and C; the unused rest of every local memory is not a number."""
+    """Random integers in A, B and C, which all links of a chain share; the unused rest of every
+    local memory is not a number.
+    """
     objects = [assemble(caller(symbol), table), assemble(text, table)]
     program = load_image(link(objects, table), table).program
     variant, shape, plan = instance.variant, instance.shape, instance.plan
@@ -45,12 +47,16 @@ def run_routine(text, symbol, instance: GemmInstance, table, *, seed=0) -> Routi
             view[:] = tile(whole, core, view.shape)
     places, end = addresses(plan)
     registers = {f"${16 + i}": place for i, place in enumerate((*places, end))}
+    if shape.links > 1:
+        pairs = np.array(places[:2] * shape.links, np.int64).view(np.uint8)
+        memory.view(np.uint8)[:, end : end + len(pairs)] = pairs
+        registers = {"$16": end, "$17": places[2]}
     registers |= {"$30": STACK_TOP}
     registers |= {f"${r}": [POISON + r + lane / 8 for lane in range(4)] for r in KEPT}
     run = simulate_mesh(
         program, Mesh(MESH, MESH), entries="start", registers=registers, local_memory=memory
     )
-    result, expected = run.local_memory().view(element), a @ b + c
+    result, expected = run.local_memory().view(element), shape.links * a @ b + c
     exact = all(
         np.array_equal(list(views(plan, result[i]))[2], tile(expected, i, sizes[2]))
         for i in range(MESH * MESH)

@@ -27,6 +27,7 @@ from tilewright.common.expr import (
 from tilewright.cost.moments import Edges, Moments, moments_of
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
+from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import For, Program, Transfer
 from tilewright.ir.threads import loop_chain, parts_of
 from tilewright.ir.visit import walk
@@ -124,12 +125,16 @@ class Prepared:
 
 
 def prepare(
-    program: Program, *, chains: bool = False, together: Collection[str] | None = None
+    program: Program,
+    *,
+    chains: ChainRules | None = None,
+    together: Collection[str] | None = None,
 ) -> Prepared:
     """Take a nest apart; ProgramError where its loops are not one chain.
 
-    With `chains` the primitive takes a chain of products (`ir.chains`) in one call. With
-    `together`, the names of the loops that nests share, the nest is divided among threads.
+    `chains` are those of products that the primitive takes in one call (`ir.chains`), None for
+    none. With `together`, the names of the loops that nests share, the nest is divided among
+    threads.
     """
     loops, inside, found = _taken_apart(steps_of(program, chains=chains))
     division = None if together is None else _division(program, loops, together)

@@ -23,7 +23,7 @@ from tilewright.common.expr import (
     substitute,
 )
 from tilewright.cost.timing import TransferShape, call_dims, chain_dims, transfer_shape
-from tilewright.ir.chains import Chain, with_chains
+from tilewright.ir.chains import Chain, ChainRules, with_chains
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     Barrier,
@@ -100,8 +100,8 @@ class CallStep:
 Step: TypeAlias = LoopStep | BranchStep | TransferStep | CallStep | Wait | Barrier
 
 
-def steps_of(program: Program, *, chains: bool = False) -> tuple[Step, ...]:
-    """The program's steps; with `chains` the primitive takes a chain of products in one call."""
+def steps_of(program: Program, *, chains: ChainRules | None = None) -> tuple[Step, ...]:
+    """The program's steps; `chains` of products that one call takes, None for none."""
     return _steps(program.body, program, chains)
 
 
@@ -111,12 +111,12 @@ def first_core(machine: Machine) -> dict[str, int]:
     return {**mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
 
 
-def _steps(body: tuple[Stmt, ...], program: Program, chains: bool) -> tuple[Step, ...]:
-    found = with_chains(body) if chains else body
+def _steps(body: tuple[Stmt, ...], program: Program, chains: ChainRules | None) -> tuple[Step, ...]:
+    found = with_chains(body, chains) if chains else body
     return tuple(_step(stmt, program, chains) for stmt in found)
 
 
-def _step(stmt: Stmt | Chain, program: Program, chains: bool) -> Step:
+def _step(stmt: Stmt | Chain, program: Program, chains: ChainRules | None) -> Step:
     match stmt:
         case For():
             return LoopStep(stmt, _steps(stmt.body, program, chains))

@@ -19,6 +19,24 @@ _NEVER, _ALWAYS = Const(0), Const(1)
 
 
 @dataclass(frozen=True)
+class ChainRules:
+    """Which chains a matrix primitive takes in one call.
+
+    It `overwrites` C where a zero fill stands just before; else the fill is a statement of its own.
+    It `packs` operands of several links. A chain has at most `most_links`, in loops of which the
+    number of iterations is known; None for any.
+    """
+
+    overwrites: bool = True
+    packs: bool = True
+    most_links: int | None = None
+
+
+ANY_CHAIN = ChainRules()
+"""A primitive that takes all chains."""
+
+
+@dataclass(frozen=True)
 class Chain:
     """The products of `call` in all iterations of `loops`, outermost first, added into one C;
     `multiply` is the call's primitive.
@@ -46,11 +64,11 @@ class ZeroFill:
     otherwise: tuple[Stmt, ...] = ()
 
 
-def with_chains(body: tuple[Stmt, ...]) -> Iterator[Stmt | Chain]:
+def with_chains(body: tuple[Stmt, ...], rules: ChainRules = ANY_CHAIN) -> Iterator[Stmt | Chain]:
     """The statements in order, products as the longest chains that begin with them."""
     index = 0
     while index < len(body):
-        found = chain_at(body, index)
+        found = chain_at(body, index, rules)
         if found is None:
             yield body[index]
             index += 1
@@ -59,13 +77,15 @@ def with_chains(body: tuple[Stmt, ...]) -> Iterator[Stmt | Chain]:
             yield chain
 
 
-def chain_at(body: tuple[Stmt, ...], index: int) -> tuple[Chain, int] | None:
+def chain_at(
+    body: tuple[Stmt, ...], index: int, rules: ChainRules = ANY_CHAIN
+) -> tuple[Chain, int] | None:
     """The chain that begins with statement `index`, and the index of the statement after it."""
-    fill = zero_fill(body[index])
+    fill = zero_fill(body[index]) if rules.overwrites else None
     if fill is None:
-        chain = _linked(body[index])
+        chain = _linked(body[index], rules)
         return None if chain is None else (chain, index + 1)
-    chain = _linked(body[index + 1]) if index + 1 < len(body) else None
+    chain = _linked(body[index + 1], rules) if index + 1 < len(body) else None
     if chain is None or fill.otherwise or not _same_region(fill.operand, chain.call.operands[0]):
         return None
     return replace(chain, first=fill.condition), index + 2
@@ -88,13 +108,15 @@ def memory_of(operand: Operand) -> str:
     return operand.tensor if isinstance(operand, Tile) else operand.buffer
 
 
-def _linked(stmt: Stmt) -> Chain | None:
+def _linked(stmt: Stmt, rules: ChainRules) -> Chain | None:
     """A product inside loops that leave C alone and move the other operands evenly."""
     loops: list[For] = []
     while isinstance(stmt, For) and len(stmt.body) == 1:
         loops.append(stmt)
         stmt = stmt.body[0]
     if not (isinstance(stmt, Call) and isinstance(stmt.primitive, MatrixProduct)):
+        return None
+    if loops and not _taken(stmt.primitive, loops, rules):
         return None
     names = frozenset(f.var for f in loops)
     c, *factors = stmt.operands
@@ -105,6 +127,15 @@ def _linked(stmt: Stmt) -> Chain | None:
     if moved or uneven or not all(_is_linear(o, names) for o in factors):
         return None
     return Chain(stmt, stmt.primitive, tuple(loops))
+
+
+def _taken(multiply: MatrixProduct, loops: list[For], rules: ChainRules) -> bool:
+    if multiply.workspace is not None and not rules.packs:
+        return False
+    if rules.most_links is None:
+        return True
+    links = product(f.extent for f in loops)
+    return isinstance(links, Const) and links.value <= rules.most_links
 
 
 def _sizes(operand: Operand) -> frozenset[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tilewright.common.errors import TilewrightError
+from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.ir.primitive import Primitive
 from tilewright.machine import Capability, Machine
@@ -27,12 +28,12 @@ class Lowering:
     on a `block` of vectors along its vectorised dimension and of elements along the other;
     `partial_blocks`: blocks need not be full. The extents of a product have to be `multiples`, by
     letter. `in_place`: primitives take operands where they lie in main memory; `along_terms`: of a
-    product also with vectors along k, then n and k change places in `multiples`. `chains`: one call
-    takes a chain of products (`ir.chains`). A product over `update_terms` or fewer may be added to
-    the integers that C holds, where it lies. `overlap`: transfers pass while the core computes, so
-    that a second copy of a buffer is of use. Algorithms may have a largest deviation of `max_error`
-    unless users say so. `lacking` are the primitives that the family has and this machine has not,
-    each with the error that says why.
+    product also with vectors along k, then n and k change places in `multiples`. `chains`: those of
+    products that one call takes (`ir.chains`). A product over `update_terms` or fewer may be added
+    to the integers that C holds, where it lies. `overlap`: transfers pass while the core computes,
+    so that a second copy of a buffer is of use. Algorithms may have a largest deviation of
+    `max_error` unless users say so. `lacking` are the primitives that the family has and this
+    machine has not, each with the error that says why.
     """
 
     buffer_bytes: Mapping[str, int]
@@ -41,7 +42,7 @@ class Lowering:
     partial_blocks: bool = False
     in_place: bool = False
     along_terms: bool = False
-    chains: bool = False
+    chains: ChainRules | None = None
     update_terms: int = 0
     overlap: bool = True
     max_error: float | None = None

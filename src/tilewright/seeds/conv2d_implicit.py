@@ -28,33 +28,43 @@ from tilewright.seeds.conv2d import (
 )
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest
 from tilewright.seeds.space import Seed, Space, seed, tile_factor
-from tilewright.seeds.steps import Fuse, Layout, Split, Spread, Stage, Step
+from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Stage, Step, Vectorize
 
 Pair = tuple[int, int]
 
 TAPS = ("in_channel", "kernel_row", "kernel_col")
 """The reduction loops."""
 
+_BLOCKS = (
+    ("group", "out_channel", "out_row", "out_col", "image"),
+    ("group", "out_row", "out_col", "image", "out_channel"),
+)
+"""The loops around those of the reduction."""
+
 FEW_IMAGES = 32
 """Below this a core may hold less than a vector of images of one pixel, and the pixels of one row
 may be too few to pay for the weights."""
+_FEW_CHANNELS = 128
+"""Up to here a core's channels of one tap are so few that a product of one kernel row spends a
+noticeable part of its time on more than arithmetic."""
 
 
 @seed("conv2d", name="implicit")
 def implicit_gemm(op: Conv2d) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    return _implicit_gemm(op.kernel, op.stride, op.dilation, op.batch < FEW_IMAGES)
+    few = op.batch < FEW_IMAGES, op.in_channels <= _FEW_CHANNELS * op.groups
+    return _implicit_gemm(op.kernel, op.stride, op.dilation, *few)
 
 
 @cache
-def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair, few_images: bool) -> Seed:
+def _implicit_gemm(
+    kernel: Pair, stride: Pair, dilation: Pair, few_images: bool, few_channels: bool
+) -> Seed:
     x, w, y = images(), weights(kernel), results()
     image = axis("image", BATCH)
     conv = direct_nest("implicit", (kernel, stride, dilation), x, w, y, batch=image)
-    group, out_row, out_col, out_channel = (
-        conv.axis(name) for name in ("group", "out_row", "out_col", "out_channel")
-    )
-    in_channel, *_ = taps = tuple(conv.axis(name) for name in TAPS)
+    out_col, out_channel = conv.axis("out_col"), conv.axis("out_channel")
+    in_channel = conv.axis("in_channel")
     space = (
         Space(conv)
         .split(out_channel, image, in_channel, out_col)
@@ -62,12 +72,7 @@ def _implicit_gemm(kernel: Pair, stride: Pair, dilation: Pair, few_images: bool)
         .spread(out_channel, "rows")
         .spread(in_channel, "both")
         .choose(*_pixels(few_images))
-        .reorder(
-            (group, out_channel, out_row, out_col, image, *taps),
-            (group, out_row, out_col, image, out_channel, *taps),
-        )
-        .vectorize("m", "n")
-        .choose(*_staging(kernel, stride, few_images))
+        .choose(*_orders(kernel, stride, few_images, few_channels))
         .prefetch(y, w, x)
         .limit(largest=1024, most=5)
     )
@@ -116,15 +121,40 @@ def _pixels(few_images: bool) -> tuple[tuple[Step, ...], ...]:
     return by_image, by_col, (*rows, *by_col), (*rows, Spread("out_row", "columns"))
 
 
-def _staging(kernel: Pair, stride: Pair, few_images: bool) -> tuple[tuple[Stage, ...], ...]:
-    """Fetch what a kernel row needs at once; tap by tap where that may not fit, has gaps, or leaves
-    the images of a tap unaligned.
+def _orders(
+    kernel: Pair, stride: Pair, few_images: bool, few_channels: bool
+) -> tuple[tuple[Step, ...], ...]:
+    """Loops, the dimension of the vectors, and what is fetched at once: taps between whose products
+    nothing is are a chain (`ir.chains`).
     """
-    row_of_weights, row_of_images = Stage("w", "kernel_col"), Stage("x", "kernel_col")
+    staging = [(TAPS, s) for s in _staging(kernel, stride, few_images, few_channels)]
+    if few_images and kernel[0] > 1:
+        # Rows of pixels that a product joins are whole: a column of the kernel can share them.
+        staging.append((("in_channel", "kernel_col", "kernel_row"), _whole("kernel_row")))
+    return tuple(
+        (Reorder((*blocks, *taps)), Vectorize(letter), *stages)
+        for blocks in _BLOCKS
+        for letter in "mn"
+        for taps, stages in staging
+    )
+
+
+def _staging(
+    kernel: Pair, stride: Pair, few_images: bool, few_channels: bool
+) -> tuple[tuple[Stage, ...], ...]:
+    """Fetch what a kernel row needs at once, or for few channels the whole kernel; tap by tap where
+    that may not fit, has gaps, or leaves the images of a tap unaligned.
+    """
     if stride[1] > 1:
-        return (row_of_weights,), ()
+        return (Stage("w", "kernel_col"),), ()
+    kernels = (_whole("kernel_row"),) if kernel[0] > 1 and few_channels else ()
     tap_by_tap: tuple[tuple[Stage, ...], ...] = ((),) if kernel[1] > 3 or few_images else ()
-    return (row_of_weights, row_of_images), *tap_by_tap
+    return _whole("kernel_col"), *kernels, *tap_by_tap
+
+
+def _whole(loop: str) -> tuple[Stage, ...]:
+    """Weights and images of all taps of a loop."""
+    return Stage("w", loop), Stage("x", loop)
 
 
 def _layouts(few_images: bool) -> tuple[tuple[tuple[Layout, ...], ...], ...]:

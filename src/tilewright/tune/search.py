@@ -21,6 +21,7 @@ from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
+from tilewright.ir.chains import ChainRules
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
@@ -290,7 +291,10 @@ def _cycles(
 
 @cache
 def _prepared(
-    structure: Structure, chains: bool, together: tuple[str, ...] | None, made: frozenset[str]
+    structure: Structure,
+    chains: ChainRules | None,
+    together: tuple[str, ...] | None,
+    made: frozenset[str],
 ) -> Prepared:
     staged = structure.staged
     if not structure.space.ahead and any(t.name in made for t in staged.tensors):

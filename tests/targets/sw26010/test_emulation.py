@@ -19,16 +19,26 @@ from support.explicit_programs import (
     integer_inputs,
     winograd_transform,
 )
+from tilewright import ops
 from tilewright.common.errors import ShapeError, SimulationError, ToolError
+from tilewright.cost.prices import call_costs
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.visit import instantiate
 from tilewright.isa import load_table
 from tilewright.machine import load_machine
+from tilewright.seeds.space import seeds_for
+from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010 import emulation_build
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
+from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
+from tilewright.targets.sw26010.gemm_instances import gemm_instances
+from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.simulated_products import SimulatedProducts
+from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010")
 HANDWRITTEN = [parse(t) for t in (GEMM, REGIONS, UNEVEN, REPACK, REPACK_MIXED, SHARED)]
@@ -85,6 +95,37 @@ def test_a_fault_of_the_assembly_is_seen_in_the_whole_kernel():
     (result,) = interpret(program, inputs).values()
     (found,) = run_emulated(broken, inputs, products=products).values()
     assert not np.array_equal(found, result)
+
+
+@pytest.mark.parametrize(
+    ("op", "links"),
+    [
+        (ops.Conv2d(32, 8, 32, 4, 6, (3, 3)), 9),
+        (ops.Conv2d(2, 16, 16, 6, 10, (3, 3), padding=(1, 1, 1, 1)), 3),
+        (ops.Conv2d(32, 16, 16, 4, 8, (3, 3), dtype="f32"), 3),
+    ],
+    ids=["whole kernel", "column", "single precision"],
+)
+def test_a_chain_runs_as_it_is_emitted_c_and_assembly(op, links):
+    seed = next(seed for seed in seeds_for(op) if seed.name == "implicit")
+    (ranking,) = rank([(op, seed)], MACHINE)
+    program = instantiate(ranking.best[0].program(MACHINE), mesh_bindings(MACHINE))
+    given = (replace(t, kind="input" if t.kind == "constant" else t.kind) for t in program.tensors)
+    program = replace(program, tensors=tuple(given))
+    assert {i.shape.links for i in gemm_instances(program, MACHINE)} == {links}
+    artifact, inputs = CODE.emit(program, MACHINE), integer_inputs(program)
+    products = SimulatedProducts(artifact, load_table("sw26010_cpe"), (8, 8))
+    emulated, executed = (
+        run_emulated(artifact, inputs, products=given) for given in (None, products)
+    )
+    assert products.cycles
+    for name, expected in interpret(program, inputs).items():
+        np.testing.assert_array_equal(emulated[name], expected)
+        np.testing.assert_array_equal(executed[name], expected)
+    priced = simulate(program, MACHINE)
+    costs = {**call_costs(MACHINE), MatrixProduct: exact_gemm_cost()}
+    assert simulate(program, MACHINE, costs=costs).cycles == pytest.approx(priced.cycles, rel=0.01)
+    assert ranking.best[0].cycles == pytest.approx(priced.cycles, rel=0.05)
 
 
 def test_winograd_transforms():

@@ -36,12 +36,6 @@ def refusal(machine: str, settings: dict[str, str] | None = None) -> str:
             "matrix routine, found 8",
         ),
         (
-            "primitives.gemm.chains",
-            "true",
-            "primitives.gemm.chains: expected false, since the matrix routine of the cores takes "
-            "one product a call, found true",
-        ),
-        (
             "core.registers",
             "16",
             "core.registers: expected 32, which core.instruction_table = 'sw26010_cpe' has, "

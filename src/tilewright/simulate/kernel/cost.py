@@ -187,31 +187,35 @@ class KernelCosts:
         )
         each = work.call.primitive.flops(dims, machine.mesh.columns)
         flops = machine.cores * int(each)
-        m, n, k = self._useful_extents(work, values, contents)
-        useful_flops = min(2 * m * n * k, flops)
+        extents = (self._useful_extents(work, values, contents, i) for i in range(work.links))
+        useful_flops = min(sum(2 * m * n * k for m, n, k in extents), flops)
         useful = min(useful_flops // peak, cycles)
         padding = min(flops // peak, cycles) - useful
         return WorkCost(cycles, useful, padding, useful_flops)
 
-    def _useful_extents(self, work: Work, values: Values, contents: Values) -> tuple[int, int, int]:
-        """m, n and k of the product over the whole mesh, counting what is data.
+    def _useful_extents(
+        self, work: Work, values: Values, contents: Values, link: int
+    ) -> tuple[int, int, int]:
+        """m, n and k of the product of a link over the whole mesh, counting what is data.
 
         Core (r, c) holds block (r, c) of each matrix, so rows count down the first column of the
         mesh and columns along its first row. m and n lie in a factor and in the result.
         """
-        result, first, second = (self._axes(work, values, contents, i) for i in range(3))
+        axes = len(work.axes) * 3
+        end = len(values) - axes * (work.links - 1 - link)
+        own = values[end - axes : end]
+        result, first, second = (self._axes(work, own, contents, i) for i in range(3))
         m = np.minimum(result["m"], first["m"])[:, 0].sum()
         n = np.minimum(result["n"], second["n"])[0, :].sum()
         return int(m), int(n), min(int(first["k"][0, :].sum()), int(second["k"][:, 0].sum()))
 
     def _axes(
-        self, work: Work, values: Values, contents: Values, operand: int
+        self, work: Work, numbers: Values, contents: Values, operand: int
     ) -> dict[str, Extents]:
-        """Data extents of one factor's axes on every core."""
+        """Data extents of one factor's axes on every core, from the numbers of all axes."""
         mesh = (self._machine.mesh.rows, self._machine.mesh.columns)
         content = self._contents[contents[operand]]
         axes: dict[str, Extents] = {}
-        numbers = values[len(values) - 3 * len(work.axes) :]
         for i, axis in enumerate(work.axes):
             if axis.operand != operand:
                 continue

@@ -6,6 +6,8 @@ a program that this machine cannot run at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product as combinations
 from typing import assert_never
 
 from tilewright.common.dtypes import dtype
@@ -21,12 +23,14 @@ from tilewright.cost.steps import (
     first_core,
     steps_of,
 )
+from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     SCRATCHPAD,
     Barrier,
     Buffer,
     Call,
+    For,
     Operand,
     Program,
     Tile,
@@ -40,7 +44,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.printer import print_head
 from tilewright.ir.visit import map_stmt, walk
 from tilewright.machine import Machine
-from tilewright.passes.lowering import lowering_of
+from tilewright.passes.lowering import LOWERS, lowering_of
 from tilewright.simulate.kernel.program import (
     MAIN_MEMORY,
     Action,
@@ -70,13 +74,21 @@ def prepare(program: Program, machine: Machine) -> PreparedProgram:
             fix="instantiate it first",
         )
     builder = _Builder(program, machine)
-    body = builder.body(steps_of(program))
+    body = builder.body(steps_of(program, chains=_chains(machine)))
     for timed in _timed(body, builder.mesh):
         for name in sorted(timed.outer_symbols):
             raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
     buffers = {b.name: builder.slots(b.name) for b in program.buffers}
     allocated = _allocated_bytes(program, machine, buffers)
     return PreparedProgram(body, tuple(builder.moves), tuple(builder.works), buffers, allocated)
+
+
+def _chains(machine: Machine) -> ChainRules | None:
+    """The chains that are one call. One that overwrites C would take the fill of C into the call,
+    and with it what the simulator knows of the slot: there each product is a call.
+    """
+    rules = lowering_of(machine).chains if LOWERS.of(machine) else None
+    return None if rules is None or rules.overwrites else rules
 
 
 def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
@@ -207,12 +219,13 @@ class _Builder:
                 fix="infer the transfers of the program first",
             )
         dims, axes = step.dims, _tile_axes(local.primitive, local.operands)
+        links = [*_links(step.loops or ())]
         slots = [_slot(operand) for operand in local.operands]
         numbers = (
             *(slot for _, slot, _ in slots),
             *(elements for _, _, elements in slots),
             *map(self._on_first_core, dims.values()),
-            *(e for a in axes for e in (a.start, a.extent, a.step)),
+            *(substitute(e, at) for at in links for a in axes for e in (a.start, a.extent, a.step)),
         )
         buffers, number = tuple(buffer for buffer, _, _ in slots), len(self.works)
         work = Work(
@@ -225,9 +238,17 @@ class _Builder:
             self._result(stmt),
             numbers,
             print_head(stmt),
+            len(links),
         )
         self.works.append(work)
         return work
+
+
+def _links(loops: tuple[For, ...]) -> Iterator[dict[str, int]]:
+    """The indices of the loops of a chain at each of its links."""
+    counts = [range(int(evaluate(f.extent, {}))) for f in loops]
+    for indices in combinations(*counts):
+        yield dict(zip((f.var for f in loops), indices, strict=True))
 
 
 def _slot(operand: Operand) -> tuple[str, Expr, Expr]:

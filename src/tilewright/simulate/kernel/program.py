@@ -99,11 +99,11 @@ class TileAxis:
 
 @dataclass(frozen=True)
 class Work:
-    """A primitive call; `buffers` are those of its operands.
+    """A primitive call, or a chain of so many products; `buffers` are those of its operands.
 
     `numbers` are, one after the other: the slots of the operands, the elements of their tiles, the
-    `dims` that its cost depends on, and start, extent and step of each of `axes`. `priced` lacks
-    the extents.
+    `dims` that its cost depends on, and for each link start, extent and step of each of `axes`.
+    `priced` lacks the extents.
     """
 
     number: int
@@ -115,6 +115,7 @@ class Work:
     result: Region | None
     numbers: tuple[Expr, ...]
     text: str
+    links: int = 1
 
     @cached_property
     def code(self) -> StraightLine:

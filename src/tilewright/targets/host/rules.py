@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.ir.chains import ANY_CHAIN
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
@@ -46,7 +47,7 @@ class HostRules:
             block=(gemm.register_block_vectors, gemm.register_block_scalars),
             partial_blocks=gemm.partial_blocks,
             in_place=caches is not None,
-            chains=gemm.chains,
+            chains=ANY_CHAIN if gemm.chains else None,
             overlap=not machine.dma.synchronous,
             max_error=_MAX_ERROR,
         )

@@ -19,7 +19,11 @@ from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_he
 from tilewright.targets.sw26010.emit_slave import emit_slave
 from tilewright.targets.sw26010.emulate import run_emulated
 from tilewright.targets.sw26010.emulation_build import mesh_flags, runtime_objects
-from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
+from tilewright.targets.sw26010.gemm_instances import (
+    gemm_instances,
+    gemm_types,
+    has_chains,
+)
 from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
     buffer_infos,
@@ -54,12 +58,13 @@ class Sw26010Code:
         instances, kinds = gemm_instances(program, machine), gemm_types(program)
         slave = emit_slave(program, machine, naming)
         routines = routine_texts([program])
-        plan = build_plan(naming, has_gemm=bool(kinds), routines=[*routines])
+        chains = has_chains(instances)
+        plan = build_plan(naming, has_gemm=bool(kinds), chains=chains, routines=[*routines])
         files = {
             f"{naming.artifact}.h": emit_header(program, naming),
             f"{naming.artifact}_host.c": emit_host(program, machine, naming),
             f"{naming.artifact}_slave.c": slave,
-            "spm_gemm.h": gemm_header(),
+            "spm_gemm.h": gemm_header(chains=chains),
             "tw_primitives.h": primitives_header(),
             "tw_primitives.c": primitives_source(),
             "Makefile": emit_makefile(plan, [*routines]),

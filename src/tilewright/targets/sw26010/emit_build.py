@@ -20,13 +20,14 @@ LINK_FLAGS = ("-hybrid", "-lslave", "-allshare")
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 
-def build_plan(naming: Naming, *, has_gemm: bool, routines: Sequence[str] = ()) -> BuildPlan:
+def build_plan(
+    naming: Naming, *, has_gemm: bool, chains: bool = False, routines: Sequence[str] = ()
+) -> BuildPlan:
     """The steps from sources to a static library `lib<name>.a`. `routines` are the files of those
     of the primitives that are written in assembly.
     """
     name = naming.artifact
-    own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
-    gemm_flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
+    gemm_flags = (*SLAVE_FLAGS, *own_names(name, chains=chains)) if has_gemm else SLAVE_FLAGS
     steps = [
         compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h",)),
         compile_step(
@@ -41,6 +42,13 @@ def build_plan(naming: Naming, *, has_gemm: bool, routines: Sequence[str] = ()) 
     library = f"lib{name}.a"
     archive = BuildStep(library, objects, ("ar", "rcs", library, *objects))
     return BuildPlan((*steps, archive))
+
+
+def own_names(name: str, *, chains: bool) -> tuple[str, ...]:
+    """The flags that give the matrix functions names of an artifact's own."""
+    stems = ("spm_gemm", "spm_gemm_chain") if chains else ("spm_gemm",)
+    functions = (f"{stem}_{kind.name}" for stem in stems for kind in FLOATS)
+    return tuple(f"-D{function}={name}_{function}" for function in functions)
 
 
 def map_files(routines: Sequence[str], suffix: str) -> tuple[str, ...]:

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
+
 from tilewright.codegen.c.elementwise_calls import (
     ELEMENTWISE,
     CallContext,
@@ -14,8 +17,10 @@ from tilewright.codegen.c.elementwise_calls import (
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.codegen.c.scalar_calls import SCALAR_CALLS, emit_multiply_accumulate
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, minimum, product
+from tilewright.common.expr import Binary, Const, Expr, evaluate, minimum, product
+from tilewright.ir.chains import Chain
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
 from tilewright.ir.primitives import (
@@ -34,6 +39,15 @@ _ORDERS = {"row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}
 
 def emit_call(call: Call, context: CallContext) -> None:
     """Write one call; raises ProgramError for operands that the primitive does not take."""
+    views = _views(call)
+    check_element_types(call.primitive, views, context)
+    emit = emitter_of(call.primitive, EMITTERS, "sw26010")
+    if isinstance(call.primitive, WinogradTransform):
+        _check_points(call.primitive)
+    emit(call.primitive, views, context)
+
+
+def _views(call: Call) -> tuple[View, ...]:
     views = []
     for operand in call.operands:
         if not isinstance(operand, View):
@@ -42,11 +56,7 @@ def emit_call(call: Call, context: CallContext) -> None:
                 fix="stage its operands in the scratchpad first",
             )
         views.append(operand)
-    check_element_types(call.primitive, tuple(views), context)
-    emit = emitter_of(call.primitive, EMITTERS, "sw26010")
-    if isinstance(call.primitive, WinogradTransform):
-        _check_points(call.primitive)
-    emit(call.primitive, tuple(views), context)
+    return tuple(views)
 
 
 def _check_points(transform: WinogradTransform) -> None:
@@ -81,6 +91,35 @@ def _product(multiply: MatrixProduct, views: tuple[View, ...], context: CallCont
     workspace = multiply.workspace
     arguments.append("0" if workspace is None else context.naming.buffers[workspace])
     context.writer.call(context.function("spm_gemm", c), arguments)
+
+
+def emit_chain(chain: Chain, context: CallContext) -> None:
+    """Write the list of a chain's pairs and the call that takes it."""
+    c, a, b = views = _views(chain.call)
+    check_element_types(chain.multiply, views, context)
+    forms = (matrix_form(a, "m", "k"), matrix_form(b, "k", "n"), matrix_form(c, "m", "n"))
+    writer, links = context.writer, int(evaluate(chain.links, {}))
+    with writer.block(""):
+        writer.line(f"const {dtype(context.element_type(c)).c_name} *tw_pairs[{2 * links}];")
+        writer.line("int tw_link = 0;")
+        with ExitStack() as loops:
+            inner = context
+            for loop in chain.loops:
+                name = context.naming.variables[loop.var]
+                count = int(evaluate(loop.extent, {}))
+                head = f"for ({name} = 0; {name} < {count}; {name}++)"
+                loops.enter_context(writer.block(head))
+                scope = inner.scope.with_symbol(loop.var, name, (0, count - 1))
+                inner = replace(inner, scope=scope)
+            for view, form in zip((a, b), forms, strict=False):
+                writer.line(f"tw_pairs[tw_link++] = {inner.pointer(view, form.offset_elements)};")
+        m, n, k = (context.c(e) for e in (_extent(c, "m"), _extent(c, "n"), _extent(a, "k")))
+        leading = [context.c(form.leading_dimension) for form in forms]
+        arguments = [str(links), m, n, k, "tw_pairs", *leading[:2]]
+        arguments += [context.pointer(c, forms[2].offset_elements), leading[2]]
+        arguments.append(_VECTOR_DIMENSIONS[chain.multiply.along])
+        arguments += [_ORDERS[form.order] for form in forms]
+        writer.call(context.function("spm_gemm_chain", c), arguments)
 
 
 def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:

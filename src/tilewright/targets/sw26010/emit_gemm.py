@@ -18,16 +18,24 @@ from functools import cache
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
-from tilewright.targets.sw26010.gemm_instances import GemmInstance
+from tilewright.targets.sw26010.gemm_instances import GemmInstance, has_chains
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
 from tilewright.targets.sw26010.gemm_tables import TABLE_BYTES
 
 SAVED_VECTORS = (9, 10, 11, 12, 13, 14, 15)
 SAVED_WORDS = (26, 29, 30)
 _VECTOR_BYTES, _WORD_BYTES = 32, 8
-_WORDS_AT = TABLE_BYTES + _VECTOR_BYTES * len(SAVED_VECTORS)
-FRAME_BYTES = _WORDS_AT + 2 * _VECTOR_BYTES
+_KEPT_BYTES = _VECTOR_BYTES * (len(SAVED_VECTORS) + 2)
+FRAME_BYTES = TABLE_BYTES + _KEPT_BYTES
 """Tables, seven vectors, three words, and what rounding the address down may take."""
+
+
+_CHAIN_HEAD = "// One of a chain (_x): void routine(const void *const *pairs, void *c): $16, $17."
+
+
+def frame_bytes(instances: Iterable[GemmInstance]) -> int:
+    """Bytes of the stack that a call takes at most."""
+    return max((i.plan.table_bytes + _KEPT_BYTES for i in instances), default=FRAME_BYTES)
 
 
 def routine_name(artifact: str, instance: GemmInstance) -> str:
@@ -42,14 +50,16 @@ def emit_gemm_assembly(artifact: str, instances: Sequence[GemmInstance]) -> str:
         f"// {artifact}_gemm.S: C += A B{on}, one routine per shape. Generated.",
         "//",
         "// void routine(const void *a, const void *b, void *c, void *workspace): $16 .. $19.",
-        f"// Keeps $9 .. $15, $26, $29, $30; takes {FRAME_BYTES} bytes of stack.",
+        *([_CHAIN_HEAD] if has_chains(instances) else []),
+        f"// Keeps $9 .. $15, $26, $29, $30; takes {frame_bytes(instances)} bytes of stack.",
         "// All cores call together; operands are aligned to vectors.",
         "    .text",
     ]
     for instance in instances:
         name = routine_name(artifact, instance)
         lines += ["", "    .align 4", f"    .globl {name}", f"    .type {name}, @function"]
-        lines += [f"{name}:", *frame(f"{name}_mesh")]
+        chain = instance.shape.links > 1
+        lines += [f"{name}:", *frame(f"{name}_mesh", instance.plan.table_bytes, chain=chain)]
         lines.append(_kernel_text(instance, f"{name}_mesh").rstrip())
         lines.append(f"    .size {name}, . - {name}")
     return "\n".join(lines) + "\n"
@@ -60,18 +70,20 @@ def _kernel_text(instance: GemmInstance, name: str) -> str:
     return gemm_kernel(instance.variant, instance.shape, name).text()
 
 
-def frame(kernel: str) -> Iterable[str]:
+def frame(kernel: str, tables: int = TABLE_BYTES, *, chain: bool = False) -> Iterable[str]:
     """The C-callable part: a stack frame aligned to vectors, whose tables are at its start."""
-    vectors = [(r, TABLE_BYTES + _VECTOR_BYTES * i) for i, r in enumerate(SAVED_VECTORS)]
-    words = [(r, _WORDS_AT + _WORD_BYTES * i) for i, r in enumerate(SAVED_WORDS)]
+    vectors = [(r, tables + _VECTOR_BYTES * i) for i, r in enumerate(SAVED_VECTORS)]
+    behind = tables + _VECTOR_BYTES * len(SAVED_VECTORS)
+    words = [(r, behind + _WORD_BYTES * i) for i, r in enumerate(SAVED_WORDS)]
+    given = ["    ldi $18, 0($17)"] if chain else ["    ldi $20, 0($19)"]
     return [
-        f"    ldi $0, {-FRAME_BYTES}($30)",
+        f"    ldi $0, {-tables - _KEPT_BYTES}($30)",
         "    srl $0, 5, $0",
         "    sll $0, 5, $0",
         *(f"    stl ${r}, {place}($0)" for r, place in words),
         *(f"    vstd ${r}, {place}($0)" for r, place in vectors),
         "    ldi $30, 0($0)",
-        "    ldi $20, 0($19)",
+        *given,
         "    ldi $19, 0($0)",
         f"    bsr $26, {kernel}",
         *(f"    vldd ${r}, {place}($30)" for r, place in vectors),
@@ -113,15 +125,21 @@ def emit_gemm_dispatch(
     writer.lines(_DISPATCH_HEAD)
     writer.line()
     for instance in instances:
-        name = routine_name(artifact, instance)
-        writer.line(f"void {name}(const void *, const void *, void *, void *);")
+        given = ["const void *const *"] if instance.shape.links > 1 else ["const void *"] * 2
+        given += ["void *"] if instance.shape.links > 1 else ["void *"] * 2
+        writer.line(f"void {routine_name(artifact, instance)}({', '.join(given)});")
     writer.line()
     writer.lines(_REFUSAL)
     for kind in kinds:
         own = [i for i in instances if i.variant.precision.name == kind.name]
+        products, chains = ([i for i in own if (i.shape.links > 1) == c] for c in (False, True))
         writer.line()
         with writer.block(gemm_prototype(kind)):
-            _dispatch(writer, artifact, kind, own)
+            _dispatch(writer, artifact, kind.name, products)
+        if chains:
+            writer.line()
+            with writer.block(chain_prototype(kind)):
+                _dispatch(writer, artifact, f"chain_{kind.name}", chains)
     return writer.text()
 
 
@@ -133,17 +151,28 @@ void spm_gemm_{kind.name}(int M, int N, int K, {kind.c_name} ALPHA, const {kind.
         swVecDim vd, swOrder order_a, swOrder order_b, swOrder order_c, void *workspace)"""
 
 
+def chain_prototype(kind: DType) -> str:
+    """The head of `spm_gemm_chain_f64` or `_f32`."""
+    return f"""\
+void spm_gemm_chain_{kind.name}(int LINKS, int M, int N, int K, const {kind.c_name} *const *PAIRS,
+        int LDA, int LDB, {kind.c_name} *C, int LDC, swVecDim vd, swOrder order_a, swOrder order_b,
+        swOrder order_c)"""
+
+
 def _dispatch(
-    writer: CWriter, artifact: str, kind: DType, instances: Sequence[GemmInstance]
+    writer: CWriter, artifact: str, function: str, instances: Sequence[GemmInstance]
 ) -> None:
     with writer.block("if (M <= 0 || N <= 0 || K <= 0)"):
         writer.line("return;")
     for instance in instances:
         v, s = instance.variant, instance.shape
+        opening, arguments = "ALPHA == 1 && BETA == 1", "A, B, C, workspace"
+        if s.links > 1:
+            opening, arguments = f"LINKS == {s.links}", "(const void *const *)PAIRS, C"
         orders = (v.a_layout, v.b_layout, "row" if v.vectorised == "n" else "column")
         names = ("order_a", "order_b", "order_c")
         checks = [
-            "ALPHA == 1 && BETA == 1",
+            opening,
             *(f"{name} == {value}" for name, value in zip("MNK", (s.m, s.n, s.k), strict=True)),
             f"LDA == {s.lda}",
             f"LDB == {s.ldb}",
@@ -154,6 +183,6 @@ def _dispatch(
         rows = (" && ".join(checks[i:j]) for i, j in ((0, 4), (4, 8), (8, 11)))
         condition = "\n            && ".join(rows)
         with writer.block(f"if ({condition})"):
-            writer.line(f"{routine_name(artifact, instance)}(A, B, C, workspace);")
+            writer.line(f"{routine_name(artifact, instance)}({arguments});")
             writer.line("return;")
-    writer.line(f'tw_refuse("{kind.name}", M, N, K, LDA, LDB, LDC);')
+    writer.line(f'tw_refuse("{function}", M, N, K, LDA, LDB, LDC);')

@@ -15,7 +15,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.emit_gemm import gemm_prototype
+from tilewright.targets.sw26010.emit_gemm import chain_prototype, gemm_prototype
 from tilewright.targets.sw26010.names import Naming, tensor_infos
 
 
@@ -110,9 +110,18 @@ def entry_prototype(infos: tuple[TensorInfo, ...], naming: Naming) -> str:
     return f"int {naming.artifact}({', '.join(public) or 'void'})"
 
 
-def gemm_header() -> str:
-    """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores together."""
-    return "\n".join([_GEMM_HEAD, *(f"{gemm_prototype(k)};\n" for k in FLOATS), "#endif\n"])
+def gemm_header(*, chains: bool = False) -> str:
+    """The text of `spm_gemm.h`: C = ALPHA A B + BETA C by all cores together; with `chains` the sum
+    of several products too.
+    """
+    products = [f"{gemm_prototype(k)};\n" for k in FLOATS]
+    linked = [_CHAIN_HEAD, *(f"{chain_prototype(k)};\n" for k in FLOATS)] if chains else []
+    return "\n".join([_GEMM_HEAD, *products, *linked, "#endif\n"])
+
+
+_CHAIN_HEAD = """\
+/* C += A1 B1 + A2 B2 + ... in one call. `PAIRS` lists the addresses A1, B1, A2, B2, ... of a core's
+ * blocks, which all have the extents and leading dimensions that are given; none is packed. */"""
 
 
 _GEMM_HEAD = """\

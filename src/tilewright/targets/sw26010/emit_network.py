@@ -15,10 +15,10 @@ from math import prod
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.dtypes import FLOATS, dtype
+from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const
 from tilewright.graph.names import safe_name
 from tilewright.ir.nodes import Program, Tensor
@@ -27,12 +27,7 @@ from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan
 from tilewright.network.products import one_group
 from tilewright.ops.op import Shape
-from tilewright.targets.sw26010.emit_build import (
-    HOST_FLAGS,
-    SLAVE_FLAGS,
-    compile_step,
-    emit_makefile,
-)
+from tilewright.targets.sw26010.emit_build import emit_makefile, own_names
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.emit_host import (
     READY,
@@ -42,9 +37,8 @@ from tilewright.targets.sw26010.emit_host import (
     initialize_once,
     tensor_bytes,
 )
-from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types
+from tilewright.targets.sw26010.gemm_instances import gemm_instances, gemm_types, has_chains
 from tilewright.targets.sw26010.launched import Launched, declare, launched
-from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
     KERNEL_SUFFIX,
     PARAMETERS_SUFFIX,
@@ -52,6 +46,7 @@ from tilewright.targets.sw26010.names import (
     name_program,
     tensor_infos,
 )
+from tilewright.targets.sw26010.network_build import network_build
 from tilewright.targets.sw26010.network_driver import NetworkDriver
 from tilewright.targets.sw26010.network_stages import Launch, StagesCode
 from tilewright.targets.sw26010.routine_files import routine_texts
@@ -112,24 +107,26 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
     naming = name_program(whole)
     infos = tensor_infos(whole, naming)
     distinct, code = tuple(dict.fromkeys(kernels.values())), _code(plan, single, kernels, name)
+    instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
+    chains = has_chains(instances)
     files = {
         f"{name}.h": emit_header(whole, naming),
         f"{name}_host.c": _host(plan, code, layout, (naming, infos)),
         **code.files(),
-        "spm_gemm.h": gemm_header(),
+        "spm_gemm.h": gemm_header(chains=chains),
         "tw_primitives.h": primitives_header(),
         "tw_primitives.c": primitives_source(),
     }
     for kernel in distinct:
         files |= kernel.files(single)
-    instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
     kinds = tuple(dict.fromkeys(kind for k in distinct for kind in gemm_types(k.program)))
     if kinds:
         files[f"{name}_gemm.S"] = emit_gemm_assembly(name, tuple(instances))
         files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
     routines = routine_texts(kernel.program for kernel in distinct)
     files |= routines
-    build = _build(code, [*routines], has_gemm=bool(kinds))
+    gemm_names = own_names(name, chains=chains) if kinds else ()
+    build = network_build(code, [*routines], gemm_names)
     files["Makefile"] = emit_makefile(build, [*routines])
     spm = single.spm
     return NetworkArtifact(
@@ -375,25 +372,3 @@ def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layou
                 place, free = f"{places.arena} + {free}", free + _rounded(info, unit)
             place += f" + group * {step}L" if step else ""
             writer.line(f"parameters.stage{number}.{info.identifier} = {place};")
-
-
-def _build(code: StagesCode, routines: Sequence[str], *, has_gemm: bool) -> BuildPlan:
-    """The steps from sources to a static library `lib<name>.a`."""
-    name, kernels = code.network, code.kernels
-    own = tuple(f"-Dspm_gemm_{kind.name}={name}_spm_gemm_{kind.name}" for kind in FLOATS)
-    flags = (*SLAVE_FLAGS, *own) if has_gemm else SLAVE_FLAGS
-    headers = tuple(f"{k.name}.h" for k in kernels)
-    every = (f"{code.name}.h", *headers)
-    steps = [
-        compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *every)),
-        compile_step(f"{code.name}_slave.c", SLAVE_FLAGS, every),
-    ]
-    for kernel, header in zip(kernels, headers, strict=True):
-        needed = (header, "spm_gemm.h", "tw_primitives.h", *map_headers([kernel.program]))
-        steps.append(compile_step(f"{kernel.name}_slave.c", flags, needed))
-    steps += [compile_step(file, SLAVE_FLAGS, ()) for file in routines]
-    if has_gemm:
-        steps.append(compile_step("spm_gemm.c", flags, ("spm_gemm.h",)))
-        steps.append(compile_step(f"{name}_gemm.S", SLAVE_FLAGS, ()))
-    objects, library = tuple(step.output for step in steps), f"lib{name}.a"
-    return BuildPlan((*steps, BuildStep(library, objects, ("ar", "rcs", library, *objects))))

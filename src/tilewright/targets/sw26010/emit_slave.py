@@ -17,7 +17,8 @@ from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
 from tilewright.codegen.c.scalar_calls import has_expressions
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
-from tilewright.common.expr import Expr
+from tilewright.common.expr import Const, Expr
+from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     SCRATCHPAD,
@@ -32,7 +33,8 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.visit import used_symbols, walk
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.emit_call import emit_call
+from tilewright.passes.lowering import lowering_of
+from tilewright.targets.sw26010.emit_call import emit_call, emit_chain
 from tilewright.targets.sw26010.emit_transfer import emit_transfer
 from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import Naming, buffer_end, buffer_infos, core_scope
@@ -162,11 +164,12 @@ def _reply_declarations(context: _Context, infos: tuple[BufferInfo, ...]) -> Non
 
 
 def _body(body: tuple[Stmt, ...], scope: Scope, context: _Context) -> None:
-    for stmt in body:
+    rules = lowering_of(context.machine).chains
+    for stmt in body if rules is None else with_chains(body, rules):
         _statement(stmt, scope, context)
 
 
-def _statement(stmt: Stmt, scope: Scope, context: _Context) -> None:
+def _statement(stmt: Stmt | Chain, scope: Scope, context: _Context) -> None:
     writer, naming, program = context.writer, context.naming, context.program
     match stmt:
         case For():
@@ -178,6 +181,10 @@ def _statement(stmt: Stmt, scope: Scope, context: _Context) -> None:
         case Wait(buffer, slot):
             name, place = naming.buffers[buffer], c_expression(slot, scope)
             writer.line(f"dma_wait(&{name}_reply[{place}], {name}_issued[{place}]);")
+        case Chain(call, links=Const(1)):
+            emit_call(call, CallContext(program, naming, scope, writer))
+        case Chain():
+            emit_chain(stmt, CallContext(program, naming, scope, writer))
         case Call():
             emit_call(stmt, CallContext(program, naming, scope, writer))
         case Barrier():

@@ -19,10 +19,16 @@ from tilewright.common.dtypes import FLOATS
 DISPATCH, _ASSEMBLY = "spm_gemm.c", "_gemm.S"
 _ROUTINE = re.compile(
     r"^ *\.globl (?P<name>\w+_gemm_(?P<kind>f64|f32)_(?P<along>[mn])_(?P<a>row|column)_"
-    r"(?P<b>row|column)_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<lda>\d+)_(?P<ldb>\d+)_(?P<ldc>\d+))$",
+    r"(?P<b>row|column)_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<lda>\d+)_(?P<ldb>\d+)_(?P<ldc>\d+)"
+    r"(?:_x(?P<links>\d+))?)$",
     re.MULTILINE,
 )
 _ORDERS = ("column", "row")
+_STEMS = ("spm_gemm", "spm_gemm_chain")
+
+
+_ARGUMENTS = "const void *a, const void *b, void *c, void *workspace"
+_CHAIN_ARGUMENTS = "const void *const *pairs, void *c"
 
 
 @contextmanager
@@ -36,7 +42,7 @@ def dispatched_products(writer: CWriter, number: int, artifact: Artifact) -> Ite
         return
     routines = list(_ROUTINE.finditer(artifact.files[assembly]))
     own = [*(routine["name"] for routine in routines), "tw_refuse"]
-    functions = [f"spm_gemm_{kind.name}" for kind in FLOATS]
+    functions = [f"{stem}_{kind.name}" for stem in _STEMS for kind in FLOATS]
     writer.lines('#include <stdio.h>\n#include "tw_runtime.h"')
     for function in functions:
         writer.line(f"#undef {function}")
@@ -54,21 +60,31 @@ def dispatched_products(writer: CWriter, number: int, artifact: Artifact) -> Ite
     yield
     for name in own:
         writer.line(f"#undef {name}")
-    for kind, function in zip(FLOATS, functions, strict=True):
+    for function in functions:
+        writer.line(f"#undef {function}")
+    for kind in FLOATS:
         call = f"tw_watch_gemm({kind.size_bytes}, __VA_ARGS__)"
-        writer.lines(f"#undef {function}\n#define {function}(...) {call}")
+        writer.line(f"#define spm_gemm_{kind.name}(...) {call}")
 
 
 def _stub(writer: CWriter, routine: re.Match[str]) -> None:
-    """A routine that computes the product which its name says."""
+    """A routine that computes the product, or those of the chain, which its name says."""
     along = "mn".index(routine["along"])
     orders = (_ORDERS.index(routine["a"]), _ORDERS.index(routine["b"]), along)
     operands = zip("abc", orders, strict=True)
     matrices = (f"{{{x}, {routine[f'ld{x}']}, {order}}}" for x, order in operands)
-    head = f"static void {routine['name']}(const void *a, const void *b, void *c, void *workspace)"
-    size = 8 if routine["kind"] == "f64" else 4
-    with writer.block(head):
+    given, size, links = _ARGUMENTS, 8 if routine["kind"] == "f64" else 4, routine["links"]
+    if links:
+        given = _CHAIN_ARGUMENTS
+    with writer.block(f"static void {routine['name']}({given})"):
+        if links:
+            writer.line("const void *const a = pairs[0], *const b = pairs[1];")
         writer.line(f"struct tw_matrix x = {next(matrices)}, y = {next(matrices)};")
         writer.line(f"struct tw_matrix z = {next(matrices)};")
         extents = ", ".join(routine[axis] for axis in "mnk")
-        writer.line(f"tw_routine({size}, {extents}, {along}, x, y, z, workspace);")
+        call = f"{size}, {extents}, {along}, x, y, z"
+        writer.line(
+            f"tw_chain_routine({links}, pairs, {call});"
+            if links
+            else f"tw_routine({call}, workspace);"
+        )

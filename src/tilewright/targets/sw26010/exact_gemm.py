@@ -31,6 +31,7 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, routine_name
+from tilewright.targets.sw26010.gemm_chain_timing import chain_memory
 from tilewright.targets.sw26010.gemm_instances import PRECISIONS, GemmInstance, square_mesh
 from tilewright.targets.sw26010.gemm_parts import TABLE_NAME
 from tilewright.targets.sw26010.gemm_shape import (
@@ -84,6 +85,8 @@ def _table_of(machine: Machine) -> str:
 def _instance(call: PricedCall[MatrixProduct], mesh: int) -> GemmInstance:
     """The routine of a call, with the smallest leading dimensions."""
     m, n, k = (int(call.dims[axis]) for axis in "mnk")
+    links = int(call.dims.get("links", 1))
+    k //= links
     by_m = call.primitive.along == "m"
     packs = call.primitive.workspace is not None
     orders: tuple[Layout, Layout] = ("row", "column") if packs else ("column", "row")
@@ -93,7 +96,7 @@ def _instance(call: PricedCall[MatrixProduct], mesh: int) -> GemmInstance:
     variant = GemmVariant("m" if by_m else "n", a, b, precision)
     leading = (m if a == "column" else k, n if b == "row" else k, m if by_m else n)
     lda, ldb, ldc = map(_whole_vectors, leading)
-    return GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, mesh=mesh))
+    return GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, mesh=mesh, links=links))
 
 
 def _whole_vectors(extent: int) -> int:
@@ -124,9 +127,15 @@ def routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
     symbol = routine_name(_ARTIFACT, instance)
     text = emit_gemm_assembly(_ARTIFACT, [instance])
     program = load_image(link([assemble(text, table)], table), table).program
-    registers = _arguments(instance, table)
     mesh = Mesh(instance.shape.mesh, instance.shape.mesh)
-    return simulate_mesh(program, mesh, entries=symbol, registers=registers).cycles
+    if instance.shape.links == 1:
+        registers = _arguments(instance, table)
+        return simulate_mesh(program, mesh, entries=symbol, registers=registers).cycles
+    given = instance.plan.operand_bytes, instance.shape.links, instance.shape.mesh**2
+    memory, (pairs, result, _) = chain_memory(*given)
+    registers = {"$16": pairs, "$17": result, "$30": table.local_memory_bytes}
+    run = simulate_mesh(program, mesh, entries=symbol, registers=registers, local_memory=memory)
+    return run.cycles
 
 
 def _arguments(instance: GemmInstance, table: InstructionTable) -> dict[str, int]:

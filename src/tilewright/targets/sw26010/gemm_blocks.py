@@ -49,6 +49,7 @@ ALIASES = AliasRules(
         SCALAR_POINTER: "scalar operand",
         RESULT_POINTER: "result",
         TABLE_POINTER: "tables",
+        TEMPORARY: "targets at the end of a block",
     }
 )
 FAR_BYTES = 1 << 20  # stands for any distance between blocks
@@ -59,7 +60,7 @@ def block_label(now: Role, then: Role) -> str:
     return f"block_{now.name}_{then.name}"
 
 
-def _result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
+def result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
     """Loads or stores of the 16 vectors of C, in the order in which the arithmetic uses them."""
     times = template_of_plan(plan).times
     cells = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
@@ -93,10 +94,10 @@ def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     flag = Register(TEMPORARY)
     pointer = Register(TABLE_POINTER)
     code = by_slot(emitted(plan, last_iteration(plan, now)))
-    code += _result_accesses(plan, plan.variant.precision.vector_store)
+    code += result_accesses(plan, plan.variant.precision.vector_store)
     code += advance(VECTOR_POINTER, vector) + advance(SCALAR_POINTER, scalar)
     code += advance(RESULT_POINTER, result)
-    code += _result_accesses(plan, plan.variant.precision.vector_load)
+    code += result_accesses(plan, plan.variant.precision.vector_load)
     # Here the table pointer is behind the words of FOLLOWED_TABLE, one for each step.
     passed = 8 * plan.shape.mesh
     code += [
@@ -107,24 +108,24 @@ def block_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
         instruction("addl", pointer, flag, pointer),
     ]
     code += bookkeeping(plan) + by_slot(emitted(plan, ahead(plan, then, 0)))
-    return _straight(code, block_label(now, then), loop_label(then))
+    return straight_block(code, block_label(now, then), loop_label(then))
 
 
 def drain_block(plan: GemmPlan, now: Role) -> list[Instruction]:
     """The end of the last C block of a row of blocks: nothing is loaded ahead."""
     code = by_slot(emitted(plan, last_iteration(plan, now)))
-    code += _result_accesses(plan, plan.variant.precision.vector_store)
-    return _straight(code, f"drain_{now.name}", "next_row")
+    code += result_accesses(plan, plan.variant.precision.vector_store)
+    return straight_block(code, f"drain_{now.name}", "next_row")
 
 
 def start_block(plan: GemmPlan, then: Role) -> list[Instruction]:
     """The start of the first C block of a row of blocks."""
-    code = [*_result_accesses(plan, plan.variant.precision.vector_load), *bookkeeping(plan)]
+    code = [*result_accesses(plan, plan.variant.precision.vector_load), *bookkeeping(plan)]
     code += by_slot(emitted(plan, ahead(plan, then, 0)))
-    return _straight(code, f"start_{then.name}", loop_label(then))
+    return straight_block(code, f"start_{then.name}", loop_label(then))
 
 
-def _straight(code: Sequence[Instruction], label: str, target: str) -> list[Instruction]:
+def straight_block(code: Sequence[Instruction], label: str, target: str) -> list[Instruction]:
     """List-scheduled code with its label and a final branch."""
     first, *rest = scheduled(code)
     return [replace(first, labels=(label,)), *rest, instruction("br", Label(target))]

@@ -18,10 +18,12 @@ from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.dtypes import FLOATS, DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Binary, Const, Expr, Var, evaluate, free_vars, product
+from tilewright.ir.chains import Chain, ChainRules, with_chains
 from tilewright.ir.matrix import Matrix, matrix_form
 from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
 from tilewright.targets.sw26010.gemm_shape import (
     F32,
     F64,
@@ -50,11 +52,14 @@ class GemmInstance:
     @property
     def symbol(self) -> str:
         """What tells instances apart in a name, like `gemm_f64_n_row_row_32x16x8_8_16_16`: type,
-        vectorised dimension, orders of A and B, extents, leading dimensions.
+        vectorised dimension, orders of A and B, extents, leading dimensions; of a chain `_x9`, its
+        links.
         """
         v, s = self.variant, self.shape
         layouts = f"{v.vectorised}_{v.a_layout}_{v.b_layout}"
-        return f"gemm_{v.precision.name}_{layouts}_{s.m}x{s.n}x{s.k}_{s.lda}_{s.ldb}_{s.ldc}"
+        links = f"_x{s.links}" if s.links > 1 else ""
+        extents, leading = f"{s.m}x{s.n}x{s.k}", f"{s.lda}_{s.ldb}_{s.ldc}"
+        return f"gemm_{v.precision.name}_{layouts}_{extents}_{leading}{links}"
 
     @property
     def plan(self) -> GemmPlan:
@@ -64,12 +69,15 @@ class GemmInstance:
 
 @dataclass(frozen=True)
 class _Place:
-    """A call with what stands around it: loops outermost first, and the conditions that hold."""
+    """A call with what stands around it: loops outermost first, and the conditions that hold. The
+    last loops are those of a chain of so many `links`.
+    """
 
     call: Call
     multiply: MatrixProduct
     loops: tuple[For, ...]
     conditions: tuple[Expr, ...]
+    links: int = 1
 
 
 def square_mesh(machine: Machine) -> int:
@@ -86,9 +94,15 @@ def square_mesh(machine: Machine) -> int:
     return rows
 
 
+def has_chains(instances: Iterable[GemmInstance]) -> bool:
+    """Whether a routine of them takes several products in one call."""
+    return any(instance.shape.links > 1 for instance in instances)
+
+
 def gemm_types(program: Program) -> tuple[DType, ...]:
     """The element types of the program's matrix products."""
-    results = [_view(place.call.operands[0]).buffer for place in _calls(program.body, (), ())]
+    places = _calls(program.body, (), (), None)
+    results = [_view(place.call.operands[0]).buffer for place in places]
     used = {program.buffer(name).dtype for name in results}
     return tuple(kind for kind in FLOATS if kind.name in used)
 
@@ -107,7 +121,7 @@ def called_instances(
     program: Program, machine: Machine
 ) -> Iterator[tuple[Call, tuple[GemmInstance, ...]]]:
     """Each call of the matrix primitive with its distinct instances; raises as `gemm_instances`."""
-    for place in _calls(program.body, (), ()):
+    for place in _calls(program.body, (), (), lowering_of(machine).chains):
         own = tuple(dict.fromkeys(_instances(program, place, machine)))
         _check_workspace(program, place.call, own)
         yield place.call, own
@@ -130,16 +144,22 @@ def _check_workspace(program: Program, call: Call, instances: Iterable[GemmInsta
 
 
 def _calls(
-    body: tuple[Stmt, ...], loops: tuple[For, ...], conditions: tuple[Expr, ...]
+    body: tuple[Stmt, ...],
+    loops: tuple[For, ...],
+    conditions: tuple[Expr, ...],
+    chains: ChainRules | None,
 ) -> Iterator[_Place]:
-    for stmt in body:
+    for stmt in body if chains is None else with_chains(body, chains):
         match stmt:
             case For():
-                yield from _calls(stmt.body, (*loops, stmt), conditions)
+                yield from _calls(stmt.body, (*loops, stmt), conditions, chains)
             case If():
-                yield from _calls(stmt.then, loops, (*conditions, stmt.condition))
+                yield from _calls(stmt.then, loops, (*conditions, stmt.condition), chains)
                 fails = Binary("==", stmt.condition, Const(0))
-                yield from _calls(stmt.orelse, loops, (*conditions, fails))
+                yield from _calls(stmt.orelse, loops, (*conditions, fails), chains)
+            case Chain(call, multiply, inside, _):
+                links = int(evaluate(stmt.links, {}))
+                yield _Place(call, multiply, (*loops, *inside), conditions, links)
             case Call(MatrixProduct() as multiply):
                 yield _Place(stmt, multiply, loops, conditions)
             case _:
@@ -170,7 +190,8 @@ def _instances(program: Program, place: _Place, machine: Machine) -> Iterator[Ge
     for values in _distinct((*extents, *leading), place).tolist():
         if min(values[:3]) > 0:
             m, n, k, lda, ldb, ldc = values
-            yield GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, capacity_bytes, mesh))
+            shape = GemmShape(m, n, k, lda, ldb, ldc, capacity_bytes, mesh, place.links)
+            yield GemmInstance(variant, shape)
     aligned = (c, *((a,) if by_m else (b,)))
     for form, view in zip(aligned, (views[0], views[1 if by_m else 2]), strict=True):
         _check_alignment(program, view, form, place)

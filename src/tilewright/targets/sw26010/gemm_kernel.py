@@ -6,11 +6,12 @@ holds the A block (m x k) and the B block (k x n) of its place and the C block (
 the cores of column s broadcast A along their rows and those of row s broadcast B along their
 columns.
 
-Calling convention: $16, $17, $18 hold the local addresses of A, B and C, $19 that of `TABLE_BYTES`
-for tables, $20 a workspace of `plan.workspace_bytes` where the variant packs; all aligned to
-vectors, the tables to 8 bytes. `bsr $26` to the entry; $26, $29 and $30 are kept, every other
-register is lost. All cores must call it together. Extents and leading dimensions are
-in the code.
+Calling convention: $16, $17, $18 hold the local addresses of A, B and C, $19 that of
+`plan.table_bytes` for tables, $20 a workspace of `plan.workspace_bytes` where the variant packs;
+all aligned to vectors, the tables to 8 bytes. For a chain $16 holds the address of its pairs
+instead, the addresses of A and B of each link, and $17 nothing. `bsr $26` to the entry; $26, $29
+and $30 are kept, every other register is lost. All cores must call it together. Extents and leading
+dimensions are in the code.
 """
 
 from __future__ import annotations
@@ -35,6 +36,15 @@ from tilewright.targets.sw26010.gemm_blocks import (
     drain_block,
     scheduled,
     start_block,
+)
+from tilewright.targets.sw26010.gemm_chain import chain_steps
+from tilewright.targets.sw26010.gemm_chain_blocks import (
+    chain_block,
+    chain_distances,
+    chain_drain,
+    chain_pointers,
+    chain_rows,
+    chain_start,
 )
 from tilewright.targets.sw26010.gemm_pack import pack_code
 from tilewright.targets.sw26010.gemm_parts import (
@@ -68,6 +78,7 @@ from tilewright.targets.sw26010.gemm_tables import (
     BLOCK_TARGETS,
     BLOCKS_LEFT,
     DRAIN_TARGETS,
+    END_TARGETS,
     FOLLOWED_TABLE,
     LAST_TABLE,
     LIMIT,
@@ -121,14 +132,14 @@ def gemm_kernel(variant: GemmVariant, shape: GemmShape, name: str = "") -> GemmK
     by_m = variant.vectorised == "m"
     code = pack_code(plan, A_ADDRESS if by_m else B_ADDRESS) if plan.packs_vector else []
     code += [*_setup(plan), *_rows(plan)]
-    code += all_steps(plan)
-    mesh = shape.mesh
+    chain, mesh = shape.links > 1, shape.mesh
+    code += chain_steps(plan) if chain else all_steps(plan)
     for role in sorted({roles[0] for roles in roles_of_cores(mesh)}, key=role_number):
-        code += start_block(plan, role)
+        code += (chain_start if chain else start_block)(plan, role)
     for role in sorted({roles[-1] for roles in roles_of_cores(mesh)}, key=role_number):
-        code += drain_block(plan, role)
+        code += (chain_drain if chain else drain_block)(plan, role)
     for now, then in block_pairs(mesh):
-        code += block_block(plan, now, then)
+        code += (chain_block if chain else block_block)(plan, now, then)
     entry = name or variant.name
     named = [_prefixed(i, entry) for i in _resolved(code)]
     named[0] = replace(named[0], labels=(entry, *named[0].labels))
@@ -165,10 +176,12 @@ def _setup(plan: GemmPlan) -> list[Instruction]:
         scratch = 23 + number % 3
         code.append(instruction("ldi", Register(scratch), Memory(Label(label), Register(ANCHOR))))
         code.append(instruction("stl", Register(scratch), (offset, table)))
-    code += _step_tables(plan) + _pointers(plan)
+    chain = plan.shape.links > 1
+    code += _step_tables(plan)
+    code += chain_pointers(plan, ROW, COLUMN) if chain else _pointers(plan)
     body = scheduled(code)
     body[0] = replace(body[0], labels=("anchor",))
-    return opening + body
+    return opening + body + (chain_distances(plan) if chain else [])
 
 
 def _special(name: str) -> int:
@@ -200,14 +213,17 @@ def _number_register(step: int) -> int:
 def _step_tables(plan: GemmPlan) -> list[Instruction]:
     """Copies, for each step, the target that fits its role and the next step's into the tables."""
     code = _step_number(plan, 0)
-    last = plan.shape.mesh - 1
+    last, chain = plan.shape.mesh - 1, plan.shape.links > 1
     first, ending = _number_register(0), _number_register(last)
     for step in range(last):
-        places = (FOLLOWED_TABLE + 8 * step, LAST_TABLE + 8 * step)
+        places = (FOLLOWED_TABLE + 8 * step, LAST_TABLE + 8 * step)[: 1 if chain else 2]
         code += _step_number(plan, step + 1)
         code += _copied(STEP_TARGETS, _number_register(step), _number_register(step + 1), places)
-    code += _copied(BLOCK_TARGETS, ending, first, (FOLLOWED_TABLE + 8 * last,))
-    code += _copied(DRAIN_TARGETS, ending, None, (LAST_TABLE + 8 * last,))
+    followed, not_followed = FOLLOWED_TABLE + 8 * last, LAST_TABLE + 8 * last
+    if chain:
+        followed, not_followed = END_TARGETS, END_TARGETS + 8
+    code += _copied(BLOCK_TARGETS, ending, first, (followed,))
+    code += _copied(DRAIN_TARGETS, ending, None, (not_followed,))
     code += _copied(START_TARGETS, first, None, (START,))
     return code
 
@@ -246,6 +262,23 @@ def _pointers(plan: GemmPlan) -> list[Instruction]:
 def _rows(plan: GemmPlan) -> list[Instruction]:
     """The outermost loop, over blocks of the vectorised dimension, and the return."""
     scratch, target = Register(SCRATCH[0]), Register(TARGET)
+    opening, closing = chain_rows(plan) if plan.shape.links > 1 else _product_rows(plan)
+    restored = [
+        instruction("ldl", Register(r), (SAVED + 8 * i, TABLE_POINTER)) for i, r in enumerate(KEPT)
+    ]
+    return [
+        *_labelled(scheduled(opening), "row"),
+        instruction("ret", target),
+        *_labelled(scheduled(closing), "next_row"),
+        instruction("bne", scratch, Label("row")),
+        *restored,
+        instruction("ret", Register(LINK)),
+    ]
+
+
+def _product_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
+    """What stands around a row of blocks of a single product."""
+    scratch, target = Register(SCRATCH[0]), Register(TARGET)
     across = plan.scalar_blocks - 1
     vector, scalar, result = block_step_bytes(plan)
     back = SCALAR_BLOCK * plan.scalar_stride * plan.scalar_blocks
@@ -264,17 +297,7 @@ def _rows(plan: GemmPlan) -> list[Instruction]:
     closing += advance(VECTOR_POINTER, vector + BLOCK * plan.vector_bytes)
     closing += advance(SCALAR_POINTER, scalar - back)
     closing += advance(RESULT_POINTER, BLOCK * plan.vector_bytes - across * result)
-    restored = [
-        instruction("ldl", Register(r), (SAVED + 8 * i, TABLE_POINTER)) for i, r in enumerate(KEPT)
-    ]
-    return [
-        *_labelled(scheduled(opening), "row"),
-        instruction("ret", target),
-        *_labelled(scheduled(closing), "next_row"),
-        instruction("bne", scratch, Label("row")),
-        *restored,
-        instruction("ret", Register(LINK)),
-    ]
+    return opening, closing
 
 
 def _labelled(code: Sequence[Instruction], label: str) -> list[Instruction]:

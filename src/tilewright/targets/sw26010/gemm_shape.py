@@ -12,7 +12,7 @@ from itertools import product
 from typing import Literal
 
 from tilewright.common.errors import CapacityError, ScheduleError
-from tilewright.targets.sw26010.gemm_tables import LARGEST_MESH, TABLE_BYTES
+from tilewright.targets.sw26010.gemm_tables import LARGEST_LINKS, LARGEST_MESH, table_bytes
 
 VECTOR_LANES = 4
 VECTOR_BLOCK = 16
@@ -82,7 +82,8 @@ class GemmShape:
     elements.
 
     A leading dimension of 0 stands for the smallest legal one. Operands, tables and workspace must
-    fit `local_memory_bytes`. The mesh has `mesh` x `mesh` cores, and the product as many steps.
+    fit `local_memory_bytes`. The mesh has `mesh` x `mesh` cores, and the product as many steps. A
+    chain adds the products of `links` pairs of such A and B into one C.
     """
 
     m: int
@@ -93,11 +94,12 @@ class GemmShape:
     ldc: int = 0
     local_memory_bytes: int = LOCAL_MEMORY_BYTES
     mesh: int = MESH_STEPS
+    links: int = 1
 
     @property
     def multiply_adds(self) -> int:
-        """Vector multiply-adds of one core, all steps: its cycles at peak."""
-        return self.mesh * self.m * self.n * self.k // VECTOR_LANES
+        """Vector multiply-adds of one core, all steps and links: its cycles at peak."""
+        return self.links * self.mesh * self.m * self.n * self.k // VECTOR_LANES
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,14 @@ class GemmPlan:
         return self.variant.precision.vector_bytes
 
     @property
+    def table_bytes(self) -> int:
+        """The tables, of a chain with the distances between its operands."""
+        return table_bytes(self.shape.links, self.shape.mesh)
+
+    @property
     def local_memory_bytes(self) -> int:
-        """A, B, C, the workspace and the tables."""
-        return sum(self.operand_bytes) + self.workspace_bytes + TABLE_BYTES
+        """A and B of one product, C, the workspace and the tables."""
+        return sum(self.operand_bytes) + self.workspace_bytes + self.table_bytes
 
 
 def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
@@ -150,6 +157,7 @@ def plan_gemm(variant: GemmVariant, shape: GemmShape) -> GemmPlan:
     leading_c = _leading("ldc", shape.ldc, vector, scalar)
     vector_leading, scalar_leading = (leading_a, leading_b) if by_m else (leading_b, leading_a)
     contiguous = variant.a_layout == "column" if by_m else variant.b_layout == "row"
+    _check_links(variant, shape.links, contiguous)
     scalar_fast = variant.b_layout == "row" if by_m else variant.a_layout == "column"
     size = variant.precision.element_bytes
     _check_aligned("lda" if by_m else "ldb", vector_leading, size)
@@ -208,6 +216,19 @@ def _check_multiples(variant: GemmVariant, vector: int, scalar: int, k: int) -> 
             )
 
 
+def _check_links(variant: GemmVariant, links: int, contiguous: bool) -> None:
+    if not 1 <= links <= LARGEST_LINKS:
+        raise ScheduleError(
+            f"{variant.name}: a chain of {links} products", fix=f"use 1 to {LARGEST_LINKS}"
+        )
+    if links > 1 and not contiguous:
+        raise ScheduleError(
+            f"{variant.name} packs the operand that it loads by vectors, and takes one product a "
+            f"call, not a chain of {links}",
+            fix="store that operand along the vectors",
+        )
+
+
 def _check_aligned(name: str, leading: int, element_bytes: int) -> None:
     if leading % VECTOR_LANES:
         raise ScheduleError(
@@ -222,8 +243,8 @@ def _check_limits(plan: GemmPlan) -> None:
     if total > plan.shape.local_memory_bytes:
         a, b, c = plan.operand_bytes
         raise CapacityError(
-            f"A {a} + B {b} + C {c} + workspace {plan.workspace_bytes} + tables {TABLE_BYTES} = "
-            f"{total} bytes "
+            f"A {a} + B {b} + C {c} + workspace {plan.workspace_bytes} + "
+            f"tables {plan.table_bytes} = {total} bytes "
             f"exceed the {plan.shape.local_memory_bytes} bytes of local memory",
             fix="use smaller extents per core",
         )

@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
+import numpy as np
+
+from tilewright.common.expr import Value
 from tilewright.isa import Instruction, Label, Register
 from tilewright.targets.sw26010.gemm_parts import (
     COUNTER,
@@ -39,6 +42,7 @@ from tilewright.targets.sw26010.gemm_shape import (
 from tilewright.targets.sw26010.gemm_template import gemm_template
 
 LARGEST_BODY = 12
+LARGEST_CHAIN_BODY = 28
 LOOPS_BYTES = 10_600
 """Room for the copies of the loop, so that the primitive fits an instruction cache of 16 KB beside
 the code of its blocks and of its caller."""
@@ -81,24 +85,49 @@ def unrolling(plan: GemmPlan) -> Unrolling:
     reach = max(plan.vector_step, plan.scalar_step)
     base = 3 * max(plan.vector_bytes, plan.scalar_stride)
     largest = max(1, (LARGEST_DISPLACEMENT - base) // reach - 1)
-    room = LOOPS_BYTES // (max(1, _copies(plan)) * _iteration_bytes(plan.variant.precision))
-    return _unrolled(plan.shape.k - 1, min(largest, LARGEST_BODY), max(room, 2))
+    if plan.shape.links > 1:
+        room = _chain_room(plan.variant.precision, plan.shape.mesh)
+        return _unrolled(plan.shape.k - 1, min(largest, LARGEST_CHAIN_BODY), room, 1)
+    copies = max(1, len(step_pairs(plan.shape.mesh)))
+    room = LOOPS_BYTES // (copies * _iteration_bytes(plan.variant.precision))
+    return _unrolled(plan.shape.k - 1, min(largest, LARGEST_BODY), max(room, 2), 0)
 
 
 @cache
-def _unrolled(iterations: int, largest: int, room: int) -> Unrolling:
+def _unrolled(iterations: int, largest: int, room: int, least_rest: int) -> Unrolling:
     if iterations < 2:
         return Unrolling(0, 0, iterations)
     choices = [Unrolling(0, 0, iterations)] if iterations <= largest else []
     for body in range(1, min(largest, iterations // 2) + 1):
-        choices.append(Unrolling(body, *divmod(iterations, body)))
-    # A body of one iteration has no rest: it always fits.
+        trips = (iterations - least_rest) // body
+        choices.append(Unrolling(body, trips, iterations - trips * body))
+    # A body of one iteration has no rest beyond the least: it always fits.
     fitting = [one for one in choices if one.body == 1 or one.iterations_in_code <= room]
     return min(fitting, key=lambda one: (one.taken_branches, one.iterations_in_code))
 
 
-def _copies(plan: GemmPlan) -> int:
-    return len(step_pairs(plan.shape.mesh))
+def chain_branches(precision: Precision, mesh: int, k: Value) -> Value:
+    """The taken branches of the loop in one link of a chain, one more for some k above 50, and more
+    where strides are so long that the loop is shorter than it could be.
+    """
+    room = _chain_room(precision, mesh)
+    body = min(room - 2, LARGEST_CHAIN_BODY)
+    return np.maximum(0, -((min(room, LARGEST_CHAIN_BODY + 1) - k) // body))
+
+
+def _chain_room(precision: Precision, mesh: int) -> int:
+    """Iterations that a chain has room for in a copy of the loop, one for each role: roles change
+    so seldom that a jump to the copy is no loss.
+    """
+    return max(3, LOOPS_BYTES // (len(roles_of_chain(mesh)) * _iteration_bytes(precision)))
+
+
+@cache
+def roles_of_chain(mesh: int) -> tuple[Role, ...]:
+    """The roles that occur on some core, in a fixed order."""
+    return tuple(
+        sorted({role for roles in roles_of_cores(mesh) for role in roles}, key=role_number)
+    )
 
 
 def _iteration_bytes(precision: Precision) -> int:
@@ -198,7 +227,7 @@ def by_slot(items: Sequence[tuple[int, Instruction]]) -> list[Instruction]:
     return [line for _, line in sorted(items, key=rank)]
 
 
-def _free_slots(plan: GemmPlan, placed: Sequence[Placed], count: int) -> list[int]:
+def free_slots(plan: GemmPlan, placed: Sequence[Placed], count: int) -> list[int]:
     """Slots beside which only arithmetic issues; what finds none stands at the end and costs a
     cycle.
     """
@@ -208,25 +237,25 @@ def _free_slots(plan: GemmPlan, placed: Sequence[Placed], count: int) -> list[in
     return [*free, *[interval - 1] * count][:count]
 
 
-def _iteration(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
+def iteration(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
     return ending(plan, role, index) + ahead(plan, role, index + 1)
 
 
-def _straight(plan: GemmPlan, role: Role, count: int) -> list[Instruction]:
+def straight(plan: GemmPlan, role: Role, count: int) -> list[Instruction]:
     """Successive iterations, the first of which lies at the pointers."""
     return [
         line
         for index in range(count)
-        for line in by_slot(emitted(plan, _iteration(plan, role, index)))
+        for line in by_slot(emitted(plan, iteration(plan, role, index)))
     ]
 
 
-def _loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Instruction]:
+def unrolled_loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Instruction]:
     """The unrolled loop; in the body's last iteration the pointers step over all of it."""
-    last = _iteration(plan, role, body - 1)
+    last = iteration(plan, role, body - 1)
     steps = {"load_vector": plan.vector_step, "load_scalar": plan.scalar_step}
     moving = [kind for kind in steps if BodyStep(kind).belongs_to(role)]
-    slot_of_count, *slots = _free_slots(plan, last, 1 + len(moving))
+    slot_of_count, *slots = free_slots(plan, last, 1 + len(moving))
     stepped = dict(zip(moving, slots, strict=True))
     # What stands behind the step of its pointer finds its operand one body nearer.
     last = [
@@ -237,7 +266,7 @@ def _loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Instruction
     items.append((slot_of_count, emit(BodyStep("count"), strides_of(plan))))
     for kind, slot in stepped.items():
         items += [(slot, line) for line in advance(_POINTERS[kind], body * steps[kind])]
-    code = [*_straight(plan, role, body - 1), *by_slot(items)]
+    code = [*straight(plan, role, body - 1), *by_slot(items)]
     code.append(instruction("bne", Register(COUNTER), Label(label)))
     return [replace(code[0], labels=(label,)), *code[1:]]
 
@@ -247,8 +276,8 @@ def loop_code(plan: GemmPlan, role: Role, label: str) -> list[Instruction]:
     table names.
     """
     how = unrolling(plan)
-    code = _loop(plan, role, how.body, label) if how.trips else []
-    code += _straight(plan, role, how.rest)
+    code = unrolled_loop(plan, role, how.body, label) if how.trips else []
+    code += straight(plan, role, how.rest)
     # The jump takes the slot beside the first multiply-add of the last iteration.
     opening = [p for p in ending(plan, role, how.rest) if p[0] == 0]
     code += [*by_slot(emitted(plan, opening)), instruction("ret", Register(TARGET))]
@@ -280,7 +309,7 @@ def step_code(plan: GemmPlan, now: Role, then: Role, label: str) -> list[Instruc
     placed = last_iteration(plan, now) + ahead(plan, then, 0)
     extra = bookkeeping(plan)
     items = emitted(plan, placed)
-    items += zip(_free_slots(plan, placed, len(extra)), extra, strict=True)
+    items += zip(free_slots(plan, placed, len(extra)), extra, strict=True)
     code = by_slot(items)
     first = replace(code[0], labels=(step_label(now, then),))
     return [first, *code[1:], *loop_code(plan, then, label)]

@@ -28,6 +28,11 @@ from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.emit_gemm import frame
+from tilewright.targets.sw26010.gemm_chain_timing import (
+    CHAIN_SAMPLES,
+    DerivedChain,
+    derive_chain,
+)
 from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
 from tilewright.targets.sw26010.gemm_shape import (
     F32,
@@ -45,6 +50,9 @@ TIMINGS = "gemm_timings.json"
 """What `derive_timings` gives; `pytest tests/targets/sw26010 --update-golden` writes it anew."""
 MAKERS = (
     "gemm_blocks.py",
+    "gemm_chain.py",
+    "gemm_chain_blocks.py",
+    "gemm_chain_timing.py",
     "gemm_kernel.py",
     "gemm_pack.py",
     "gemm_parts.py",
@@ -75,12 +83,20 @@ class DerivedTimings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     question: str
     f64: DerivedTiming
     f32: DerivedTiming
+    f64_chain: DerivedChain
+    f32_chain: DerivedChain
 
 
 def gemm_timing(table: str, mesh: int, dtype: str) -> DerivedTiming:
     """The timing of a mesh x mesh of cores for one element type."""
     found = timings_of(table, mesh)
     return found.f32 if dtype == F32.name else found.f64
+
+
+def chain_timing(table: str, mesh: int, dtype: str) -> DerivedChain:
+    """The timing of a chain of products on a mesh x mesh of cores for one element type."""
+    found = timings_of(table, mesh)
+    return found.f32_chain if dtype == F32.name else found.f64_chain
 
 
 @cache
@@ -101,7 +117,8 @@ def question(table: str, mesh: int) -> str:
     """
     folder = resources.files(__package__)
     texts = [(folder / name).read_bytes() for name in MAKERS]
-    around, samples = "\n".join(frame(_CALLEE)), repr((BLOCKS_AND_K, PACKED_BLOCKS_AND_K))
+    around = "\n".join([*frame(_CALLEE), *frame(_CALLEE, chain=True)])
+    samples = repr((BLOCKS_AND_K, PACKED_BLOCKS_AND_K, CHAIN_SAMPLES))
     return digest(str(mesh), table_timing(load_table(table)), *texts, around, samples)[:16]
 
 
@@ -138,7 +155,14 @@ def write_shipped(path: Path) -> None:
 def derive_timings(table: str, mesh: int) -> DerivedTimings:
     """Simulate samples of the primitives on the mesh and fit the form to them."""
     f64, f32 = (derive_timing(table, mesh, precision) for precision in (F64, F32))
-    return DerivedTimings(question(table, mesh), f64, f32)
+    chains = (derive_chain_timing(table, mesh, precision) for precision in (F64, F32))
+    return DerivedTimings(question(table, mesh), f64, f32, *chains)
+
+
+def derive_chain_timing(name: str, mesh: int, precision: Precision) -> DerivedChain:
+    """The timing of chains of one element type on the cores of the instruction table `name`."""
+    table = load_table(name)
+    return derive_chain(table, mesh, precision, _frame_cycles(table))
 
 
 def derive_timing(name: str, mesh: int, precision: Precision) -> DerivedTiming:

@@ -4,6 +4,8 @@ others, and loops of C over single elements for those without a routine.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
@@ -11,19 +13,28 @@ from tilewright.cost.prices import Prices
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.compiled_loops import compiled_map, compiled_reduce
+from tilewright.targets.sw26010.gemm_chain_timing import chain_terms
+from tilewright.targets.sw26010.gemm_instances import PRECISIONS
 from tilewright.targets.sw26010.map_prices import emitted_map
-from tilewright.targets.sw26010.timings import product_timing
+from tilewright.targets.sw26010.timings import linked_timing, product_timing
 from tilewright.targets.sw26010.vector_prices import emitted_costs
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """swATOP Eq. 2 in the form that follows the code: call + rows + blocks x mesh steps x (k x rate
-    + per block), and packing where the call has a workspace to pack its vector operand into.
+    + per block), and packing where the call has a workspace to pack its vector operand into. Of a
+    chain of several links roles change once for each block and step, too.
     """
     gemm, product, dims = machine.section(GemmPrimitive), call.primitive, call.dims
-    timing = product_timing(machine, call.dtype)
     rows = -(-dims[product.along] // (gemm.lanes * gemm.register_block_vectors))
-    blocks = rows * -(-dims[product.across] // gemm.register_block_scalars)
+    columns = -(-dims[product.across] // gemm.register_block_scalars)
+    links = dims.get("links", 1)
+    if np.all(np.greater(links, 1)):
+        extents = (rows, columns, dims["k"] // links, links)
+        terms = chain_terms(PRECISIONS[call.dtype], machine.mesh.columns, *extents)
+        switches = rows * columns * machine.mesh.columns * gemm.switch_cycles
+        return linked_timing(machine, call.dtype).cycles(terms) + switches
+    timing, blocks = product_timing(machine, call.dtype), rows * columns
     each = dims["k"] * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
     cycles = timing.call_cycles + rows * timing.row_cycles + blocks * machine.mesh.columns * each
     if product.workspace is not None:

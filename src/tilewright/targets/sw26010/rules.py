@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.common.errors import ScheduleError, TilewrightError
+from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
@@ -12,6 +13,12 @@ from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import Lowering
 from tilewright.targets.sw26010.gemm_instances import square_mesh
+from tilewright.targets.sw26010.gemm_tables import LARGEST_LINKS
+
+CHAINS = ChainRules(overwrites=False, packs=False, most_links=LARGEST_LINKS)
+"""What the routine of a chain takes; an operand that is packed is one product's. Its cycles are
+those of its code, so that a machine whose file gives the cycles of a product has no chains.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,9 +33,12 @@ class Sw26010Rules:
             square_mesh(machine)
         except ScheduleError as error:
             lacking[MatrixProduct] = error
+        derived = machine.core.instruction_table is not None and gemm.f64 is gemm.f32 is None
+        chains = gemm.chains and derived and not lacking
         return Lowering(
             {SCRATCHPAD: machine.spm_available_bytes},
             block=(gemm.register_block_vectors, gemm.register_block_scalars),
+            chains=CHAINS if chains else None,
             lacking=lacking,
         )
 

@@ -36,8 +36,8 @@ from tilewright.targets.sw26010.gemm_shape import (
 
 SWITCH = "TW_PRODUCTS_ELSEWHERE"
 """The environment variable by which an emulated process leaves its products to the caller."""
-_WORD_BYTES = 8
-_HEAD_WORDS, _PLACES = 11, 4
+_WORD_BYTES, _VECTOR_BYTES = 8, 32
+_HEAD_WORDS, _PLACES = 12, 4
 _ORDERS: tuple[Layout, Layout] = ("column", "row")
 
 
@@ -55,13 +55,14 @@ class SimulatedProducts:
         rows, columns = self.mesh
         cores, memory_bytes = rows * columns, self.artifact.scratchpad_bytes
         while head := requests.read(_HEAD_WORDS * _WORD_BYTES):
-            places = requests.read(cores * _PLACES * _WORD_BYTES)
+            instance = _instance(np.frombuffer(head, np.int64), rows)
+            links = instance.shape.links
+            width = _PLACES + (2 * links if links > 1 else 0)
+            places = requests.read(cores * width * _WORD_BYTES)
             memories = requests.read(cores * memory_bytes)
             images = np.frombuffer(memories, np.uint8).reshape(cores, memory_bytes)
-            numbers = np.frombuffer(places, np.int64).reshape(cores, _PLACES)
-            symbol = routine_name(
-                self.artifact.name, _instance(np.frombuffer(head, np.int64), rows)
-            )
+            numbers = np.frombuffer(places, np.int64).reshape(cores, width)
+            symbol = routine_name(self.artifact.name, instance)
             answers.write(self._run(symbol, numbers, images).tobytes())
             answers.flush()
 
@@ -71,9 +72,17 @@ class SimulatedProducts:
         program = self._program
         if symbol not in program.labels:
             raise SimulationError(f"{self.artifact.name}_gemm.S has no routine {symbol}")
-        stack = {"$30": self.table.local_memory_bytes}
+        stack = self.table.local_memory_bytes
+        pairs = places[:, _PLACES:]
+        if pairs.size:
+            # The caller has its list on its stack.
+            images, listed = images.copy(), pairs.shape[1] * _WORD_BYTES
+            stack -= -(-listed // _VECTOR_BYTES) * _VECTOR_BYTES
+            images[:, stack : stack + listed] = np.ascontiguousarray(pairs).view(np.uint8)
+            places = np.stack([np.full(len(places), stack), places[:, 2]], axis=1)
         given = [
-            {f"${16 + i}": int(place) for i, place in enumerate(core)} | stack for core in places
+            {f"${16 + i}": int(place) for i, place in enumerate(core[:_PLACES])} | {"$30": stack}
+            for core in places
         ]
         run = simulate_mesh(
             program, Mesh(*self.mesh), entries=symbol, registers=given, local_memory=images
@@ -89,8 +98,8 @@ class SimulatedProducts:
 
 def _instance(head: Iterable[Any], mesh: int) -> GemmInstance:
     """The routine that a call of `spm_gemm` means, as `spm_gemm.c` finds it."""
-    size, m, n, k, vector, lda, ldb, ldc, order_a, order_b, _ = map(int, head)
+    size, m, n, k, vector, lda, ldb, ldc, order_a, order_b, _, links = map(int, head)
     precision = F64 if size == F64.element_bytes else F32
     along: Dimension = "n" if vector else "m"
     variant = GemmVariant(along, _ORDERS[order_a], _ORDERS[order_b], precision)
-    return GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, mesh=mesh))
+    return GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, mesh=mesh, links=links))

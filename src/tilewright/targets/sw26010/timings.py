@@ -5,8 +5,9 @@ from __future__ import annotations
 from tilewright.common.errors import MachineError
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.machine.sections import GemmTiming
+from tilewright.targets.sw26010.gemm_chain_timing import ChainTiming
 from tilewright.targets.sw26010.gemm_instances import square_mesh
-from tilewright.targets.sw26010.gemm_timing import gemm_timing
+from tilewright.targets.sw26010.gemm_timing import chain_timing, gemm_timing
 
 
 def product_timing(machine: Machine, dtype: str) -> GemmTiming:
@@ -24,3 +25,15 @@ def product_timing(machine: Machine, dtype: str) -> GemmTiming:
             fix="give core.instruction_table",
         )
     return gemm_timing(table, square_mesh(machine), dtype).timing
+
+
+def linked_timing(machine: Machine, dtype: str) -> ChainTiming:
+    """The same of a chain of products, which no machine file gives."""
+    table = machine.core.instruction_table
+    if table is None:
+        raise MachineError(
+            f"machine {machine.name!r} has no instruction table, from which the cycles of a chain "
+            "of products are derived",
+            fix="give core.instruction_table, or take primitives.gemm.chains away",
+        )
+    return chain_timing(table, square_mesh(machine), dtype).timing

@@ -253,15 +253,20 @@ void tw_synchronise(const char *file, int line, int scope, int mask)
         tw_suspend(TW_SYNCHRONISING);
 }
 
+static void multiply_together(struct tw_gemm_call call)
+{
+    tw_current->gemm = call;
+    if (!release_group(TW_MULTIPLYING, ARRAY_SCOPE))
+        tw_suspend(TW_MULTIPLYING);
+}
+
 void tw_gemm(const char *file, int line, int element_bytes, int m, int n, int k, double alpha,
         double beta, int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c,
         void *workspace)
 {
-    struct tw_gemm_call call = {element_bytes, m, n, k, vector, alpha, beta, a, b, c, workspace};
+    struct tw_gemm_call call = {element_bytes, m, n, k, vector, alpha, beta, a, b, c, workspace, 1};
     tw_at(file, line, element_bytes == 8 ? "spm_gemm_f64" : "spm_gemm_f32");
-    tw_current->gemm = call;
-    if (!release_group(TW_MULTIPLYING, ARRAY_SCOPE))
-        tw_suspend(TW_MULTIPLYING);
+    multiply_together(call);
 }
 
 void tw_routine(int element_bytes, int m, int n, int k, int vector, struct tw_matrix a,
@@ -269,6 +274,15 @@ void tw_routine(int element_bytes, int m, int n, int k, int vector, struct tw_ma
 {
     tw_gemm(tw_current->file, tw_current->line, element_bytes, m, n, k, 1, 1, vector, a, b, c,
             workspace);
+}
+
+void tw_chain_routine(int links, const void *const *pairs, int element_bytes, int m, int n, int k,
+        int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c)
+{
+    struct tw_gemm_call call = {element_bytes, m, n, k, vector, 1, 1, a, b, c, 0, links, pairs};
+    tw_at(tw_current->file, tw_current->line,
+            element_bytes == 8 ? "spm_gemm_chain_f64" : "spm_gemm_chain_f32");
+    multiply_together(call);
 }
 
 /* ---- register communication ----------------------------------------------------------------- */

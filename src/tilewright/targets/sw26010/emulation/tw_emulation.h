@@ -80,4 +80,8 @@ void tw_gemm(const char *file, int line, int element_bytes, int m, int n, int k,
 void tw_routine(int element_bytes, int m, int n, int k, int vector, struct tw_matrix a,
         struct tw_matrix b, struct tw_matrix c, void *workspace);
 
+/* The sum of the products of so many pairs, of which `a` and `b` are the first. */
+void tw_chain_routine(int links, const void *const *pairs, int element_bytes, int m, int n, int k,
+        int vector, struct tw_matrix a, struct tw_matrix b, struct tw_matrix c);
+
 #endif

@@ -98,16 +98,28 @@ static void check_workspace(const struct tw_gemm_call *call)
 static int same_call(const struct tw_gemm_call *x, const struct tw_gemm_call *y)
 {
     return x->element_bytes == y->element_bytes && x->m == y->m && x->n == y->n && x->k == y->k
-        && x->vector == y->vector && x->alpha == y->alpha && x->beta == y->beta
+        && x->links == y->links && x->vector == y->vector && x->alpha == y->alpha && x->beta == y->beta
         && x->a.leading_dimension == y->a.leading_dimension && x->a.order == y->a.order
         && x->b.leading_dimension == y->b.leading_dimension && x->b.order == y->b.order
         && x->c.leading_dimension == y->c.leading_dimension && x->c.order == y->c.order;
 }
 
-void tw_multiply(void)
+/* The operands of a chain's link in the place of those of the first. */
+static void take_link(int link)
+{
+    int i;
+    for (i = 0; i < TW_CORES; i++) {
+        struct tw_gemm_call *const call = &tw_cores_state[i].gemm;
+        if (call->links > 1) {
+            call->a.start = call->pairs[2 * link];
+            call->b.start = call->pairs[2 * link + 1];
+        }
+    }
+}
+
+static void check_calls(const struct tw_gemm_call *first)
 {
     struct tw_core *const last = tw_current;
-    const struct tw_gemm_call *first = &tw_cores_state[0].gemm;
     int i;
     for (i = 0; i < TW_CORES; i++) {
         const struct tw_gemm_call *call = &tw_cores_state[i].gemm;
@@ -120,10 +132,23 @@ void tw_multiply(void)
         check_workspace(call);
     }
     tw_current = last;
+}
+
+void tw_multiply(void)
+{
+    const struct tw_gemm_call *first = &tw_cores_state[0].gemm;
+    int link;
+    for (link = 0; link < first->links; link++) {
+        take_link(link);
+        check_calls(first);
+    }
     if (first->m <= 0 || first->n <= 0 || first->k <= 0 || tw_product_elsewhere())
         return;
-    if (first->element_bytes == 8)
-        multiply_f64(first);
-    else
-        multiply_f32(first);
+    for (link = 0; link < first->links; link++) {
+        take_link(link);
+        if (first->element_bytes == 8)
+            multiply_f64(first);
+        else
+            multiply_f32(first);
+    }
 }

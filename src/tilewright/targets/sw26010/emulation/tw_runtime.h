@@ -31,6 +31,8 @@ struct tw_gemm_call {
     double alpha, beta;
     struct tw_matrix a, b, c;
     void *workspace;
+    int links;
+    const void *const *pairs;
 };
 
 struct tw_core {

@@ -28,9 +28,10 @@ static long place_of(const struct tw_core *core, const void *address)
 int tw_product_elsewhere(void)
 {
     const struct tw_gemm_call *const x = &tw_cores_state[0].gemm;
-    long head[11] = {x->element_bytes, x->m, x->n, x->k, x->vector, x->a.leading_dimension,
-        x->b.leading_dimension, x->c.leading_dimension, x->a.order, x->b.order, x->c.order};
-    int i;
+    long head[12] = {x->element_bytes, x->m, x->n, x->k, x->vector, x->a.leading_dimension,
+        x->b.leading_dimension, x->c.leading_dimension, x->a.order, x->b.order, x->c.order,
+        x->links};
+    int i, link;
     if (!getenv("TW_PRODUCTS_ELSEWHERE"))
         return 0;
     pthread_mutex_lock(&line);
@@ -41,6 +42,10 @@ int tw_product_elsewhere(void)
         long places[4] = {place_of(core, own->a.start), place_of(core, own->b.start),
             place_of(core, own->c.start), place_of(core, own->workspace)};
         move_all(1, (char *)places, sizeof places, 1);
+        for (link = 0; own->links > 1 && link < 2 * own->links; link++) {
+            long place = place_of(core, own->pairs[link]);
+            move_all(1, (char *)&place, sizeof place, 1);
+        }
     }
     for (i = 0; i < TW_CORES; i++)
         move_all(1, tw_cores_state[i].ldm, tw_running->scratchpad_bytes, 1);
