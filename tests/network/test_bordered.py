@@ -13,7 +13,7 @@ from tilewright.network.memory import bordered as with_border
 from tilewright.network.products import one_group
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
-from tilewright.ops import Bias, conv2d, relu
+from tilewright.ops import Bias, Binary, conv2d, relu
 from tilewright.targets.sw26010.emit_network import constant_block, emit_network
 from tilewright.targets.sw26010.emulate import run_emulated
 
@@ -37,7 +37,7 @@ def two_convolutions(between=True):
 
 
 @pytest.mark.parametrize("between", [False, True], ids=["alone", "with its epilogue"])
-def test_a_result_inside_a_border_is_no_stage_more_and_exact(between):
+def test_a_result_inside_a_border_needs_no_copy_and_is_exact(between):
     net = two_convolutions(between)
     plan = build_plan(net, GROUP, Search(algorithm="implicit", keep=4))
     inside = next(s for s in plan.stages if isinstance(s.candidate, Bordered))
@@ -73,3 +73,40 @@ def test_a_border_is_priced_and_what_is_none_is_refused():
     assert bordered(candidate, own, with_border(own, (0, 1, 0, 0), (0,) * 4), single) is None
     assert bordered(candidate, own, own, single) is None
     assert bordered(inside, own, around, single) is None
+
+
+def chained_windows():
+    """Convolutions of windows with a shortcut around the second."""
+    net = NetworkBuilder("windows", "f64")
+    x = y = net.input("x", (8, 32, 13, 14))
+    op = conv2d(
+        batch=8, in_channels=32, out_channels=32, height=13, width=14, kernel=3, padding=1
+    )  # fmt: skip
+    for number in range(3):
+        y = net.apply(op, y, net.weight(f"w{number}", op.input_shapes[1]), name=f"conv{number}")
+        y = net.apply(Bias(op.out_shape), y, net.weight(f"shift{number}", (32,)), name=f"b{number}")
+        if number == 1:
+            y = net.apply(Binary("add", op.out_shape, op.out_shape), y, x, name="sum")
+        y = net.apply(relu(op.out_shape), y, name=f"relu{number}")
+    return net.build((y,))
+
+
+@pytest.mark.parametrize("algorithm", ["winograd2", "winograd4", "winograd2_fused"])
+def test_transformed_tiles_take_epilogues_and_borders_and_are_exact(algorithm):
+    net = chained_windows()
+    plan = build_plan(net, GROUP, Search(algorithm=algorithm, keep=4))
+    products = [s for s in plan.stages if s.work == "product"]
+    assert {s.candidate.seed.name for s in products} == {algorithm}
+    assert products[0].nodes == ("conv0", "b0", "relu0")
+    assert isinstance(products[0].candidate, Bordered)
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.integers(-3, 4, (8, 32, 13, 14)).astype(float)}
+    weights = {t.name: 4.0 * rng.integers(-2, 3, t.shape) for t in net.weights}
+    (expected,) = net.evaluate({**inputs, **weights}).values()
+    (found,) = interpret_plan(plan, inputs, weights).values()
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * scale)
+    artifact = emit_network(plan, GROUP)
+    block = constant_block(plan, weights)
+    (found,) = run_emulated(artifact, {**inputs, artifact.block: block}).values()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * scale)

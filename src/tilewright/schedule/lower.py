@@ -131,7 +131,9 @@ def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
         operands = (replace(operands[0], tensor=f"{operands[0].tensor}_sums"), *operands[1:])
     call = Call(primitive, operands)
     if not primitive.accumulates:
-        return (call,)
+        if nest.epilogue is None:
+            return (call,)
+        return (call, If(_at_last(p, []), (_epilogue(p, operands[0]),)))
     output = operands[0]
     reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
     start = Fill(primitive.start(numerics.sums))
@@ -144,7 +146,10 @@ def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
         body = (If(_at_first(parts), (_transform(p, nest.before, made),)), *body)
     if nest.after:
         parts = _parts(p, nest.output, nest.after.source)
-        body = (*body, If(_at_last(p, [*reductions, *parts]), (_transform(p, nest.after, 0),)))
+        finished: tuple[Stmt, ...] = (_transform(p, nest.after, 0),)
+        if nest.epilogue:
+            finished = (*finished, _epilogue(p, tile(p, nest.result, 0, dict(nest.after.roles))))
+        body = (*body, If(_at_last(p, [*reductions, *parts]), finished))
     elif nest.epilogue or requantises:
         after = _requantised(p, output, numerics) if requantises else _epilogue(p, output)
         body = (*body, If(_at_last(p, reductions), (after,)))
@@ -186,9 +191,10 @@ def _check_transfers(p: Decisions, s: Skew, operands: tuple[Tile, ...]) -> None:
 
 
 def _epilogue(p: Decisions, output: Tile) -> Call:
+    """The call of the epilogue on the tile of the result."""
     assert p.nest.epilogue is not None
     epilogue = p.nest.epilogue
-    letters = dict(zip(_ordered(p, p.nest.output), ascii_letters, strict=False))
+    letters = dict(zip(_ordered(p, p.nest.result), ascii_letters, strict=False))
     tiles = [replace(output, roles="".join(letters.values()))]
     for use in epilogue.operands:
         roles = "".join(letters.get(index, ".") for index in _ordered(p, use))

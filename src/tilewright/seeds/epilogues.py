@@ -1,14 +1,15 @@
 """Seeds of products with elementwise work on the finished tile, before it is put.
 
-In: a seed whose last nest accumulates into the result itself, an expression over the result (x0)
-and further operands. Out: the same seed with that epilogue, None where the nest is of another kind.
+In: a seed whose last nest accumulates into the result itself or transforms tiles to it, an
+expression over the result (x0) and further operands. Out: the same seed with that epilogue, None
+where the nest is of another kind.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.ir.primitives import Map
+from tilewright.ir.primitives import Map, WinogradTransform
 from tilewright.seeds.nest import Epilogue, Nest, TensorSpec, Use
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout
@@ -26,9 +27,13 @@ def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Se
     """The seed with the expression over the finished result and these operands."""
     *before, last = seed.spaces
     nest = last.nest
-    output = nest.output
-    if output.tensor.name != seed.result or not nest.primitive.accumulates or nest.epilogue:
+    output = nest.result
+    finishes = nest.primitive.accumulates or isinstance(nest.primitive, WinogradTransform)
+    if output.tensor.name != seed.result or not finishes or nest.epilogue:
         return None
+    known = {name for name, _ in output.tensor.dims}
+    if any("batch" in dims and "batch" not in known for dims in operands):
+        return None  # images in blocks: what lies along them has no such dimension
     uses = tuple(_use(nest, operand_name(i), dims) for i, dims in enumerate(operands))
     epilogue = Epilogue(Map(expression), (output, *uses))
     space = replace(last, nest=replace(nest, epilogue=epilogue))
@@ -45,8 +50,8 @@ def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Se
 
 
 def _use(nest: Nest, name: str, dims: Dims) -> Use:
-    spec = nest.output.tensor
-    pairs = list(zip(spec.dims, nest.output.indices, strict=True))
+    spec = nest.result.tensor
+    pairs = list(zip(spec.dims, nest.result.indices, strict=True))
     kept = [(dim, index) for dim, index in pairs if dim[0] in dims]
     tensor = TensorSpec(name, "input", tuple(dim for dim, _ in kept))
     return Use(tensor, tuple(index for _, index in kept))

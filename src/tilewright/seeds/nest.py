@@ -166,6 +166,11 @@ class Nest:
         return (self.output, *self.inputs)
 
     @property
+    def result(self) -> Use:
+        """What the nest gives: the output, or what a transform makes of it."""
+        return self.after.output if self.after else self.output
+
+    @property
     def every_use(self) -> tuple[Use, ...]:
         """`uses`, what the epilogue reads beside them, and what transforms read and write."""
         others = self.epilogue.operands if self.epilogue else ()
