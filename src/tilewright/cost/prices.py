@@ -7,10 +7,12 @@ while the cores compute; a family with other machines brings a subclass in its m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.common.errors import CapacityError
 from tilewright.common.expr import Value
 from tilewright.cost.buffers import bytes_by_space
 from tilewright.cost.calls import Costs
@@ -22,6 +24,29 @@ from tilewright.ir.nodes import Direction, Program
 from tilewright.machine import Capability, Machine
 from tilewright.machine.model import Leaf
 from tilewright.passes.lowering import lowering_of
+
+
+@dataclass(frozen=True)
+class RequestField:
+    """What the largest request of a tensor's transfers has in one field of the engine's descriptor,
+    in bytes, the number of the machine `key` that limits it, and what else would help.
+    """
+
+    what: str
+    tensor: str
+    found_bytes: Value
+    limit_bytes: int
+    key: str
+    other: str
+
+    def error(self) -> CapacityError:
+        """Says so of one candidate, with the number of the machine that users can set."""
+        found = int(self.found_bytes)
+        return CapacityError(
+            f"tensor {self.tensor!r}: a DMA request has a {self.what} of {found} bytes, "
+            f"{self.key} is {self.limit_bytes}",
+            fix=f"--set {self.key}={found} or more, or {self.other}",
+        )
 
 
 class Prices:
@@ -65,11 +90,21 @@ class Prices:
         return ()
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """Whether the buffers fit each memory."""
+        """Whether the buffers fit each memory, and the requests of transfers their descriptors."""
         room, fits = lowering_of(machine).buffer_bytes, np.True_
         for space, needed in bytes_by_space(program, env).items():
             fits = fits & np.less_equal(needed, room.get(space, 0))
+        for field in self.request_fields(program, machine, env):
+            fits = fits & np.less_equal(field.found_bytes, field.limit_bytes)
         return fits
+
+    def request_fields(
+        self, program: Program, machine: Machine, env: Mapping[str, Value]
+    ) -> Iterable[RequestField]:
+        """The fields of descriptors that may not hold what transfers ask for; none: they hold
+        everything.
+        """
+        return ()
 
 
 PRICES: Capability[Prices] = Capability(

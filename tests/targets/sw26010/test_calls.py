@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +162,43 @@ def test_a_map_in_assembly_comes_with_its_twin_in_c():
     assert f"{name}.o: {name}.S" in files["Makefile"]
     header = files[f"{name}.h"].replace(name, "NAME").replace(name.upper(), "GUARD")
     assert header == TWIN
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_make_takes_all_primitives_in_c_in_place_of_assembly(tmp_path: Path):
+    """Maps with them, whose C is in their headers."""
+    files = CODE.emit(
+        program(
+            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="-x0")\n'
+            'fill(p[0](shape=(64,), roles="a"), value=2)'
+        ),
+        MACHINE,
+    ).files
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (mapped,) = (name[:-2] for name in files if name.startswith("tw_map_") and name[-1] == "S")
+
+    def commands(*words: str) -> list[str]:
+        found = subprocess.run(
+            ["make", "-n", "-C", tmp_path, *words], check=True, capture_output=True, text=True
+        )
+        lines = found.stdout.replace(mapped, "tw_map").splitlines()
+        return sorted(line for line in lines if not line.startswith("make"))
+
+    host, slave = "sw5cc -host -O3 -msimd", "sw5cc -slave -O2 -msimd"
+    assert commands() == [
+        "ar rcs libcalls.a calls_host.o calls_slave.o tw_fill_f64.o tw_map.o",
+        f"{host} -c calls_host.c -o calls_host.o",
+        f"{slave}  -c calls_slave.c -o calls_slave.o",
+        f"{slave} -c tw_fill_f64.S -o tw_fill_f64.o",
+        f"{slave} -c tw_map.S -o tw_map.o",
+    ]
+    assert commands("PRIMITIVES=tw_primitives.o") == [
+        "ar rcs libcalls.a calls_host.o calls_slave.o tw_primitives.o",
+        f"{host} -c calls_host.c -o calls_host.o",
+        f"{slave} -DTW_MAPS_IN_C -c calls_slave.c -o calls_slave.o",
+        f"{slave} -c tw_primitives.c -o tw_primitives.o",
+    ]
 
 
 @pytest.mark.parametrize(

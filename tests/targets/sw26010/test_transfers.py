@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright
 from tilewright.codegen.c.expression import Scope
 from tilewright.codegen.transfer_plan import plan_transfer
 from tilewright.common.errors import CapacityError, ProgramError, SimulationError
 from tilewright.common.expr import Const
 from tilewright.common.expr_parser import parse_expr
+from tilewright.graph.zoo import network
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, at
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
+from tilewright.network.build import build_plan
+from tilewright.ops import Conv2d
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated_many
 from tilewright.targets.sw26010.names import core_scope
@@ -125,6 +129,49 @@ def test_limits_of_the_hardware(overrides, program, message):
     with pytest.raises(CapacityError) as caught:
         CODE.emit(program, load_machine("sw26010", overrides))
     assert str(caught.value) == message
+
+
+CONV = Conv2d(4, 32, 64, 8, 8, (3, 3), padding=(1, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("what", "limit"), [("block", 100), ("size", 1000), ("stride", 2000), ("block", 32)]
+)
+def test_candidates_beyond_a_limit_are_dropped_and_the_best_other_one_is_emitted(what, limit):
+    machine = load_machine("sw26010_cg", {f"dma.limits.{what}_bytes": str(limit)})
+    free = tilewright.compile(CONV, machine="sw26010_cg")
+    with pytest.raises(CapacityError, match=f"dma.limits.{what}_bytes is {limit};"):
+        CODE.emit(free.program, machine)
+    found = tilewright.compile(CONV, machine=machine)
+    assert CODE.emit(found.program, machine).files
+    assert found.result.estimate_cycles >= free.result.estimate_cycles
+
+
+@pytest.mark.parametrize(
+    ("what", "limit", "needed", "tensor"),
+    [("block", 7, 8, "w"), ("size", 16, 32, "w"), ("stride", 10, 16, "x")],
+)
+def test_where_no_tile_keeps_a_limit_the_least_that_would_do_is_told(what, limit, needed, tensor):
+    key = f"dma.limits.{what}_bytes"
+    with pytest.raises(CapacityError) as caught:
+        tilewright.compile(CONV, machine=load_machine("sw26010_cg", {key: str(limit)}))
+    assert str(caught.value) == (
+        "no tile of conv2d 4x32x8x8 -> 64, 3x3 s1 p1 fits: of the tiles of 'implicit' the one that "
+        f"asks for least has DMA requests with a {what} of {needed} bytes for {tensor!r}, {key} is "
+        f"{limit}; --set {key}={needed} or more"
+    )
+    enough = load_machine("sw26010_cg", {key: str(needed)})
+    assert CODE.emit(tilewright.compile(CONV, machine=enough).program, enough).files
+
+
+def test_stages_of_a_network_keep_the_limits_of_a_descriptor():
+    machine = load_machine("sw26010_cg", {"dma.limits.block_bytes": "130"})
+    net = network("lenet5", 1)
+    plan = build_plan(net, machine)
+    free = build_plan(net, load_machine("sw26010_cg"))
+    assert plan.estimate_cycles > free.estimate_cycles
+    for stage in plan.stages:
+        assert CODE.emit(stage.candidate.program(machine), machine).files
 
 
 def random_program(generator: np.random.Generator) -> Program:

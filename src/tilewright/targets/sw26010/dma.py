@@ -1,13 +1,31 @@
-"""What the fields of one DMA descriptor can hold (athread_get / athread_put in PE_MODE)."""
+"""What the fields of one DMA descriptor can hold (athread_get / athread_put in PE_MODE): of one
+program as it is emitted, and of the candidates of a search as arrays.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+import numpy as np
 
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.codegen.transfer_plan import TransferPlan
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CapacityError
-from tilewright.ir.nodes import Tensor
+from tilewright.common.expr import Expr, Value, evaluate, free_vars
+from tilewright.cost.prices import RequestField
+from tilewright.ir.nodes import Program, Tensor, Transfer
+from tilewright.ir.regions import Repeat, split
+from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.machine.parts import DescriptorLimits
+
+_SMALLER = "a schedule with a smaller tile"
+_OTHER = {
+    "size": _SMALLER,
+    "block": _SMALLER,
+    "stride": "a layout that stores the tile's dimensions next to each other",
+}
 
 
 def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Scope) -> None:
@@ -19,19 +37,52 @@ def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Sc
     block = min(bounds_of(blocks.length, scope)[1], most_elements) * size
     total = min(bounds_of(blocks.length * blocks.count, scope)[1], most_elements) * size
     gap = bounds_of(blocks.stride - blocks.length, scope)[1] * size
-    smaller = "a schedule with a smaller tile"
-    _check("size", total, limits.size_bytes, tensor, smaller)
-    _check("block", block, limits.block_bytes, tensor, smaller)
-    nearer = "a layout that stores the tile's dimensions next to each other"
-    _check("stride", gap, limits.stride_bytes, tensor, nearer)
+    for field in _fields(limits, tensor.name, {"size": total, "block": block, "stride": gap}):
+        if field.found_bytes > field.limit_bytes:
+            raise field.error()
 
 
-def _check(what: str, found: int, limit: int | None, tensor: Tensor, other: str) -> None:
-    """Users choose no tile, so the fix begins with the number of the machine that they can set."""
-    if limit is not None and found > limit:
-        key = f"dma.limits.{what}_bytes"
-        raise CapacityError(
-            f"tensor {tensor.name!r}: a DMA request has a {what} of {found} bytes, "
-            f"{key} is {limit}",
-            fix=f"--set {key}={found} or more, or {other}",
-        )
+def request_fields(
+    program: Program, machine: Machine, env: Mapping[str, Value]
+) -> Iterator[RequestField]:
+    """The fields of the program's transfers that may exceed a limit, for candidates with these
+    values, of the regions of the first iterations on the first core, which are the largest.
+    """
+    limits, room = machine.dma.limits, machine.spm.available_bytes
+    if limits is None:
+        return
+    holds_tiles = min(limits.size_bytes or room, limits.block_bytes or room) >= room
+    for transfer in (s for s in walk(program.body) if isinstance(s, Transfer)):
+        tensor = program.tensor(transfer.tensor)
+        size = dtype(tensor.dtype).size_bytes
+        shape = [_value(e, env) for e in tensor.shape]
+        whole = int(np.max(prod(shape), initial=0)) * size
+        if holds_tiles and (limits.stride_bytes is None or whole <= limits.stride_bytes):
+            continue
+        repeats: list[Repeat] = []
+        stride: Value = 1
+        for extent, r in zip(reversed(shape), reversed(transfer.ranges), strict=True):
+            repeats.insert(0, Repeat(_value(r.extent, env), stride * _value(r.step, env)))
+            stride = stride * extent
+        blocks = split(repeats, 1)
+        found = {
+            "size": blocks.length * blocks.count * size,
+            "block": blocks.length * size,
+            "stride": (blocks.stride - blocks.length) * size,
+        }
+        yield from _fields(limits, tensor.name, found)
+
+
+def _value(e: Expr, env: Mapping[str, Value]) -> Value:
+    first = dict.fromkeys(free_vars(e) - env.keys(), 0)
+    return evaluate(e, {**env, **first} if first else env)
+
+
+def _fields(
+    limits: DescriptorLimits, tensor: str, found: Mapping[str, Value]
+) -> Iterator[RequestField]:
+    for what, number in found.items():
+        limit = getattr(limits, f"{what}_bytes")
+        if limit is not None:
+            key = f"dma.limits.{what}_bytes"
+            yield RequestField(what, tensor, number, limit, key, _OTHER[what])

@@ -17,6 +17,8 @@ COMPILER = "sw5cc"
 HOST_FLAGS = ("-host", "-O3", "-msimd")
 SLAVE_FLAGS = ("-slave", "-O2", "-msimd")
 LINK_FLAGS = ("-hybrid", "-lslave", "-allshare")
+MAPS_IN_C = "TW_MAPS_IN_C"
+"""Where it is defined, the headers of maps define them."""
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 
@@ -70,10 +72,12 @@ def compile_step(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) 
 
 
 def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
-    """The text of the Makefile; the twin in C can replace the `routines` of `build_plan`."""
+    """The text of the Makefile; twins in C can replace the `routines` of `build_plan`: those of
+    maps are compiled with what calls them.
+    """
     archive, twin = plan.steps[-1], compile_step("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
-    maps = map_files(routines, "S")
-    library, chosen = archive.output, [_object(file) for file in routines if file not in maps]
+    headers = set(map_files(routines, "h"))
+    library, chosen = archive.output, [_object(file) for file in routines]
     lines = [
         "# Generated. Link into a program:",
         f"#     {COMPILER} {' '.join(LINK_FLAGS)} main.o {library} -o main",
@@ -81,16 +85,21 @@ def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
     ]
     if chosen:
         lines += [
-            "# The elementwise primitives; make PRIMITIVES=tw_primitives.o takes those in C.",
+            f"# The elementwise primitives; make clean, then make PRIMITIVES={twin.output}, takes",
+            "# those in C, of which maps have theirs in their headers.",
             f"PRIMITIVES = {' '.join(chosen)}",
-            "",
         ]
+        if headers:
+            lines.append(f"MAPS_IN_C = $(if $(filter {twin.output},$(PRIMITIVES)),-D{MAPS_IN_C})")
+        lines.append("")
     lines += [f"all: {library}", ""]
     for step in (*plan.steps[:-1], twin, archive):
         replaced = chosen if step is archive else []
-        named = (step.inputs, step.command)
-        inputs, command = (" ".join(_by_variable(words, replaced)) for words in named)
-        lines += [f"{step.output}: {inputs}", f"\t{command}", ""]
+        inputs = " ".join(_by_variable(step.inputs, replaced))
+        command = _by_variable(step.command, replaced)
+        if headers & set(step.inputs):
+            command = (*command[:-4], "$(MAPS_IN_C)", *command[-4:])
+        lines += [f"{step.output}: {inputs}", f"\t{' '.join(command)}", ""]
     outputs = [step.output for step in (*plan.steps[:-1], twin, archive)]
     lines += ["clean:", f"\trm -f {' '.join(outputs)}", ""]
     lines += [".PHONY: all clean", ""]

@@ -4,15 +4,19 @@ others, and loops of C over single elements for those without a routine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
-from tilewright.cost.prices import Prices
+from tilewright.cost.prices import Prices, RequestField
+from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.compiled_loops import compiled_map, compiled_reduce
+from tilewright.targets.sw26010.dma import request_fields
 from tilewright.targets.sw26010.gemm_chain_timing import chain_terms
 from tilewright.targets.sw26010.gemm_instances import PRECISIONS
 from tilewright.targets.sw26010.map_prices import emitted_map
@@ -63,6 +67,12 @@ class MeshPrices(Prices):
     """Prices of a mesh that computes a matrix product together."""
 
     costs = COSTS
+
+    def request_fields(
+        self, program: Program, machine: Machine, env: Mapping[str, Value]
+    ) -> Iterable[RequestField]:
+        """Those of a DMA descriptor."""
+        return request_fields(program, machine, env)
 
 
 PRICES = MeshPrices()
