@@ -61,10 +61,11 @@ def _product(instance: GemmInstance, machine: Machine, simulated: bool) -> Routi
     shape, variant = instance.shape, instance.variant
     workspace = "workspace" if instance.plan.packs_vector else None
     product = MatrixProduct(variant.vectorised, workspace=workspace)
-    dims = {"m": shape.m, "n": shape.n, "k": shape.k}
+    dims = {"m": shape.m, "n": shape.n, "k": shape.k * shape.links, "links": shape.links}
     call = PricedCall(product, dims, variant.precision.name)
     priced = float(call_costs(machine)[MatrixProduct](machine, call))
-    what = f"{shape.m} x {shape.n} x {shape.k} per core"
+    links = f"{shape.links} links of " if shape.links > 1 else ""
+    what = f"{links}{shape.m} x {shape.n} x {shape.k} per core"
     exact = round(float(exact_gemm_cost(GEMM_CYCLES)(machine, call))) if simulated else None
     return RoutineCycles(instance.symbol, what, round(priced), exact)
 
