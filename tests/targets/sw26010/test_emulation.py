@@ -37,6 +37,7 @@ from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
 from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
 from tilewright.targets.sw26010.gemm_instances import gemm_instances
 from tilewright.targets.sw26010.names import mesh_bindings
+from tilewright.targets.sw26010.routines import ROUTINES
 from tilewright.targets.sw26010.simulated_products import SimulatedProducts
 from tilewright.tune.search import rank
 
@@ -122,6 +123,9 @@ def test_a_chain_runs_as_it_is_emitted_c_and_assembly(op, links):
     for name, expected in interpret(program, inputs).items():
         np.testing.assert_array_equal(emulated[name], expected)
         np.testing.assert_array_equal(executed[name], expected)
+    routines = ROUTINES.routines(program, MACHINE, simulated=True)
+    (shown,) = (r for r in routines if r.call.startswith(f"{links} links of "))
+    assert shown.priced_cycles == pytest.approx(shown.simulated_cycles, rel=0.01)
     priced = simulate(program, MACHINE)
     costs = {**call_costs(MACHINE), MatrixProduct: exact_gemm_cost()}
     assert simulate(program, MACHINE, costs=costs).cycles == pytest.approx(priced.cycles, rel=0.01)

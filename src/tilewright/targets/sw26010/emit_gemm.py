@@ -5,10 +5,14 @@ Each instance is one routine, called from C as
 
     void routine(const void *a, const void *b, void *c, void *workspace);
 
-with arguments in $16 .. $19 and the return address in $26. The primitive uses the whole register
-file, so the routine keeps what C expects to find again: all lanes of $9 .. $15, and $26, $29, $30.
-It takes `FRAME_BYTES` of the stack, which lies in the core's local memory outside the buffers: for
-these registers and for the primitive's tables, vector-aligned.
+with arguments in $16 .. $19 and the return address in $26, or for a chain of products as
+
+    void routine(const void *const *pairs, void *c);
+
+with the addresses of A and B of each link, one pair after the other. The primitive uses the whole
+register file, so the routine keeps what C expects to find again: all lanes of $9 .. $15, and $26,
+$29, $30. It takes `frame_bytes` of the stack, which lies in the core's local memory outside the
+buffers: for these registers and for the primitive's tables, vector-aligned.
 """
 
 from __future__ import annotations

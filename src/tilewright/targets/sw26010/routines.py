@@ -124,12 +124,15 @@ class _Calls:
         links = int(group.dims.get("links", 1))
         m, n, k = (int(group.dims[axis]) for axis in "mnk")
         shapes = self._instances[id(group.stmt)]
-        extents = (m, n, k // links)
-        instance = next(i for i in shapes if (i.shape.m, i.shape.n, i.shape.k) == extents)
+        extents, own = (m, n, k // links, links), (i.shape for i in shapes)
+        found = [(shape.m, shape.n, shape.k, shape.links) for shape in own]
+        instance = shapes[found.index(extents)]
         exact = None
-        if self.simulated and links == 1:
+        if self.simulated:
             exact = round(float(exact_gemm_cost(GEMM_CYCLES)(self.machine, call)))
-        return RoutineCycles(instance.symbol, f"{m} x {n} x {k} per core", self._price(call), exact)
+        linked = f"{links} links of " if links > 1 else ""
+        what = f"{linked}{m} x {n} x {k // links} per core"
+        return RoutineCycles(instance.symbol, what, self._price(call), exact)
 
     def _price(self, call: PricedCall[Primitive]) -> int:
         return round(float(call_cycles(self.machine, call, call_costs(self.machine))))
