@@ -170,6 +170,8 @@ WALK_REFUSALS = {
     "group, out_row, out_col, image, out_channel, in_channel, kernel_row, kernel_col"),
     "walk(out_row, core_row)": ("spread(out_row, columns)", "out_row is not split and spread; "
     "do both"),
+    "walk(in_channel, core_channel)": ("", "in_channel is no row or column of a matrix product's "
+    "result"),
     "walk(out_row, rows)": ("", "the name 'rows' is taken; give the loop a name of its own"),
     "walk(out_row, row_of_core)": ("pad(out_col)", "the primitive takes n of image, out_col, "
     "which nothing rounds up; pad one of them"),
@@ -180,6 +182,7 @@ WALK_REFUSALS = {
 def test_refusals_of_walked_axes(step: str, case: tuple[str, str]) -> None:
     without, message = case
     lines = [line for line in WALKED.splitlines()[:-1] if line != without]
+    lines += ["split(in_channel, channels)", "spread(in_channel, both)"]
     with pytest.raises(ScheduleError) as caught:
         decisions(IMPLICIT.spaces[0].nest, parse_schedule("\n".join([*lines, step])).steps)
     assert str(caught.value) == f"{step}: {message}"

@@ -271,6 +271,8 @@ def _check_walk(step: Walk, p: Decisions) -> None:
     if step.over in _symbols(p.nest) | {*p.splits.values()}:
         raise _refusal(step, f"the name {step.over!r} is taken", "give the loop a name of its own")
     letter = p.roles.get(step.axis, "")
+    if letter not in ("m", "n") or not isinstance(p.nest.primitive, MatrixProduct):
+        raise _refusal(step, f"{step.axis} is no row or column of a matrix product's result")
     others = [a for a, role in p.roles.items() if role == letter and a not in p.walks]
     if not any(a in p.pads or a in p.spreads for a in others):
         why = f"the primitive takes {letter} of {_list(tuple(others)) or 'no other axis'}"
