@@ -76,7 +76,7 @@ def test_a_link_has_an_iteration_behind_its_loop_in_which_the_distances_are_read
 
 
 @pytest.mark.parametrize("precision", [F64, F32], ids=["f64", "f32"])
-def test_the_branches_of_a_link_are_those_of_its_loop_up_to_one(precision):
+def test_the_branches_of_a_link_are_those_of_its_loop_up_to_two(precision):
     variant, depths = GemmVariant(precision=precision), range(1, 150)
     found = [int(chain_branches(precision, 8, k)) for k in depths]
     loops = [
@@ -85,7 +85,7 @@ def test_the_branches_of_a_link_are_those_of_its_loop_up_to_one(precision):
     ]
     pairs = list(zip(found, (loop.taken_branches for loop in loops), strict=True))
     assert pairs[:50] == [(b, b) for b in found[:50]]
-    assert all(0 <= b - a <= 1 for a, b in pairs)
+    assert all(0 <= loop - priced <= 2 for priced, loop in pairs)
 
 
 @pytest.mark.parametrize(

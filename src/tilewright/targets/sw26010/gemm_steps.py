@@ -107,8 +107,8 @@ def _unrolled(iterations: int, largest: int, room: int, least_rest: int) -> Unro
 
 
 def chain_branches(precision: Precision, mesh: int, k: Value) -> Value:
-    """The taken branches of the loop in one link of a chain, one more for some k above 50, and more
-    where strides are so long that the loop is shorter than it could be.
+    """The taken branches of the loop in one link of a chain. For some k above 50 there are one or
+    two more, and more where strides are so long that the loop is shorter than it could be.
     """
     room = _chain_room(precision, mesh)
     body = min(room - 2, LARGEST_CHAIN_BODY)
