@@ -107,12 +107,16 @@ def _unrolled(iterations: int, largest: int, room: int, least_rest: int) -> Unro
 
 
 def chain_branches(precision: Precision, mesh: int, k: Value) -> Value:
-    """The taken branches of the loop in one link of a chain. For some k above 50 there are one or
-    two more, and more where strides are so long that the loop is shorter than it could be.
+    """The taken branches of the loop in one link of a chain; more where strides are so long that
+    the loop is shorter than it could be.
     """
-    room = _chain_room(precision, mesh)
-    body = min(room - 2, LARGEST_CHAIN_BODY)
-    return np.maximum(0, -((min(room, LARGEST_CHAIN_BODY + 1) - k) // body))
+    room, iterations = _chain_room(precision, mesh), np.maximum(np.subtract(k, 1), 0)
+    fewest = np.maximum(iterations - 2, 0)
+    for body in range(2, min(LARGEST_CHAIN_BODY, room - 2) + 1):
+        trips = (iterations - 1) // body
+        fits = (iterations >= 2 * body) & (body + iterations - trips * body < room)
+        fewest = np.where(fits, np.minimum(fewest, trips - 1), fewest)
+    return np.where(iterations < min(LARGEST_CHAIN_BODY + 1, room), 0, fewest)
 
 
 def _chain_room(precision: Precision, mesh: int) -> int:
