@@ -54,7 +54,7 @@ UNARY_FUNCTIONS: dict[str, UnaryFunction] = {
     "reciprocal": lambda x, a, b: 1 / x,
     "relu": lambda x, a, b: _not_negative(x),
     "sigmoid": lambda x, a, b: np.exp(-np.logaddexp(0, -x)),
-    "sign": lambda x, a, b: np.sign(x),
+    "sign": lambda x, a, b: np.where(x < 0, -1, np.where(x > 0, 1, x)),
     "softplus": lambda x, a, b: np.logaddexp(x, 0),
     "sqrt": lambda x, a, b: np.sqrt(x),
     "tanh": lambda x, a, b: np.tanh(x),
