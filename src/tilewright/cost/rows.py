@@ -1,9 +1,9 @@
-"""The rows of a map: the innermost loop of its nest, and what its operands do along it.
+"""The rows of a map, and the axes of a reduction: what its operands do along its loops.
 
 In: a call whose operands broadcast to the first one. Out: expressions for the elements of a row,
 for which operands stay the same along it, and for whether rows can be done by vectors. Axes of one
 index vanish where code is generated, which may be known only once the factors are: then the row is
-that of the next axis.
+that of the next axis. A reduction's axes are told as they are, and joined where they are priced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tilewright.common.expr import Const, Expr, binary, total
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    binary,
+    coefficient,
+    free_vars,
+    maximum,
+    substitute,
+    total,
+)
 from tilewright.ir.nodes import Call, Operand, View
 from tilewright.ir.regions import strides_of
 
@@ -49,6 +59,49 @@ def mapped_rows(call: Call) -> dict[str, Expr]:
         "still": 1 + total(found["still"]),
         "by_vectors": 1 + total(found["by_vectors"]),
     }
+
+
+def reduced_axes(call: Call) -> dict[str, Expr]:
+    """Of a reduction: `kept_n`, the extent of axis n of the results, innermost first, `y_apart_n`
+    and `x_apart_n`, one more than the elements from one index of it to the next in y and x;
+    `gathered_n` and `gathered_apart_n` of the axes along which it gathers; and `reduced`, which is
+    always there.
+    """
+    y, x = call.operands
+    found: dict[str, Expr] = {"reduced": Const(1)}
+    others = _axes(x)
+    for n, axis in enumerate(_axes(y)):
+        other = _taken(axis.role, others)
+        apart = 1 + (Const(0) if other is None else other.stride)
+        found |= {f"kept_{n}": axis.extent, f"y_apart_{n}": 1 + axis.stride, f"x_apart_{n}": apart}
+    for n, axis in enumerate(a for a in others if a.role == "k"):
+        found |= {f"gathered_{n}": axis.extent, f"gathered_apart_{n}": 1 + axis.stride}
+    return found
+
+
+def starts_of_vectors(call: Call, loops: frozenset[str]) -> dict[str, Expr]:
+    """`y_starts` and `x_starts` of a reduction: in one of so many iterations of the `loops` around
+    it does the operand start with a vector of four, 1, 2 or 4.
+    """
+    names = ("y_starts", "x_starts")
+    return {n: _starts(o, loops) for n, o in zip(names, call.operands, strict=True)}
+
+
+def _starts(operand: Operand, loops: frozenset[str]) -> Expr:
+    if not isinstance(operand, View):
+        return Const(1)
+    found: Expr = Const(1)
+    for r, stride in zip(operand.ranges, strides_of(operand.shape), strict=True):
+        walked = loops & free_vars(r.start)
+        try:
+            moves = [coefficient(r.start, name) for name in sorted(walked)]
+        except ProgramError:
+            return Const(_LANES)
+        first = substitute(r.start, dict.fromkeys(walked, 0))
+        for distance in (first, *moves):
+            odd, single = (binary("!=", distance * stride % n, 0) for n in (2, _LANES))
+            found = maximum(found, 1 + single + 2 * odd)
+    return found
 
 
 def _axes(operand: Operand) -> list[_Axis]:

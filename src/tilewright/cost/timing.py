@@ -26,7 +26,7 @@ from tilewright.common.expr import (
     product,
     substitute,
 )
-from tilewright.cost.rows import mapped_rows
+from tilewright.cost.rows import mapped_rows, reduced_axes
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
@@ -43,6 +43,7 @@ from tilewright.ir.primitives import (
     Map,
     MatrixProduct,
     MultiplyAccumulate,
+    Reduce,
     Repack,
     WinogradTransform,
 )
@@ -189,8 +190,8 @@ def call_dims(call: Call) -> dict[str, Expr]:
     One entry per role letter: the product of the extents of the dimensions with that role, in the
     first operand that has it. Besides, with names longer than a letter: `elements` of the first
     operand, the contiguous `run` of it in the slot, the number of `operands`, that of the `factors`
-    of `multiply_accumulate`, the rows of `map` (`rows.mapped_rows`); for `repack` `elements` and
-    `run` are those of the whole new tile,
+    of `multiply_accumulate`, the rows of `map` (`rows.mapped_rows`), the axes of `reduce`
+    (`rows.reduced_axes`); for `repack` `elements` and `run` are those of the whole new tile,
     `source_elements` and `source_run` those of the old one. Extents are those of core (0, 0), whose
     tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing that
     is executed costs all of them. What the others keep of a tile is in the entries that
@@ -210,6 +211,8 @@ def call_dims(call: Call) -> dict[str, Expr]:
         dims["inner"] = _inner_extent(first)
     if isinstance(call.primitive, Map):
         dims |= mapped_rows(call)
+    if isinstance(call.primitive, Reduce):
+        dims |= reduced_axes(call)
     if isinstance(call.primitive, MultiplyAccumulate):
         dims["factors"] = product(r.extent for r in call.operands[-1].ranges)
     return dims

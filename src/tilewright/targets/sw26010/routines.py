@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.common.expr import Value
@@ -15,11 +16,21 @@ from tilewright.ir.visit import instantiate, walk
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
 from tilewright.targets.sw26010.gemm_instances import GemmInstance, gemm_instances
+from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.map_calls import map_routines, mapped_calls
 from tilewright.targets.sw26010.map_timing import map_cycles, map_timing
 from tilewright.targets.sw26010.names import mesh_bindings
+from tilewright.targets.sw26010.reduce_calls import reduce_routines, reduced_calls
+from tilewright.targets.sw26010.reduce_timing import (
+    Extents,
+    reduce_cycles,
+    reduce_terms,
+    reduce_timing,
+)
 from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import MapRoutine
+from tilewright.targets.sw26010.vector_reduce import ELEMENTS, ReduceRoutine
+from tilewright.targets.sw26010.vector_reduce_text import reduce_text
 from tilewright.targets.sw26010.vector_routines import Routine, program_routines
 from tilewright.targets.sw26010.vector_timing import (
     assembled,
@@ -54,6 +65,7 @@ class Sw26010Routines:
         found = [_product(i, machine, simulated) for i in gemm_instances(whole, machine)]
         found += [_called(r, table, simulated) for r in program_routines(whole)]
         found += [_mapped(r, table, simulated) for r in map_routines(whole)]
+        found += [_reduced(r, table, simulated) for r in reduce_routines(whole)]
         return (*found, *(_compiled(call, machine) for call in compiled_calls(whole)))
 
 
@@ -93,9 +105,27 @@ def _mapped(routine: MapRoutine, table: str, simulated: bool) -> RoutineCycles:
     return RoutineCycles(routine.name, what, round(priced), exact)
 
 
+def _reduced(routine: ReduceRoutine, table: str, simulated: bool) -> RoutineCycles:
+    lie, mode = routine.lie, routine.lie.modes[0]
+    size = 1 if lie.along or mode == ELEMENTS else VECTOR_LANES
+    length = _GATHERED if lie.along else lie.taps
+    loops = (2, 2) if lie.loops else (1, 1)
+    shown = Extents(_ROWS, _ITEMS * size, *loops, length)
+    fit = reduce_timing(table, routine).modes[mode]
+    priced, exact = _dot(fit.coefficients, reduce_terms(routine, mode, shown)), None
+    if simulated:
+        code = assembled(reduce_text(routine), table)
+        exact = reduce_cycles(routine, code, mode, (1, _ROWS), shown)
+    elements = prod(loops) * length
+    kind = "vectors" if size > 1 else "results"
+    what = f"{routine.function} {routine.expression}: {_ROWS} rows of {_ITEMS} {kind} of {elements}"
+    return RoutineCycles(routine.name, what, round(priced), exact)
+
+
 def compiled_calls(program: Program) -> tuple[PricedCall[ScalarPrimitive], ...]:
     """The distinct loops in C of a program, in their order, by their number of operands."""
-    routines = {id(call): routine for call, routine in mapped_calls(program)}
+    given = (*mapped_calls(program), *reduced_calls(program))
+    routines = {id(call): routine for call, routine in given}
     found: list[PricedCall[ScalarPrimitive]] = []
     for call in walk(program.body):
         if not (isinstance(call, Call) and isinstance(call.primitive, ScalarPrimitive)):
