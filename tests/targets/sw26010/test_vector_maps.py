@@ -42,8 +42,9 @@ PLACES_AT, COUNT_AT, STEPS_AT, STACK_AT = 57_344, 57_408, 57_472, 60_000
 AREA_BYTES, AREAS = 8192, 6
 SPECIAL = (0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 6.0, 1e-300)
 
+FUNCTIONS = [(e, still) for e, still in FREQUENT if "exp" in e or "tanh" in e or "pow" in e]
 EXPRESSIONS = [
-    *FREQUENT,
+    *(one for one in FREQUENT if one not in FUNCTIONS),
     ("x0 - x1 * x2", (False, False, True)),
     ("x0 / 49.0", (False,)),
     ("x0 / x1", (False, True)),
@@ -167,7 +168,9 @@ def test_an_empty_loop_does_nothing(counts: list[int]) -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("exp(x0)", "the core has no instruction for 'exp(x0)'"),
+        ("log(x0)", "the core has no instruction for 'log(x0)'"),
+        ("pow(x0, 0.3)", "the core has no instruction for 'pow(x0, 0.3)'"),
+        ("pow(x0, 0.0)", "the core has no instruction for 'pow(x0, 0.0)'"),
         ("x0 * (x0 < 0.0)", "the core has no instruction for 'x0 < 0.0'"),
     ],
 )
@@ -179,8 +182,8 @@ def test_what_the_core_has_no_instruction_for(expression: str, message: str) -> 
 
 
 def test_more_constants_operands_or_types_than_a_routine_takes() -> None:
-    many = " + ".join(f"x0 * {i}.5" for i in range(20))
-    assert map_routine(many, (False,), "f64") is None
+    many = " + ".join(f"x0 * (x0 + {i}.5)" for i in range(20))
+    assert map_routine(many.replace(" + x0", " / (x0") + ")" * 19, (False,), "f64") is None
     assert map_routine("x0", (False,) * 5, "f64") is None
     assert map_routine("x0", (False,), "i32") is None
 
@@ -205,7 +208,7 @@ def test_shipped_timings_are_found_without_the_routines_texts(
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
-@pytest.mark.parametrize(("expression", "still"), EXPRESSIONS)
+@pytest.mark.parametrize(("expression", "still"), [*EXPRESSIONS, *FUNCTIONS])
 def test_every_price_is_within_its_stated_error_also_where_it_was_not_sampled(
     expression: str, still: tuple[bool, ...], table: str
 ) -> None:

@@ -49,6 +49,7 @@ MAKERS = (
     "targets/sw26010/gemm_shape.py",
     "targets/sw26010/vector_code.py",
     "targets/sw26010/vector_expression.py",
+    "targets/sw26010/vector_functions.py",
     "targets/sw26010/vector_map.py",
     "targets/sw26010/vector_sums.py",
 )
@@ -65,9 +66,14 @@ FREQUENT: tuple[tuple[str, tuple[bool, ...]], ...] = (
         (f"0.0 if {total} < 0.0 else {total}", (False, True, True, False))
         for total in (f"({_SCALED}) + x3", f"x3 + ({_SCALED})")
     ),
+    ("tanh(x0)", (False,)),
+    *((f"tanh({_BIASED})", (False, still)) for still in (True, False)),
+    *(("exp(x0 - x1)", (False, still)) for still in (True, False)),
+    *(("x0 / x1", (False, still)) for still in (True, False)),
+    ("x0 / pow(2.0 + 0.0001 * x1, 0.75)", (False, False)),
 )
-"""Expressions, and which operands stay the same along a row: copies, ReLU, bias, residual sums and
-batch normalisation.
+"""Expressions, and which operands stay the same along a row: copies, ReLU, bias, residual sums,
+batch normalisation, tanh, the powers and the quotient of a softmax, and AlexNet's normalisation.
 """
 _PLACES_AT, _COUNT_AT, _STEPS_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
 

@@ -42,6 +42,7 @@ MAKERS = (
     "targets/sw26010/gemm_shape.py",
     "targets/sw26010/vector_code.py",
     "targets/sw26010/vector_expression.py",
+    "targets/sw26010/vector_functions.py",
     "targets/sw26010/vector_reduce.py",
     "targets/sw26010/vector_reduce_along.py",
     "targets/sw26010/vector_reduce_text.py",

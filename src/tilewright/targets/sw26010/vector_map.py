@@ -20,8 +20,9 @@ from functools import cache, cached_property
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import operand_count, parse_scalar
-from tilewright.isa import Instruction
+from tilewright.isa import Instruction, Register
 from tilewright.isa.dependence import AliasRules
+from tilewright.targets.sw26010.gemm_parts import instruction
 from tilewright.targets.sw26010.gemm_shape import F32, F64, VECTOR_LANES, Precision
 from tilewright.targets.sw26010.vector_code import (
     LINK,
@@ -39,6 +40,7 @@ from tilewright.targets.sw26010.vector_code import (
     with_number,
 )
 from tilewright.targets.sw26010.vector_expression import Arithmetic
+from tilewright.targets.sw26010.vector_functions import EXPONENT_BIT, POWER
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
 MOST_SOURCES, LEVELS = 4, 6
@@ -105,29 +107,40 @@ class MapRoutine:
         """The registers of constants, by value, and of operands that stay the same."""
         constants = [-1 - i for i in range(len(self.arithmetic[0].constants))]
         still = [i for i, same in enumerate(self.still) if same and i in self.uses]
-        if len(constants) + len(still) > len(_KEPT):
-            raise ProgramError(f"{self.expression[:60]!r} has too many constants for the registers")
+        if self.constants_in_memory:
+            constants = []
         fixed = dict(zip([*constants, *still], reversed(self.registers), strict=False))
         return {ZERO_VALUE: ZERO, **fixed}
+
+    @property
+    def constants_in_memory(self) -> bool:
+        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        still = sum(same and i in self.uses for i, same in enumerate(self.still))
+        return len(self.arithmetic[0].constants) + still > len(_KEPT)
+
+    @property
+    def constants_at(self) -> int:
+        """Their place in the frame, behind that of the registers that are saved."""
+        return _SAVED_AT + 32 * len(self.saves)
 
     @cached_property
     def saves(self) -> tuple[int, ...]:
         """The kept registers that are overwritten."""
         counts = {1, self.unrolled}
-        code = [one for mode in MODES for n in counts for one in self.items(mode, n)]
+        code = [one for mode in MODES for n in counts for one in _Items(self, mode).code(n)]
         taken = {*self.place.values(), *(r for one in code for r in one.writes)}
         return tuple(r for r in _KEPT if r in taken)
 
     def items(self, mode: str, count: int) -> list[Instruction]:
         """So many items, with the pointers advanced; ProgramError where registers run out."""
-        return _Items(self, mode).code(count)
+        return _Items(self, mode, self.constants_at).code(count)
 
 
 class _Items:
     """Successive items: each operation for all of them, operands loaded where they are needed."""
 
-    def __init__(self, routine: MapRoutine, mode: str) -> None:
-        self.routine, self.mode = routine, mode
+    def __init__(self, routine: MapRoutine, mode: str, memory: int = 0) -> None:
+        self.routine, self.mode, self.memory = routine, mode, memory
         self.free = deque(r for r in routine.registers if r not in routine.place.values())
         self.instructions: list[Instruction] = []
 
@@ -138,16 +151,47 @@ class _Items:
         places = [dict(routine.place) for _ in range(count)]
         left = [list(routine.uses) for _ in range(count)]
         for mnemonic, sources, target in sums.steps:
+            shared = self._constants(sources)
             for item in range(count):
-                given = [self._register(value, places[item], item) for value in sources]
+                place = {**shared, **places[item]}
+                given = [self._register(value, place, item) for value in sources]
+                places[item] = {v: r for v, r in place.items() if v not in shared}
+                if mnemonic == POWER:
+                    places[item][target] = self._power(*given)
+                    self._release(sources, places[item], left[item])
+                    continue
                 self._release(sources, places[item], left[item])
                 places[item][target] = self._taken()
                 self.instructions.append(op(mnemonic, *given, places[item][target]))
+            self.free.extend(shared.values())
         for item in range(count):
             register = self._register(result, places[item], item)
             self._access(store(routine.precision, self.mode), register, _Y, 0, item)
             self._release([result], places[item], left[item])
         return [*self.instructions, *self._forward(count)]
+
+    def _constants(self, sources: Sequence[int]) -> dict[int, int]:
+        """Loads constants that lie in memory, for all items; their registers."""
+        found = {}
+        for value in sources:
+            if value < 0 and value not in self.routine.place and value not in found:
+                found[value] = self._taken()
+                place = (_WORD * (-1 - value) + self.memory, STACK)
+                self.instructions.append(op("ldde", found[value], place))
+        return found
+
+    def _power(self, shifted: int) -> int:
+        """The bits of each lane moved to where a double has its exponent, lane by lane."""
+        target = self._taken()
+        self.instructions.append(with_number("sll", shifted, EXPONENT_BIT, target))
+        for lane in range(1, VECTOR_LANES if self.mode == "vectors" else 1):
+            one = self._taken()
+            extracted = instruction("vextf", Register(shifted), lane, Register(one))
+            whole = Register(target)
+            self.instructions += [extracted, with_number("sll", one, EXPONENT_BIT, one)]
+            self.instructions.append(instruction("vinsf", Register(one), whole, lane, whole))
+            self.free.append(one)
+        return target
 
     def _register(self, value: int, place: dict[int, int], item: int) -> int:
         if value not in place:
@@ -172,7 +216,7 @@ class _Items:
     def _release(self, values: Sequence[int], place: dict[int, int], left: list[int]) -> None:
         for value in values:
             left.remove(value)
-            if value not in left and value not in self.routine.place:
+            if value not in left and value in place and value not in self.routine.place:
                 self.free.append(place[value])
 
     def _forward(self, count: int) -> list[Instruction]:
@@ -218,7 +262,8 @@ def _text(routine: MapRoutine) -> str:
 
 def _opening(routine: MapRoutine) -> list[Instruction]:
     """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
-    size = _SAVED_AT + 32 * len(routine.saves)
+    in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
+    size = routine.constants_at + _WORD * len(in_memory)
     code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
     code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
     code += saved(routine.saves, _SAVED_AT)
@@ -240,7 +285,12 @@ def _opening(routine: MapRoutine) -> list[Instruction]:
         turns.rotate(-1)
     code += _forbidden(routine, turns)
     for number, value in enumerate(routine.arithmetic[0].constants):
-        code += constant(value, routine.place[-1 - number])
+        if in_memory:
+            *bits, _ = constant(value, turns[0])
+            code += [*bits, op("stl", turns[0], (routine.constants_at + _WORD * number, STACK))]
+            turns.rotate(-1)
+        else:
+            code += constant(value, routine.place[-1 - number])
     code += [with_number("subl", _EXTENT, 1, 5), op("or", _OUTER, 5, 5)]
     return [*code, op("blt", 5, "done")]
 
