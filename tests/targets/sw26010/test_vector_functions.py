@@ -75,6 +75,7 @@ def c_power(x: float, exponent: float) -> float:
 
 CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp(x0)": np.exp,
+    "expm1(x0)": np.expm1,
     "tanh(x0)": np.tanh,
     **{
         f"pow(x0, {e})": lambda x, e=e: np.array([c_power(float(v), e) for v in x])

@@ -1,5 +1,5 @@
-"""What maps cost: the form of `vector_timing` on the rows of a call, with its routine's cycles,
-and the loop in C of `compiled_loops` where there is none.
+"""What maps cost: the form of `map_timing` on the rows of a call, with its routine's cycles, and
+the loop in C of `compiled_loops` where there is none.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, PricedCall
 from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.map_timing import map_timing
+from tilewright.targets.sw26010.map_timing import map_terms, map_timing
+from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
-from tilewright.targets.sw26010.vector_prices import fitted_cycles
-from tilewright.targets.sw26010.vector_timing import nest_terms
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
@@ -41,6 +39,9 @@ def emitted_map(compiled: CallCost) -> CallCost:
 def _rows(table: str, routine: MapRoutine, call: PricedCall[Map]) -> Value:
     row = np.maximum(call.dims["row"], 1)
     by_vectors = np.equal(call.dims["by_vectors"], 2)
-    items = np.where(by_vectors, row // VECTOR_LANES, row)
-    terms = nest_terms(routine.unrolled, call.dims["elements"] // row, items)
-    return np.ceil(fitted_cycles(map_timing(table, routine), by_vectors, terms))
+    timing, rows = map_timing(table, routine), call.dims["elements"] // row
+    ways = []
+    for mode, fit in zip(MODES, (timing.vectors, timing.elements), strict=True):
+        pairs = zip(fit.coefficients, map_terms(routine, mode, rows, row), strict=True)
+        ways.append(sum((c * term for c, term in pairs), start=np.float64(0)))
+    return np.ceil(np.where(by_vectors, *ways))

@@ -1,6 +1,6 @@
 """What the routines of maps take on a core: derived from their own text by simulating it.
 
-In: a routine and an instruction table. Out: the coefficients of the form of `vector_timing`, by
+In: a routine and an instruction table. Out: the coefficients of the form of `map_terms`, by
 vectors and by elements, and how far they are from the simulated cycles. Those of frequent
 expressions come with tilewright for the shipped cores, and are used while the table and what makes
 the text are those that they were derived from; others are derived when they are asked for, in a
@@ -20,6 +20,7 @@ import numpy as np
 
 from tilewright.common.cache import Cache
 from tilewright.common.digest import PACKAGE, digest, digest_of_files
+from tilewright.common.expr import Value
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
@@ -36,7 +37,6 @@ from tilewright.targets.sw26010.vector_timing import (
     assembled,
     fitted,
     memory_words,
-    nest_terms,
 )
 
 TIMINGS = "map_timings.json"
@@ -50,6 +50,7 @@ MAKERS = (
     "targets/sw26010/vector_code.py",
     "targets/sw26010/vector_expression.py",
     "targets/sw26010/vector_functions.py",
+    "targets/sw26010/vector_lanes.py",
     "targets/sw26010/vector_map.py",
     "targets/sw26010/vector_sums.py",
 )
@@ -75,6 +76,8 @@ FREQUENT: tuple[tuple[str, tuple[bool, ...]], ...] = (
 """Expressions, and which operands stay the same along a row: copies, ReLU, bias, residual sums,
 batch normalisation, tanh, the powers and the quotient of a softmax, and AlexNet's normalisation.
 """
+LANES_ITEMS = (1, 2, 3, 5, 6, 8, 13, 16, 24, 37, 52)
+"""Elements of rows of samples of what brings them together to vectors."""
 _PLACES_AT, _COUNT_AT, _STEPS_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
 
 
@@ -96,7 +99,7 @@ def _timing(table: str, routine: MapRoutine) -> RoutineTiming:
 def question(table: str) -> str:
     """Digest of the instruction table, the samples and what makes the routines' texts."""
     makers = digest_of_files(PACKAGE, MAKERS)
-    samples = repr((LOOPS, ITEMS, FEW_ITEMS))
+    samples = repr((LOOPS, ITEMS, FEW_ITEMS, LANES_ITEMS))
     return digest(samples, table_timing(load_table(table)), makers)[:16]
 
 
@@ -132,10 +135,29 @@ def derive(table: str, routine: MapRoutine) -> RoutineTiming:
 
 def _derived(routine: MapRoutine, program: Program, mode: str) -> Fitted:
     terms, cycles = [], []
-    for (outer, rows), items in product(LOOPS, ITEMS if routine.unrolled > 1 else FEW_ITEMS):
-        terms.append(nest_terms(routine.unrolled, outer * rows, items))
+    for (outer, rows), items in product(LOOPS, _sampled(routine, mode)):
+        row = items * item_elements(mode)
+        terms.append(map_terms(routine, mode, outer * rows, row))
         cycles.append(map_cycles(routine, program, mode, (outer, rows, items)))
     return fitted(terms, cycles, routine.name)
+
+
+def _sampled(routine: MapRoutine, mode: str) -> tuple[int, ...]:
+    if mode == "elements" and routine.by_lanes:
+        return LANES_ITEMS
+    return ITEMS if routine.unrolled > 1 else FEW_ITEMS
+
+
+def map_terms(routine: MapRoutine, mode: str, rows: Value, row: Value) -> list[Value]:
+    """The terms of a nest of `rows` rows of `row` elements in one mode: call, further rows, rows,
+    and in each row the trips of the loop, whether there are any, and each chunk behind it.
+    """
+    many = np.greater(rows, 1) * 1.0
+    most, *fewer = (chunk.elements for chunk in routine.chunks(mode))
+    groups = row // most
+    some = [rows * np.greater(groups, 0)] if fewer else []
+    rest = (rows * (row // elements % 2) for elements in fewer)
+    return [1 + 0 * rows, many, rows + 0 * row, rows * groups, *some, *rest]
 
 
 def map_cycles(

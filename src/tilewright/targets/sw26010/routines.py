@@ -18,7 +18,7 @@ from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
 from tilewright.targets.sw26010.gemm_instances import GemmInstance, gemm_instances
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.map_calls import map_routines, mapped_calls
-from tilewright.targets.sw26010.map_timing import map_cycles, map_timing
+from tilewright.targets.sw26010.map_timing import map_cycles, map_terms, map_timing
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.reduce_calls import reduce_routines, reduced_calls
 from tilewright.targets.sw26010.reduce_timing import (
@@ -96,7 +96,8 @@ def _called(routine: Routine, table: str, simulated: bool) -> RoutineCycles:
 
 def _mapped(routine: MapRoutine, table: str, simulated: bool) -> RoutineCycles:
     coefficients = map_timing(table, routine).vectors.coefficients
-    priced = _dot(coefficients, nest_terms(routine.unrolled, _ROWS, _ITEMS))
+    terms = map_terms(routine, MODES[0], _ROWS, _ITEMS * VECTOR_LANES)
+    priced = _dot(coefficients, terms)
     exact = None
     if simulated:
         code = assembled(routine.text(), table)

@@ -16,6 +16,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Number, Scalar
 from tilewright.targets.sw26010.vector_functions import (
     exponential,
+    exponential_less_one,
     has_power,
     hyperbolic_tangent,
     power,
@@ -67,6 +68,8 @@ class Arithmetic:
                 return self._called(scalar)
             case Apply("exp", (a,)):
                 return exponential(self.sums, self.value(a))
+            case Apply("expm1", (a,)):
+                return exponential_less_one(self.sums, self.value(a))
             case Apply("tanh", (a,)):
                 return hyperbolic_tangent(self.sums, self.value(a))
             case Apply("pow", (a, Number(exponent))) if has_power(exponent):

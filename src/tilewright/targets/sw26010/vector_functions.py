@@ -1,11 +1,11 @@
-"""exp, tanh and powers by quarters as arithmetic of an SW26010 core, within a few units in the last
-place.
+"""exp, expm1, tanh and powers by quarters as arithmetic of an SW26010 core, nearly as exact as C's.
 
 In: a value among `Sums`. Out: operations on it, those of `POWER` among them, whose scalar code a
 routine writes. x = 2 n ln 2 + r with |r| <= ln 2 (Cody and Waite: n times the first part of 2 ln 2
 is exact), and exp(r) - 1 is a polynomial whose coefficients interpolate it at the zeros of a
-Chebyshev polynomial (7e-17 relative to exp(r)). exp(x) is scaled by 2 ** n twice, so that results
-overflow and underflow once, by rounding. Infinities and what is no number come out as they should.
+Chebyshev polynomial (7e-17 relative to exp(r)): results are within 3 units in the last place.
+exp(x) is scaled by 2 ** n twice, so that results overflow and underflow once, by rounding.
+Infinities and what is no number come out as they should.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SERIES = (
     1.6169649662588736e-10,
 )
 """Coefficients of (exp(r) - 1 - r) / r ** 2."""
-_LOWEST, _HIGHEST, _SATURATED = -760.0, 720.0, 30.0
-"""Beyond these exp is 0 or infinite, and tanh is 1."""
+_LOWEST, _HIGHEST, _SATURATED = -760.0, 720.0, 40.0
+"""Beyond these exp is 0 or infinite, and tanh is 1; from the last one on exp - 1 counts as exp."""
 _MOST_FACTORS = 3
 
 
@@ -49,13 +49,21 @@ def exponential(sums: Sums, x: int) -> int:
     return sums.add("vmuld", power, sums.add("vmuld", power, whole))
 
 
+def exponential_less_one(sums: Sums, x: int) -> int:
+    """exp(x) - 1, which is a zero of the same sign where x is one."""
+    x = _limited(sums, x, _LOWEST, _HIGHEST)
+    small = sums.add("vfcmplt", x, sums.constant(_SATURATED))
+    power, less_one = _parts(sums, x)
+    whole = sums.add("vmuld", power, sums.add("vaddd", sums.constant(1.0), less_one))
+    near = _less_one(sums, power, less_one)
+    return sums.add("vseleq", small, sums.add("vmuld", power, whole), near)
+
+
 def hyperbolic_tangent(sums: Sums, x: int) -> int:
     """e / (e + 2) of e = exp(2 x) - 1, which is a zero of the same sign where x is one."""
     limited = _limited(sums, x, -_SATURATED, _SATURATED)
     power, less_one = _parts(sums, sums.add("vaddd", limited, limited))
-    square = sums.add("vmuld", power, power)
-    rest = sums.add("vsubd", sums.constant(1.0), square)
-    e = sums.add("vmsd", square, less_one, rest)
+    e = _less_one(sums, power, less_one)
     return sums.add("vdivd", e, sums.add("vaddd", e, sums.constant(2.0)))
 
 
@@ -92,6 +100,13 @@ def _limited(sums: Sums, x: int, lowest: float, highest: float) -> int:
     x = sums.add("vseleq", below, x, low)
     above = sums.add("vfcmplt", high, x)
     return sums.add("vseleq", above, x, high)
+
+
+def _less_one(sums: Sums, power: int, less_one: int) -> int:
+    """exp(x) - 1 of the parts of an x that is not large."""
+    square = sums.add("vmuld", power, power)
+    rest = sums.add("vsubd", sums.constant(1.0), square)
+    return sums.add("vmsd", square, less_one, rest)
 
 
 def _parts(sums: Sums, x: int) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 In: an expression, which of its operands stay the same along a row, and the precision. Out: the text
 of a routine with six nested loops. Rows that lie contiguous and aligned are done by vectors, others
-element by element; which of the two is decided once in a call. Arithmetic is in double precision,
-whatever the elements are, and rounds as the expression says; a store rounds to the elements' type.
+element by element, or four of them in the lanes of a vector where the expression takes long; which
+of the two is decided once in a call. Arithmetic is in double precision, whatever the elements are,
+and rounds as the expression says; a store rounds to the elements' type.
 
 The arguments are y, the operands' addresses, the extents of the loops, and for y and each operand
 what its pointer moves by at the end of an iteration of each loop, in elements: innermost from one
@@ -20,9 +21,8 @@ from functools import cache, cached_property
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import operand_count, parse_scalar
-from tilewright.isa import Instruction, Register
+from tilewright.isa import Instruction
 from tilewright.isa.dependence import AliasRules
-from tilewright.targets.sw26010.gemm_parts import instruction
 from tilewright.targets.sw26010.gemm_shape import F32, F64, VECTOR_LANES, Precision
 from tilewright.targets.sw26010.vector_code import (
     LINK,
@@ -40,7 +40,15 @@ from tilewright.targets.sw26010.vector_code import (
     with_number,
 )
 from tilewright.targets.sw26010.vector_expression import Arithmetic
-from tilewright.targets.sw26010.vector_functions import EXPONENT_BIT, POWER
+from tilewright.targets.sw26010.vector_functions import POWER
+from tilewright.targets.sw26010.vector_lanes import (
+    Access,
+    Chunk,
+    LanesAccess,
+    loaded_lanes,
+    powers_of_two,
+    stored_lanes,
+)
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
 MOST_SOURCES, LEVELS = 4, 6
@@ -91,6 +99,24 @@ class MapRoutine:
         return [*(value for _, sources, _ in sums.steps for value in sources), result]
 
     @property
+    def by_lanes(self) -> bool:
+        """Whether elements that lie apart are brought together to vectors: those of what takes
+        long enough.
+        """
+        long = (POWER, "vdivd", "vsqrtd")
+        return self.unrolled > 1 and any(name in long for name, _, _ in self.arithmetic[0].steps)
+
+    def chunks(self, mode: str) -> tuple[Chunk, ...]:
+        """What a row is cut into: as many of the first one as there are, then those of half the
+        size each once at most.
+        """
+        counts = [n for n in _UNROLLED if n <= self.unrolled]
+        if mode == "elements" and self.by_lanes:
+            lanes = (Chunk("lanes", n) for n in counts)
+            return (*lanes, Chunk(mode, 2), Chunk(mode, 1))
+        return tuple(Chunk(mode, n) for n in counts)
+
+    @property
     def walking(self) -> tuple[int, ...]:
         """The operands that a row walks over."""
         return tuple(i for i, still in enumerate(self.still) if not still and i in self.uses)
@@ -126,14 +152,14 @@ class MapRoutine:
     @cached_property
     def saves(self) -> tuple[int, ...]:
         """The kept registers that are overwritten."""
-        counts = {1, self.unrolled}
-        code = [one for mode in MODES for n in counts for one in _Items(self, mode).code(n)]
+        found = (chunk for mode in MODES for chunk in self.chunks(mode))
+        code = [one for c in found for one in _Items(self, c.mode).code(c.items)]
         taken = {*self.place.values(), *(r for one in code for r in one.writes)}
         return tuple(r for r in _KEPT if r in taken)
 
-    def items(self, mode: str, count: int) -> list[Instruction]:
-        """So many items, with the pointers advanced; ProgramError where registers run out."""
-        return _Items(self, mode, self.constants_at).code(count)
+    def items(self, chunk: Chunk) -> list[Instruction]:
+        """A chunk, with the pointers advanced; ProgramError where registers run out."""
+        return _Items(self, chunk.mode, self.constants_at).code(chunk.items)
 
 
 class _Items:
@@ -166,7 +192,7 @@ class _Items:
             self.free.extend(shared.values())
         for item in range(count):
             register = self._register(result, places[item], item)
-            self._access(store(routine.precision, self.mode), register, _Y, 0, item)
+            self._access(store, stored_lanes, register, 0, item)
             self._release([result], places[item], left[item])
         return [*self.instructions, *self._forward(count)]
 
@@ -181,23 +207,16 @@ class _Items:
         return found
 
     def _power(self, shifted: int) -> int:
-        """The bits of each lane moved to where a double has its exponent, lane by lane."""
-        target = self._taken()
-        self.instructions.append(with_number("sll", shifted, EXPONENT_BIT, target))
-        for lane in range(1, VECTOR_LANES if self.mode == "vectors" else 1):
-            one = self._taken()
-            extracted = instruction("vextf", Register(shifted), lane, Register(one))
-            whole = Register(target)
-            self.instructions += [extracted, with_number("sll", one, EXPONENT_BIT, one)]
-            self.instructions.append(instruction("vinsf", Register(one), whole, lane, whole))
-            self.free.append(one)
+        target, single = self._taken(), self._taken()
+        lanes = 1 if self.mode == "elements" else VECTOR_LANES
+        self.instructions += powers_of_two(shifted, target, single, lanes)
+        self.free.append(single)
         return target
 
     def _register(self, value: int, place: dict[int, int], item: int) -> int:
         if value not in place:
             place[value] = self._taken()
-            name = load(self.routine.precision, self.mode)
-            self._access(name, place[value], _SOURCES[value], 1 + value, item)
+            self._access(load, loaded_lanes, place[value], 1 + value, item)
         return place[value]
 
     def _taken(self) -> int:
@@ -205,8 +224,17 @@ class _Items:
             raise ProgramError(f"{self.routine.expression[:60]!r} has more values than registers")
         return self.free.popleft()
 
-    def _access(self, name: str, register: int, pointer: int, operand: int, item: int) -> None:
-        precision = self.routine.precision
+    def _access(
+        self, one: Access, lanes: LanesAccess, register: int, operand: int, item: int
+    ) -> None:
+        precision, pointer = self.routine.precision, _SOURCES[operand - 1] if operand else _Y
+        if self.mode == "lanes":
+            single = self._taken()
+            walk = pointer, _STEP[operand]
+            self.instructions += lanes(precision, register, single, walk)
+            self.free.append(single)
+            return
+        name = one(precision, self.mode)
         if self.mode == "vectors":
             self.instructions.append(op(name, register, (item * precision.vector_bytes, pointer)))
         else:
@@ -239,8 +267,8 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
     for unrolled in _UNROLLED:
         routine = MapRoutine(_PRECISIONS[dtype], str(scalar), still, unrolled)
         try:
-            for mode in MODES:
-                routine.items(mode, unrolled)
+            for chunk in (chunk for mode in MODES for chunk in routine.chunks(mode)):
+                routine.items(chunk)
         except ProgramError:
             continue
         return routine
@@ -320,28 +348,21 @@ def _step_at(operand: int, level: int) -> int:
 
 def _rows(text: RoutineText, routine: MapRoutine, mode: str) -> None:
     """One row after the other in one mode."""
-    unrolled = routine.unrolled
-    group = unrolled * (VECTOR_LANES if mode == "vectors" else 1)
-    opening = [with_number("srl", _EXTENT, group.bit_length() - 1, _LEFT)]
+    most, *fewer = routine.chunks(mode)
+    follows = [*(f"{mode}_rest_{chunk.elements}" for chunk in fewer), f"{mode}_next"]
+    opening = [with_number("srl", _EXTENT, most.elements.bit_length() - 1, _LEFT)]
     still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
     name = routine.precision.scalar_load
     opening += [op(name, routine.place[i], (0, _SOURCES[i])) for i in still]
-    text.block(f"{mode}_row", [*opening, op("beq", _LEFT, f"{mode}_rest")])
-    _loop(text, f"{mode}_group", routine.items(mode, unrolled))
-    rest = []
-    if unrolled > 1:
-        rest = [with_number("and", _EXTENT, group - 1, _LEFT)]
-        if mode == "vectors":
-            rest.append(with_number("srl", _LEFT, 2, _LEFT))
-        rest.append(op("beq", _LEFT, f"{mode}_next"))
-    text.block(f"{mode}_rest", rest)
-    if unrolled > 1:
-        _loop(text, f"{mode}_single", routine.items(mode, 1))
+    text.block(f"{mode}_row", [*opening, op("beq", _LEFT, follows[0])])
+    group = f"{mode}_group"
+    count = [with_number("subl", _LEFT, 1, _LEFT), op("bne", _LEFT, group)]
+    text.block(group, [*routine.items(most), *count])
+    for chunk, label, following in zip(fewer, follows, follows[1:], strict=False):
+        test = with_number("and", _EXTENT, chunk.elements, _LEFT)
+        text.block(label, [test, op("beq", _LEFT, following)])
+        text.block("", routine.items(chunk))
     _next(text, routine, mode)
-
-
-def _loop(text: RoutineText, label: str, body: Sequence[Instruction]) -> None:
-    text.block(label, [*body, with_number("subl", _LEFT, 1, _LEFT), op("bne", _LEFT, label)])
 
 
 def _next(text: RoutineText, routine: MapRoutine, mode: str) -> None:

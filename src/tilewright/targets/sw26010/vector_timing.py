@@ -57,8 +57,6 @@ LOOPS = ((1, 1), (1, 2), (1, 5), (1, 12), (2, 3), (3, 4))
 """Rows of samples of a nest: in one loop, and in two, whose difference the form does not know."""
 CHANGES = ((9, 8), (16, 12), (29, 16), (8, 7), (24, 21), (33, 3), (16, 8), (20, 4))
 """Larger and smaller length of a row, in items."""
-_PAIR = 2
-"""Items of a loop behind which at most one is left."""
 Words: TypeAlias = NDArray[np.int64]
 _COUNT_AT, _Y_STRIDES_AT, _X_STRIDES_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
 
@@ -107,8 +105,7 @@ def _row_terms(unrolled: int, items: Value) -> list[Value]:
         return [1 + 0 * items, items]
     groups = items // unrolled
     rest = items - groups * unrolled
-    some = [np.greater(rest, 0) * 1] if unrolled > _PAIR else []
-    return [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest, *some]
+    return [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest, np.greater(rest, 0) * 1]
 
 
 @cache
