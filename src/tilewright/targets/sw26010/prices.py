@@ -12,6 +12,7 @@ from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Red
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.compiled_loops import compiled_map, compiled_reduce
 from tilewright.targets.sw26010.map_prices import emitted_map
+from tilewright.targets.sw26010.reduce_prices import emitted_reduce
 from tilewright.targets.sw26010.timings import product_timing
 from tilewright.targets.sw26010.vector_prices import emitted_costs
 
@@ -42,7 +43,7 @@ _SHARED: Costs = elementwise_costs(LoopForm())
 _LOOPS: Costs = {
     **_SHARED,
     Map: emitted_map(compiled_map(_SHARED[Map])),
-    Reduce: compiled_reduce(_SHARED[Reduce]),
+    Reduce: emitted_reduce(compiled_reduce(_SHARED[Reduce])),
     MultiplyAccumulate: multiply_accumulate_cycles,
 }
 COSTS: Costs = {MatrixProduct: product_cycles, **emitted_costs(_LOOPS)}
