@@ -51,7 +51,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Nest:
+class PricedLoops:
     """How operands lie and what the loops run over, for each candidate. `shares` are those of the
     calls whose results, and whose elements, start with a vector.
     """
@@ -71,10 +71,10 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
         table = machine.core.instruction_table
         if table is None or "reduced" not in call.dims:
             return compiled(machine, call)
-        nest, primitive = _nest(call.dims), call.primitive
+        nest, primitive = priced_loops(call.dims), call.primitive
         cycles: Value = 0
         for number in np.unique(nest.code):
-            lie = _lie(int(number))
+            lie = lie_of(int(number))
             routine = reduce_routine(primitive.function, primitive.expression, lie, call.dtype)
             if routine is None:
                 each = compiled(machine, call)
@@ -88,7 +88,7 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
     return cost
 
 
-def _cycles(timing: ReduceTiming, routine: ReduceRoutine, nest: _Nest) -> Value:
+def _cycles(timing: ReduceTiming, routine: ReduceRoutine, nest: PricedLoops) -> Value:
     ways = {}
     for mode, fit in timing.modes.items():
         terms = reduce_terms(routine, mode, nest.extents)
@@ -106,7 +106,8 @@ def _cycles(timing: ReduceTiming, routine: ReduceRoutine, nest: _Nest) -> Value:
     return np.ceil(found)
 
 
-def _nest(dims: Dims) -> _Nest:
+def priced_loops(dims: Dims) -> PricedLoops:
+    """The loops of a call, joined as the emitted call joins them."""
     rows, (extents, strides, count) = _rows(dims), _gathered(dims)
     step = np.where(np.equal(rows.steps[0], 1) & np.greater(rows.row, 1), rows.steps[1], 0)
     step = np.where(np.less_equal(step, max(_STEPS)), step, 0)
@@ -127,7 +128,7 @@ def _nest(dims: Dims) -> _Nest:
     length = np.where(along, extents[0], taps)
     results = dims["elements"] // rows.row
     by_vectors = rows.aligned[0] & np.equal(rows.row % VECTOR_LANES, 0)
-    return _Nest(
+    return PricedLoops(
         code,
         Extents(results, rows.row, outer, inner, length),
         by_vectors,
@@ -141,7 +142,8 @@ def _either(condition: Value, one: Value, other: Value) -> Value:
     return np.where(condition, one, other)
 
 
-def _lie(code: int) -> Lie:
+def lie_of(code: int) -> Lie:
+    """How operands lie, from the number that stands for it."""
     step, taps, loops, along = code % 3, code // 3 % 3 + 1, code // 9 % 2, code // 18
     return Lie(step, taps, bool(loops), bool(along))
 
