@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,8 @@ from tilewright.cost.timing import call_dims
 from tilewright.ir.nodes import Call, View, at
 from tilewright.ir.primitives import Reduce
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010.reduce_calls import routine_of_reduce
+from tilewright.targets.sw26010.reduce_calls import reduce_loops, routine_of_reduce
+from tilewright.targets.sw26010.reduce_prices import lie_of, priced_loops
 from tilewright.targets.sw26010.reduce_timing import Extents, reduce_cycles
 from tilewright.targets.sw26010.vector_reduce import ELEMENTS, LANES, VECTORS, Lie
 from tilewright.targets.sw26010.vector_reduce_text import reduce_routine, reduce_text
@@ -118,3 +120,40 @@ def test_candidates_that_lie_in_different_ways_have_each_its_routine() -> None:
     priced = price(machine, PricedCall(Reduce("max"), both))
     single = [price(machine, PricedCall(Reduce("max"), dims)) for dims in each]
     assert priced.tolist() == [float(cycles) for cycles in single]
+
+
+def test_loops_are_joined_alike_where_they_are_emitted_and_priced() -> None:
+    """Of random shapes, orders of axes and steps."""
+    rng, refused = random.Random(5), 0
+    for _ in range(500):
+        views = random_views(rng)
+        call = Call(Reduce("sum"), views)
+        dims = call_dims(call) | starts_of_vectors(call, frozenset())
+        priced = priced_loops({key: evaluate(e, {}) for key, e in dims.items()})
+        emitted = reduce_loops(Reduce("sum"), views)
+        assert bool(priced.priced) == (emitted is not None)
+        if emitted is None:
+            refused += 1
+            continue
+        assert lie_of(int(priced.code)) == emitted.lie
+        outside = [loop.extent.value for loop in emitted.outside]
+        row = emitted.kept[-1].extent.value if emitted.kept else 1
+        counts = [1] * (2 - len(outside)) + [*outside, emitted.innermost.extent.value, row]
+        extents = priced.extents
+        assert [extents.outer, extents.inner, extents.length, extents.row] == counts
+    assert 0 < refused < 50
+
+
+def random_views(rng: random.Random) -> tuple[View, View]:
+    kept = [(letter, rng.choice([1, 2, 3, 4, 8, 12])) for letter in "abc"[: rng.randint(0, 3)]]
+    gathered = [("k", rng.choice([1, 2, 3, 4, 7, 9, 16])) for _ in range(rng.randint(0, 3))]
+    axes = [*kept, *gathered]
+    if rng.random() < 0.5:
+        rng.shuffle(axes)
+    shape, ranges = [], []
+    for letter, extent in axes:
+        step = 1 if letter == "k" else rng.choice([1, 1, 1, 2])
+        shape.append(extent * step + rng.choice([0, 0, 0, 1, 4]))
+        ranges.append((0, extent, step))
+    x = strided("".join(letter for letter, _ in axes), tuple(shape), *ranges)
+    return view("".join(letter for letter, _ in kept), tuple(n for _, n in kept)), x

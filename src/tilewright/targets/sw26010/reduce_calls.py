@@ -28,7 +28,7 @@ MOST_LOOPS = 2
 
 
 @dataclass(frozen=True)
-class _Nest:
+class ReduceLoops:
     """The loops over results and those that gather, innermost last, and how operands lie."""
 
     kept: tuple[Loop, ...]
@@ -51,8 +51,8 @@ def _once() -> Loop:
     return Loop(Const(1), (Const(0), Const(0)))
 
 
-def _nest(reduction: Reduce, views: tuple[View, ...]) -> _Nest | None:
-    """None where there are more loops than a routine takes."""
+def reduce_loops(reduction: Reduce, views: tuple[View, ...]) -> ReduceLoops | None:
+    """The loops of a call; none where there are more than a routine takes."""
     y, x = views
     axes = view_axes(x)
     gathered = merge_loops(match_axes("k", ([], axes.get("k", [])), reduction.name))
@@ -68,7 +68,7 @@ def _nest(reduction: Reduce, views: tuple[View, ...]) -> _Nest | None:
         taps = extent.value
     loops = bool(gathered[:-1] if along or taps > 1 else gathered)
     lie = Lie(0, loops=loops, along=True) if along else Lie(step, taps, loops)
-    nest = _Nest(kept, gathered, lie)
+    nest = ReduceLoops(kept, gathered, lie)
     return nest if len(kept) <= LEVELS and len(nest.outside) <= MOST_LOOPS else None
 
 
@@ -78,7 +78,7 @@ def routine_of_reduce(
     """The routine that a call takes; none where the core's instructions, its registers or the loops
     of a routine do not do.
     """
-    nest = _nest(reduction, views)
+    nest = reduce_loops(reduction, views)
     if nest is None:
         return None
     return reduce_routine(reduction.function, reduction.expression, nest.lie, element)
@@ -100,7 +100,7 @@ def reduce_routines(program: Program) -> tuple[ReduceRoutine, ...]:
 
 def emit_reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:
     """The call of the routine, or loops in C where there is none."""
-    nest = _nest(reduction, views)
+    nest = reduce_loops(reduction, views)
     routine = routine_of_reduce(reduction, views, context.element_type(views[0]))
     if routine is None or nest is None:
         SCALAR_CALLS[Reduce](reduction, views, context)

@@ -38,7 +38,7 @@ _LOOPS = 3
 
 
 @dataclass(frozen=True)
-class Nest:
+class PricedLoops:
     """How operands lie and what the loops run over, for each candidate. `shares` are those of the
     calls whose results, and whose elements, start with a vector; `priced` is whether a routine has
     as many loops.
@@ -59,7 +59,7 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
         table = machine.core.instruction_table
         if table is None or not has_loops(call.dims):
             return compiled(machine, call)
-        nest = nest_of(call.dims)
+        nest = priced_loops(call.dims)
         cycles: Value = 0
         for number in np.unique(nest.code):
             routine = routine_of_code(call, int(number))
@@ -74,9 +74,14 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
 
 def routine_of_code(call: PricedCall[Any], code: int) -> ReduceRoutine | None:
     """The routine of a reduction whose operands lie as the code of a nest says."""
+    primitive = call.primitive
+    return reduce_routine(primitive.function, primitive.expression, lie_of(code), call.dtype)
+
+
+def lie_of(code: int) -> Lie:
+    """How operands lie, from the number that stands for it."""
     step, taps, loops, along = code % 3, code // 3 % 3 + 1, code // 9 % 2, code // 18
-    lie = Lie(step, taps, bool(loops), bool(along))
-    return reduce_routine(call.primitive.function, call.primitive.expression, lie, call.dtype)
+    return Lie(step, taps, bool(loops), bool(along))
 
 
 def mode_cycles(table: str, routine: ReduceRoutine, mode: str, extents: Extents) -> Value:
@@ -86,7 +91,7 @@ def mode_cycles(table: str, routine: ReduceRoutine, mode: str, extents: Extents)
     return sum((c * term for c, term in pairs), start=np.float64(0))
 
 
-def mode_shares(routine: ReduceRoutine, nest: Nest) -> Mapping[str, Value]:
+def mode_shares(routine: ReduceRoutine, nest: PricedLoops) -> Mapping[str, Value]:
     """The share of the calls that each mode does."""
     by_vectors = nest.x_by_vectors * nest.shares[1]
     if routine.lie.along:
@@ -100,15 +105,15 @@ def mode_shares(routine: ReduceRoutine, nest: Nest) -> Mapping[str, Value]:
     return {VECTORS: whole * by_vectors, LANES: lanes, ELEMENTS: 1 - whole}
 
 
-def _cycles(table: str, routine: ReduceRoutine, nest: Nest) -> Value:
+def _cycles(table: str, routine: ReduceRoutine, nest: PricedLoops) -> Value:
     cycles: Value = 0
     for mode, share in mode_shares(routine, nest).items():
         cycles = cycles + share * mode_cycles(table, routine, mode, nest.extents)
     return np.ceil(cycles)
 
 
-def nest_of(dims: Dims) -> Nest:
-    """The loops of a call, joined."""
+def priced_loops(dims: Dims) -> PricedLoops:
+    """The loops of a call, joined as the emitted call joins them."""
     found, (extents, strides, count) = results_of(dims), _gathered(dims)
     rows, steps = found.rows, found.steps
     step = np.where(np.equal(steps[0], 1) & np.greater(rows.row, 1), steps[1], 0)
@@ -128,7 +133,7 @@ def nest_of(dims: Dims) -> Nest:
         x_aligned = x_aligned & (aside | whole)
     code = np.where(along, 0, step) + 3 * (taps - 1) + 9 * looped + 18 * along
     length = np.where(along, extents[0], taps)
-    return Nest(
+    return PricedLoops(
         code,
         rows,
         Extents(rows.rows, rows.row, outer, inner, length, rows.around),

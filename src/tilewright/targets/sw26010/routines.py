@@ -32,10 +32,10 @@ from tilewright.targets.sw26010.map_timing import map_cycles
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.nest_rows import Rows, has_loops
 from tilewright.targets.sw26010.reduce_prices import (
-    Nest,
+    PricedLoops,
     mode_cycles,
     mode_shares,
-    nest_of,
+    priced_loops,
     routine_of_code,
 )
 from tilewright.targets.sw26010.reduce_timing import reduce_cycles
@@ -167,7 +167,7 @@ class _Calls:
 
     def _reduce(self, call: PricedCall[Reduce], count: int) -> Iterator[RoutineCycles]:
         """Those in each mode of the routine: how often operands start with a vector is a share."""
-        nest = nest_of(call.dims) if has_loops(call.dims) else None
+        nest = priced_loops(call.dims) if has_loops(call.dims) else None
         routine = None
         if nest is not None and nest.priced:
             routine = routine_of_code(call, int(nest.code))
@@ -182,7 +182,7 @@ class _Calls:
             if calls:
                 yield replace(self._reduced(routine, mode, nest), calls=calls)
 
-    def _reduced(self, routine: ReduceRoutine, mode: str, nest: Nest) -> RoutineCycles:
+    def _reduced(self, routine: ReduceRoutine, mode: str, nest: PricedLoops) -> RoutineCycles:
         extents = nest.extents
         priced = round(float(np.ceil(mode_cycles(self.table, routine, mode, extents))))
         by_vectors = mode != ELEMENTS and not routine.lie.along
