@@ -16,7 +16,12 @@ from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.sw26010.map_timing import frequent_routines, map_cycles, map_timing
+from tilewright.targets.sw26010.map_timing import (
+    frequent_routines,
+    map_cycles,
+    map_terms,
+    map_timing,
+)
 from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import MapRoutine
 from tilewright.targets.sw26010.vector_routines import Routine, all_routines
@@ -64,16 +69,18 @@ def errors(routine: Routine | MapRoutine, table: str) -> Iterator[float]:
     for mode in MODES:
         coefficients = getattr(timing_of(routine, table), mode).coefficients
         if isinstance(routine, Routine) and routine.work is None:
-            for rows, new, old in CHANGES:
-                terms = rows_terms(new > old, rows, max(new, old), min(new, old))
-                exact = rows_cycles(routine, program, mode, (rows, new, old))
+            for moved, new, old in CHANGES:
+                terms = rows_terms(new > old, moved, max(new, old), min(new, old))
+                exact = rows_cycles(routine, program, mode, (moved, new, old))
                 yield abs(float(np.dot(coefficients, terms)) / exact - 1)
             continue
         for counts in (n for n in NESTS if np.prod(n) <= _MOST_ITEMS):
-            terms = nest_terms(unrolled_of(routine), sampled_rows(mode, counts))
+            rows = sampled_rows(mode, counts)
             if isinstance(routine, MapRoutine):
+                terms = map_terms(routine, mode, rows)
                 exact = map_cycles(routine, program, mode, counts)
             else:
+                terms = nest_terms(unrolled_of(routine), rows)
                 exact = nest_cycles(routine, program, mode, counts)
             yield abs(float(np.dot(coefficients, terms)) / exact - 1)
 

@@ -18,6 +18,7 @@ from tilewright.ir.primitives import (
     Fill,
     Map,
     MultiplyAccumulate,
+    Reduce,
     ScaleAdd,
     Windows,
     WinogradOutput,
@@ -93,10 +94,10 @@ def _starts(views: Sequence[View], known: set[str] | None) -> dict[str, Expr]:
 
 
 def _loops(call: Call, views: Sequence[View]) -> list[_Loop] | None:
-    """Innermost first."""
+    """Innermost first; of a reduction those over its results."""
     axes = [_axes(view) for view in views]
     match call.primitive:
-        case Fill() | Copy() | ScaleAdd() | Map() | MultiplyAccumulate():
+        case Fill() | Copy() | ScaleAdd() | Map() | MultiplyAccumulate() | Reduce():
             pairs = [(letter, [a.get(letter, []) for a in axes]) for letter in axes[0]]
         case Windows() as windows:
             pairs = _of_windows(windows, axes)

@@ -22,6 +22,7 @@ from tilewright.common.expr import (
     free_vars,
     substitute,
 )
+from tilewright.cost.reductions import starts_of_vectors
 from tilewright.cost.timing import TransferShape, call_dims, chain_dims, transfer_shape
 from tilewright.ir.chains import Chain, ChainRules, with_chains
 from tilewright.ir.nodes import (
@@ -37,7 +38,8 @@ from tilewright.ir.nodes import (
     Transfer,
     Wait,
 )
-from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.primitives import MatrixProduct, Reduce
+from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 
 _LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
@@ -129,9 +131,8 @@ def _step(stmt: Stmt | Chain, program: Program, chains: ChainRules | None) -> St
             space = program.buffer(stmt.buffer).space
             return TransferStep(stmt, size, tensor.shape, tensor.shared, numbers, space)
         case Call():
-            return CallStep(
-                stmt, {**call_dims(stmt, program.parameters), **_distance(stmt, program)}
-            )
+            beside = {**_distance(stmt, program), **_starts(stmt, program)}
+            return CallStep(stmt, {**call_dims(stmt, program.parameters), **beside})
         case Chain():
             return CallStep(stmt.call, chain_dims(stmt), stmt.loops)
         case Wait() | Barrier():
@@ -154,6 +155,16 @@ def _distance(call: Call, program: Program) -> dict[str, Expr]:
         return {}
     along_terms = {"along_terms": Const(1)} if factor.roles.rstrip(".").endswith("k") else {}
     return {"distance": program.tensor(factor.tensor).shape[-1], **along_terms}
+
+
+def _starts(call: Call, program: Program) -> dict[str, Expr]:
+    """How often the operands of a reduction start with a vector: taps of windows are loops around
+    it.
+    """
+    if not isinstance(call.primitive, Reduce):
+        return {}
+    loops = frozenset(stmt.var for stmt in walk(program.body) if isinstance(stmt, For))
+    return starts_of_vectors(call, loops)
 
 
 def _numbers(ranges: Sequence[Range]) -> tuple[Expr, ...]:

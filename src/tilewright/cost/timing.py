@@ -27,6 +27,7 @@ from tilewright.common.expr import (
     substitute,
 )
 from tilewright.cost.nests import nest_dims
+from tilewright.cost.reductions import gathered_axes
 from tilewright.ir.chains import Chain
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
@@ -42,6 +43,7 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import (
     MatrixProduct,
     MultiplyAccumulate,
+    Reduce,
     Repack,
     WinogradTransform,
 )
@@ -188,8 +190,9 @@ def call_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Exp
     One entry per role letter: the product of the extents of the dimensions with that role, in the
     first operand that has it. Besides, with names longer than a letter: `elements` of the first
     operand, the contiguous `run` of it in the slot, the number of `operands`, that of the `factors`
-    of `multiply_accumulate`, the loops of the code (`nests.nest_dims`); for `repack` `elements` and
-    `run` are those of the whole new tile,
+    of `multiply_accumulate`, the loops of the code (`nests.nest_dims`), and for `reduce` those that
+    gather (`reductions.gathered_axes`); for `repack` `elements` and `run` are those of the whole
+    new tile,
     `source_elements` and `source_run` those of the old one. Extents are those of core (0, 0), whose
     tile may be whole where another core re-packs: the cores run in lockstep, so a re-packing that
     is executed costs all of them. What the others keep of a tile is in the entries that
@@ -208,6 +211,8 @@ def call_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Exp
         dims["common_run"] = _common_run(call)
         dims["inner"] = _inner_extent(first)
         dims |= nest_dims(call, known)
+    if isinstance(call.primitive, Reduce):
+        dims |= gathered_axes(call)
     if isinstance(call.primitive, MultiplyAccumulate):
         dims["factors"] = product(r.extent for r in call.operands[-1].ranges)
     return dims

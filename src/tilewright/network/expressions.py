@@ -31,7 +31,7 @@ UNARY: dict[str, Callable[[float, float], str]] = {
     "neg": lambda a, b: "-x0",
     "reciprocal": lambda a, b: "1 / x0",
     "relu": lambda a, b: "0 if x0 < 0 else x0",
-    "sigmoid": lambda a, b: f"exp(-({_SOFTPLUS.format(x='(-x0)')}))",
+    "sigmoid": lambda a, b: "1 / (1 + exp(-x0))",
     "sign": lambda a, b: "-1 if x0 < 0 else 1 if x0 > 0 else x0 + 0",
     "softplus": lambda a, b: _SOFTPLUS.format(x="x0"),
     "sqrt": lambda a, b: "sqrt(x0)",

@@ -141,15 +141,23 @@ def statement(calls: str) -> str:
             "tw_map_NAME_f64(q, tw_from, count, tw_move); }",
         ),
         (
-            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="exp(x0)")',
+            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="log(x0)")',
             "{ double *const tw_to = q; const double *const tw_from0 = p; long tw_at0; "
             "for (tw_at0 = 0; tw_at0 < 64; tw_at0++) { "
-            "tw_to[tw_at0] = (double)exp((double)tw_from0[tw_at0]); } }",
+            "tw_to[tw_at0] = (double)log((double)tw_from0[tw_at0]); } }",
+        ),
+        (
+            'reduce(q[0](shape=(4, 8), roles="ab"), p[0](shape=(2, 4, 8), roles="kab"), '
+            'function="max")',
+            "{ const long count[9] = {1, 1, 1, 1, 1, 32, 1, 1, 2}; "
+            "const long tw_move[15] = {0, 0, 0, 0, -32, 1, 0, 0, 0, 0, -32, 1, 0, 0, 32}; "
+            "tw_reduce_NAME_f64(q, p, count, tw_move); }",
         ),
     ],
 )
 def test_elementwise(calls, expected):
-    assert re.sub("tw_map_[0-9a-f]{10}", "tw_map_NAME", statement(calls)) == expected
+    named = re.sub("tw_(map|reduce)_[0-9a-f]{10}", r"tw_\1_NAME", statement(calls))
+    assert named == expected
 
 
 def test_a_map_in_assembly_comes_with_its_twin_in_c():

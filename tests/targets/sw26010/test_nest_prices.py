@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from math import prod
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tilewright.ir.primitives import (
     Fill,
     Map,
     MultiplyAccumulate,
+    Reduce,
     ScaleAdd,
     Windows,
     WinogradFilter,
@@ -37,13 +39,16 @@ from tilewright.targets.sw26010.emit_call import emit_call
 from tilewright.targets.sw26010.map_calls import routine_of_map
 from tilewright.targets.sw26010.map_prices import map_rows
 from tilewright.targets.sw26010.nest_rows import rows_of
+from tilewright.targets.sw26010.reduce_calls import routine_of_reduce
 from tilewright.targets.sw26010.vector_map import MapRoutine
+from tilewright.targets.sw26010.vector_reduce import ReduceRoutine
+from tilewright.targets.sw26010.vector_reduce_text import reduce_text
 from tilewright.targets.sw26010.vector_routines import Routine, routine_of
 from tilewright.targets.sw26010.vector_timing import assembled
 
 MACHINES = ("sw26010", "sw26010_cg", "sw26010_measured")
 COUNT_AT, MOVES_AT, OTHERS_AT, STACK_AT = 60_000, 60_064, 60_384, 59_392
-PLACES_AT = 60_512
+PLACES_AT, REDUCE_MOVES_AT = 60_512, 60_160
 ELEMENTS = 7000
 NAMES = ("y", "x0", "x1", "x2", "x3")
 
@@ -86,6 +91,13 @@ def emitted_cycles(call: Call, dtype: str, table: str) -> int:
         words = {COUNT_AT: count, MOVES_AT: moves, PLACES_AT: starts[1:]}
         registers = {"$16": starts[0], "$17": PLACES_AT, "$18": COUNT_AT, "$19": MOVES_AT}
         return run(assembled_once(routine, table), routine.name, registers, words)
+    if isinstance(call.primitive, Reduce):
+        (count,), (moves,) = arrays(text, "count"), arrays(text, "tw_move")
+        reduction = routine_of_reduce(call.primitive, (views[0], views[1]), dtype)
+        assert reduction is not None
+        words = {COUNT_AT: count, REDUCE_MOVES_AT: moves}
+        registers = {"$16": starts[0], "$17": starts[1], "$18": COUNT_AT, "$19": REDUCE_MOVES_AT}
+        return run(assembled_once(reduction, table), reduction.name, registers, words)
     plain = routine_of(call.primitive, dtype)
     assert plain is not None
     program, cycles = assembled_once(plain, table), 0
@@ -108,9 +120,10 @@ def emitted_cycles(call: Call, dtype: str, table: str) -> int:
 
 
 @cache
-def assembled_once(routine: Routine | MapRoutine, table: str) -> CoreProgram:
+def assembled_once(routine: Routine | MapRoutine | ReduceRoutine, table: str) -> CoreProgram:
     """The routine's program."""
-    return assembled(routine.text(), table)
+    text = reduce_text(routine) if isinstance(routine, ReduceRoutine) else routine.text()
+    return assembled(text, table)
 
 
 def offset_of(given: View) -> Expr:
@@ -183,6 +196,56 @@ def test_a_call_is_priced_at_what_its_code_takes(primitive: Primitive, name: str
     for _ in range(40):
         call = drawn(primitive, rng)
         dtype = str(rng.choice(("f64", "f32")))
+        assert priced_cycles(call, dtype, name) == emitted_cycles(call, dtype, table), call
+
+
+def drawn_reduction(primitive: Reduce, rng: np.random.Generator) -> Call:
+    """Results of up to three axes, gathered along up to three that lie anywhere among those of the
+    elements; both operands whole or parts of larger tiles, elements next to each other or two
+    apart.
+    """
+    rank = int(rng.integers(0, 4))
+    letters = [str(letter) for letter in rng.permutation(list("abde"))[:rank]]
+    extents = {a: int(rng.choice((1, 2, 3, 4, 8))) for a in letters}
+    if letters:
+        extents[letters[-1]] = int(rng.choice((1, 2, 4, 5, 6, 8, 12, 16)))
+    own = list(letters)
+    while prod(extents.values()) > 60:
+        extents[max(extents, key=lambda a: extents[a])] //= 2
+    found = [*((a, extents[a]) for a in own)]
+    for _ in range(int(rng.integers(0, 4))):
+        found.insert(int(rng.integers(0, len(found) + 1)), ("k", int(rng.choice((1, 2, 3, 5, 9)))))
+    step = int(rng.choice((1, 1, 2)))
+    operands = []
+    for number, axes in enumerate(([(a, extents[a]) for a in letters], found)):
+        shape, ranges = [], []
+        for place, (_, extent) in enumerate(axes):
+            more = int(rng.choice((0, 0, 0, 1, 4)))
+            apart = step if number and place == len(axes) - 1 else 1
+            shape.append(extent * apart + more)
+            ranges.append((int(rng.integers(0, more + 1)), extent, apart))
+        operands.append(strided(number, "".join(a for a, _ in axes), tuple(shape), ranges))
+    return Call(primitive, tuple(operands))
+
+
+def strided(
+    number: int, roles: str, shape: tuple[int, ...], ranges: list[tuple[int, int, int]]
+) -> View:
+    """Of a buffer, (start, extent, step) of each axis."""
+    places = tuple(at(start, extent, step=step) for start, extent, step in ranges)
+    return View(NAMES[number], Const(0), tuple(map(Const, shape)), places, roles)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("primitive", [Reduce("max"), Reduce("sum", "x0 * x0")], ids=str)
+def test_a_reduction_is_priced_at_what_its_code_takes(primitive: Reduce, name: str) -> None:
+    rng, table = np.random.default_rng(5), load_machine(name).core.instruction_table
+    assert table is not None
+    for _ in range(60):
+        call = drawn_reduction(primitive, rng)
+        dtype = str(rng.choice(("f64", "f32")))
+        if "count[" not in written(call, dtype):
+            continue
         assert priced_cycles(call, dtype, name) == emitted_cycles(call, dtype, table), call
 
 

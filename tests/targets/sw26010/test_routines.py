@@ -28,10 +28,13 @@ from tilewright.ir.primitives import (
     WinogradTransform,
 )
 from tilewright.machine import load_machine
+from tilewright.targets.sw26010 import reduce_timing
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.map_timing import shipped_timings
 from tilewright.targets.sw26010.prices import COSTS
 from tilewright.targets.sw26010.vector_map import map_routine
+from tilewright.targets.sw26010.vector_reduce import Lie
+from tilewright.targets.sw26010.vector_reduce_text import reduce_routine, reduce_text
 from tilewright.targets.sw26010.vector_routines import all_routines, routine_of
 from tilewright.targets.sw26010.vector_timing import timings_of
 
@@ -63,7 +66,7 @@ def maps():
     map(
         y_tile[0](shape=(8, 8), roles="rs"),
         x_tile[0](shape=(8, 8), roles="rs"),
-        expression="exp(x0) / 3.0",
+        expression="log(x0) / 3.0",
     )
     REDUCED
     put(y_tile[0], y[at(0, 8), at(cid * 8, 8)])
@@ -88,8 +91,8 @@ def test_the_shipped_machines_of_the_family_are_these() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize(
     "text",
-    [GEMM, REPACK, WINDOWS, MAPS.replace("exp(x0)", "x0").replace(REDUCED, "")],
-    ids=["gemm", "repack", "windows", "map"],
+    [GEMM, REPACK, WINDOWS, MAPS.replace("log(x0)", "x0")],
+    ids=["gemm", "repack", "windows", "map_and_reduce"],
 )
 def test_every_routine_of_the_code_is_named_and_priced_as_it_runs(text: str, name: str) -> None:
     program, machine = parse(text), load_machine(name)
@@ -129,18 +132,27 @@ def calls():
 
 
 @pytest.mark.parametrize(
-    ("name", "mapped", "reduced"), [("sw26010", 11395, 944), ("sw26010_measured", 11785, 1248)]
+    ("name", "mapped", "reduced"), [("sw26010", 11395, 9776), ("sw26010_measured", 11785, 10208)]
 )
 def test_loops_of_c_are_named_and_their_price_is_an_assumption_on_the_cores_table(
     name: str, mapped: int, reduced: int
 ) -> None:
     machine = load_machine(name)
-    found = ROUTINES.required(machine).routines(parse(MAPS), machine, simulated=True)
+    program = parse(MAPS.replace('function="max",', 'function="max", expression="log(x0)",'))
+    found = ROUTINES.required(machine).routines(program, machine, simulated=True)
     what = "compiled C, assumed: 64 elements"
     assert found == (
-        RoutineCycles("map exp(x0) / 3.0", what, mapped, calls=1),
-        RoutineCycles("reduce x0", "compiled C, assumed: 8 elements of 8", reduced, calls=1),
+        RoutineCycles("map log(x0) / 3.0", what, mapped, calls=1),
+        RoutineCycles("reduce log(x0)", "compiled C, assumed: 8 elements of 8", reduced, calls=1),
     )
+
+
+def test_a_reduction_is_named_by_what_it_gathers() -> None:
+    machine = load_machine("sw26010")
+    _, reduced = ROUTINES.required(machine).routines(parse(MAPS), machine, simulated=True)
+    what = "1 row of 2 vectors of 8: max x0"
+    assert reduced == RoutineCycles(reduced.name, what, 193, 193, 1)
+    assert reduced.name.startswith("tw_reduce_")
 
 
 def test_a_machine_without_an_instruction_table_has_no_cycles_of_code() -> None:
@@ -151,24 +163,30 @@ def test_a_machine_without_an_instruction_table_has_no_cycles_of_code() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_what_is_priced_by_a_routine_is_emitted_as_that_routine(name: str) -> None:
-    """Every primitive whose price is not that of a loop which a compiler makes, as a reduction's
-    and a map's of what the core has no instruction for are.
+    """Every primitive whose price is not that of a loop which a compiler makes, as those of maps
+    and reductions with functions that the core has no instructions for are.
     """
     machine = load_machine(name)
     every = [Fill(), Copy(), ScaleAdd(), MultiplyAccumulate(), Repack()]
-    every += [Windows(3, 3), Map("x0 + x1")]
+    every += [Windows(3, 3), Map("x0 + x1"), Reduce("max")]
     kinds: tuple[type[WinogradTransform], ...] = (WinogradInput, WinogradFilter, WinogradOutput)
     every += [kind(tile) for kind, tile in product(kinds, (2, 4))]
     table = machine.core.instruction_table
     assert table is not None
     emitted = {routine.name for routine in all_routines()}
-    assert {type(p) for p in every} == {*COSTS} - {MatrixProduct, Reduce, Requantise}
+    assert {type(p) for p in every} == {*COSTS} - {MatrixProduct, Requantise}
     for primitive, precision in product(every, ("f64", "f32")):
         if isinstance(primitive, Map):
             found = map_routine(primitive.expression, (False, False), precision)
             assert found is not None
             assert found.name in shipped_timings()[table].routines
             assert f"{found.name}:" in found.text()
+            continue
+        if isinstance(primitive, Reduce):
+            reduction = reduce_routine(primitive.function, primitive.expression, Lie(2), precision)
+            assert reduction is not None
+            assert reduction.name in reduce_timing.shipped_timings()[table].routines
+            assert f"{reduction.name}:" in reduce_text(reduction)
             continue
         routine = routine_of(primitive, precision)
         assert routine is not None

@@ -27,11 +27,13 @@ from tilewright.ir.primitives import (
     Map,
     MatrixProduct,
     MultiplyAccumulate,
+    Reduce,
     Repack,
     WinogradTransform,
 )
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 from tilewright.targets.sw26010.map_calls import emit_map
+from tilewright.targets.sw26010.reduce_calls import emit_reduce
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
 _ORDERS = {"row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}
@@ -168,6 +170,7 @@ EMITTERS: Emitters = {
     **ELEMENTWISE,
     **SCALAR_CALLS,
     Map: emit_map,
+    Reduce: emit_reduce,
     MultiplyAccumulate: emit_multiply_accumulate,
     Repack: _repack,
 }

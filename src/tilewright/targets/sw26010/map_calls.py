@@ -19,6 +19,7 @@ from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Map
 from tilewright.ir.scalar import c_text
 from tilewright.ir.visit import walk
+from tilewright.targets.sw26010.reduce_calls import reduce_headers
 from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
 
 
@@ -75,9 +76,10 @@ def _moves(loops: tuple[Loop, ...], operand: int) -> list[Expr]:
 
 
 def map_headers(programs: Iterable[Program]) -> dict[str, str]:
-    """The headers of all routines of maps, by file name."""
-    routines = dict.fromkeys(r for program in programs for r in map_routines(program))
-    return {f"{r.name}.h": _header(r) for r in routines}
+    """The headers of all routines of expressions, maps and reductions, by file name."""
+    given = list(programs)
+    routines = dict.fromkeys(r for program in given for r in map_routines(program))
+    return {f"{r.name}.h": _header(r) for r in routines} | reduce_headers(given)
 
 
 def _header(routine: MapRoutine) -> str:

@@ -1,5 +1,5 @@
-"""What maps cost: the form of `vector_timing` on the rows of a call, with its routine's cycles,
-and the loop in C of `compiled_loops` where there is none.
+"""What maps cost: the form of `map_timing` on the rows of a call, with its routine's cycles, and
+the loop in C of `compiled_loops` where there is none.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, PricedCall
 from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.map_timing import map_timing
+from tilewright.targets.sw26010.map_timing import map_terms, map_timing
 from tilewright.targets.sw26010.nest_rows import Rows, has_loops, rows_of
+from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
-from tilewright.targets.sw26010.vector_prices import nest_cycles
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
@@ -28,7 +28,9 @@ def emitted_map(compiled: CallCost) -> CallCost:
         rows, cycles = map_rows(call), 0 * call.dims["elements"]
         for number in np.unique(rows.still):
             routine = routine_of_rows(call, int(number))
-            each = compiled(machine, call) if routine is None else _cycles(table, routine, rows)
+            each = (
+                compiled(machine, call) if routine is None else routine_cycles(table, routine, rows)
+            )
             cycles = np.where(rows.still == number, each, cycles)
         return cycles
 
@@ -47,5 +49,10 @@ def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
     return map_routine(call.primitive.expression, stay, call.dtype)
 
 
-def _cycles(table: str, routine: MapRoutine, rows: Rows) -> Value:
-    return nest_cycles(map_timing(table, routine), routine.unrolled, rows)
+def routine_cycles(table: str, routine: MapRoutine, rows: Rows) -> Value:
+    """Whole cycles of a nest of a map's routine."""
+    timing, ways = map_timing(table, routine), []
+    for mode, fit in zip(MODES, (timing.vectors, timing.elements), strict=True):
+        pairs = zip(fit.coefficients, map_terms(routine, mode, rows), strict=True)
+        ways.append(sum((c * term for c, term in pairs), start=np.float64(0)))
+    return np.ceil(np.where(rows.by_vectors, *ways))

@@ -1,6 +1,6 @@
 """What the routines of maps take on a core: derived from their own text by simulating it.
 
-In: a routine and an instruction table. Out: the coefficients of the form of `vector_timing`, by
+In: a routine and an instruction table. Out: the coefficients of the form of `map_terms`, by
 vectors and by elements, and how far they are from the simulated cycles. Those of frequent
 expressions come with tilewright for the shipped cores, and are used while the table and what makes
 the text are those that they were derived from; others are derived when they are asked for, in a
@@ -20,10 +20,12 @@ import numpy as np
 
 from tilewright.common.cache import Cache
 from tilewright.common.digest import PACKAGE, digest, digest_of_files
+from tilewright.common.expr import Value
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
+from tilewright.targets.sw26010.nest_rows import Rows
 from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import LEVELS, MapRoutine, map_routine
 from tilewright.targets.sw26010.vector_timing import (
@@ -36,7 +38,6 @@ from tilewright.targets.sw26010.vector_timing import (
     assembled,
     fitted,
     memory_words,
-    nest_terms,
     sampled_loops,
     sampled_rows,
 )
@@ -51,6 +52,8 @@ MAKERS = (
     "targets/sw26010/gemm_shape.py",
     "targets/sw26010/vector_code.py",
     "targets/sw26010/vector_expression.py",
+    "targets/sw26010/vector_functions.py",
+    "targets/sw26010/vector_lanes.py",
     "targets/sw26010/vector_map.py",
     "targets/sw26010/vector_sums.py",
 )
@@ -67,10 +70,17 @@ FREQUENT: tuple[tuple[str, tuple[bool, ...]], ...] = (
         (f"0.0 if {total} < 0.0 else {total}", (False, True, True, False))
         for total in (f"({_SCALED}) + x3", f"x3 + ({_SCALED})")
     ),
+    ("tanh(x0)", (False,)),
+    *((f"tanh({_BIASED})", (False, still)) for still in (True, False)),
+    *(("exp(x0 - x1)", (False, still)) for still in (True, False)),
+    *(("x0 / x1", (False, still)) for still in (True, False)),
+    ("x0 / pow(2.0 + 0.0001 * x1, 0.75)", (False, False)),
 )
-"""Expressions, and which operands stay the same along a row: copies, ReLU, bias, residual sums and
-batch normalisation.
+"""Expressions, and which operands stay the same along a row: copies, ReLU, bias, residual sums,
+batch normalisation, tanh, the powers and the quotient of a softmax, and AlexNet's normalisation.
 """
+LANES_ITEMS = (1, 2, 3, 5, 6, 8, 13, 16, 24, 37, 52)
+"""Elements of rows of samples of what brings them together to vectors."""
 _PLACES_AT, _COUNT_AT, _STEPS_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
 
 
@@ -92,7 +102,7 @@ def _timing(table: str, routine: MapRoutine) -> RoutineTiming:
 def question(table: str) -> str:
     """Digest of the instruction table, the samples and what makes the routines' texts."""
     makers = digest_of_files(PACKAGE, MAKERS)
-    samples = repr((LOOPS, ITEMS, FEW_ITEMS))
+    samples = repr((LOOPS, ITEMS, FEW_ITEMS, LANES_ITEMS))
     return digest(samples, table_timing(load_table(table)), makers)[:16]
 
 
@@ -128,10 +138,30 @@ def derive(table: str, routine: MapRoutine) -> RoutineTiming:
 
 def _derived(routine: MapRoutine, program: Program, mode: str) -> Fitted:
     terms, cycles = [], []
-    for loops, items in product(LOOPS, ITEMS if routine.unrolled > 1 else FEW_ITEMS):
-        terms.append(nest_terms(routine.unrolled, sampled_rows(mode, (*loops, items))))
+    for loops, items in product(LOOPS, _sampled(routine, mode)):
+        terms.append(map_terms(routine, mode, sampled_rows(mode, (*loops, items))))
         cycles.append(map_cycles(routine, program, mode, (*loops, items)))
     return fitted(terms, cycles, routine.name)
+
+
+def _sampled(routine: MapRoutine, mode: str) -> tuple[int, ...]:
+    if mode == "elements" and routine.by_lanes:
+        return LANES_ITEMS
+    return ITEMS if routine.unrolled > 1 else FEW_ITEMS
+
+
+def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
+    """The terms of a nest in one mode: call, further rows, for each loop around them how often it
+    goes around, rows, and in each row the trips of the unrolled loop, whether there are any, and
+    each chunk behind it.
+    """
+    count, row = rows.rows, rows.row
+    many = np.greater(count, 1) * 1.0
+    most, *fewer = (chunk.elements for chunk in routine.chunks(mode))
+    groups = row // most
+    some = [count * np.greater(groups, 0)] if fewer else []
+    rest = (count * (row // elements % 2) for elements in fewer)
+    return [1 + 0 * count, many, *rows.around, count + 0 * row, count * groups, *some, *rest]
 
 
 def map_cycles(routine: MapRoutine, program: Program, mode: str, counts: Sequence[int]) -> int:

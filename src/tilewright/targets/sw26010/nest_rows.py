@@ -9,7 +9,7 @@ iteration vanish, and neighbours that every operand walks as one are joined.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +40,17 @@ class Rows:
         return np.where(self.by_vectors, self.row // VECTOR_LANES, self.row)
 
 
+@dataclass(frozen=True)
+class Results:
+    """The rows of a reduction's results. `steps` are how far results and their first elements are
+    from the next ones along a row; `apart` is whether rows of either start whole vectors apart.
+    """
+
+    rows: Rows
+    steps: tuple[Value, Value]
+    apart: tuple[Value, Value]
+
+
 def has_loops(dims: Dims) -> bool:
     """Whether the loops of the call are known."""
     return "loops" in dims
@@ -51,10 +62,28 @@ def rows_of(
     """The rows of the nest around these operands, of which all but the first `may_stay` the same
     along a row that is done by vectors. Loops that operand `beside` walks in are around the call.
     """
+    return _walked(dims, operands, beside).rows(may_stay)
+
+
+def results_of(dims: Dims) -> Results:
+    """The rows of the nest around both operands of a reduction, by vectors where those of results
+    are whole ones and start whole vectors apart.
+    """
+    walk = _walked(dims, (0, 1), None)
+    found = walk.rows(may_stay=False)
+    by_vectors = np.equal(found.row % VECTOR_LANES, 0) & walk.apart.get(0, True)
+    steps, apart = (
+        tuple(values.get(operand, default) for operand in (0, 1))
+        for values, default in ((walk.step, 0), (walk.apart, True))
+    )
+    return Results(replace(found, by_vectors=by_vectors), steps, apart)
+
+
+def _walked(dims: Dims, operands: Sequence[int], beside: int | None) -> _Walk:
     walk = _Walk(dims, tuple(operands), beside)
     for number in range(int(np.max(dims["loops"])) - 1):
         walk.loop(number)
-    return walk.rows(may_stay)
+    return walk
 
 
 class _Walk:

@@ -20,6 +20,7 @@ from tilewright.targets.sw26010.dma import request_fields
 from tilewright.targets.sw26010.gemm_chain_timing import chain_terms
 from tilewright.targets.sw26010.gemm_instances import PRECISIONS
 from tilewright.targets.sw26010.map_prices import emitted_map
+from tilewright.targets.sw26010.reduce_prices import emitted_reduce
 from tilewright.targets.sw26010.timings import linked_timing, product_timing
 from tilewright.targets.sw26010.vector_prices import emitted_costs
 
@@ -57,7 +58,7 @@ _SHARED: Costs = elementwise_costs(LoopForm())
 _LOOPS: Costs = {
     **_SHARED,
     Map: emitted_map(compiled_map(_SHARED[Map])),
-    Reduce: compiled_reduce(_SHARED[Reduce]),
+    Reduce: emitted_reduce(compiled_reduce(_SHARED[Reduce])),
     MultiplyAccumulate: multiply_accumulate_cycles,
 }
 COSTS: Costs = {MatrixProduct: product_cycles, **emitted_costs(_LOOPS)}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -26,14 +27,24 @@ from tilewright.simulate.program import Program as CoreProgram
 from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
 from tilewright.targets.sw26010.gemm_instances import GemmInstance, called_instances
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.map_prices import map_rows, routine_of_rows
-from tilewright.targets.sw26010.map_timing import map_cycles, map_timing
+from tilewright.targets.sw26010.map_prices import map_rows, routine_cycles, routine_of_rows
+from tilewright.targets.sw26010.map_timing import map_cycles
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.nest_rows import Rows, has_loops
+from tilewright.targets.sw26010.reduce_prices import (
+    PricedLoops,
+    mode_cycles,
+    mode_shares,
+    priced_loops,
+    routine_of_code,
+)
+from tilewright.targets.sw26010.reduce_timing import reduce_cycles
 from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import MapRoutine
 from tilewright.targets.sw26010.vector_prices import nest_cycles as priced_nest
 from tilewright.targets.sw26010.vector_prices import nests_of, repacked_cycles
+from tilewright.targets.sw26010.vector_reduce import ELEMENTS, ReduceRoutine
+from tilewright.targets.sw26010.vector_reduce_text import reduce_text
 from tilewright.targets.sw26010.vector_routines import Routine, routine_of
 from tilewright.targets.sw26010.vector_timing import (
     assembled,
@@ -89,24 +100,26 @@ class _Calls:
         for group in executed(self.program, self.machine)[1]:
             if min(group.dims.values(), default=1) > 0:
                 call = priced_call(group.stmt, group.dims, self.program)
-                for one in self._of(group, call):
-                    yield replace(one, calls=group.count * (one.calls or 1))
+                yield from self._of(group, call)
 
     def _of(self, group: CallGroup, call: PricedCall[Primitive]) -> Iterator[RoutineCycles]:
         if isinstance(call.primitive, MatrixProduct):
-            yield self._product(group, call)
+            yield replace(self._product(group, call), calls=group.count)
             return
         if isinstance(call.primitive, Map):
-            yield self._map(cast(PricedCall[Map], call))
+            yield replace(self._map(cast(PricedCall[Map], call)), calls=group.count)
+            return
+        if isinstance(call.primitive, Reduce):
+            yield from self._reduce(cast(PricedCall[Reduce], call), group.count)
             return
         routine = routine_of(call.primitive, call.dtype)
         if routine is None:
-            yield self._compiled(call)
+            yield replace(self._compiled(call), calls=group.count)
         elif routine.work is None:
-            yield self._repacked(routine, call)
+            yield replace(self._repacked(routine, call), calls=group.count)
         else:
             for count, rows in nests_of(call):
-                yield replace(self._nest(routine, rows), calls=int(count))
+                yield replace(self._nest(routine, rows), calls=group.count * int(count))
 
     def _map(self, call: PricedCall[Map]) -> RoutineCycles:
         if call.primitive.dtype is not None or not has_loops(call.dims):
@@ -148,13 +161,40 @@ class _Calls:
         return RoutineCycles(routine.name, call_text(rows), priced, exact)
 
     def _mapped(self, routine: MapRoutine, rows: Rows) -> RoutineCycles:
-        timing = map_timing(self.table, routine)
-        priced = round(float(priced_nest(timing, routine.unrolled, rows)))
-        exact = None
+        priced, exact = round(float(routine_cycles(self.table, routine, rows))), None
         if self.simulated:
             code = assembled(routine.text(), self.table)
             exact = map_cycles(routine, code, mode_of(rows), counts_of(rows))
         what = f"{call_text(rows)}: {routine.expression}"
+        return RoutineCycles(routine.name, what, priced, exact)
+
+    def _reduce(self, call: PricedCall[Reduce], count: int) -> Iterator[RoutineCycles]:
+        """Those in each mode of the routine: how often operands start with a vector is a share."""
+        nest = priced_loops(call.dims) if has_loops(call.dims) else None
+        routine = None
+        if nest is not None and nest.priced:
+            routine = routine_of_code(call, int(nest.code))
+        if nest is None or routine is None:
+            yield replace(self._compiled(call), calls=count)
+            return
+        share, before = 0.0, 0
+        for mode, of_all in mode_shares(routine, nest).items():
+            share += float(of_all)
+            calls = round(share * count) - before
+            before += calls
+            if calls:
+                yield replace(self._reduced(routine, mode, nest), calls=calls)
+
+    def _reduced(self, routine: ReduceRoutine, mode: str, nest: PricedLoops) -> RoutineCycles:
+        extents = nest.extents
+        priced = round(float(np.ceil(mode_cycles(self.table, routine, mode, extents))))
+        by_vectors = mode != ELEMENTS and not routine.lie.along
+        rows, exact = replace(nest.rows, by_vectors=by_vectors), None
+        if self.simulated:
+            code = assembled(reduce_text(routine), self.table)
+            exact = reduce_cycles(routine, code, mode, counts_of(rows)[:-1], extents)
+        taken = prod(map(int, (extents.outer, extents.inner, extents.length)))
+        what = f"{call_text(rows)} of {taken}: {routine.function} {routine.expression}"
         return RoutineCycles(routine.name, what, priced, exact)
 
     def _repacked(self, routine: Routine, call: PricedCall[Primitive]) -> RoutineCycles:

@@ -1,9 +1,9 @@
 """Expressions over elements as straight arithmetic of an SW26010 core.
 
 In: the expression of a `map` or `reduce`. Out: the core's operations on numbered values, the same
-for one element and for a vector, or a refusal where the core has no instruction for a function.
-Each operation rounds as the expression says: none are joined. A comparison gives a mask, and a
-selection looks at a mask or at the sign of a value.
+for one element and for a vector, or a refusal where the core has no instructions for a function.
+Each operation rounds as the expression says: none are joined, but within a function. A comparison
+gives a mask, and a selection looks at a mask or at the sign of a value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from math import copysign
 
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Number, Scalar
+from tilewright.targets.sw26010.vector_functions import (
+    exponential,
+    exponential_less_one,
+    has_power,
+    hyperbolic_tangent,
+    power,
+)
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
 _BINARY = {"+": "vaddd", "-": "vsubd", "*": "vmuld", "/": "vdivd"}
@@ -59,6 +66,14 @@ class Arithmetic:
                 return self._selected(test, self.value(then), self.value(otherwise))
             case Apply() if self.library:
                 return self._called(scalar)
+            case Apply("exp", (a,)):
+                return exponential(self.sums, self.value(a))
+            case Apply("expm1", (a,)):
+                return exponential_less_one(self.sums, self.value(a))
+            case Apply("tanh", (a,)):
+                return hyperbolic_tangent(self.sums, self.value(a))
+            case Apply("pow", (a, Number(exponent))) if has_power(exponent):
+                return power(self.sums, self.value(a), exponent)
             case _:
                 raise ProgramError(f"the core has no instruction for {str(scalar)[:60]!r}")
 

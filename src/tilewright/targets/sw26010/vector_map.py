@@ -2,8 +2,9 @@
 
 In: an expression, which of its operands stay the same along a row, and the precision. Out: the text
 of a routine with six nested loops. Rows that lie contiguous and aligned are done by vectors, others
-element by element; which of the two is decided once in a call. Arithmetic is in double precision,
-whatever the elements are, and rounds as the expression says; a store rounds to the elements' type.
+element by element, or four of them in the lanes of a vector where the expression takes long; which
+of the two is decided once in a call. Arithmetic is in double precision, whatever the elements are,
+and rounds as the expression says; a store rounds to the elements' type.
 
 The arguments are y, the operands' addresses, the extents of the loops, and for y and each operand
 what its pointer moves by at the end of an iteration of each loop, in elements: innermost from one
@@ -39,6 +40,15 @@ from tilewright.targets.sw26010.vector_code import (
     with_number,
 )
 from tilewright.targets.sw26010.vector_expression import Arithmetic
+from tilewright.targets.sw26010.vector_functions import POWER
+from tilewright.targets.sw26010.vector_lanes import (
+    Access,
+    Chunk,
+    LanesAccess,
+    loaded_lanes,
+    powers_of_two,
+    stored_lanes,
+)
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
 MOST_SOURCES, LEVELS = 4, 6
@@ -89,6 +99,24 @@ class MapRoutine:
         return [*(value for _, sources, _ in sums.steps for value in sources), result]
 
     @property
+    def by_lanes(self) -> bool:
+        """Whether elements that lie apart are brought together to vectors: those of what takes
+        long enough.
+        """
+        long = (POWER, "vdivd", "vsqrtd")
+        return self.unrolled > 1 and any(name in long for name, _, _ in self.arithmetic[0].steps)
+
+    def chunks(self, mode: str) -> tuple[Chunk, ...]:
+        """What a row is cut into: as many of the first one as there are, then those of half the
+        size each once at most.
+        """
+        counts = [n for n in _UNROLLED if n <= self.unrolled]
+        if mode == "elements" and self.by_lanes:
+            lanes = (Chunk("lanes", n) for n in counts)
+            return (*lanes, Chunk(mode, 2), Chunk(mode, 1))
+        return tuple(Chunk(mode, n) for n in counts)
+
+    @property
     def walking(self) -> tuple[int, ...]:
         """The operands that a row walks over."""
         return tuple(i for i, still in enumerate(self.still) if not still and i in self.uses)
@@ -105,29 +133,40 @@ class MapRoutine:
         """The registers of constants, by value, and of operands that stay the same."""
         constants = [-1 - i for i in range(len(self.arithmetic[0].constants))]
         still = [i for i, same in enumerate(self.still) if same and i in self.uses]
-        if len(constants) + len(still) > len(_KEPT):
-            raise ProgramError(f"{self.expression[:60]!r} has too many constants for the registers")
+        if self.constants_in_memory:
+            constants = []
         fixed = dict(zip([*constants, *still], reversed(self.registers), strict=False))
         return {ZERO_VALUE: ZERO, **fixed}
+
+    @property
+    def constants_in_memory(self) -> bool:
+        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        still = sum(same and i in self.uses for i, same in enumerate(self.still))
+        return len(self.arithmetic[0].constants) + still > len(_KEPT)
+
+    @property
+    def constants_at(self) -> int:
+        """Their place in the frame, behind that of the registers that are saved."""
+        return _SAVED_AT + 32 * len(self.saves)
 
     @cached_property
     def saves(self) -> tuple[int, ...]:
         """The kept registers that are overwritten."""
-        counts = {1, self.unrolled}
-        code = [one for mode in MODES for n in counts for one in self.items(mode, n)]
+        found = (chunk for mode in MODES for chunk in self.chunks(mode))
+        code = [one for c in found for one in _Items(self, c.mode).code(c.items)]
         taken = {*self.place.values(), *(r for one in code for r in one.writes)}
         return tuple(r for r in _KEPT if r in taken)
 
-    def items(self, mode: str, count: int) -> list[Instruction]:
-        """So many items, with the pointers advanced; ProgramError where registers run out."""
-        return _Items(self, mode).code(count)
+    def items(self, chunk: Chunk) -> list[Instruction]:
+        """A chunk, with the pointers advanced; ProgramError where registers run out."""
+        return _Items(self, chunk.mode, self.constants_at).code(chunk.items)
 
 
 class _Items:
     """Successive items: each operation for all of them, operands loaded where they are needed."""
 
-    def __init__(self, routine: MapRoutine, mode: str) -> None:
-        self.routine, self.mode = routine, mode
+    def __init__(self, routine: MapRoutine, mode: str, memory: int = 0) -> None:
+        self.routine, self.mode, self.memory = routine, mode, memory
         self.free = deque(r for r in routine.registers if r not in routine.place.values())
         self.instructions: list[Instruction] = []
 
@@ -138,22 +177,46 @@ class _Items:
         places = [dict(routine.place) for _ in range(count)]
         left = [list(routine.uses) for _ in range(count)]
         for mnemonic, sources, target in sums.steps:
+            shared = self._constants(sources)
             for item in range(count):
-                given = [self._register(value, places[item], item) for value in sources]
+                place = {**shared, **places[item]}
+                given = [self._register(value, place, item) for value in sources]
+                places[item] = {v: r for v, r in place.items() if v not in shared}
+                if mnemonic == POWER:
+                    places[item][target] = self._power(*given)
+                    self._release(sources, places[item], left[item])
+                    continue
                 self._release(sources, places[item], left[item])
                 places[item][target] = self._taken()
                 self.instructions.append(op(mnemonic, *given, places[item][target]))
+            self.free.extend(shared.values())
         for item in range(count):
             register = self._register(result, places[item], item)
-            self._access(store(routine.precision, self.mode), register, _Y, 0, item)
+            self._access(store, stored_lanes, register, 0, item)
             self._release([result], places[item], left[item])
         return [*self.instructions, *self._forward(count)]
+
+    def _constants(self, sources: Sequence[int]) -> dict[int, int]:
+        """Loads constants that lie in memory, for all items; their registers."""
+        found = {}
+        for value in sources:
+            if value < 0 and value not in self.routine.place and value not in found:
+                found[value] = self._taken()
+                place = (_WORD * (-1 - value) + self.memory, STACK)
+                self.instructions.append(op("ldde", found[value], place))
+        return found
+
+    def _power(self, shifted: int) -> int:
+        target, single = self._taken(), self._taken()
+        lanes = 1 if self.mode == "elements" else VECTOR_LANES
+        self.instructions += powers_of_two(shifted, target, single, lanes)
+        self.free.append(single)
+        return target
 
     def _register(self, value: int, place: dict[int, int], item: int) -> int:
         if value not in place:
             place[value] = self._taken()
-            name = load(self.routine.precision, self.mode)
-            self._access(name, place[value], _SOURCES[value], 1 + value, item)
+            self._access(load, loaded_lanes, place[value], 1 + value, item)
         return place[value]
 
     def _taken(self) -> int:
@@ -161,8 +224,17 @@ class _Items:
             raise ProgramError(f"{self.routine.expression[:60]!r} has more values than registers")
         return self.free.popleft()
 
-    def _access(self, name: str, register: int, pointer: int, operand: int, item: int) -> None:
-        precision = self.routine.precision
+    def _access(
+        self, one: Access, lanes: LanesAccess, register: int, operand: int, item: int
+    ) -> None:
+        precision, pointer = self.routine.precision, _SOURCES[operand - 1] if operand else _Y
+        if self.mode == "lanes":
+            single = self._taken()
+            walk = pointer, _STEP[operand]
+            self.instructions += lanes(precision, register, single, walk)
+            self.free.append(single)
+            return
+        name = one(precision, self.mode)
         if self.mode == "vectors":
             self.instructions.append(op(name, register, (item * precision.vector_bytes, pointer)))
         else:
@@ -172,7 +244,7 @@ class _Items:
     def _release(self, values: Sequence[int], place: dict[int, int], left: list[int]) -> None:
         for value in values:
             left.remove(value)
-            if value not in left and value not in self.routine.place:
+            if value not in left and value in place and value not in self.routine.place:
                 self.free.append(place[value])
 
     def _forward(self, count: int) -> list[Instruction]:
@@ -195,8 +267,8 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
     for unrolled in _UNROLLED:
         routine = MapRoutine(_PRECISIONS[dtype], str(scalar), still, unrolled)
         try:
-            for mode in MODES:
-                routine.items(mode, unrolled)
+            for chunk in (chunk for mode in MODES for chunk in routine.chunks(mode)):
+                routine.items(chunk)
         except ProgramError:
             continue
         return routine
@@ -218,7 +290,8 @@ def _text(routine: MapRoutine) -> str:
 
 def _opening(routine: MapRoutine) -> list[Instruction]:
     """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
-    size = _SAVED_AT + 32 * len(routine.saves)
+    in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
+    size = routine.constants_at + _WORD * len(in_memory)
     code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
     code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
     code += saved(routine.saves, _SAVED_AT)
@@ -240,7 +313,12 @@ def _opening(routine: MapRoutine) -> list[Instruction]:
         turns.rotate(-1)
     code += _forbidden(routine, turns)
     for number, value in enumerate(routine.arithmetic[0].constants):
-        code += constant(value, routine.place[-1 - number])
+        if in_memory:
+            *bits, _ = constant(value, turns[0])
+            code += [*bits, op("stl", turns[0], (routine.constants_at + _WORD * number, STACK))]
+            turns.rotate(-1)
+        else:
+            code += constant(value, routine.place[-1 - number])
     code += [with_number("subl", _EXTENT, 1, 5), op("or", _OUTER, 5, 5)]
     return [*code, op("blt", 5, "done")]
 
@@ -270,28 +348,21 @@ def _step_at(operand: int, level: int) -> int:
 
 def _rows(text: RoutineText, routine: MapRoutine, mode: str) -> None:
     """One row after the other in one mode."""
-    unrolled = routine.unrolled
-    group = unrolled * (VECTOR_LANES if mode == "vectors" else 1)
-    opening = [with_number("srl", _EXTENT, group.bit_length() - 1, _LEFT)]
+    most, *fewer = routine.chunks(mode)
+    follows = [*(f"{mode}_rest_{chunk.elements}" for chunk in fewer), f"{mode}_next"]
+    opening = [with_number("srl", _EXTENT, most.elements.bit_length() - 1, _LEFT)]
     still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
     name = routine.precision.scalar_load
     opening += [op(name, routine.place[i], (0, _SOURCES[i])) for i in still]
-    text.block(f"{mode}_row", [*opening, op("beq", _LEFT, f"{mode}_rest")])
-    _loop(text, f"{mode}_group", routine.items(mode, unrolled))
-    rest = []
-    if unrolled > 1:
-        rest = [with_number("and", _EXTENT, group - 1, _LEFT)]
-        if mode == "vectors":
-            rest.append(with_number("srl", _LEFT, 2, _LEFT))
-        rest.append(op("beq", _LEFT, f"{mode}_next"))
-    text.block(f"{mode}_rest", rest)
-    if unrolled > 1:
-        _loop(text, f"{mode}_single", routine.items(mode, 1))
+    text.block(f"{mode}_row", [*opening, op("beq", _LEFT, follows[0])])
+    group = f"{mode}_group"
+    count = [with_number("subl", _LEFT, 1, _LEFT), op("bne", _LEFT, group)]
+    text.block(group, [*routine.items(most), *count])
+    for chunk, label, following in zip(fewer, follows, follows[1:], strict=False):
+        test = with_number("and", _EXTENT, chunk.elements, _LEFT)
+        text.block(label, [test, op("beq", _LEFT, following)])
+        text.block("", routine.items(chunk))
     _next(text, routine, mode)
-
-
-def _loop(text: RoutineText, label: str, body: Sequence[Instruction]) -> None:
-    text.block(label, [*body, with_number("subl", _LEFT, 1, _LEFT), op("bne", _LEFT, label)])
 
 
 def _next(text: RoutineText, routine: MapRoutine, mode: str) -> None:

@@ -100,9 +100,14 @@ def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
 def sampled_rows(mode: str, counts: Sequence[int]) -> Rows:
     """The rows of a nest of so many iterations, outermost first, of which the last are items."""
     *loops, items = counts
-    around = [prod(loops[: max(len(loops) - 1 - i, 0)]) - 1 for i in range(OUTER_LOOPS)]
     vectors = mode == MODES[0]
-    return Rows(items * item_elements(mode), prod(loops), tuple(around), vectors)
+    return Rows(items * item_elements(mode), prod(loops), around(loops), vectors)
+
+
+def around(loops: Sequence[int]) -> tuple[int, ...]:
+    """`Rows.around` of so many iterations of the loops, outermost first, the last over rows."""
+    outside = (loops[: max(len(loops) - 1 - i, 0)] for i in range(OUTER_LOOPS))
+    return tuple(prod(extents) - 1 for extents in outside)
 
 
 def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:

@@ -1,0 +1,86 @@
+"""Four elements that lie apart to the lanes of a register and back, and powers of two of lanes.
+
+The core's loads and stores of vectors take four elements that lie contiguous and aligned, and its
+integer instructions work on the first lane: others are reached by inserting and extracting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tilewright.isa import Instruction, Register
+from tilewright.targets.sw26010.gemm_parts import instruction
+from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES, Precision
+from tilewright.targets.sw26010.vector_code import load, op, scaled_add, store, with_number
+from tilewright.targets.sw26010.vector_functions import EXPONENT_BIT
+
+Access: TypeAlias = Callable[[Precision, str], str]
+"""The instruction that loads or stores in a mode."""
+LanesAccess: TypeAlias = Callable[[Precision, int, int, tuple[int, int]], list[Instruction]]
+_ELEMENTS = "elements"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Elements of a row that are done at once: so many items, of vectors, of lanes or of single
+    elements.
+    """
+
+    mode: str
+    items: int
+
+    @property
+    def elements(self) -> int:
+        """How many they are."""
+        return self.items * (1 if self.mode == _ELEMENTS else VECTOR_LANES)
+
+
+def loaded_lanes(
+    precision: Precision, register: int, single: int, walk: tuple[int, int]
+) -> list[Instruction]:
+    """Four elements to a register by way of another one; `walk` is the pointer, which ends behind
+    them, and the register of its step.
+    """
+    name, (pointer, step) = load(precision, _ELEMENTS), walk
+    code = []
+    for lane in range(VECTOR_LANES):
+        code.append(op(name, single if lane else register, (0, pointer)))
+        code.append(op(scaled_add(precision), step, pointer, pointer))
+        if lane:
+            code.append(_inserted(single, register, lane))
+    return code
+
+
+def stored_lanes(
+    precision: Precision, register: int, single: int, walk: tuple[int, int]
+) -> list[Instruction]:
+    """Four elements from a register to where they lie apart."""
+    name, (pointer, step) = store(precision, _ELEMENTS), walk
+    code = []
+    for lane in range(VECTOR_LANES):
+        if lane:
+            code.append(_extracted(register, lane, single))
+        code.append(op(name, single if lane else register, (0, pointer)))
+        code.append(op(scaled_add(precision), step, pointer, pointer))
+    return code
+
+
+def powers_of_two(shifted: int, target: int, single: int, lanes: int) -> list[Instruction]:
+    """The bits of each lane moved to where a double has its exponent."""
+    code = [with_number("sll", shifted, EXPONENT_BIT, target)]
+    for lane in range(1, lanes):
+        code.append(_extracted(shifted, lane, single))
+        code.append(with_number("sll", single, EXPONENT_BIT, single))
+        code.append(_inserted(single, target, lane))
+    return code
+
+
+def _inserted(single: int, register: int, lane: int) -> Instruction:
+    whole = Register(register)
+    return instruction("vinsf", Register(single), whole, lane, whole)
+
+
+def _extracted(register: int, lane: int, single: int) -> Instruction:
+    return instruction("vextf", Register(register), lane, Register(single))
