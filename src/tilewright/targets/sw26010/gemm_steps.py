@@ -107,8 +107,8 @@ def _unrolled(iterations: int, largest: int, room: int, least_rest: int) -> Unro
 
 
 def chain_branches(precision: Precision, mesh: int, k: Value) -> Value:
-    """The taken branches of the loop in one link of a chain, one more for some k above 50, and more
-    where strides are so long that the loop is shorter than it could be.
+    """The taken branches of the loop in one link of a chain, where neither the remainder of k nor
+    long strides keep it shorter than there is room for; with one more it is exact up to k = 90.
     """
     room = _chain_room(precision, mesh)
     body = min(room - 2, LARGEST_CHAIN_BODY)
