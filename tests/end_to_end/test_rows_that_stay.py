@@ -16,6 +16,7 @@ from support.running import emulated, simulated
 from tilewright.common.errors import ScheduleError
 from tilewright.compiler.checking import random_operands
 from tilewright.compiler.entry import compile
+from tilewright.machine import load_machine
 from tilewright.ops import conv2d
 from tilewright.seeds.space import seeds_for
 from tilewright.seeds.steps import Spread, Vectorize, Walk
@@ -61,7 +62,7 @@ def test_each_way_is_the_best_of_a_layer(op, steps):
     assert set(steps) <= set(nest.structure.steps)
     assert bool(nest.structure.decisions.walks) == (WALK in steps)
     assert kernel.check() == "exact"
-    assert kernel.option.cycles == pytest.approx(kernel.simulate().cycles, rel=0.03)
+    assert kernel.option.cycles == pytest.approx(kernel.simulate().cycles, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +74,11 @@ def test_each_way_is_the_best_of_a_layer(op, steps):
 )
 def test_input_rows_are_fetched_less_often(op, tap_by_tap, staying):
     """In pixels of one core of a mesh row: four output rows with two further ones, or one row with
-    its border, for each kernel column or row.
+    its border, for each kernel column or row. Tap by tap is what products do that are no chains.
     """
-    fetched = []
+    fetched, machine = [], load_machine("sw26010_cg", {"primitives.gemm.chains": "false"})
     for algorithm in ("implicit", ROWS):
-        run = compile(op, "sw26010_cg", algorithm=algorithm).simulate()
+        run = compile(op, machine, algorithm=algorithm).simulate()
         asked_bytes = sum(t.asked_bytes for t in run.tensors if t.tensor == "x")
         fetched.append(asked_bytes / (8 * op.in_channels * 8))
     assert fetched == [tap_by_tap, staying]

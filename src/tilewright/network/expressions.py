@@ -32,7 +32,7 @@ UNARY: dict[str, Callable[[float, float], str]] = {
     "reciprocal": lambda a, b: "1 / x0",
     "relu": lambda a, b: "0 if x0 < 0 else x0",
     "sigmoid": lambda a, b: "1 / (1 + exp(-x0))",
-    "sign": lambda a, b: "-1 if x0 < 0 else 1 if x0 > 0 else x0 + 0",
+    "sign": lambda a, b: "-1 if x0 < 0 else 1 if x0 > 0 else x0",
     "softplus": lambda a, b: _SOFTPLUS.format(x="x0"),
     "sqrt": lambda a, b: "sqrt(x0)",
     "tanh": lambda a, b: "tanh(x0)",

@@ -31,7 +31,7 @@ _UNARY: dict[str, Texts] = {
     "reciprocal": lambda x, a, b, f: f"1 / {x}",
     "relu": lambda x, a, b, f: f"({x} < 0 ? 0 : {x})",
     "sigmoid": lambda x, a, b, f: f"1 / (1 + exp{f}(-{x}))",
-    "sign": lambda x, a, b, f: f"({x} < 0 ? -1 : {x} > 0 ? 1 : {x} + 0)",
+    "sign": lambda x, a, b, f: f"({x} < 0 ? -1 : {x} > 0 ? 1 : {x})",
     "softplus": lambda x, a, b, f: f"(fmax{f}({x}, 0) + log1p{f}(exp{f}(-fabs{f}({x}))))",
     "sqrt": lambda x, a, b, f: f"sqrt{f}({x})",
     "tanh": lambda x, a, b, f: f"tanh{f}({x})",
