@@ -16,7 +16,6 @@ from support.running import emulated, simulated
 from tilewright.common.errors import ScheduleError
 from tilewright.compiler.checking import random_operands
 from tilewright.compiler.entry import compile
-from tilewright.machine import load_machine
 from tilewright.ops import conv2d
 from tilewright.seeds.space import seeds_for
 from tilewright.seeds.steps import Spread, Vectorize, Walk
@@ -66,22 +65,19 @@ def test_each_way_is_the_best_of_a_layer(op, steps):
 
 
 @pytest.mark.parametrize(
-    ("op", "tap_by_tap", "staying"),
+    ("op", "pixels"),
     [
-        pytest.param(layer(64, 32, 32, 32), 9 * 4 * 32, 3 * (4 + 2) * 32, id="a kernel column"),
-        pytest.param(layer(64, 128, 8, 14), 9 * 16, 3 * (14 + 2), id="a kernel row"),
+        pytest.param(layer(64, 32, 32, 32), 3 * (4 + 2) * 32, id="a kernel column"),
+        pytest.param(layer(64, 128, 8, 14), 3 * (14 + 2), id="a kernel row"),
     ],
 )
-def test_input_rows_are_fetched_less_often(op, tap_by_tap, staying):
+def test_input_rows_are_fetched_once_for_several_taps(op, pixels):
     """In pixels of one core of a mesh row: four output rows with two further ones, or one row with
-    its border, for each kernel column or row. Tap by tap is what products do that are no chains.
+    its border, for each kernel column or row. Tap by tap it would be nine times the result's.
     """
-    fetched, machine = [], load_machine("sw26010_cg", {"primitives.gemm.chains": "false"})
-    for algorithm in ("implicit", ROWS):
-        run = compile(op, machine, algorithm=algorithm).simulate()
-        asked_bytes = sum(t.asked_bytes for t in run.tensors if t.tensor == "x")
-        fetched.append(asked_bytes / (8 * op.in_channels * 8))
-    assert fetched == [tap_by_tap, staying]
+    run = compile(op, "sw26010_cg", algorithm=ROWS).simulate()
+    asked_bytes = sum(t.asked_bytes for t in run.tensors if t.tensor == "x")
+    assert asked_bytes / (8 * op.in_channels * 8) == pixels
 
 
 @pytest.mark.parametrize(
