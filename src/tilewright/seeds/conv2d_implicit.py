@@ -44,15 +44,17 @@ _BLOCKS = (
 FEW_IMAGES = 32
 """Below this a core may hold less than a vector of images of one pixel, and the pixels of one row
 may be too few to pay for the weights."""
-_FEW_CHANNELS = 128
-"""Up to here a core's channels of one tap are so few that a product of one kernel row spends a
-noticeable part of its time on more than arithmetic."""
+_FEW_PIXEL_VALUES = 4096
+"""Images times input channels, of at least `FEW_IMAGES`. Up to here the taps of a whole kernel fit
+beside tiles that are large enough, and a product of one kernel row spends a noticeable part of its
+time on more than arithmetic."""
 
 
 @seed("conv2d", name="implicit")
 def implicit_gemm(op: Conv2d) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    few = op.batch < FEW_IMAGES, op.in_channels <= _FEW_CHANNELS * op.groups
+    values = max(op.batch, FEW_IMAGES) * op.in_channels // op.groups
+    few = op.batch < FEW_IMAGES, values <= _FEW_PIXEL_VALUES
     return _implicit_gemm(op.kernel, op.stride, op.dilation, *few)
 
 
@@ -127,29 +129,30 @@ def _orders(
     """Loops, the dimension of the vectors, and what is fetched at once: taps between whose products
     nothing is are a chain (`ir.chains`).
     """
-    staging = [(TAPS, s) for s in _staging(kernel, stride, few_images, few_channels)]
-    if few_images and kernel[0] > 1:
-        # Rows of pixels that a product joins are whole: a column of the kernel can share them.
-        staging.append((("in_channel", "kernel_col", "kernel_row"), _whole("kernel_row")))
-    return tuple(
-        (Reorder((*blocks, *taps)), Vectorize(letter), *stages)
-        for blocks in _BLOCKS
-        for letter in "mn"
-        for taps, stages in staging
-    )
+    found: list[tuple[Step, ...]] = []
+    for blocks in _BLOCKS:
+        # Of many images the pixels go by inside: weights of a whole kernel are fetched once.
+        kernels = few_channels and (few_images or blocks == _BLOCKS[0])
+        staging = [(TAPS, s) for s in _staging(kernel, stride, few_images, kernels)]
+        if few_images and kernel[0] > 1:
+            # Rows of pixels that a product joins are whole: a column of the kernel can share them.
+            staging.append((("in_channel", "kernel_col", "kernel_row"), _whole("kernel_row")))
+        loops = ((Reorder((*blocks, *taps)), stages) for taps, stages in staging)
+        found += ((order, Vectorize(v), *stages) for order, stages in loops for v in "mn")
+    return tuple(found)
 
 
 def _staging(
-    kernel: Pair, stride: Pair, few_images: bool, few_channels: bool
+    kernel: Pair, stride: Pair, few_images: bool, kernels: bool
 ) -> tuple[tuple[Stage, ...], ...]:
-    """Fetch what a kernel row needs at once, or for few channels the whole kernel; tap by tap where
+    """Fetch what a kernel row needs at once, or the whole of `kernels`; tap by tap where
     that may not fit, has gaps, or leaves the images of a tap unaligned.
     """
     if stride[1] > 1:
         return (Stage("w", "kernel_col"),), ()
-    kernels = (_whole("kernel_row"),) if kernel[0] > 1 and few_channels else ()
+    at_once = (_whole("kernel_row"),) if kernel[0] > 1 and kernels else ()
     tap_by_tap: tuple[tuple[Stage, ...], ...] = ((),) if kernel[1] > 3 or few_images else ()
-    return _whole("kernel_col"), *kernels, *tap_by_tap
+    return _whole("kernel_col"), *at_once, *tap_by_tap
 
 
 def _whole(loop: str) -> tuple[Stage, ...]:

@@ -56,14 +56,18 @@ def request_fields(
         tensor = program.tensor(transfer.tensor)
         size = dtype(tensor.dtype).size_bytes
         shape = [_value(e, env) for e in tensor.shape]
-        whole = int(np.max(prod(shape), initial=0)) * size
-        if holds_tiles and (limits.stride_bytes is None or whole <= limits.stride_bytes):
+        strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
+        apart = max(
+            int(np.max(np.greater(n, 1) * d, initial=0))
+            for n, d in zip(shape, strides, strict=True)
+        )
+        longest = apart * size * max(_largest(r.step, env) for r in transfer.ranges)
+        if holds_tiles and (limits.stride_bytes is None or longest <= limits.stride_bytes):
             continue
-        repeats: list[Repeat] = []
-        stride: Value = 1
-        for extent, r in zip(reversed(shape), reversed(transfer.ranges), strict=True):
-            repeats.insert(0, Repeat(_value(r.extent, env), stride * _value(r.step, env)))
-            stride = stride * extent
+        repeats = [
+            Repeat(_value(r.extent, env), stride * _value(r.step, env))
+            for stride, r in zip(strides, transfer.ranges, strict=True)
+        ]
         blocks = split(repeats, 1)
         found = {
             "size": blocks.length * blocks.count * size,
@@ -71,6 +75,10 @@ def request_fields(
             "stride": (blocks.stride - blocks.length) * size,
         }
         yield from _fields(limits, tensor.name, found)
+
+
+def _largest(e: Expr, env: Mapping[str, Value]) -> int:
+    return int(np.max(_value(e, env), initial=0))
 
 
 def _value(e: Expr, env: Mapping[str, Value]) -> Value:
