@@ -71,15 +71,16 @@ def build_plan(
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     part = network if ranked.images == 1 else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
-    forms, drafted = Forms(), list[tuple[_Builder, Schedules]]()
+    forms, drafted, known = Forms(), list[_Builder](), Schedules()
     for own, variant in product(options, variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
-        if all(own.least_cycles(part) < b.cycles(s, machine) for b, s in drafted):
-            found = _cheapest(variant, own, machine, forms, progress, divide=bool(ranked.shares))
+        if all(own.least_cycles(part) < b.cycles(known, machine) for b in drafted):
+            divide = bool(ranked.shares)
+            found = _cheapest(variant, own, machine, forms, known, progress, divide=divide)
             drafted.append(found)
-    best, schedules = min(drafted, key=lambda pair: pair[0].cycles(pair[1], machine))
-    _require_room(best, schedules, machine)
-    return _plan(best, schedules, machine, ranked.images, options[0].least_cycles(part))
+    best = min(drafted, key=lambda builder: builder.cycles(known, machine))
+    _require_room(best, known, machine)
+    return _plan(best, known, machine, ranked.images, options[0].least_cycles(part))
 
 
 def _cheapest(
@@ -87,13 +88,14 @@ def _cheapest(
     own: Ranked,
     machine: Machine,
     forms: Forms,
+    known: Schedules,
     progress: Progress,
     *,
     divide: bool,
-) -> tuple[_Builder, Schedules]:
+) -> _Builder:
     """The cheaper plan of that with the fastest candidate of every product and of that with layouts
     chosen for the whole; `own` are the products to choose from. Other work is divided over the
-    groups if they may `divide` it.
+    groups if they may `divide` it; its schedules are added to those `known`.
     """
     part, chains = variant.network, variant.chains
     requests = [chain.request for chain in chains if chain.request is not None]
@@ -107,13 +109,13 @@ def _cheapest(
     progress("lay out", 3, 3)
     ops = [d.op for builder in drafted for d in builder.memory.drafts if d.candidate is None]
     steps = partial(progress, "schedule")
-    schedules = _schedules(ops, machine, steps, divide=divide)
-    cycles = [builder.cycles(schedules, machine) for builder in drafted]
+    known.update(_schedules([op for op in ops if op not in known], machine, steps, divide=divide))
+    cycles = [builder.cycles(known, machine) for builder in drafted]
     best = drafted[cycles.index(min(cycles))]
     if chosen := found[-1].choice:
         cost, bound = ceil(chosen.cost), ceil(chosen.bound)
         best.choice = LayoutChoice(cost, bound, chosen.proven, cycles[-1] <= min(cycles))
-    return best, schedules
+    return best
 
 
 def rank_network(
