@@ -45,6 +45,7 @@ from tilewright.targets.sw26010.gemm_shape import (
     Precision,
 )
 from tilewright.targets.sw26010.gemm_tables import TABLE_BYTES
+from tilewright.targets.sw26010.shipped import read_timings, write_timings
 
 TIMINGS = "gemm_timings.json"
 """What `derive_timings` gives; `pytest tests/targets/sw26010 --update-golden` writes it anew."""
@@ -142,14 +143,13 @@ def table_timing(table: InstructionTable) -> bytes:
 
 def shipped_timings() -> Mapping[str, DerivedTimings]:
     """What was derived for the shipped cores, by instruction table."""
-    text = (resources.files(__package__) / TIMINGS).read_text(encoding="utf-8")
-    return msgspec.json.decode(text, type=dict[str, DerivedTimings])
+    return read_timings(TIMINGS, DerivedTimings)
 
 
 def write_shipped(path: Path) -> None:
     """Derive the timings of the shipped cores and write the file that ships them."""
     found = {name: derive_timings(name, MESH_STEPS) for name in SHIPPED_TABLES}
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    write_timings(path, found, indent=2)
 
 
 def derive_timings(table: str, mesh: int) -> DerivedTimings:

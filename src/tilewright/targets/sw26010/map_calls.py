@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.codegen.c.elementwise_calls import CallContext, common_loops
-from tilewright.codegen.c.loop_nest import MAXIMUM_LOOPS, Loop, padded, view_offset
+from tilewright.codegen.c.loop_nest import MAXIMUM_LOOPS, padded, view_offset
 from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
-from tilewright.common.expr import Const, Expr
+from tilewright.common.expr import Const
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Map
 from tilewright.ir.scalar import c_text
 from tilewright.ir.visit import walk
 from tilewright.targets.sw26010.reduce_calls import reduce_headers
+from tilewright.targets.sw26010.routine_calls import pointer_moves, routine_header
 from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
 
 
@@ -61,18 +62,11 @@ def emit_map(mapping: Map, views: tuple[View, ...], context: CallContext) -> Non
     to, *sources = (context.pointer(view, view_offset(view)) for view in views)
     with writer.block():
         writer.array("const long count[TW_LOOPS]", [context.c(loop.extent) for loop in loops])
-        moves = [context.c(e) for i in range(len(views)) for e in _moves(loops, i)]
+        moves = [context.c(e) for i in range(len(views)) for e in pointer_moves(loops, i)]
         writer.array(f"const long tw_move[{len(views)} * TW_LOOPS]", moves)
         if sources:
             writer.array(f"const {kind} *const tw_from[{len(sources)}]", sources)
         writer.call(routine.name, [to, "tw_from" if sources else "0", "count", "tw_move"])
-
-
-def _moves(loops: tuple[Loop, ...], operand: int) -> list[Expr]:
-    """How far the pointer goes at the end of an iteration of each loop, outermost first."""
-    strides = [loop.strides[operand] for loop in loops]
-    inner = [loop.extent * s for loop, s in zip(loops, strides, strict=True)]
-    return [*(s - after for s, after in zip(strides, inner[1:], strict=False)), strides[-1]]
 
 
 def map_headers(programs: Iterable[Program]) -> dict[str, str]:
@@ -83,19 +77,13 @@ def map_headers(programs: Iterable[Program]) -> dict[str, str]:
 
 
 def _header(routine: MapRoutine) -> str:
-    writer, guard = CWriter(), routine.name.upper()
     kind = dtype(routine.precision.name).c_name
-    writer.comment(f"{routine.name}.h: y = {routine.expression}, along loops. Generated.")
-    writer.lines(f"#ifndef {guard}\n#define {guard}")
-    parameters = [f"{kind} *y", f"const {kind} *const *x", "const long *count", "const long *move"]
-    writer.lines("#ifdef TW_MAPS_IN_C\n#include <math.h>")
-    writer.head(f"static void {routine.name}", parameters)
-    _twin(writer, routine, kind)
-    writer.line("#else")
-    types = [f"{kind} *", f"const {kind} *const *", "const long *", "const long *"]
-    writer.call(f"extern void {routine.name}", types)
-    writer.lines("#endif\n#endif")
-    return writer.text()
+    return routine_header(
+        routine.name,
+        f"y = {routine.expression}, along loops",
+        (f"{kind} *", f"const {kind} *const *"),
+        lambda writer: _twin(writer, routine, kind),
+    )
 
 
 def _twin(writer: CWriter, routine: MapRoutine, kind: str) -> None:

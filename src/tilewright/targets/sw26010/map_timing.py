@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import product
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
-from tilewright.common.cache import Cache
 from tilewright.common.digest import PACKAGE, digest, digest_of_files
 from tilewright.common.expr import Value
 from tilewright.isa import load_table
@@ -26,6 +23,7 @@ from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
 from tilewright.targets.sw26010.nest_rows import Rows
+from tilewright.targets.sw26010.shipped import read_timings, routine_timing, write_timings
 from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import LEVELS, MapRoutine, map_routine
 from tilewright.targets.sw26010.vector_timing import (
@@ -92,10 +90,9 @@ def map_timing(table: str, routine: MapRoutine) -> RoutineTiming:
 @cache
 def _timing(table: str, routine: MapRoutine) -> RoutineTiming:
     asked, shipped = question(table), shipped_timings().get(table)
-    if shipped is not None and shipped.question == asked and routine.name in shipped.routines:
-        return shipped.routines[routine.name]
-    key = digest(asked, routine.name)[:16]
-    return Cache("primitives").value(key, RoutineTiming, lambda: derive(table, routine))
+    return routine_timing(
+        shipped, asked, routine.name, RoutineTiming, lambda: derive(table, routine)
+    )
 
 
 @cache
@@ -109,8 +106,7 @@ def question(table: str) -> str:
 @cache
 def shipped_timings() -> Mapping[str, VectorTimings]:
     """What was derived for the shipped cores, by instruction table."""
-    text = (resources.files(__package__) / TIMINGS).read_text(encoding="utf-8")
-    return msgspec.json.decode(text, type=dict[str, VectorTimings])
+    return read_timings(TIMINGS, VectorTimings)
 
 
 def frequent_routines() -> tuple[MapRoutine, ...]:
@@ -126,8 +122,7 @@ def derive_frequent(table: str) -> VectorTimings:
 
 def write_shipped(path: Path) -> None:
     """Derive the timings of the shipped cores and write the file that ships them."""
-    found = {name: derive_frequent(name) for name in SHIPPED_TABLES}
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    write_timings(path, {name: derive_frequent(name) for name in SHIPPED_TABLES})
 
 
 def derive(table: str, routine: MapRoutine) -> RoutineTiming:

@@ -15,11 +15,12 @@ from tilewright.codegen.c.loop_nest import Loop, match_axes, merge_loops, view_a
 from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
-from tilewright.common.expr import Const, Expr
+from tilewright.common.expr import Const
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Reduce
 from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.ir.visit import walk
+from tilewright.targets.sw26010.routine_calls import pointer_moves, routine_header
 from tilewright.targets.sw26010.vector_reduce import MOST_TAPS, PARTS, Lie, ReduceRoutine
 from tilewright.targets.sw26010.vector_reduce_text import LEVELS, reduce_routine
 
@@ -108,7 +109,7 @@ def emit_reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext
     kept = (_once(),) * (LEVELS - len(nest.kept)) + nest.kept
     outside = (_once(),) * (MOST_LOOPS - len(nest.outside)) + nest.outside
     outer, inner = outside
-    moves = [move for operand in (0, 1) for move in _moves(kept, operand)]
+    moves = [move for operand in (0, 1) for move in pointer_moves(kept, operand)]
     moves += [outer.strides[1] - inner.extent * inner.strides[1], inner.strides[1]]
     moves.append(nest.innermost.strides[1])
     extents = [loop.extent for loop in (*kept, *outside, nest.innermost)]
@@ -120,13 +121,6 @@ def emit_reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext
         writer.call(routine.name, [*places, "count", "tw_move"])
 
 
-def _moves(loops: tuple[Loop, ...], operand: int) -> list[Expr]:
-    """How far the pointer goes at the end of an iteration of each loop, outermost first."""
-    strides = [loop.strides[operand] for loop in loops]
-    inner = [loop.extent * s for loop, s in zip(loops, strides, strict=True)]
-    return [*(s - after for s, after in zip(strides, inner[1:], strict=False)), strides[-1]]
-
-
 def reduce_headers(programs: Iterable[Program]) -> dict[str, str]:
     """The headers of all routines of reductions, by file name."""
     routines = dict.fromkeys(r for program in programs for r in reduce_routines(program))
@@ -135,20 +129,14 @@ def reduce_headers(programs: Iterable[Program]) -> dict[str, str]:
 
 def header_of(routine: ReduceRoutine) -> str:
     """The header of a routine: its declaration, or its twin."""
-    writer, guard = CWriter(), routine.name.upper()
     kind = dtype(routine.precision.name).c_name
-    what = "the largest" if routine.function == "max" else "the sum"
-    writer.comment(f"{routine.name}.h: y = {what} of y and {routine.expression}. Generated.")
-    writer.lines(f"#ifndef {guard}\n#define {guard}")
-    parameters = [f"{kind} *y", f"const {kind} *x", "const long *count", "const long *move"]
-    writer.lines("#ifdef TW_MAPS_IN_C\n#include <math.h>")
-    writer.head(f"static void {routine.name}", parameters)
-    _twin(writer, routine, kind)
-    writer.line("#else")
-    types = [f"{kind} *", f"const {kind} *", "const long *", "const long *"]
-    writer.call(f"extern void {routine.name}", types)
-    writer.lines("#endif\n#endif")
-    return writer.text()
+    gathered = "the largest" if routine.function == "max" else "the sum"
+    return routine_header(
+        routine.name,
+        f"y = {gathered} of y and {routine.expression}",
+        (f"{kind} *", f"const {kind} *"),
+        lambda writer: _twin(writer, routine, kind),
+    )
 
 
 def _twin(writer: CWriter, routine: ReduceRoutine, kind: str) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -20,7 +19,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tilewright.common.cache import Cache
 from tilewright.common.digest import PACKAGE, digest, digest_of_files
 from tilewright.common.expr import Value
 from tilewright.ir.primitives.maps import Gathering
@@ -30,6 +28,7 @@ from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
 from tilewright.targets.sw26010.nest_rows import OUTER_LOOPS
+from tilewright.targets.sw26010.shipped import read_timings, routine_timing, write_timings
 from tilewright.targets.sw26010.vector_reduce import ELEMENTS, LANES, PARTS, Lie, ReduceRoutine
 from tilewright.targets.sw26010.vector_reduce_text import LEVELS, reduce_routine, reduce_text
 from tilewright.targets.sw26010.vector_timing import (
@@ -147,10 +146,9 @@ def reduce_timing(table: str, routine: ReduceRoutine) -> ReduceTiming:
 @cache
 def _timing(table: str, routine: ReduceRoutine) -> ReduceTiming:
     asked, shipped = question(table), shipped_timings().get(table)
-    if shipped is not None and shipped.question == asked and routine.name in shipped.routines:
-        return shipped.routines[routine.name]
-    key = digest(asked, routine.name)[:16]
-    return Cache("primitives").value(key, ReduceTiming, lambda: derive(table, routine))
+    return routine_timing(
+        shipped, asked, routine.name, ReduceTiming, lambda: derive(table, routine)
+    )
 
 
 @cache
@@ -164,8 +162,7 @@ def question(table: str) -> str:
 @cache
 def shipped_timings() -> Mapping[str, ReduceTimings]:
     """What was derived for the shipped cores, by instruction table."""
-    text = (resources.files(__package__) / TIMINGS).read_text(encoding="utf-8")
-    return msgspec.json.decode(text, type=dict[str, ReduceTimings])
+    return read_timings(TIMINGS, ReduceTimings)
 
 
 def frequent_routines() -> tuple[ReduceRoutine, ...]:
@@ -181,8 +178,7 @@ def derive_frequent(table: str) -> ReduceTimings:
 
 def write_shipped(path: Path) -> None:
     """Derive the timings of the shipped cores and write the file that ships them."""
-    found = {name: derive_frequent(name) for name in SHIPPED_TABLES}
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    write_timings(path, {name: derive_frequent(name) for name in SHIPPED_TABLES})
 
 
 def derive(table: str, routine: ReduceRoutine) -> ReduceTiming:

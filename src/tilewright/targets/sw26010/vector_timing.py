@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -32,6 +31,7 @@ from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
 from tilewright.targets.sw26010.nest_rows import OUTER_LOOPS, Rows
+from tilewright.targets.sw26010.shipped import read_timings, write_timings
 from tilewright.targets.sw26010.vector_code import MODES, item_elements
 from tilewright.targets.sw26010.vector_nest import LEVELS
 from tilewright.targets.sw26010.vector_routines import Routine, all_routines
@@ -151,14 +151,12 @@ def question(table: str) -> str:
 
 def shipped_timings() -> Mapping[str, VectorTimings]:
     """What was derived for the shipped cores, by instruction table."""
-    text = (resources.files(__package__) / TIMINGS).read_text(encoding="utf-8")
-    return msgspec.json.decode(text, type=dict[str, VectorTimings])
+    return read_timings(TIMINGS, VectorTimings)
 
 
 def write_shipped(path: Path) -> None:
     """Derive the timings of the shipped cores and write the file that ships them."""
-    found = {name: derive_timings(name) for name in SHIPPED_TABLES}
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    write_timings(path, {name: derive_timings(name) for name in SHIPPED_TABLES})
 
 
 def derive_timings(table: str) -> VectorTimings:
