@@ -17,6 +17,7 @@ from tilewright.cost.estimate import Estimate, estimate
 from tilewright.graph.zoo import network
 from tilewright.ir.nodes import Program
 from tilewright.ir.parser import parse
+from tilewright.machine import load_machine
 from tilewright.passes.pipeline import make_explicit
 from tilewright.passes.staging import staging
 from tilewright.schedule.factors import FactorGrid, factor_grid
@@ -51,11 +52,15 @@ store of its last run were under way from a second slot, and as if its next run 
 LAYERS = ("conv1_1", "conv2_2", "conv4_2", "conv5_1")
 
 
+MEASURED = load_machine("sw26010_measured")
+DRAWN = (*ALGORITHMS, "implicit_rows")
+
+
 def band(share: str, algorithm: str) -> tuple[float, float]:
     return BAND[f"{share} padded" if algorithm in ("padded", "library") else share]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", DRAWN)
 @examples(20)
 @given(st.data())
 def test_any_candidate(algorithm: str, data: st.DataObject) -> None:
@@ -91,6 +96,17 @@ def test_the_best_candidates_of_large_operators() -> None:
     assert len({c.candidate.seed.name for c in found}) >= 5
     for case in found:
         assert low <= estimate_ratio(case) <= high, str(case)
+
+
+@pytest.mark.parametrize(("channels", "size"), [(64, 28), (128, 16)])
+def test_a_product_that_is_a_chain_for_some_tiles_is_priced_both_ways(channels, size):
+    """With one output row a core the products of a kernel row are one call, with two rows three."""
+    op = ops.Conv2d(8, channels, channels, size, size, (3, 3))
+    (seed,) = seeds_for(op, "implicit_rows")
+    (ranking,) = rank([(op, seed)], MEASURED, keep=4)
+    for candidate in ranking.best:
+        case = Case(MEASURED, candidate)
+        assert estimate_ratio(case) == pytest.approx(1, abs=0.01), str(case)
 
 
 def spaces_of_a_product() -> list[tuple[Program, dict[str, int], FactorGrid]]:

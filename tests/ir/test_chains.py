@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.ir.chains import ANY_CHAIN, Chain, ChainRules, with_chains
+from tilewright.ir.chains import ANY_CHAIN, Chain, ChainRules, chain_of_single, with_chains
 from tilewright.ir.nodes import Call, For
 from tilewright.ir.parser import parse
 
@@ -29,7 +29,11 @@ def taps():
 def links(rules: ChainRules, more: str = "") -> list[str]:
     """What the statements are, chains by their links, loops with what is in them."""
     text = TAPS.replace("OF", "5").replace("MORE", more).replace("W,", "(3, 5, 16, 8),")
-    body = parse(text).body
+    return links_of(parse(text).body, rules)
+
+
+def links_of(body: tuple, rules: ChainRules) -> list[str]:
+    """The same of a statement list."""
     found: list[str] = []
     while body:
         inside: tuple = ()
@@ -64,3 +68,36 @@ def test_a_product_that_packs_is_no_link_where_one_workspace_is_not_enough():
     apart = ["fill", "for i", "for j", "chain of 1"]
     assert links(ChainRules(overwrites=False, packs=False), more=more) == apart
     assert links(ChainRules(overwrites=False), more=more) == ["fill", "chain of 15"]
+
+
+ROWS = """\
+def rows():
+    x_tile: buffer("f64", 2048)
+    w_tile: buffer("f64", 2048)
+    y_tile: buffer("f64", 1024)
+    for j in range(3):
+        for row in range(n // 8):
+            gemm(
+                y_tile[0](at(row, 1), at(0, 16), at(0, 32), shape=(2, 16, 32), roles=".mn"),
+                w_tile[0](at(j, 1), at(0, 16), at(0, 8), shape=(3, 16, 8), roles=".mk"),
+                x_tile[0](at(row, 1), at(0, 8), at(j, 32), shape=(2, 8, 34), roles=".kn"),
+                vector="n",
+            )
+"""
+
+
+def test_products_of_one_row_are_a_chain_which_those_of_several_are_not():
+    rules = ChainRules(overwrites=False, most_links=9)
+    (nest,) = parse(ROWS).body
+    assert links_of((nest,), rules) == ["for j", "for row", "chain of 1"]
+    found = chain_of_single(nest, rules)
+    assert found is not None
+    _, chain, loops = found
+    assert (str(chain.links), [f.var for f in loops]) == ("3", ["row"])
+    assert [str(o.ranges[0].start) for o in chain.call.operands] == ["0", "j", "0"]
+
+
+@pytest.mark.parametrize("extent", ["2", "4"])
+def test_loops_of_known_length_are_as_they_are(extent):
+    (nest,) = parse(ROWS.replace("n // 8", extent)).body
+    assert chain_of_single(nest, ChainRules(overwrites=False, most_links=9)) is None

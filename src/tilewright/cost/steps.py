@@ -6,7 +6,7 @@ for every candidate at once, `cost.totals` counts, and the kernel simulator play
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
@@ -18,13 +18,15 @@ from tilewright.common.expr import (
     IntLike,
     Value,
     Var,
+    all_of,
+    binary,
     coefficient,
     free_vars,
     substitute,
 )
 from tilewright.cost.reductions import starts_of_vectors
 from tilewright.cost.timing import TransferShape, call_dims, chain_dims, transfer_shape
-from tilewright.ir.chains import Chain, ChainRules, with_chains
+from tilewright.ir.chains import Chain, ChainRules, chain_of_single, with_chains
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
     Barrier,
@@ -39,7 +41,7 @@ from tilewright.ir.nodes import (
     Wait,
 )
 from tilewright.ir.primitives import MatrixProduct, Reduce
-from tilewright.ir.visit import walk
+from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 
 _LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
@@ -114,8 +116,30 @@ def first_core(machine: Machine) -> dict[str, int]:
 
 
 def _steps(body: tuple[Stmt, ...], program: Program, chains: ChainRules | None) -> tuple[Step, ...]:
-    found = with_chains(body, chains) if chains else body
-    return tuple(_step(stmt, program, chains) for stmt in found)
+    steps: list[Step] = []
+    for stmt in with_chains(body, chains) if chains else body:
+        # a program with values for its parameters is generated as it stands
+        single = chain_of_single(stmt, chains) if chains and program.parameters else None
+        steps += _both(*single, program, chains) if single else [_step(stmt, program, chains)]
+    return tuple(steps)
+
+
+def _both(
+    stmt: Stmt, chain: Chain, loops: Sequence[For], program: Program, chains: ChainRules | None
+) -> Iterator[Step]:
+    """A nest that is a chain where `loops` have one iteration: both ways, each under its
+    condition.
+    """
+    once = all_of(binary("==", _longest(f.extent, program), 1) for f in loops)
+    yield BranchStep(once, (_step(chain, program, chains),), ())
+    guarded = rewrite((stmt,), lambda s: (If(once, (), (s,)),) if isinstance(s, Call) else None)
+    yield from _steps(guarded, program, chains)
+
+
+def _longest(extent: Expr, program: Program) -> Expr:
+    """An extent in the first iteration of all loops, where it is longest."""
+    loops = (stmt.var for stmt in walk(program.body) if isinstance(stmt, For))
+    return substitute(extent, dict.fromkeys(loops, 0))
 
 
 def _step(stmt: Stmt | Chain, program: Program, chains: ChainRules | None) -> Step:

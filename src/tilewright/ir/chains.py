@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, coefficient, free_vars, product
+from tilewright.common.expr import Const, Expr, coefficient, free_vars, product, substitute
 from tilewright.ir.nodes import Call, For, If, Operand, Program, Stmt, Tile, View
 from tilewright.ir.primitives import Fill, MatrixProduct
+from tilewright.ir.visit import map_operand
 
 _NEVER, _ALWAYS = Const(0), Const(1)
 
@@ -91,6 +92,25 @@ def chain_at(
     return replace(chain, first=fill.condition), index + 2
 
 
+def chain_of_single(
+    stmt: Stmt | Chain, rules: ChainRules
+) -> tuple[Stmt, Chain, tuple[For, ...]] | None:
+    """A nest, the chain that it is where its loops of unknown length have one iteration each, and
+    these loops; None where it has none of them, or is no chain even then.
+    """
+    if isinstance(stmt, Chain):
+        return None
+    loops, inner = _nest(stmt)
+    unknown = tuple(f for f in loops if not isinstance(f.extent, Const))
+    if not isinstance(inner, Call) or not unknown or len(unknown) == len(loops):
+        return None
+    first = dict.fromkeys((f.var for f in unknown), 0)
+    operands = tuple(map_operand(o, lambda e: substitute(e, first)) for o in inner.operands)
+    known = [f for f in loops if f not in unknown]
+    chain = _chain(known, replace(inner, operands=operands), rules)
+    return None if chain is None else (stmt, chain, unknown)
+
+
 def zero_fill(stmt: Stmt) -> ZeroFill | None:
     """The statement as a zero fill, under a condition or not."""
     match stmt:
@@ -110,23 +130,34 @@ def memory_of(operand: Operand) -> str:
 
 def _linked(stmt: Stmt, rules: ChainRules) -> Chain | None:
     """A product inside loops that leave C alone and move the other operands evenly."""
+    loops, inner = _nest(stmt)
+    if not isinstance(inner, Call):
+        return None
+    return _chain(loops, inner, rules)
+
+
+def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
+    """Loops that have nothing but each other in them, outermost first, and what the last has."""
     loops: list[For] = []
     while isinstance(stmt, For) and len(stmt.body) == 1:
         loops.append(stmt)
         stmt = stmt.body[0]
-    if not (isinstance(stmt, Call) and isinstance(stmt.primitive, MatrixProduct)):
-        return None
-    if loops and not _taken(stmt.primitive, loops, rules):
+    return loops, stmt
+
+
+def _chain(loops: list[For], call: Call, rules: ChainRules) -> Chain | None:
+    multiply = call.primitive
+    if not isinstance(multiply, MatrixProduct) or (loops and not _taken(multiply, loops, rules)):
         return None
     names = frozenset(f.var for f in loops)
-    c, *factors = stmt.operands
+    c, *factors = call.operands
     moved = any(names & free_vars(r.start) for r in c.ranges)
-    uneven = any(names & _sizes(o) for o in stmt.operands) or any(
+    uneven = any(names & _sizes(o) for o in call.operands) or any(
         names & free_vars(f.extent) for f in loops
     )
     if moved or uneven or not all(_is_linear(o, names) for o in factors):
         return None
-    return Chain(stmt, stmt.primitive, tuple(loops))
+    return Chain(call, multiply, tuple(loops))
 
 
 def _taken(multiply: MatrixProduct, loops: list[For], rules: ChainRules) -> bool:
