@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -24,6 +25,21 @@ from tilewright.ir.nodes import Direction, Program
 from tilewright.machine import Capability, Machine
 from tilewright.machine.model import Leaf
 from tilewright.passes.lowering import lowering_of
+
+
+class Limited(Protocol):
+    """Something of generated code that its instructions limit, of one candidate or of arrays."""
+
+    @property
+    def found_bytes(self) -> Value:
+        """What the candidates have."""
+
+    @property
+    def limit_bytes(self) -> int:
+        """The most that can be."""
+
+    def least(self, op: str, nest: str) -> CapacityError:
+        """Says that of the tiles of an operator's nest even the one with the least has too much."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,16 @@ class RequestField:
             f"tensor {self.tensor!r}: a DMA request has a {self.what} of {found} bytes, "
             f"{self.key} is {self.limit_bytes}",
             fix=f"--set {self.key}={found} or more, or {self.other}",
+        )
+
+    def least(self, op: str, nest: str) -> CapacityError:
+        """Says so of the tile that asks for least."""
+        found = int(self.found_bytes)
+        return CapacityError(
+            f"no tile of {op} fits: of the tiles of {nest!r} the one that asks for least has DMA "
+            f"requests with a {self.what} of {found} bytes for {self.tensor!r}, {self.key} is "
+            f"{self.limit_bytes}",
+            fix=f"--set {self.key}={found} or more",
         )
 
 
@@ -90,20 +116,18 @@ class Prices:
         return ()
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """Whether the buffers fit each memory, and the requests of transfers their descriptors."""
+        """Whether the buffers fit each memory, and generated code the limits of instructions."""
         room, fits = lowering_of(machine).buffer_bytes, np.True_
         for space, needed in bytes_by_space(program, env).items():
             fits = fits & np.less_equal(needed, room.get(space, 0))
-        for field in self.request_fields(program, machine, env):
-            fits = fits & np.less_equal(field.found_bytes, field.limit_bytes)
+        for one in self.limited(program, machine, env):
+            fits = fits & np.less_equal(one.found_bytes, one.limit_bytes)
         return fits
 
-    def request_fields(
+    def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
-    ) -> Iterable[RequestField]:
-        """The fields of descriptors that may not hold what transfers ask for; none: they hold
-        everything.
-        """
+    ) -> Iterable[Limited]:
+        """What of the program's code may exceed what instructions take; none: they take all."""
         return ()
 
 

@@ -6,9 +6,8 @@ that its smallest tiles take in a scratchpad; a `Shortage` where one of them is 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, prod
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from tilewright.common.errors import CapacityError, ScheduleError, TilewrightError
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import buffer_bytes, bytes_by_space
-from tilewright.cost.prices import RequestField, prices_of
+from tilewright.cost.prices import Limited, prices_of
 from tilewright.ir.nodes import SCRATCHPAD, Program, memory_words
 from tilewright.ir.visit import moved_tensors
 from tilewright.machine import Machine
@@ -44,7 +43,7 @@ class Shortage:
 @dataclass(frozen=True, order=True)
 class _Need:
     """Bytes of the smallest tiles of one nest in the memory `space` that they need most of, and the
-    largest tensor there; or the field of a transfer's descriptor that lacks more. The `share` is
+    largest tensor there; or what of the code is further beyond its limit. The `share` is
     how many times what there is they need.
     """
 
@@ -54,7 +53,7 @@ class _Need:
     tensor: str
     tensor_bytes: int
     space: str = SCRATCHPAD
-    field: RequestField | None = dataclasses.field(default=None, compare=False)
+    lacking: Limited | None = field(default=None, compare=False)
 
 
 def main_memory_bytes(op: Op, seed: Seed) -> int:
@@ -101,8 +100,8 @@ def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
         return Shortage(inf, ScheduleError(none, fix="another algorithm"))
     if need.share <= 1:
         return None
-    if need.field is not None:
-        return Shortage(need.share, _field_error(op, need.nest, need.field))
+    if need.lacking is not None:
+        return Shortage(need.share, need.lacking.least(op.describe(), need.nest))
     return Shortage(need.share, _space_error(op, need, machine))
 
 
@@ -125,16 +124,6 @@ def _space_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
         f"{need.total_bytes} bytes of {memory_words(need.space)}, {need.tensor_bytes} of them for "
         f"{need.tensor!r}, the limit is {space.available_bytes}",
         fix=f"--set memory.{need.space}.capacity_bytes={capacity}",
-    )
-
-
-def _field_error(op: Op, nest: str, field: RequestField) -> CapacityError:
-    found = int(field.found_bytes)
-    return CapacityError(
-        f"no tile of {op.describe()} fits: of the tiles of {nest!r} the one that asks for least "
-        f"has DMA requests with a {field.what} of {found} bytes for {field.tensor!r}, "
-        f"{field.key} is {field.limit_bytes}",
-        fix=f"--set {field.key}={found} or more",
     )
 
 
@@ -163,8 +152,8 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
         return _Need(0.0, 0, structure.decisions.nest.name, "", 0)
     env = {**values, **dict.fromkeys(grid.copies, 1), **mesh_values(machine)}
     tiles = {**env, **grid.tiles}
-    asked = [f.found_bytes / f.limit_bytes for f in _fields(structure, machine, tiles)]
-    shares = [*_shares(structure.staged, tiles, machine).values(), *asked]
+    taken = [x.found_bytes / x.limit_bytes for x in _limited(structure, machine, tiles)]
+    shares = [*_shares(structure.staged, tiles, machine).values(), *taken]
     most = np.maximum.reduce([np.broadcast_to(s, (grid.tile_count,)) for s in shares])
     i = int(np.argmin(most))
     return _need(structure, machine, env | _tile(grid, i), float(most[i]))
@@ -183,13 +172,13 @@ def _need(structure: Structure, machine: Machine, at: Mapping[str, int], share: 
     largest = max(own, key=lambda name: own[name])
     lacking = None
     if share > float(least[space]):
-        fields = _fields(structure, machine, at)
-        lacking = max(fields, key=lambda f: float(f.found_bytes / f.limit_bytes))
+        every = _limited(structure, machine, at)
+        lacking = max(every, key=lambda x: float(x.found_bytes / x.limit_bytes))
     return _Need(share, sum(own.values()), nest, largest, own[largest], space, lacking)
 
 
-def _fields(structure: Structure, machine: Machine, env: Mapping[str, Value]) -> list[RequestField]:
-    return [*prices_of(machine).request_fields(structure.staged, machine, env)]
+def _limited(structure: Structure, machine: Machine, env: Mapping[str, Value]) -> list[Limited]:
+    return [*prices_of(machine).limited(structure.staged, machine, env)]
 
 
 def _shares(program: Program, env: Mapping[str, Value], machine: Machine) -> dict[str, Any]:

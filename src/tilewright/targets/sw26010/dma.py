@@ -55,7 +55,7 @@ def request_fields(
     for transfer in (s for s in walk(program.body) if isinstance(s, Transfer)):
         tensor = program.tensor(transfer.tensor)
         size = dtype(tensor.dtype).size_bytes
-        shape = [_value(e, env) for e in tensor.shape]
+        shape = [first_value(e, env) for e in tensor.shape]
         strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
         apart = max(
             int(np.max(np.greater(n, 1) * d, initial=0))
@@ -65,7 +65,7 @@ def request_fields(
         if holds_tiles and (limits.stride_bytes is None or longest <= limits.stride_bytes):
             continue
         repeats = [
-            Repeat(_value(r.extent, env), stride * _value(r.step, env))
+            Repeat(first_value(r.extent, env), stride * first_value(r.step, env))
             for stride, r in zip(strides, transfer.ranges, strict=True)
         ]
         blocks = split(repeats, 1)
@@ -78,10 +78,11 @@ def request_fields(
 
 
 def _largest(e: Expr, env: Mapping[str, Value]) -> int:
-    return int(np.max(_value(e, env), initial=0))
+    return int(np.max(first_value(e, env), initial=0))
 
 
-def _value(e: Expr, env: Mapping[str, Value]) -> Value:
+def first_value(e: Expr, env: Mapping[str, Value]) -> Value:
+    """The value in the first iteration of loops and on the first core, where `env` has neither."""
     first = dict.fromkeys(free_vars(e) - env.keys(), 0)
     return evaluate(e, {**env, **first} if first else env)
 

@@ -184,7 +184,7 @@ def _instances(program: Program, place: _Place, machine: Machine) -> Iterator[Ge
             fix=f"vectorise {'n' if by_m else 'm'}, or store the result the other way",
         )
     variant = GemmVariant(vectorised, a.order, b.order, PRECISIONS[kind])
-    extents = (_extent(views[0], "m"), _extent(views[0], "n"), _extent(views[1], "k"))
+    extents = (role_extent(views[0], "m"), role_extent(views[0], "n"), role_extent(views[1], "k"))
     leading = tuple(form.leading_dimension for form in (a, b, c))
     mesh, capacity_bytes = square_mesh(machine), machine.spm.capacity_bytes
     for values in _distinct((*extents, *leading), place).tolist():
@@ -205,7 +205,8 @@ def _view(operand: object) -> View:
     return operand
 
 
-def _extent(view: View, role: str) -> Expr:
+def role_extent(view: View, role: str) -> Expr:
+    """How many indices of a role a view has."""
     pairs = zip(view.roles, view.ranges, strict=True)
     return product(r.extent for letter, r in pairs if letter == role)
 

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Literal
 
 from tilewright.common.errors import CapacityError, ScheduleError
+from tilewright.common.expr import Value
 from tilewright.targets.sw26010.gemm_tables import LARGEST_LINKS, LARGEST_MESH, table_bytes
 
 VECTOR_LANES = 4
@@ -238,6 +239,27 @@ def _check_aligned(name: str, leading: int, element_bytes: int) -> None:
         )
 
 
+def reaches(
+    scalar_stride: Value,
+    scalar_step: Value,
+    vector_leading: Value,
+    vector_step: Value,
+    result_stride: Value,
+    vector: Value,
+) -> tuple[Value, Value, Value, Value]:
+    """How far from its pointers a block reads the scalar operand, adds to the result, packs the
+    vector operand, whose rows lie a `vector_leading` apart, and reads it, in the unit of the
+    strides and of a `vector`; 0 for what it does not pack.
+    """
+    last = SCALAR_BLOCK - 1
+    return (
+        last * scalar_stride + scalar_step,
+        last * result_stride + last * vector,
+        last * vector_leading,
+        last * vector + vector_step,
+    )
+
+
 def _check_limits(plan: GemmPlan) -> None:
     total = plan.local_memory_bytes
     if total > plan.shape.local_memory_bytes:
@@ -248,12 +270,15 @@ def _check_limits(plan: GemmPlan) -> None:
             f"exceed the {plan.shape.local_memory_bytes} bytes of local memory",
             fix="use smaller extents per core",
         )
-    last = SCALAR_BLOCK - 1
     reach = max(
-        last * plan.scalar_stride + plan.scalar_step,
-        last * plan.result_stride + last * plan.vector_bytes,
-        3 * plan.vector_leading_bytes,
-        last * plan.vector_bytes + plan.vector_step,
+        reaches(
+            plan.scalar_stride,
+            plan.scalar_step,
+            plan.vector_leading_bytes if plan.packs_vector else 0,
+            plan.vector_step,
+            plan.result_stride,
+            plan.vector_bytes,
+        )
     )
     if reach > LARGEST_DISPLACEMENT:
         raise CapacityError(

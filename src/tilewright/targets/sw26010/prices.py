@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
-from tilewright.cost.prices import Prices, RequestField
+from tilewright.cost.prices import Limited, Prices
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
@@ -19,6 +19,7 @@ from tilewright.targets.sw26010.compiled_loops import compiled_map, compiled_red
 from tilewright.targets.sw26010.dma import request_fields
 from tilewright.targets.sw26010.gemm_chain_timing import chain_terms
 from tilewright.targets.sw26010.gemm_instances import PRECISIONS
+from tilewright.targets.sw26010.gemm_reach import reaches
 from tilewright.targets.sw26010.map_prices import emitted_map
 from tilewright.targets.sw26010.reduce_prices import emitted_reduce
 from tilewright.targets.sw26010.timings import linked_timing, product_timing
@@ -69,11 +70,12 @@ class MeshPrices(Prices):
 
     costs = COSTS
 
-    def request_fields(
+    def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
-    ) -> Iterable[RequestField]:
-        """Those of a DMA descriptor."""
-        return request_fields(program, machine, env)
+    ) -> Iterable[Limited]:
+        """The fields of DMA descriptors, and how far the products reach from their pointers."""
+        yield from request_fields(program, machine, env)
+        yield from reaches(program, env)
 
 
 PRICES = MeshPrices()
