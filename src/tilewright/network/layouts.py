@@ -1,10 +1,10 @@
 """In which form each tensor is held, and by which candidate each product is computed.
 
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
-`network.build` makes a plan. `nearest` takes the fastest candidate of every product; `WholeNetwork`
-chooses so that products, passes and copies between forms together are cheapest (dynamic programming
-on chains and joining branches, CP-SAT on the rest). A pass or copy is priced at the engine's best,
-so that what is chosen is judged by the plans that come out (`network.build`).
+`network.builder` drafts a plan. `nearest` takes the fastest candidate of every product, while
+`WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
+(dynamic programming on chains and joining branches, CP-SAT on the rest). A pass or copy is priced
+at the engine's best, so that what is chosen is judged by the plans that come out (`network.build`).
 """
 
 from __future__ import annotations
