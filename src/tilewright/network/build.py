@@ -18,12 +18,13 @@ from tilewright.common.progress import Progress, Steps, silent
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import batch_of
 from tilewright.machine import Machine
+from tilewright.network.bordered import Borders
 from tilewright.network.builder import Builder, Schedules, drafted
-from tilewright.network.epilogues import ranked_epilogues
+from tilewright.network.epilogues import Rankings, ranked_epilogues
 from tilewright.network.forms import Forms
 from tilewright.network.layouts import WholeNetwork, nearest
 from tilewright.network.plan import Plan
-from tilewright.network.products import Ranked, ranked_products, ranked_stages
+from tilewright.network.products import Ranked, one_group, ranked_products, ranked_stages
 from tilewright.network.requirements import (
     own_part,
     require_lowered,
@@ -54,45 +55,53 @@ def build_plan(
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     part = network if ranked.images == 1 else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
-    forms, drafts, known = Forms(), list[Builder](), Schedules()
+    drafts, known = list[Builder](), _Known(machine)
     for own, variant in product(options, variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
-        if all(own.least_cycles(part) < b.cycles(known, machine) for b in drafts):
+        if all(own.least_cycles(part) < b.cycles(known.schedules, machine) for b in drafts):
             divide = bool(ranked.shares)
-            found = _cheapest(variant, own, machine, forms, known, progress, divide=divide)
-            drafts.append(found)
-    best = min(drafts, key=lambda builder: builder.cycles(known, machine))
-    return best.plan(known, machine, ranked.images, options[0].least_cycles(part))
+            drafts.append(_cheapest(variant, own, machine, known, progress, divide=divide))
+    best = min(drafts, key=lambda builder: builder.cycles(known.schedules, machine))
+    return best.plan(known.schedules, machine, ranked.images, options[0].least_cycles(part))
+
+
+class _Known:
+    """What the drafts of one network share: found for the first that asks."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.forms, self.rankings = Forms(), Rankings()
+        self.borders = Borders(one_group(machine))
+        self.schedules: Schedules = {}
 
 
 def _cheapest(
     variant: Variant,
     own: Ranked,
     machine: Machine,
-    forms: Forms,
-    known: Schedules,
+    known: _Known,
     progress: Progress,
     *,
     divide: bool,
 ) -> Builder:
     """The cheaper plan of that with the fastest candidate of every product and of that with layouts
     chosen for the whole; `own` are the products to choose from. Other work is divided over the
-    groups if they may `divide` it; its schedules are added to those `known`.
+    groups if they may `divide` it; what is found out is added to what is `known`.
     """
-    part, chains = variant.network, variant.chains
+    part, chains, forms = variant.network, variant.chains, known.forms
     requests = [chain.request for chain in chains if chain.request is not None]
-    epilogues = ranked_epilogues(requests, own, machine)
+    epilogues = ranked_epilogues(requests, own, machine, known.rankings)
     progress("lay out", 0, 3)
     found = [nearest(part, chains, own, epilogues, forms)]
     progress("lay out", 1, 3)
-    found.append(WholeNetwork(part, chains, own, epilogues, forms, machine).cheapest())
+    whole = WholeNetwork(part, chains, own, epilogues, forms, known.borders, machine)
+    found.append(whole.cheapest())
     progress("lay out", 2, 3)
     drafts = [drafted(variant, layouts, forms) for layouts in found]
     progress("lay out", 3, 3)
     ops = [d.op for builder in drafts for d in builder.memory.drafts if d.candidate is None]
-    steps = partial(progress, "schedule")
-    known.update(_schedules([op for op in ops if op not in known], machine, steps, divide=divide))
-    cycles = [builder.cycles(known, machine) for builder in drafts]
+    new, steps = [op for op in ops if op not in known.schedules], partial(progress, "schedule")
+    known.schedules |= _schedules(new, machine, steps, divide=divide)
+    cycles = [builder.cycles(known.schedules, machine) for builder in drafts]
     best = drafts[cycles.index(min(cycles))]
     if chosen := found[-1].choice:
         cost, bound = ceil(chosen.cost), ceil(chosen.bound)
