@@ -30,12 +30,19 @@ class Forms:
     """Looks up forms; a tensor is sent through once for all seeds that declare equal extents."""
 
     def __init__(self) -> None:
+        self._known: dict[tuple[Candidate, bool], dict[str, Form]] = {}
         self._plain: dict[tuple[Op, int | None, tuple[int, ...]], Form] = {}
 
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
         """The form of each operand and of the result, by the name of the seed's tensor; those of
         `constants`, which may be large, only if asked for.
         """
+        found = self._known.get((candidate, constants))
+        if found is None:
+            found = self._known[candidate, constants] = self._found(candidate, constants=constants)
+        return dict(found)
+
+    def _found(self, candidate: Candidate, *, constants: bool) -> dict[str, Form]:
         layouts = candidate.joint_layouts()
         kinds = {t.name: t.kind for t in candidate.seed.tensors}
         names = (*candidate.seed.operands, candidate.seed.result)
