@@ -42,6 +42,21 @@ def test_explain_shows_what_compile_printed_and_why(written: tuple[Path, str]) -
     )
 
 
+def test_tables_of_stages_keep_to_a_page_or_to_what_columns_says(
+    written: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed(columns: str) -> str:
+        monkeypatch.setenv("COLUMNS", columns)
+        return "".join(f"{line.rstrip()}\n" for line in run("explain", written[0]).splitlines())
+
+    one_line = " only   gemm m2 n32 k16  product  gemm       launch "
+    assert max(map(len, printed("").splitlines())) <= 100
+    assert one_line in printed("")
+    assert one_line in printed("as many as there are")
+    assert "\n only               product    launch " in printed("70")
+    assert "\n   gemm m2 n32 k16  gemm\n" in printed("70")
+
+
 def test_the_folder_keeps_the_causes_of_each_stage(written: tuple[Path, str]) -> None:
     """`network.json` has all that `explain` of the network says, but what fusing saves."""
     folder, _ = written

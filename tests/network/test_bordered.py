@@ -5,7 +5,7 @@ import pytest
 
 from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.network.bordered import Bordered, bordered
+from tilewright.network.bordered import Bordered, Borders, bordered
 from tilewright.network.build import build_plan
 from tilewright.network.forms import Forms
 from tilewright.network.interpret import interpret_plan
@@ -73,6 +73,9 @@ def test_a_border_is_priced_and_what_is_none_is_refused():
     assert bordered(candidate, own, with_border(own, (0, 1, 0, 0), (0,) * 4), single) is None
     assert bordered(candidate, own, own, single) is None
     assert bordered(inside, own, around, single) is None
+    borders = Borders(single)
+    assert borders.around(candidate, own, around) is borders.around(candidate, own, around)
+    assert borders.around(candidate, own, own) is None
 
 
 def chained_windows():

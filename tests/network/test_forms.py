@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from support.plans import GROUP
 from tilewright.common.errors import ProgramError
 from tilewright.network.arena import Life, place
 from tilewright.network.form import (
+    Form,
     StoredDim,
     canonical,
     form_of,
@@ -15,7 +19,11 @@ from tilewright.network.form import (
     row_major,
     same_memory,
 )
+from tilewright.network.forms import Forms, _plain_form
+from tilewright.ops import Conv2d, conv2d
 from tilewright.targets.host.network.loops import address, levels_for
+from tilewright.tune.search import rank
+from tilewright.tune.ways import ways
 
 SHAPE = (1, 20, 5, 6)
 BLOCKED = canonical(
@@ -113,3 +121,29 @@ def test_what_is_needed_at_the_same_time_never_overlaps() -> None:
             )
             assert a == b or apart or not life.meets(other)
     assert size < sum(life.size_bytes for life in lives.values()) / 2
+
+
+@pytest.mark.parametrize("algorithm", ["implicit", "implicit_fours", "explicit", "winograd2_fours"])
+def test_the_form_of_many_images_is_found_on_few(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = conv2d(
+        batch=32, in_channels=16, out_channels=32, height=6, width=6, kernel=3, padding=1
+    )  # fmt: skip
+    (found,) = ways([op], GROUP, algorithm=algorithm)
+    rankings = rank([(op, seed) for _, seed in found], GROUP, keep=2)
+    candidates = [candidate for ranking in rankings for candidate in ranking.best]
+    assert candidates
+    images: list[int] = []
+
+    def counted(op: Conv2d, *rest: Any) -> Form:
+        images.append(op.batch)
+        return _plain_form(op, *rest)
+
+    monkeypatch.setattr("tilewright.network.forms._plain_form", counted)
+    forms = [Forms().of(candidate) for candidate in candidates]
+    assert max(images) == (8 if "fours" in algorithm else 2), "two blocks, or two images"
+    monkeypatch.setattr("tilewright.network.forms._FEW_IMAGES", ())
+    images.clear()
+    assert forms == [Forms().of(candidate) for candidate in candidates]
+    assert set(images) == {32}

@@ -61,7 +61,7 @@ def test_few_bytes_and_cut_labels_are_told():
     long = msgspec.structs.replace(
         STAGE, label="conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm relu"
     )
-    cells = network_table(msgspec.structs.replace(RUN, stages=(long,))).columns[1].cells
+    cells = network_table(msgspec.structs.replace(RUN, stages=(long,)), 200).columns[1].cells
     assert list(cells) == ["conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm..."]
 
 

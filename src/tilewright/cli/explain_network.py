@@ -88,8 +88,8 @@ def show_explained_run(
     if run.cycles is None:
         measured = measured_explanation(run, rewrites=rewrites)
         output.value(measured)
-        output.show(network_table(run), "", measured_explanation_text(measured))
+        output.show(network_table(run, output.columns), "", measured_explanation_text(measured))
         return
     found = explained(run, rewrites=rewrites, routines=routines)
     output.value(found)
-    output.show(plan_table(run), "", network_explanation_text(found))
+    output.show(plan_table(run, output.columns), "", network_explanation_text(found))

@@ -7,6 +7,7 @@ With `--json` a command prints exactly one JSON value on standard output, errors
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from rich.table import Table
 
 from tilewright.cli.interrupts import STANDARD_OUTPUT
 from tilewright.common.errors import TilewrightError
+from tilewright.report.stage_table import PAGE
 
 _PLAIN_WIDTH = 200
 """Columns of a table that does not go to a terminal: wide enough for any, so that nothing wraps."""
@@ -62,6 +64,16 @@ class OutputOptions:
                     console.print(
                         renderable, markup=False, highlight=False, soft_wrap=True, width=width
                     )
+
+    @property
+    def columns(self) -> int:
+        """How many columns a table of stages keeps to: those of the terminal; elsewhere those of a
+        page, unless the environment variable COLUMNS says otherwise.
+        """
+        if sys.stdout.isatty():
+            return _console().width
+        given = os.environ.get("COLUMNS", "")
+        return int(given) if given.isdecimal() and int(given) else PAGE
 
     @property
     def is_wide(self) -> bool:

@@ -210,9 +210,9 @@ def show_network(found: NetworkRun, output: OutputOptions) -> None:
     """Print the run; CheckFailed where a comparison finds it wrong."""
     output.value(found)
     if found.cycles is None:
-        output.show(network_table(found), network_totals(found))
+        output.show(network_table(found, output.columns), network_totals(found))
     else:
-        output.show(plan_table(found), plan_totals(found))
+        output.show(plan_table(found, output.columns), plan_totals(found))
     if found.output:
         output.show(f"written to {found.output}")
     require_alike(found.comparison, output)

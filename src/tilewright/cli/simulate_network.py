@@ -27,7 +27,7 @@ def simulate_network(
     run, unfused, seconds = simulated(network, machine, output, unfused=options.unfused)
     found = described(run, plan_seconds=seconds, unfused=unfused)
     output.value(found)
-    output.show(plan_table(found), plan_totals(found))
+    output.show(plan_table(found, output.columns), plan_totals(found))
 
 
 def simulated(

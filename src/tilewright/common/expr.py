@@ -171,26 +171,23 @@ def expr(value: object) -> Expr:
 
 def binary(op: str, left: object, right: object) -> Expr:
     """Build `left op right`, folding constants and the neutral elements."""
-    a, b = expr(left), expr(right)
+    a = left if isinstance(left, Binary) else expr(left)
+    b = right if isinstance(right, Binary) else expr(right)
     if isinstance(a, Const) and isinstance(b, Const):
         if not (op in ("//", "%", "ceil_div") and b.value == 0):
             return Const(int(OPERATIONS[op](a.value, b.value)))
         raise ProgramError(f"division by zero in {a} {op} {b}")
-    return _simplify(op, a, b) or _interned(op, a, b)
-
-
-def _interned(op: str, a: Expr, b: Expr) -> Binary:
-    """One object for equal expressions, so that look-ups compare by identity."""
-    found = _INTERNED.get((op, a, b))
+    found = _BUILT.get((op, a, b))
     if found is None:
-        if len(_INTERNED) >= _MOST_INTERNED:
-            _INTERNED.clear()
-        found = _INTERNED[op, a, b] = Binary(op, a, b)
+        if len(_BUILT) >= _MOST_BUILT:
+            _BUILT.clear()
+        found = _BUILT[op, a, b] = _simplify(op, a, b) or Binary(op, a, b)
     return found
 
 
-_INTERNED: dict[tuple[str, Expr, Expr], Binary] = {}
-_MOST_INTERNED = 1_000_000
+_BUILT: dict[tuple[str, Expr, Expr], Expr] = {}
+"""One object for equal expressions, so that look-ups compare by identity."""
+_MOST_BUILT = 1_000_000
 
 
 def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:

@@ -11,7 +11,17 @@ from dataclasses import dataclass, field
 from itertools import product as combinations
 from typing import TypeAlias, assert_never
 
-from tilewright.common.expr import Binary, Const, Expr, IntLike, Var, binary, maximum, minimum
+from tilewright.common.expr import (
+    Binary,
+    Const,
+    Expr,
+    IntLike,
+    Var,
+    binary,
+    free_vars,
+    maximum,
+    minimum,
+)
 from tilewright.common.straight_line import StraightLine, straight_line
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import CallStep, TransferStep
@@ -56,11 +66,13 @@ def moments_of(
     counts: Rows,
 ) -> Moments:
     """Every row of the costs of items (with their conditions) and of the loops' extents."""
-    iterations = _Iterations(loops, edges)
+    iterations, indices = _Iterations(loops, edges), {loop.var for loop in loops}
     numbered: dict[Expr, int] = {}
     numbers: dict[tuple[int, ...], int] = {}
 
     def places(e: Expr, own: Sequence[_Iteration]) -> tuple[int, ...]:
+        if free_vars(e).isdisjoint(indices):  # the same in every iteration
+            return (numbered.setdefault(e, len(numbered)),) * len(own)
         return tuple(numbered.setdefault(at.put(e), len(numbered)) for at in own)
 
     costed = []

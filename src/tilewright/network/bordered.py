@@ -31,6 +31,21 @@ class Bordered(Candidate):
     form: Form
 
 
+class Borders:
+    """Looks up candidates with their results inside borders, each made once for all drafts."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._found: dict[tuple[Candidate, Form], Bordered | None] = {}
+
+    def around(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
+        """The candidate, whose result lies in its `own` form, with the result in that form."""
+        key = candidate, form
+        if key not in self._found:
+            self._found[key] = bordered(candidate, own, form, self._machine)
+        return self._found[key]
+
+
 def bordered(candidate: Candidate, own: Form, form: Form, machine: Machine) -> Bordered | None:
     """The candidate, whose result lies in its `own` form, with the result in a form of the same
     dimensions and a border; None where there is no such candidate.

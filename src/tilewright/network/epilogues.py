@@ -24,7 +24,7 @@ from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
-from tilewright.tune.search import rank
+from tilewright.tune.search import Ranking, rank
 
 _PATIENCE = 0.9
 """A fused product may take this part of the time of the pass that it saves."""
@@ -58,12 +58,48 @@ def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue 
     return Epilogue(str(found.scalar), tuple(operands), beside)
 
 
+class Rankings:
+    """Rankings of products with epilogues, each found once for all drafts of a network."""
+
+    def __init__(self) -> None:
+        self._seeds: dict[tuple[int, Epilogue, tuple[object, ...]], Seed | None] = {}
+        self._found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
+
+    def seed(self, plain: Sequence[Candidate], epilogue: Epilogue) -> Seed | None:
+        """The seed that these candidates share, with the choices that one of them takes and the
+        epilogue; None where it cannot have that.
+        """
+        narrowed = _narrowed(plain)
+        key = id(plain[0].seed), epilogue, tuple(space.choices for space in narrowed.spaces)
+        if key not in self._seeds:
+            found = with_epilogue(narrowed, epilogue.expression, epilogue.operands)
+            self._seeds[key] = found
+        return self._seeds[key]
+
+    def of(
+        self,
+        pairs: Sequence[tuple[Op, Seed]],
+        shared: Sequence[frozenset[str]],
+        machine: Machine,
+    ) -> list[Ranking]:
+        """The rankings of pairs, whose seeds are of this object, on one group of a machine."""
+        keys = [(id(seed), op, names) for (op, seed), names in zip(pairs, shared, strict=True)]
+        new = {key: i for i, key in enumerate(keys) if key not in self._found}
+        if new:
+            asked = [pairs[i] for i in new.values()]
+            names = [shared[i] for i in new.values()]
+            rankings = rank(asked, one_group(machine), shared=names, keep=2)
+            self._found.update(zip(new, rankings, strict=True))
+        return [self._found[key] for key in keys]
+
+
 def ranked_epilogues(
-    requests: Sequence[Request], ranked: Ranked, machine: Machine
+    requests: Sequence[Request], ranked: Ranked, machine: Machine, known: Rankings
 ) -> dict[Request, tuple[Candidate, ...]]:
     """The candidates that pay of each product with its epilogue, best first: of the algorithm and
     the pieces of the plain product's best candidate, by the schedules that are good for plain
-    products. They pay if they are faster than that and a pass over its result.
+    products. They pay if they are faster than that and a pass over its result. What is `known` is
+    not ranked again.
     """
     alike: dict[tuple[int, Epilogue], list[Request]] = {}
     for request in dict.fromkeys(requests):
@@ -74,14 +110,14 @@ def ranked_epilogues(
     asked: list[Request] = []
     for (_, epilogue), own in alike.items():
         plain = [c for op, _ in own for c in _of_the_best(ranked, op)]
-        seed = with_epilogue(_narrowed(plain), epilogue.expression, epilogue.operands)
+        seed = known.seed(plain, epilogue)
         if seed is not None:
             pairs += [(ranked.best(op).op, seed) for op, _ in own]
             asked += own
     both = zip(asked, pairs, strict=True)
     shared = [_shared(ranked, request, seed) for request, (_, seed) in both]
-    rankings = rank(pairs, one_group(machine), shared=shared, keep=2) if pairs else []
     found: dict[Request, tuple[Candidate, ...]] = {}
+    rankings = known.of(pairs, shared, machine)
     for (op, epilogue), ranking in zip(asked, rankings, strict=True):
         limit, best = _limit(op, epilogue, ranked, machine), ranked.best(op)
         paying = tuple(c for c in ranking.best if c.cycles <= limit)

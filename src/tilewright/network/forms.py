@@ -7,30 +7,42 @@ layouts, blocks and borders is understood without a word from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from math import prod
 
 import numpy as np
 
 from tilewright.common.expr import evaluate
 from tilewright.network.bordered import Bordered
-from tilewright.network.form import Form, Indices, canonical, form_of
+from tilewright.network.form import Form, Indices, StoredDim, canonical, form_of
 from tilewright.network.pieces import Share
-from tilewright.ops import Op
-from tilewright.seeds.space import interface
+from tilewright.ops import Conv2d, Op
+from tilewright.seeds.space import interface, parameters
 from tilewright.tune.candidate import Candidate
+
+_FEW_IMAGES = (2, 8)
+"""Images on which forms are found: so many as show where the next one lies, in blocks too."""
 
 
 class Forms:
     """Looks up forms; a tensor is sent through once for all seeds that declare equal extents."""
 
     def __init__(self) -> None:
+        self._known: dict[tuple[Candidate, bool], dict[str, Form]] = {}
         self._plain: dict[tuple[Op, int | None, tuple[int, ...]], Form] = {}
 
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
         """The form of each operand and of the result, by the name of the seed's tensor; those of
         `constants`, which may be large, only if asked for.
         """
+        found = self._known.get((candidate, constants))
+        if found is None:
+            found = self._known[candidate, constants] = self._found(candidate, constants=constants)
+        return dict(found)
+
+    def _found(self, candidate: Candidate, *, constants: bool) -> dict[str, Form]:
         layouts = candidate.joint_layouts()
         kinds = {t.name: t.kind for t in candidate.seed.tensors}
         names = (*candidate.seed.operands, candidate.seed.result)
@@ -44,14 +56,60 @@ class Forms:
         return _whole(candidate, found) if isinstance(candidate, Share) else found
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
-        extents, seed = _extents(candidate, name), candidate.seed
-        operand = None if name == seed.result else seed.operands.index(name)
-        key = (candidate.op, operand, tuple(extents.values()))
-        if key not in self._plain:
-            self._plain[key] = _plain_form(*key)
-        plain, dims = self._plain[key], list(extents)
+        plain, dims = self._as_declared(candidate, name), [*_extents(candidate, name, candidate.op)]
         ordered = [plain.dims[dims.index(d)] for d in order or dims]
         return canonical(plain.shape, ordered, plain.before)
+
+    def _as_declared(self, candidate: Candidate, name: str) -> Form:
+        """The form with the dimensions as the seed declares them, found on few images where many
+        are only more of the same.
+        """
+        op, seed = candidate.op, candidate.seed
+        operand = None if name == seed.result else seed.operands.index(name)
+        extents = tuple(_extents(candidate, name, op).values())
+        shape = _shape(op, operand)
+        for few in _with_few_images(op):
+            fewer = tuple(_extents(candidate, name, few).values())
+            if _is_more(extents, fewer) == _is_more(shape, _shape(few, operand)):
+                grown = _grown(self._sent_through(few, operand, fewer), shape, extents)
+                if grown is not None:
+                    return grown
+        return self._sent_through(op, operand, extents)
+
+    def _sent_through(self, op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
+        key = (op, operand, extents)
+        if key not in self._plain:
+            self._plain[key] = _plain_form(*key)
+        return self._plain[key]
+
+
+def _with_few_images(op: Op) -> Sequence[Op]:
+    """A convolution of fewer images."""
+    if not isinstance(op, Conv2d):
+        return []
+    return [replace(op, batch=images) for images in _FEW_IMAGES if images < op.batch]
+
+
+def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:
+    """How many times longer the dimensions are that differ, but for those that have vanished."""
+    pairs = zip(extents, fewer, strict=True)
+    return [Fraction(n, m) for n, m in pairs if n != m and m]
+
+
+def _grown(form: Form, shape: tuple[int, ...], extents: Sequence[int]) -> Form | None:
+    """The form for more places along the outermost dimension of an axis, None where they are along
+    another one.
+    """
+    dims = []
+    for d, extent in zip(form.dims, extents, strict=True):
+        if extent != d.extent and any(o.step > d.step for o in form.along(d.axis)):
+            return None
+        dims.append(StoredDim(d.axis, d.step, extent))
+    return Form(shape, tuple(dims), form.before)
+
+
+def _shape(op: Op, operand: int | None) -> tuple[int, ...]:
+    return op.out_shape if operand is None else op.input_shapes[operand]
 
 
 def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
@@ -60,18 +118,19 @@ def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
     return {name: form for name, form in found.items() if form is not None}
 
 
-def _extents(candidate: Candidate, name: str) -> dict[str, int]:
-    """The extents of a tensor's dimensions as the seed declares them."""
+def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
+    """The extents of a tensor's dimensions as the seed declares them, for an operator."""
     dims = next(t.dims for t in candidate.seed.tensors if t.name == name)
-    return {d: int(evaluate(e, candidate.values)) for d, e in dims}
+    values = {**parameters(op), **candidate.blocks}
+    return {d: int(evaluate(e, values)) for d, e in dims}
 
 
 def _plain_form(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
     """The form of an operand, by its index, or of the result, its dimensions as declared."""
+    shape = _shape(op, operand)
     if operand is None:
-        return form_of(op.out_shape, _result_numbers(op, extents))
-    given: list[Indices] = [np.broadcast_to(np.int8(0), shape) for shape in op.input_shapes]
-    shape = op.input_shapes[operand]
+        return form_of(shape, _result_numbers(op, extents))
+    given: list[Indices] = [np.broadcast_to(np.int8(0), own) for own in op.input_shapes]
     given[operand] = _counted(prod(shape), first=1).reshape(shape)
     arranged = interface(op.kind).arrange(op, tuple(given))[operand]
     return form_of(shape, arranged.reshape(extents))

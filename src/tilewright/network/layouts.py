@@ -1,10 +1,10 @@
 """In which form each tensor is held, and by which candidate each product is computed.
 
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
-`network.build` makes a plan. `nearest` takes the fastest candidate of every product; `WholeNetwork`
-chooses so that products, passes and copies between forms together are cheapest (dynamic programming
-on chains and joining branches, CP-SAT on the rest). A pass or copy is priced at the engine's best,
-so that what is chosen is judged by the plans that come out (`network.build`).
+`network.builder` drafts a plan. `nearest` takes the fastest candidate of every product, while
+`WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
+(dynamic programming on chains and joining branches, CP-SAT on the rest). A pass or copy is priced
+at the engine's best, so that what is chosen is judged by the plans that come out (`network.build`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
-from tilewright.network.bordered import Bordered, bordered
+from tilewright.network.bordered import Bordered, Borders
 from tilewright.network.epilogues import Request
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, permuted, row_major, same_memory
 from tilewright.network.forms import Forms
 from tilewright.network.memory import in_order, unbordered
-from tilewright.network.products import Ranked, one_group
+from tilewright.network.products import Ranked
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op, Reshape, Transpose
 from tilewright.ops.op import Shape
@@ -141,18 +141,18 @@ class WholeNetwork:
         ranked: Ranked,
         epilogues: Epilogues,
         forms: Forms,
+        borders: Borders,
         machine: Machine,
     ) -> None:
         self.network, self.chains, self.ranked = network, chains, ranked
-        self.epilogues, self.forms, self._machine = epilogues, forms, machine
+        self.epilogues, self.forms, self._borders = epilogues, forms, borders
+        self._machine = machine
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
         self._bytes = dtype(next(iter(tensors.values())).dtype).size_bytes
         self._held = {t.name: [row_major(t.shape)] for t in network.inputs}
         self._wanted = self._all_wanted()
-        self._single = one_group(machine)
-        self._inside: dict[tuple[int, Form], Bordered | None] = {}
 
     def cheapest(self) -> Layouts:
         """The ways that together are cheapest by their own prices and those of copies."""
@@ -291,10 +291,7 @@ class WholeNetwork:
         """The candidate with its result inside each border that somebody wants around it."""
         for form in self._wanted.get(chain.output, ()):
             if form.has_zeros and unbordered(form) == own:
-                key = (id(candidate), form)
-                if key not in self._inside:
-                    self._inside[key] = bordered(candidate, own, form, self._single)
-                found = self._inside[key]
+                found = self._borders.around(candidate, own, form)
                 if found is not None:
                     yield found
 

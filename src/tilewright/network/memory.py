@@ -1,6 +1,6 @@
 """What a plan has so far: values, where each tensor lies, and the stages that make them.
 
-In: forms and expressions from `network.build`. Out: drafts of stages; a tensor that is wanted in
+In: forms and expressions from `network.builder`. Out: drafts of stages; a tensor that is wanted in
 another form gets a stage that copies it, and places that hold no element are filled.
 """
 

@@ -8,71 +8,75 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 
 from tilewright.network.results import Comparison, LayoutChoice, NetworkRun, PlanBounds, StageResult
-from tilewright.report.table import duration, plain_table
+from tilewright.report.stage_table import PAGE, Column, stage_table
+from tilewright.report.table import duration
 
-_SHOWN_LABEL = 48
-_COLUMNS = 100
-"""Of a line of text."""
 _STUCK = "\u00a0"
 """A space that no line breaks at."""
 
 
-def network_table(found: NetworkRun) -> Table:
-    """One line per stage."""
+def network_table(found: NetworkRun, width: int = PAGE) -> Table:
+    """One line per stage, or two, in so many columns."""
     title = (
         f"{found.network} on {found.machine}, {found.dtype}, {counted(len(found.stages), 'stage')}"
     )
-    table, measured = plain_table(title), found.milliseconds is not None
-    total = sum(stage.measured_milliseconds or 0.0 for stage in found.stages) or 1.0
-    for column in ("layer", "what", "algorithm"):
-        table.add_column(column, overflow="fold", min_width=9)
-    for column in ("ms (model)", *(("ms (measured)", "Gflop/s", "% of time") if measured else ())):
-        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
-    for stage in found.stages:
-        figures = [_figure(stage.estimate_milliseconds, 3)]
-        if measured:
-            rate = stage.gflops if stage.algorithm else None
-            own = stage.measured_milliseconds or 0.0
-            figures += [_figure(own, 3), _figure(rate, 1), f"{100 * own / total:.1f}"]
-        table.add_row(stage.name, _label(stage), stage.algorithm, *figures)
-    return table
+    stages, columns = found.stages, _named(found, "layer")
+    columns.append(Column("algorithm", tuple(s.algorithm for s in stages)))
+    columns.append(_by_the_model(found))
+    if found.milliseconds is not None:
+        times = [stage.measured_milliseconds or 0.0 for stage in stages]
+        total = sum(times) or 1.0
+        rates = [stage.gflops if stage.algorithm else None for stage in stages]
+        columns += [
+            _figures("ms (measured)", [_figure(own, 3) for own in times]),
+            _figures("Gflop/s", [_figure(rate, 1) for rate in rates]),
+            _figures("% of time", [f"{100 * own / total:.1f}" for own in times]),
+        ]
+    return stage_table(title, columns, width)
 
 
-def plan_table(found: NetworkRun) -> Table:
-    """One line per stage of a simulated network."""
+def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
+    """One line per stage of a simulated network, or two, in so many columns."""
     groups = "" if found.groups in (None, 1) else f", each of {found.groups} core groups"
-    stages = counted(len(found.stages), "stage")
-    table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {stages}{groups}")
-    for column in ("stage", "what", "work", "algorithm", "bound"):
-        table.add_column(column, overflow="fold", min_width=8)
-    for column in ("ms (model)", "ms (simulated)", "% of time"):
-        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
-    together = any(stage.groups > 1 for stage in found.stages)
-    if together:
-        table.add_column("core groups", min_width=8)
-    for stage in found.stages:
-        share = (stage.cycles or 0) / max(1, found.cycles or 0)
-        milliseconds = share * (found.milliseconds or 0.0)
-        figures = (
-            _figure(stage.estimate_milliseconds, 3),
-            _figure(milliseconds, 3),
-            f"{100 * share:.1f}",
-        )
-        label = _label(stage)
-        words = [stage.name, label, stage.work, stage.algorithm, stage.bound, *figures]
-        table.add_row(*words, *([_groups(stage)] if together else []))
-    return table
+    title = (
+        f"{found.network} on {found.machine}, {found.dtype}, "
+        f"{counted(len(found.stages), 'stage')}{groups}"
+    )
+    parts = [(stage.cycles or 0) / max(1, found.cycles or 0) for stage in found.stages]
+    times = [part * (found.milliseconds or 0.0) for part in parts]
+    columns = [
+        *_named(found, "stage"),
+        Column("work", tuple(stage.work for stage in found.stages)),
+        Column("algorithm", tuple(stage.algorithm for stage in found.stages), below=True),
+        Column("bound", tuple(stage.bound for stage in found.stages)),
+        _by_the_model(found),
+        _figures("ms (simulated)", [_figure(own, 3) for own in times]),
+        _figures("% of time", [f"{100 * part:.1f}" for part in parts]),
+    ]
+    if any(stage.groups > 1 for stage in found.stages):
+        columns.append(Column("core groups", tuple(map(_groups, found.stages))))
+    return stage_table(title, columns, width)
 
 
-def _label(stage: StageResult) -> str:
-    """What a stage does; an ellipsis stands for what does not fit."""
-    text = stage.label
-    return text if len(text) <= _SHOWN_LABEL else f"{text[: _SHOWN_LABEL - 3].rstrip()}..."
+def _named(found: NetworkRun, head: str) -> list[Column]:
+    """What each stage is called and what it does."""
+    names = tuple(stage.name for stage in found.stages)
+    labels = tuple(stage.label for stage in found.stages)
+    return [Column(head, names), Column("what", labels, below=True)]
+
+
+def _by_the_model(found: NetworkRun) -> Column:
+    times = [_figure(stage.estimate_milliseconds, 3) for stage in found.stages]
+    return _figures("ms (model)", times)
+
+
+def _figures(head: str, texts: Sequence[str]) -> Column:
+    return Column(head, tuple(texts), is_figure=True)
 
 
 def _megabytes(count: int) -> str:
@@ -159,7 +163,7 @@ def shared(head: str, parts: Mapping[str, float], total: float) -> str:
 def wrapped(line: str) -> str:
     """A line of words in lines that fit a page."""
     text = textwrap.fill(
-        line, _COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        line, PAGE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
     return text.replace(_STUCK, " ")
 

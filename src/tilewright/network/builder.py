@@ -1,0 +1,278 @@
+"""A plan whose products are chosen and whose other schedules are not: drafts of stages, in order.
+
+In: the nodes of a network that are computed in one go, and how each tensor is held and each product
+is computed (`network.layouts`). Out: a `Builder` that has appended the drafts of all stages; with
+the schedules of the others it says what all of it costs, and is made a plan. `network.build`
+chooses between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tilewright.graph.graph import Node
+from tilewright.ir.scalar import Element
+from tilewright.machine import Machine
+from tilewright.network.arena import Life, place
+from tilewright.network.bordered import Bordered
+from tilewright.network.expressed import Expressed, Read, expressed
+from tilewright.network.expressions import elementwise
+from tilewright.network.form import Form, row_major
+from tilewright.network.forms import Forms
+from tilewright.network.layouts import Chain, Layouts
+from tilewright.network.lowerings import LOWERINGS
+from tilewright.network.memory import Draft, Located, Memory, unbordered
+from tilewright.network.pieces import Beside, Share
+from tilewright.network.plan import Plan, Work, lives_of
+from tilewright.network.requirements import refuse_crowded
+from tilewright.network.results import LayoutChoice
+from tilewright.network.shares import Division
+from tilewright.network.variants import Variant
+from tilewright.network.waits import Use, cycles_before
+from tilewright.ops import CONTRACTIONS
+from tilewright.ops.op import Op
+from tilewright.seeds.epilogues import operand_name
+from tilewright.tune.candidate import Candidate
+
+Schedules = dict[Op, tuple[Candidate, Division | None]]
+"""How an operator is computed, and where the groups' shares begin if they divide it."""
+
+
+class Builder:
+    """Appends the drafts of one fused node after the other, as `layouts` say."""
+
+    def __init__(self, variant: Variant, layouts: Layouts, forms: Forms) -> None:
+        network = variant.network
+        (kind,) = {t.dtype for t in network.tensors.values()}
+        self.network, self.layouts, self.forms = network, layouts, forms
+        self.ahead = variant.ahead
+        self.weights = {t.name: t for t in network.weights}
+        self.memory = Memory(kind)
+        self.inputs = []
+        for t in network.inputs:
+            located = self.memory.value(t.name, row_major(t.shape), "input")
+            self.memory.held[t.name] = [located]
+            self.inputs.append((t.name, located.value))
+        self.outputs: list[tuple[str, int, Form]] = []
+        self.choice: LayoutChoice | None = None
+
+    def cycles(self, schedules: Schedules, machine: Machine) -> float:
+        """The cycles of all stages by the model, those before each included."""
+        drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
+        own = ((d.candidate or schedules[d.op][0]).cycles for d in drafts)
+        return sum(own) + sum(sum(cycles.values()) for cycles in before)
+
+    def uses(self, schedules: Schedules) -> list[Use]:
+        """What each stage reads and writes, on how many groups."""
+        found = []
+        for draft in self.memory.drafts:
+            division = draft.division if draft.candidate else schedules[draft.op][1]
+            *reads, writes = (value for _, value in draft.arguments)
+            found.append(Use(tuple(reads), writes, division.groups if division else 1))
+        return found
+
+    def add(self, chain: Chain) -> None:
+        """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
+        nodes, first, behind = chain.nodes, chain.first, chain.nodes[1:]
+        if first.op.kind in CONTRACTIONS:
+            if first.name in self.layouts.fused:
+                self._fused(chain)
+                return
+            made = self._product(first)
+        elif elementwise(first.op) is not None:
+            self._elementwise(nodes, None)
+            return
+        else:
+            made = self._other(first)
+        self.memory.held[first.output] = [made]
+        if behind:
+            self._elementwise(nodes, made)
+
+    def _other(self, node: Node) -> Located:
+        self._hold_weights(node.inputs)
+        return LOWERINGS[type(node.op)](self.memory, node, node.op)
+
+    def _hold_weights(self, names: Iterable[str]) -> None:
+        """Those of the tensors that are weights have a place: as C arrays."""
+        for name in names:
+            if name in self.weights and name not in self.memory.held:
+                self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
+
+    def finish(self) -> None:
+        """The network's outputs as C arrays in values of their own."""
+        self._hold_weights(self.network.outputs)
+        for name in self.network.outputs:
+            form = row_major(self.network.tensors[name].shape)
+            located = self.memory.in_form(name, form)
+            own = self.memory.values[located.value]
+            if own.role == "scratch":
+                self.memory.values[located.value] = replace(own, role="output")
+            else:
+                copy = self.memory.value(name, form, "output")
+                self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
+                located = copy
+            self.outputs.append((name, located.value, form))
+
+    def _tensor(self, name: str, form: Form) -> Located:
+        """An activation or a weight in a form."""
+        if name in self.weights:
+            return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
+        return self.memory.in_form(name, form)
+
+    def _fused(self, chain: Chain) -> None:
+        """Append the nodes as one product with an epilogue."""
+        nodes, node, output = chain.nodes, chain.first, chain.output
+        candidate = self.layouts.products[node.name]
+        form = self.forms.of(candidate, constants=False)[candidate.seed.result]
+        operands = self._product_operands(node, candidate)
+        assert chain.request is not None
+        beside = chain.request[1].beside
+        reads = expressed(nodes).reads[1:]
+        for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
+            # a border belongs to the result alone
+            own = unbordered(form) if isinstance(candidate, Bordered) else form
+            place = self._tensor(read.tensors[0], own) if as_result else self._read(read)
+            operands.append((operand_name(i), place.value))
+        y = self.memory.value(output, form)
+        self.memory.append(
+            Draft(
+                node.name,
+                f"{node.op.describe()} {' '.join(n.op.kind for n in nodes[1:])}",
+                "product",
+                node.op,
+                (*operands, (candidate.seed.result, y.value)),
+                tuple(n.name for n in nodes),
+                sum(n.op.flops for n in nodes),
+                candidate,
+                self._division(candidate, beside),
+            )
+        )
+        self._fill(candidate, y)
+        self.memory.held[output] = [y]
+
+    def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
+        """The values of a product's own operands, in the forms that the candidate takes."""
+        forms = self.forms.of(candidate)
+        return [
+            (tensor, self._tensor(name, forms[tensor]).value)
+            for tensor, name in zip(candidate.seed.operands, node.inputs, strict=True)
+        ]
+
+    def _product(self, node: Node) -> Located:
+        candidate = self.layouts.products[node.name]
+        seed, forms = candidate.seed, self.forms.of(candidate)
+        operands = self._product_operands(node, candidate)
+        y = self.memory.value(node.output, forms[seed.result])
+        self.memory.append(
+            Draft(
+                node.name,
+                node.op.describe(),
+                "product",
+                node.op,
+                (*operands, (seed.result, y.value)),
+                (node.name,),
+                node.op.flops,
+                candidate,
+                self._division(candidate),
+            )
+        )
+        self._fill(candidate, y)
+        return y
+
+    def _fill(self, candidate: Candidate, y: Located) -> None:
+        """Append what fills the border around a product's result, if it has one."""
+        if isinstance(candidate, Bordered):
+            self.memory.fill(self.memory.values[y.value].name, y)
+
+    def _division(self, candidate: Candidate, beside: Sequence[Beside] = ()) -> Division | None:
+        if not isinstance(candidate, Share):
+            return None
+        return candidate.division(self.forms.of(candidate), beside)
+
+    def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
+        """Elementwise nodes, behind what is `made` by the first of them if that is something else,
+        as one stage that writes in the form that is wanted next.
+        """
+        found, last = expressed(nodes), nodes[-1]
+        operands = self._operands(found, made)
+        shape = last.op.out_shape
+        full = [o for o in operands if o.form.shape == shape]
+        form = self.layouts.forms.get(last.output)
+        own = unbordered(full[0].form) if full else row_major(shape)
+        y = self.memory.value(last.output, form or own)
+        work: Work = "layout" if found.scalar == Element(0) else "elementwise"
+        nodes = nodes if made is None else nodes[1:]
+        self.memory.map(
+            last.name,
+            work,
+            str(found.scalar),
+            y,
+            operands,
+            nodes=tuple(n.name for n in nodes),
+            label=" ".join(n.op.kind for n in nodes),
+            flops=sum(n.op.flops for n in nodes),
+        )
+        self.memory.held[last.output] = [y]
+
+    def _operands(self, found: Expressed, made: Located | None) -> list[Located]:
+        operands = []
+        for i, read in enumerate(found.reads):
+            if i == 0 and made is not None:
+                operands.append(made)
+            else:
+                operands.append(self._read(read))
+        return operands
+
+    def _read(self, read: Read) -> Located:
+        if read.made is not None or read.tensors[0] in self.weights:
+            shape = self.weights[read.tensors[0]].shape
+            made = (read.made or "x0", read.tensors)
+            return self.memory.constant(made, row_major(shape), read.axes)
+        return replace(self.memory.held[read.tensors[0]][0], axes=read.axes)
+
+    def plan(self, schedules: Schedules, machine: Machine, groups: int, least: float) -> Plan:
+        """The plan of one of `groups` groups, no cheaper than the `least` cycles of its products.
+
+        Raises CapacityError where what lives at once does not fit the memory of a group.
+        """
+        self._require_room(schedules, machine)
+        drafts = self.memory.drafts
+        return Plan(
+            self.network.name,
+            machine,
+            self.memory.dtype,
+            groups,
+            tuple(self.memory.values),
+            tuple(
+                d.stage(*((d.candidate, d.division) if d.candidate else schedules[d.op]))
+                for d in drafts
+            ),
+            tuple(self.inputs),
+            tuple(self.outputs),
+            least,
+            self.choice,
+            self.ahead,
+        )
+
+    def _require_room(self, schedules: Schedules, machine: Machine) -> None:
+        """Everything that lives at once has to fit the memory of a group, the arena's gaps too."""
+        values, uses = self.memory.values, self.uses(schedules)
+        scratch = lives_of(values, uses)
+        lasting = {
+            number: Life(value.size_bytes, 0, len(uses))
+            for number, value in enumerate(values)
+            if value.role != "scratch"
+        }
+        lives = [(values[number].name, life) for number, life in (lasting | scratch).items()]
+        needed = place(scratch)[1] + sum(life.size_bytes for life in lasting.values())
+        refuse_crowded(self.network, lives, machine, needed)
+
+
+def drafted(variant: Variant, layouts: Layouts, forms: Forms) -> Builder:
+    """All stages of a way to compute a network, drafted."""
+    builder = Builder(variant, layouts, forms)
+    for chain in variant.chains:
+        builder.add(chain)
+    builder.finish()
+    return builder
