@@ -11,16 +11,19 @@ import numpy as np
 import pytest
 
 from support.explicit_programs import GEMM
+from support.expressions import TANGLED
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, Wait, at
 from tilewright.ir.parser import parse
+from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated
 
 MACHINE = load_machine("sw26010")
+TANGLED_IN_C = c_text(parse_scalar(TANGLED), ["(double)tw_from0[tw_at0]"])
 
 BUFFERS = """\
 def calls(PARAMETERS):
@@ -141,10 +144,11 @@ def statement(calls: str) -> str:
             "tw_map_NAME_f64(q, tw_from, count, tw_move); }",
         ),
         (
-            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="log(x0)")',
+            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), '
+            f'expression="{TANGLED}")',
             "{ double *const tw_to = q; const double *const tw_from0 = p; long tw_at0; "
             "for (tw_at0 = 0; tw_at0 < 64; tw_at0++) { "
-            "tw_to[tw_at0] = (double)log((double)tw_from0[tw_at0]); } }",
+            f"tw_to[tw_at0] = (double){TANGLED_IN_C}; }} }}",
         ),
         (
             'reduce(q[0](shape=(4, 8), roles="ab"), p[0](shape=(2, 4, 8), roles="kab"), '

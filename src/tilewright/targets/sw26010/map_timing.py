@@ -52,7 +52,10 @@ MAKERS = (
     "targets/sw26010/vector_expression.py",
     "targets/sw26010/vector_functions.py",
     "targets/sw26010/vector_lanes.py",
+    "targets/sw26010/vector_logarithms.py",
     "targets/sw26010/vector_map.py",
+    "targets/sw26010/vector_powers.py",
+    "targets/sw26010/vector_steps.py",
     "targets/sw26010/vector_sums.py",
 )
 """What makes the routines' texts."""
