@@ -35,7 +35,8 @@ from tilewright.ops import (
     average_pool2d,
     max_pool2d,
 )
-from tilewright.targets.sw26010.vector_map import MOST_SOURCES, map_routine
+from tilewright.targets.sw26010.vector_map import map_routine
+from tilewright.targets.sw26010.vector_operands import MOST_SOURCES
 from tilewright.targets.sw26010.vector_reduce import Lie
 from tilewright.targets.sw26010.vector_reduce_text import reduce_routine
 

@@ -15,6 +15,7 @@ from support.held_out import NOT_SAMPLED
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Var, evaluate
 from tilewright.cost.calls import PricedCall
+from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.prices import call_costs
 from tilewright.cost.timing import call_dims
 from tilewright.ir.nodes import Call, View, at
@@ -24,6 +25,7 @@ from tilewright.ir.scalar import Apply, Element
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010 import map_timing as timing
+from tilewright.targets.sw26010.compiled_loops import compiled_map
 from tilewright.targets.sw26010.map_calls import routine_of_map
 from tilewright.targets.sw26010.map_timing import (
     FREQUENT,
@@ -45,7 +47,7 @@ from tilewright.targets.sw26010.vector_timing import SHIPPED_TABLES, assembled, 
 TABLE = "sw26010_cpe"
 KEPT = (9, 10, 11, 12, 13, 14, 15)
 PLACES_AT, COUNT_AT, STEPS_AT, STACK_AT = 57_344, 57_408, 57_472, 60_000
-AREA_BYTES, AREAS = 8192, 6
+AREA_BYTES, AREAS = 6144, 9
 SPECIAL = (0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 6.0, 1e-300)
 
 FUNCTIONS = [(e, still) for e, still in FREQUENT if "exp" in e or "tanh" in e or "pow" in e]
@@ -55,8 +57,10 @@ OTHERS = [
     ("x0 / pow(2.0 + 0.1 * x1, 0.6)", (False, False)),
     ("pow(x0, x1)", (False, False)),
     ("pow(x0 * x1 + x2, x3)", (False, True, True, True)),
+    ("log1p(exp(-abs(x0 + x5))) * x1 - x2 / x3 + x4", (False, True, True, False, True, False)),
+    ("1.0 / (1.0 + exp(-(x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7)))", (True,) * 4 + (False,) * 4),
 ]
-"""Functions that no frequent expression has."""
+"""Functions that no frequent expression has, some of them short of registers."""
 EXPRESSIONS = [
     *(one for one in FREQUENT if one not in FUNCTIONS),
     ("x0 - x1 * x2", (False, False, True)),
@@ -78,6 +82,10 @@ EXPRESSIONS = [
     ("x1 * (x0 or x1 < 0.0) - x0 * (x0 != x1)", (False, False)),
     ("x1", (False, True)),
     ("-2.5", ()),
+    ("x0 + x1 * x2 - x3 + x4", (False, False, True, False, False)),
+    ("x0 - x1 + x4 * x3 - x5", (True, False, False, True, True, False)),
+    (" + ".join(f"x{i}" for i in range(8)), (False,) * 7 + (True,)),
+    ("(x0 - x4) / (x1 + x5) + x6 / x7", (False, False, True, True, False, True, False, False)),
 ]
 SHAPES = [(1, 64, 0), (3, 52, 0), (3, 52, 4), (2, 5, 1), (4, 1, 3), (1, 16, 0), (2, 39, 1)]
 """Rows, elements of a row, elements between rows."""
@@ -164,6 +172,24 @@ def test_what_a_routine_computes_is_the_primitives_meaning_to_the_bit(
         assert same_bits(nest.run(), expected), (rows, extent, gap)
 
 
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+@pytest.mark.parametrize(("expression", "still"), [*FUNCTIONS, *OTHERS])
+def test_functions_of_several_operands_are_the_primitives_meaning_but_for_the_last_places(
+    expression: str, still: tuple[bool, ...], dtype: str
+) -> None:
+    close = {"f64": 1e-14, "f32": 2e-7}[dtype]
+    for rows, extent, gap in SHAPES:
+        nest = Nest(routine_of(expression, still, dtype), rows, extent, gap)
+        expected = nest.expected()
+        found = nest.run()
+        same = np.isclose(found, expected, rtol=close, atol=close, equal_nan=True)
+        assert same.all(), (rows, extent, gap)
+
+
+def test_some_of_these_are_short_of_registers() -> None:
+    assert [routine_of(*one, "f64").short for one in OTHERS].count(True) >= 2
+
+
 def test_a_result_may_lie_where_an_operand_lies() -> None:
     for rows, extent, gap in SHAPES:
         nest = Nest(
@@ -202,7 +228,7 @@ def test_a_function_that_the_core_does_not_compute(monkeypatch: pytest.MonkeyPat
 
 def test_more_constants_operands_or_types_than_a_routine_takes() -> None:
     assert map_routine(TANGLED, (False,), "f64") is None
-    assert map_routine("x0", (False,) * 5, "f64") is None
+    assert map_routine("x0", (False,) * 9, "f64") is None
     assert map_routine("x0", (False,), "i32") is None
 
 
@@ -272,6 +298,24 @@ def test_a_call_is_priced_as_the_rows_that_its_code_runs(case: str, name: str) -
     assert table is not None
     exact = map_cycles(routine, assembled(routine.text(), table), mode, (rows, items))
     assert priced == exact
+
+
+@pytest.mark.parametrize("axes", [5, 6, 7])
+def test_more_loops_than_a_routine_has_are_priced_as_the_loops_of_c_that_they_are(
+    axes: int,
+) -> None:
+    tile = view("abcdefg"[:axes], (3,) * axes, *(2,) * axes)
+    machine, call = load_machine("sw26010"), Call(Map("-x0"), (tile, tile))
+    dims = {key: evaluate(e, {}) for key, e in call_dims(call).items()}
+    asked = PricedCall(call.primitive, dims)
+    priced = call_costs(machine)[Map](machine, asked)
+    routine = routine_of_map(Map("-x0"), (tile, tile), "f64")
+    if routine is None:
+        assert axes == 7
+        assert priced == compiled_map(elementwise_costs(LoopForm())[Map])(machine, asked)
+        return
+    loops = (2,) * axes
+    assert priced == map_cycles(routine, assembled(routine.text(), TABLE), MODES[1], loops)
 
 
 def test_candidates_that_differ_in_what_stays_the_same_have_each_its_routine() -> None:

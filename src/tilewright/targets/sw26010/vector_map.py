@@ -46,16 +46,27 @@ from tilewright.targets.sw26010.vector_lanes import (
     loaded_lanes,
     stored_lanes,
 )
+from tilewright.targets.sw26010.vector_operands import (
+    LEVELS,
+    MOST_SOURCES,
+    PLACES,
+    SOURCES,
+    STEP,
+    STEPS,
+    Y,
+    begun,
+    far_bytes,
+    first_of,
+    moved,
+    reached,
+    watched,
+)
 from tilewright.targets.sw26010.vector_steps import LONG, WORD, Steps, stored_constants
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
-MOST_SOURCES, LEVELS = 4, 6
-_Y, _PLACES, _COUNT, _STEPS, _EXTENT = 16, 17, 18, 19, 20
-_SOURCES = (21, 22, 23, 24)
+_COUNT, _EXTENT = 18, 20
 _LEFT, _ROWS_LEFT, _OUTER = 25, 27, 28
-_STEP = (0, 1, 2, 3, 4)
-"""What the pointers of y and of the operands move by from one element to the next."""
-_FREE, _KEPT = (5, 6, 7, 8, _PLACES), (9, 10, 11, 12, 13, 14, 15)
+_FREE, _KEPT = (5, 6, 7, 8, PLACES), (9, 10, 11, 12, 13, 14, 15)
 _STACK_AT, _SAVED_AT = 40, 64
 _LOOPS_IN_MEMORY = LEVELS - 2
 _UNROLLED = (4, 2, 1)
@@ -122,8 +133,8 @@ class MapRoutine:
     @property
     def registers(self) -> tuple[int, ...]:
         """Those of constants, then of operands that stay the same, then for values."""
-        used = (*_SOURCES[: len(self.still)], *_STEP[: 1 + len(self.still)])
-        others = (r for r in (*_SOURCES, *_STEP) if r not in used)
+        used = (*SOURCES[: len(self.still)], *STEP[: 1 + len(self.still)])
+        others = (r for r in (*SOURCES, *STEP) if r not in used)
         return (*_FREE, *others, *_KEPT)
 
     @cached_property
@@ -147,7 +158,12 @@ class MapRoutine:
     @property
     def constants_at(self) -> int:
         """Their place in the frame, behind that of the registers that are saved."""
-        return _SAVED_AT + 32 * len(self.saves)
+        return self.saved_at + 32 * len(self.saves)
+
+    @property
+    def saved_at(self) -> int:
+        """The place in the frame of the registers that are saved, behind that of pointers."""
+        return _SAVED_AT + far_bytes(len(self.still))
 
     @cached_property
     def saves(self) -> tuple[int, ...]:
@@ -193,10 +209,9 @@ class _Items:
         return [*steps.code, *self._forward(count)]
 
     def _loaded(self, value: int, item: int) -> int:
-        register = self.steps.taken()
+        register, precision = self.steps.taken(), self.routine.precision
         if self.routine.still[value]:
-            name = self.routine.precision.scalar_load
-            self.steps.code.append(op(name, register, (0, _SOURCES[value])))
+            self.steps.code += first_of(precision, 1 + value, register)
             return register
         self._access(load, loaded_lanes, register, 1 + value, item)
         return register
@@ -204,25 +219,31 @@ class _Items:
     def _access(
         self, one: Access, lanes: LanesAccess, register: int, operand: int, item: int
     ) -> None:
-        precision, pointer = self.routine.precision, _SOURCES[operand - 1] if operand else _Y
-        if self.mode == "lanes":
-            single = self.steps.taken()
-            walk = pointer, _STEP[operand]
-            self.steps.code += lanes(precision, register, single, walk)
-            self.steps.free.append(single)
-            return
-        name = one(precision, self.mode)
-        if self.mode == "vectors":
-            self.steps.code.append(op(name, register, (item * precision.vector_bytes, pointer)))
-        else:
-            forward = op(scaled_add(precision), _STEP[operand], pointer, pointer)
-            self.steps.code += [op(name, register, (0, pointer)), forward]
+        precision, steps, mode = self.routine.precision, self.steps, self.mode
+        single = steps.taken() if mode == "lanes" else register
+
+        def accessed(pointer: int, step: int) -> list[Instruction]:
+            if mode == "lanes":
+                return lanes(precision, register, single, (pointer, step))
+            name = one(precision, mode)
+            if mode == "vectors":
+                return [op(name, register, (item * precision.vector_bytes, pointer))]
+            forward = op(scaled_add(precision), step, pointer, pointer)
+            return [op(name, register, (0, pointer)), forward]
+
+        code, spare = reached(operand, steps.taken, accessed)
+        steps.code += code
+        steps.free.extend((*spare, single) if mode == "lanes" else spare)
 
     def _forward(self, count: int) -> list[Instruction]:
         if self.mode != "vectors":
             return []
-        pointers = [_Y, *(_SOURCES[i] for i in self.routine.walking)]
-        return [move(p, p, count * self.routine.precision.vector_bytes) for p in pointers]
+        distance, code = count * self.routine.precision.vector_bytes, []
+        for operand in (0, *(1 + i for i in self.routine.walking)):
+            forward, spare = reached(operand, self.steps.taken, lambda p, _: [move(p, p, distance)])
+            code += forward
+            self.steps.free.extend(spare)
+        return code
 
 
 @cache
@@ -248,8 +269,8 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
 
 @cache
 def _text(routine: MapRoutine) -> str:
-    objects = {_Y: "y", STACK: "frame"} | dict.fromkeys(_SOURCES, "x")
-    objects |= dict.fromkeys((_PLACES, _COUNT, _STEPS), "arguments")
+    objects = {Y: "y", STACK: "frame"} | dict.fromkeys(SOURCES, "x")
+    objects |= dict.fromkeys((PLACES, _COUNT, STEPS), "arguments")
     text = RoutineText(routine.name, AliasRules(objects))
     text.block("", _opening(routine))
     text.block("", [op("bne", _LEFT, "elements_row")])
@@ -265,12 +286,9 @@ def _opening(routine: MapRoutine) -> list[Instruction]:
     size = routine.constants_at + WORD * len(in_memory)
     code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
     code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
-    code += saved(routine.saves, _SAVED_AT)
-    code += [
-        op("ldl", _SOURCES[i], (WORD * i, _PLACES))
-        for i in range(len(routine.still))
-        if i in routine.uses
-    ]
+    code += saved(routine.saves, routine.saved_at)
+    for i in range(len(routine.still)):
+        code += begun(1 + i, 5) if i in routine.uses else []
     turns = deque((5, 6, 7, 8))
     code += [move(ZERO, _OUTER), op("ldl", _EXTENT, (WORD * (LEVELS - 1), _COUNT))]
     for level in range(LEVELS - 1):
@@ -293,25 +311,10 @@ def _opening(routine: MapRoutine) -> list[Instruction]:
 
 def _forbidden(routine: MapRoutine, turns: deque[int]) -> list[Instruction]:
     """LEFT = 0 only where rows are contiguous, whole vectors that start aligned."""
-    last = routine.precision.vector_bytes - 1
     code = [with_number("and", _EXTENT, VECTOR_LANES - 1, _LEFT)]
     for operand in (0, *(1 + i for i in routine.walking)):
-        pointer = _SOURCES[operand - 1] if operand else _Y
-        code.append(op("ldl", _STEP[operand], (_step_at(operand, LEVELS - 1), _STEPS)))
-        first, second = turns[0], turns[1]
-        code += [with_number("xor", _STEP[operand], 1, first), op("or", _LEFT, first, _LEFT)]
-        code += [with_number("and", pointer, last, second), op("or", _LEFT, second, _LEFT)]
-        turns.rotate(-2)
-        for level in range(LEVELS - 1):
-            code.append(op("ldl", turns[0], (_step_at(operand, level), _STEPS)))
-            code.append(with_number("and", turns[0], VECTOR_LANES - 1, turns[0]))
-            code.append(op("or", _LEFT, turns[0], _LEFT))
-            turns.rotate(-1)
+        code += watched(routine.precision, operand, _LEFT, turns)
     return code
-
-
-def _step_at(operand: int, level: int) -> int:
-    return WORD * (LEVELS * operand + level)
 
 
 def _rows(text: RoutineText, routine: MapRoutine, mode: str) -> None:
@@ -320,8 +323,8 @@ def _rows(text: RoutineText, routine: MapRoutine, mode: str) -> None:
     follows = [*(f"{mode}_rest_{chunk.elements}" for chunk in fewer), f"{mode}_next"]
     opening = [with_number("srl", _EXTENT, most.elements.bit_length() - 1, _LEFT)]
     still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
-    name = routine.precision.scalar_load
-    opening += [op(name, routine.place[i], (0, _SOURCES[i])) for i in still]
+    for i in still:
+        opening += first_of(routine.precision, 1 + i, routine.place[i])
     text.block(f"{mode}_row", [*opening, op("beq", _LEFT, follows[0])])
     group = f"{mode}_group"
     count = [with_number("subl", _LEFT, 1, _LEFT), op("bne", _LEFT, group)]
@@ -352,15 +355,12 @@ def _next(text: RoutineText, routine: MapRoutine, mode: str) -> None:
 
 def _moved(routine: MapRoutine, level: int) -> list[Instruction]:
     """Every pointer to the next iteration of a loop."""
-    turns, code = deque((6, 7, 8, _PLACES)), []
+    turns, code = deque((6, 7, 8, PLACES)), []
     for operand in (0, *(1 + i for i in range(len(routine.still)) if i in routine.uses)):
-        pointer = _SOURCES[operand - 1] if operand else _Y
-        code.append(op("ldl", turns[0], (_step_at(operand, level), _STEPS)))
-        code.append(op(scaled_add(routine.precision), turns[0], pointer, pointer))
-        turns.rotate(-1)
+        code += moved(routine.precision, operand, level, turns)
     return code
 
 
 def _closing(routine: MapRoutine) -> list[Instruction]:
-    code = saved(routine.saves, _SAVED_AT, restore=True)
+    code = saved(routine.saves, routine.saved_at, restore=True)
     return [*code, op("ldl", STACK, (_STACK_AT, STACK))]
