@@ -36,12 +36,12 @@ _LEAST_NORMAL, _SCALE = 2.0**-1022, 54
 def logarithm(sums: Sums, x: int) -> int:
     """log(x)."""
     k, m = split(sums, x)
-    found = _of_parts(sums, k, sums.add("vsubd", m, sums.constant(1.0)), ZERO_VALUE)
-    return _where_finite(sums, x, x, found)
+    added = _where_finite(sums, x, ZERO_VALUE)
+    return _of_parts(sums, k, sums.add("vsubd", m, sums.constant(1.0)), added)
 
 
 def logarithm_of_one_more(sums: Sums, x: int) -> int:
-    """log(1 + x), which is x where that is zero. 1 + x is u, and rounding lost c."""
+    """log(1 + x), where 1 + x is u, and rounding lost c, which is x where that is zero."""
     one = sums.constant(1.0)
     u = sums.add("vaddd", one, x)
     k, m = _split_normal(sums, u, SHIFT)
@@ -49,9 +49,9 @@ def logarithm_of_one_more(sums: Sums, x: int) -> int:
     lost = sums.add("vsubd", x, sums.add("vsubd", u, one))
     lost_of_large = sums.add("vsubd", one, sums.add("vsubd", u, x))
     c = sums.add("vseleq", larger, lost, lost_of_large)
-    added = sums.add("vdivd", c, u)
+    added = _where_finite(sums, u, sums.add("vdivd", c, u))
     found = _of_parts(sums, k, sums.add("vsubd", m, one), added)
-    return sums.add("vseleq", x, x, _where_finite(sums, x, u, found))
+    return sums.add("vseleq", found, added, found)
 
 
 def split(sums: Sums, x: int) -> tuple[int, int]:
@@ -85,9 +85,11 @@ def _of_parts(sums: Sums, k: int, f: int, added: int) -> int:
     return sums.add("vmsd", k, sums.constant(LN_2), less)
 
 
-def _where_finite(sums: Sums, x: int, positive: int, found: int) -> int:
-    """`found` where `positive` is so and finite, x where it is infinite or no number."""
-    finite = sums.add("vfcmplt", positive, sums.constant(inf))
-    found = sums.add("vseleq", finite, x, found)
-    least = sums.add("vseleq", positive, sums.constant(-inf), sums.constant(nan))
-    return sums.add("vselle", positive, least, found)
+def _where_finite(sums: Sums, u: int, added: int) -> int:
+    """What is added to log(u): as it is where u is positive and finite, else what makes the sum
+    C's result. Parts of any u are finite.
+    """
+    finite = sums.add("vfcmplt", u, sums.constant(inf))
+    added = sums.add("vseleq", finite, u, added)
+    least = sums.add("vseleq", u, sums.constant(-inf), sums.constant(nan))
+    return sums.add("vselle", u, least, added)

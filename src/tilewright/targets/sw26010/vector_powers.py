@@ -37,8 +37,7 @@ _WHOLE = 2.0**52
 
 def general_power(sums: Sums, x: int, y: int, exponent: float | None = None) -> int:
     """x ** y, of which it may be known what y is."""
-    size = sums.add("vselle", x, sums.add("vsubd", ZERO_VALUE, x), x)
-    found = exponential_of_pair(sums, *_exponent(sums, size, y))
+    found = exponential_of_pair(sums, *_exponent(sums, x, y))
     if exponent is None:
         found = sums.add("vsellt", _signed(sums, x), _of_negative(sums, x, y, found), found)
         return sums.add("vseleq", y, sums.constant(1.0), found)
@@ -52,9 +51,10 @@ def general_power(sums: Sums, x: int, y: int, exponent: float | None = None) -> 
             return sums.add("vsellt", x, _not_whole(sums, x, found), found)
 
 
-def _exponent(sums: Sums, size: int, y: int) -> Pair:
+def _exponent(sums: Sums, x: int, y: int) -> Pair:
     """y log |x|, infinite where that is, and 0 where |x| is 1, whatever y is."""
-    high, low = _logarithm(sums, size)
+    high, low = _logarithm(sums, _size(sums, x))
+    size = _size(sums, x)  # once more, for the sake of registers
     finite = sums.add("vfcmplt", size, sums.constant(inf))
     high = sums.add("vseleq", finite, size, high)
     high = sums.add("vseleq", size, sums.constant(-inf), high)
@@ -63,21 +63,26 @@ def _exponent(sums: Sums, size: int, y: int) -> Pair:
     return product, sums.add("vseleq", high, ZERO_VALUE, rest)
 
 
+def _size(sums: Sums, x: int) -> int:
+    return sums.add("vselle", x, sums.add("vsubd", ZERO_VALUE, x), x)
+
+
 def _logarithm(sums: Sums, x: int) -> Pair:
     """log(x) of a positive finite number."""
     k, m = split(sums, x)
     q, q_rest = _quotient(sums, m)
     z, z_rest = _times(sums, (q, q_rest), (q, q_rest))
-    third = sums.add("vmuld", z, _polynomial(sums, z))
-    factor = _added(sums, sums.constant(_TWO_THIRDS[0]), third)
-    factor = factor[0], sums.add("vaddd", factor[1], sums.constant(_TWO_THIRDS[1]))
-    high, rest = _times(sums, _times(sums, (q, q_rest), (z, z_rest)), factor)
+    cube = _times(sums, (q, q_rest), (z, z_rest))
+    rest = sums.add("vmad", k, sums.constant(LN_2_REST), sums.add("vaddd", q_rest, q_rest))
     whole = sums.add("vmuld", k, sums.constant(LN_2))
-    rest = sums.add("vmad", k, sums.constant(LN_2_REST), rest)
-    rest = sums.add("vmad", sums.constant(2.0), q_rest, rest)
     total, lost = _added(sums, whole, sums.add("vaddd", q, q))
     rest = sums.add("vaddd", rest, lost)
+    third = sums.add("vmuld", z, _polynomial(sums, z))
+    factor, lost = _added(sums, sums.constant(_TWO_THIRDS[0]), third)
+    factor_rest = sums.add("vaddd", lost, sums.constant(_TWO_THIRDS[1]))
+    high, low = _times(sums, cube, (factor, factor_rest))
     total, lost = _added(sums, total, high)
+    rest = sums.add("vaddd", rest, low)
     return _added(sums, total, sums.add("vaddd", rest, lost))
 
 
@@ -126,7 +131,7 @@ def _not_whole(sums: Sums, x: int, found: int) -> int:
 
 def _of_negative(sums: Sums, x: int, y: int, found: int) -> int:
     """The same of any exponent, and of minus zero: less than zero where y is odd."""
-    size = sums.add("vselle", y, sums.add("vsubd", ZERO_VALUE, y), y)
+    size = _size(sums, y)
     most, whole = sums.constant(2 * _WHOLE), sums.constant(_WHOLE)
     large = sums.add("vfcmplt", most, size)
     size = sums.add("vseleq", large, size, most)
