@@ -3,34 +3,47 @@
     python benchmarks/elementwise_routines.py [--quick] [--csv FILE]
 
 Every routine runs on the instruction-level simulator over rows of one item and of many, in one loop
-and in several, by vectors and element by element; those of maps are the frequent ones.
+and in several, by vectors and element by element; those of maps and of reductions are the frequent
+ones and those of further functions.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import cycle
+from math import prod
 
 import numpy as np
 from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.machine import Machine, load_machine
+from tilewright.targets.sw26010 import reduce_timing
+from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.map_timing import (
     frequent_routines,
     map_cycles,
     map_terms,
     map_timing,
 )
+from tilewright.targets.sw26010.reduce_timing import (
+    Extents,
+    reduce_cycles,
+    reduce_terms,
+)
 from tilewright.targets.sw26010.vector_code import MODES
-from tilewright.targets.sw26010.vector_map import MapRoutine
+from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
+from tilewright.targets.sw26010.vector_reduce import ELEMENTS, PARTS, Lie, ReduceRoutine
+from tilewright.targets.sw26010.vector_reduce_text import reduce_routine, reduce_text
 from tilewright.targets.sw26010.vector_routines import Routine, all_routines
 from tilewright.targets.sw26010.vector_rows import UNROLLED
 from tilewright.targets.sw26010.vector_timing import (
-    RoutineTiming,
+    around,
     assembled,
     nest_cycles,
     nest_terms,
+    routine_program,
     rows_cycles,
     rows_terms,
     sampled_rows,
@@ -47,64 +60,144 @@ CHANGES = tuple(
 )
 _MOST_ITEMS = 1000
 """More elements than this leave the local memory."""
+_SOFTPLUS = "log1p(exp(-abs(x0))) + (0.0 if x0 < 0.0 else x0)"
+FUNCTIONS = (
+    "floor(x0)",
+    "ceil(x0)",
+    "sqrt(x0)",
+    "exp(x0)",
+    "log(x0)",
+    "log1p(x0)",
+    "1.0 / (1.0 + exp(-x0))",
+    _SOFTPLUS,
+    "0.1 * expm1(x0) if x0 < 0.0 else x0",
+    "pow(x0, 2.2)",
+    "pow(x0, 3.0)",
+)
+GATHERED = ("abs(x0)", "exp(x0)", "log(x0)", "pow(abs(x0), 0.75)", "pow(abs(x0), 2.2)")
+LIES = (Lie(1), Lie(2, 3, loops=True), Lie(0, 2), Lie(0, along=True))
+AROUND, LENGTHS = ((2, 3), (5, 1), (1, 2)), (31, 12, 7, 1, 16, 49)
+"""Iterations of the loops that gather around others, and elements of a run."""
+Emitted = Routine | MapRoutine | ReduceRoutine
 
 
-def timing_of(routine: Routine | MapRoutine, table: str) -> RoutineTiming:
-    """The coefficients of its price."""
-    if isinstance(routine, MapRoutine):
-        return map_timing(table, routine)
-    return timings_of(table).routines[routine.name]
+def all_of_them() -> Iterator[Emitted]:
+    """Every routine without an expression, and those of expressions, further ones in f64 alone:
+    f32 takes the same arithmetic.
+    """
+    yield from all_routines()
+    yield from frequent_routines()
+    yield from reduce_timing.frequent_routines()
+    found = [map_routine(expression, (False,), "f64") for expression in FUNCTIONS]
+    found.append(map_routine("pow(x0, x1)", (False, False), "f64"))
+    yield from (routine for routine in found if routine)
+    reduced = [reduce_routine("sum", e, lie, "f64") for e in GATHERED for lie in LIES]
+    yield from (routine for routine in reduced if routine)
 
 
-def unrolled_of(routine: Routine | MapRoutine) -> int:
-    """Items of a trip of the loop of a row."""
-    if isinstance(routine, MapRoutine):
-        return routine.unrolled
-    return routine.work.unrolled if routine.work else UNROLLED
+def text_of(routine: Emitted) -> str:
+    """What a routine computes."""
+    match routine:
+        case Routine():
+            return ""
+        case MapRoutine():
+            same = [f"x{i}" for i, stays in enumerate(routine.still) if stays]
+            return f"{routine.expression}{', still: ' * bool(same)}{' '.join(same)}"
+        case ReduceRoutine():
+            lie, how = routine.lie, "in runs" if routine.lie.along else f"step {routine.lie.step}"
+            taps = f", {lie.taps} taps" * (lie.taps > 1)
+            return f"{routine.function} {routine.expression}: {how}{taps}{', loops' * lie.loops}"
 
 
-def errors(routine: Routine | MapRoutine, table: str) -> Iterator[float]:
+def errors(routine: Emitted, table: str) -> Iterator[float]:
     """Of the price, relative to the simulated cycles."""
-    program = assembled(routine.text(), table)
+    match routine:
+        case ReduceRoutine():
+            yield from _errors_of_reduction(routine, table)
+        case MapRoutine():
+            yield from _errors_of_map(routine, table)
+        case Routine():
+            yield from _errors(routine, table)
+
+
+def _errors(routine: Routine, table: str) -> Iterator[float]:
+    program, timing = routine_program(routine, table), timings_of(table).routines[routine.name]
     for mode in MODES:
-        coefficients = getattr(timing_of(routine, table), mode).coefficients
-        if isinstance(routine, Routine) and routine.work is None:
+        coefficients = getattr(timing, mode).coefficients
+        if routine.work is None:
             for moved, new, old in CHANGES:
                 terms = rows_terms(new > old, moved, max(new, old), min(new, old))
                 exact = rows_cycles(routine, program, mode, (moved, new, old))
                 yield abs(float(np.dot(coefficients, terms)) / exact - 1)
             continue
-        for counts in (n for n in NESTS if np.prod(n) <= _MOST_ITEMS):
-            rows = sampled_rows(mode, counts)
-            if isinstance(routine, MapRoutine):
-                terms = map_terms(routine, mode, rows)
-                exact = map_cycles(routine, program, mode, counts)
-            else:
-                terms = nest_terms(unrolled_of(routine), rows)
-                exact = nest_cycles(routine, program, mode, counts)
+        for counts in _nests():
+            terms = nest_terms(routine.work.unrolled, sampled_rows(mode, counts))
+            exact = nest_cycles(routine, program, mode, counts)
             yield abs(float(np.dot(coefficients, terms)) / exact - 1)
 
 
-def row_of(machine: Machine, routine: Routine | MapRoutine) -> dict[str, object]:
+def _errors_of_map(routine: MapRoutine, table: str) -> Iterator[float]:
+    program, timing = assembled(routine.text(), table), map_timing(table, routine)
+    for mode in MODES:
+        coefficients = getattr(timing, mode).coefficients
+        for counts in _nests():
+            terms = map_terms(routine, mode, sampled_rows(mode, counts))
+            exact = map_cycles(routine, program, mode, counts)
+            yield abs(float(np.dot(coefficients, terms)) / exact - 1)
+
+
+def _errors_of_reduction(routine: ReduceRoutine, table: str) -> Iterator[float]:
+    program, lie = assembled(reduce_text(routine), table), routine.lie
+    timing = reduce_timing.reduce_timing(table, routine)
+    for mode, fit in timing.modes.items():
+        gathering = cycle(AROUND if lie.loops else ((1, 1),))
+        lengths = cycle(LENGTHS if lie.along else (lie.taps,))
+        size = 1 if mode == ELEMENTS or lie.along else VECTOR_LANES
+        for *loops, items in _nests():
+            outer, inner = next(gathering)
+            extents = Extents(prod(loops), items * size, outer, inner, next(lengths), around(loops))
+            terms = reduce_terms(routine, mode, extents)
+            exact = reduce_cycles(routine, program, mode, loops, extents)
+            yield abs(float(np.dot(fit.coefficients, terms)) / exact - 1)
+
+
+def _nests() -> Iterator[tuple[int, ...]]:
+    return (counts for counts in NESTS if prod(counts) <= _MOST_ITEMS)
+
+
+def call_and_vector(routine: Emitted, table: str) -> tuple[float, float]:
+    """Cycles of a call with one row, and of a vector in the loop of a row of whole vectors."""
+    match routine:
+        case ReduceRoutine(lie=lie):
+            found = next(
+                iter(reduce_timing.reduce_timing(table, routine).modes.values())
+            ).coefficients
+            if lie.along:
+                return found[0], found[10 if lie.loops else 8] / (PARTS // VECTOR_LANES)
+            each = (8 if routine.unrolled > 1 else 7) + 2 * lie.loops
+            return found[0], found[each] / (routine.unrolled * lie.taps)
+        case MapRoutine():
+            found = map_timing(table, routine).vectors.coefficients
+            return found[0], found[7] / routine.unrolled
+        case Routine(work=None):
+            found = timings_of(table).routines[routine.name].vectors.coefficients
+            return found[1], found[4] / UNROLLED
+        case Routine(work=work):
+            found = timings_of(table).routines[routine.name].vectors.coefficients
+            return found[0], found[7] / work.unrolled
+
+
+def row_of(machine: Machine, routine: Emitted) -> dict[str, object]:
     """One routine on one machine."""
     note(f"{machine.name}, {routine.name}")
     table = machine.core.instruction_table or ""
-    found, coefficients = (
-        list(errors(routine, table)),
-        timing_of(routine, table).vectors.coefficients,
-    )
-    is_rows = isinstance(routine, Routine) and routine.work is None
-    group = coefficients[4 if is_rows else 7]
-    still = ""
-    if isinstance(routine, MapRoutine):
-        same = [f"x{i}" for i, stays in enumerate(routine.still) if stays]
-        still = f"{routine.expression}{', still: ' * bool(same)}{' '.join(same)}"
+    found, (call, vector) = list(errors(routine, table)), call_and_vector(routine, table)
     return {
         "machine": machine.name,
         "routine": routine.name,
-        "expression": still,
-        "call_cycles": f"{coefficients[1 if is_rows else 0]:.0f}",
-        "cycles_per_vector": f"{group / unrolled_of(routine):.3g}",
+        "expression": text_of(routine),
+        "call_cycles": f"{call:.0f}",
+        "cycles_per_vector": f"{vector:.3g}",
         "mean_percent": f"{100 * sum(found) / len(found):.2f}",
         "worst_percent": f"{100 * max(found):.2f}",
     }
@@ -116,8 +209,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two routines of one machine")
     add_csv_option(parser)
     arguments = parser.parse_args()
-    routines = (*all_routines(), *frequent_routines())
-    cases = [(load_machine(m), r) for m in MACHINES for r in routines]
+    cases = [(load_machine(m), r) for m in MACHINES for r in dict.fromkeys(all_of_them())]
     rows = [row_of(*case) for case in cases[: 2 if arguments.quick else None]]
     print(text_table(tuple(rows[0]), [tuple(row.values()) for row in rows]))
     write_results(
@@ -129,9 +221,11 @@ def main() -> None:
         conditions="rows of one item and of many, in one loop and in up to five, by vectors and by "
         "elements, most of which no price was derived from",
         meanings={
-            "expression": "of a map, and its operands that stay the same along a row",
+            "expression": "of a map, and its operands that stay the same along a row; what is "
+            "gathered, and how far elements lie apart from one result to the next",
             "call_cycles": "of a call with one row",
-            "cycles_per_vector": "in the loop of a row of whole vectors; of tw_repack_rows moved",
+            "cycles_per_vector": "in the loop of a row of whole vectors; of tw_repack_rows moved; "
+            "of a reduction that is taken in, an element where the step is 0",
             "mean_percent": "error of the price",
             "worst_percent": "the same",
         },

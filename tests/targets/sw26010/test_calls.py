@@ -11,16 +11,20 @@ import numpy as np
 import pytest
 
 from support.explicit_programs import GEMM
+from support.expressions import TANGLED
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Buffer, Program, Tensor, Transfer, Wait, at
 from tilewright.ir.parser import parse
+from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulate import run_emulated
 
 MACHINE = load_machine("sw26010")
+P = 'p[0](shape=(64,), roles="a")'
+TANGLED_IN_C = c_text(parse_scalar(TANGLED), ["(double)tw_from0[tw_at0]"])
 
 BUFFERS = """\
 def calls(PARAMETERS):
@@ -141,10 +145,11 @@ def statement(calls: str) -> str:
             "tw_map_NAME_f64(q, tw_from, count, tw_move); }",
         ),
         (
-            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), expression="log(x0)")',
+            'map(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), '
+            f'expression="{TANGLED}")',
             "{ double *const tw_to = q; const double *const tw_from0 = p; long tw_at0; "
             "for (tw_at0 = 0; tw_at0 < 64; tw_at0++) { "
-            "tw_to[tw_at0] = (double)log((double)tw_from0[tw_at0]); } }",
+            f"tw_to[tw_at0] = (double){TANGLED_IN_C}; }} }}",
         ),
         (
             'reduce(q[0](shape=(4, 8), roles="ab"), p[0](shape=(2, 4, 8), roles="kab"), '
@@ -228,6 +233,8 @@ def test_make_takes_all_primitives_in_c_in_place_of_assembly(tmp_path: Path):
         'fill(q[0](shape=(64,), roles="a"), value=1)\n'
         'scale_add(q[0](shape=(64,), roles="a"), p[0](shape=(64,), roles="a"), '
         'p[0](shape=(64,), roles="a"), alpha=2.0, beta=3.0)',
+        f'map(q[0](shape=(64,), roles="a"), {", ".join([P] * 6)}, '
+        'expression="floor(x0 / 4.0) + ceil(x1 / 8.0) - x2 + x3 * x4 - x5")',
     ],
 )
 def test_elementwise_meaning(calls):
@@ -235,6 +242,18 @@ def test_elementwise_meaning(calls):
     inputs = {"x": np.random.default_rng(2).integers(-9, 10, (64, 64)).astype(np.float64)}
     outputs = run_emulated(CODE.emit(tested, MACHINE), inputs)
     np.testing.assert_array_equal(outputs["y"], interpret(tested, inputs)["y"])
+
+
+def test_functions_mean_the_same_but_for_the_last_places():
+    calls = (
+        f'map(q[0](shape=(64,), roles="a"), {P}, expression="pow(abs(x0), 2.2) + log1p(abs(x0))")\n'
+        'reduce(q[0](at(0, 2), shape=(64,), roles="a"), p[0](at(0, 2), at(0, 32), '
+        'shape=(2, 32), roles="ak"), function="sum", expression="exp(x0)")'
+    )
+    tested = program(calls)
+    inputs = {"x": np.random.default_rng(2).normal(size=(64, 64))}
+    outputs = run_emulated(CODE.emit(tested, MACHINE), inputs)
+    np.testing.assert_allclose(outputs["y"], interpret(tested, inputs)["y"], rtol=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,13 @@ from tilewright.targets.sw26010.map_timing import map_terms, map_timing
 from tilewright.targets.sw26010.nest_rows import Rows, has_loops, rows_of
 from tilewright.targets.sw26010.vector_code import MODES
 from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
+from tilewright.targets.sw26010.vector_operands import LEVELS
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
     """The cost of a map by its routine, else that of the loop which a compiler makes. Candidates
-    may differ in which operands stay the same along a row, and so in their routine.
+    may differ in which operands stay the same along a row, and so in their routine, and in whether
+    one has as many loops.
     """
 
     def cost(machine: Machine, call: PricedCall[Map]) -> Value:
@@ -32,9 +34,16 @@ def emitted_map(compiled: CallCost) -> CallCost:
                 compiled(machine, call) if routine is None else routine_cycles(table, routine, rows)
             )
             cycles = np.where(rows.still == number, each, cycles)
-        return cycles
+        if np.all(has_as_many_loops(rows)):
+            return cycles
+        return np.where(has_as_many_loops(rows), cycles, compiled(machine, call))
 
     return cost
+
+
+def has_as_many_loops(rows: Rows) -> Value:
+    """Whether a routine does."""
+    return np.less_equal(rows.loops, LEVELS)
 
 
 def map_rows(call: PricedCall[Map]) -> Rows:

@@ -25,7 +25,8 @@ from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
 from tilewright.targets.sw26010.nest_rows import Rows
 from tilewright.targets.sw26010.shipped import read_timings, routine_timing, write_timings
 from tilewright.targets.sw26010.vector_code import MODES
-from tilewright.targets.sw26010.vector_map import LEVELS, MapRoutine, map_routine
+from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
+from tilewright.targets.sw26010.vector_operands import LEVELS
 from tilewright.targets.sw26010.vector_timing import (
     FEW_ITEMS,
     ITEMS,
@@ -52,7 +53,11 @@ MAKERS = (
     "targets/sw26010/vector_expression.py",
     "targets/sw26010/vector_functions.py",
     "targets/sw26010/vector_lanes.py",
+    "targets/sw26010/vector_logarithms.py",
     "targets/sw26010/vector_map.py",
+    "targets/sw26010/vector_operands.py",
+    "targets/sw26010/vector_powers.py",
+    "targets/sw26010/vector_steps.py",
     "targets/sw26010/vector_sums.py",
 )
 """What makes the routines' texts."""

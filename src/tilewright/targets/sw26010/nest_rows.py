@@ -25,7 +25,8 @@ OUTER_LOOPS = 4
 class Rows:
     """`rows` rows of `row` elements. `around` are for each loop outside the one over the rows,
     innermost first, its iterations in all beyond the first. `by_vectors` is whether rows are done
-    by vectors; `still` has bit i where operand i stays the same along a row.
+    by vectors; `still` has bit i where operand i stays the same along a row. `loops` are all that
+    the code has, those of a row among them.
     """
 
     row: Value
@@ -33,6 +34,7 @@ class Rows:
     around: tuple[Value, ...]
     by_vectors: Value
     still: Value = 0
+    loops: Value = 1
 
     @property
     def items(self) -> Value:
@@ -156,4 +158,5 @@ class _Walk:
                 contiguous = contiguous | same
             vectors = vectors & contiguous
         around = tuple(np.maximum(count - 1, 0) for count in self.around)
-        return Rows(self.row, self.total // np.maximum(self.row, 1), around, vectors, still)
+        rows, loops = self.total // np.maximum(self.row, 1), self.place + 1
+        return Rows(self.row, rows, around, vectors, still, loops)

@@ -51,9 +51,13 @@ MAKERS = (
     "targets/sw26010/vector_code.py",
     "targets/sw26010/vector_expression.py",
     "targets/sw26010/vector_functions.py",
+    "targets/sw26010/vector_lanes.py",
+    "targets/sw26010/vector_logarithms.py",
+    "targets/sw26010/vector_powers.py",
     "targets/sw26010/vector_reduce.py",
     "targets/sw26010/vector_reduce_along.py",
     "targets/sw26010/vector_reduce_text.py",
+    "targets/sw26010/vector_steps.py",
     "targets/sw26010/vector_sums.py",
 )
 """What makes the routines' texts."""

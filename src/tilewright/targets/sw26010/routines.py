@@ -27,7 +27,12 @@ from tilewright.simulate.program import Program as CoreProgram
 from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
 from tilewright.targets.sw26010.gemm_instances import GemmInstance, called_instances
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.map_prices import map_rows, routine_cycles, routine_of_rows
+from tilewright.targets.sw26010.map_prices import (
+    has_as_many_loops,
+    map_rows,
+    routine_cycles,
+    routine_of_rows,
+)
 from tilewright.targets.sw26010.map_timing import map_cycles
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.nest_rows import Rows, has_loops
@@ -125,7 +130,7 @@ class _Calls:
         if call.primitive.dtype is not None or not has_loops(call.dims):
             return self._compiled(call)
         rows = map_rows(call)
-        routine = routine_of_rows(call, int(rows.still))
+        routine = routine_of_rows(call, int(rows.still)) if has_as_many_loops(rows) else None
         return self._compiled(call) if routine is None else self._mapped(routine, rows)
 
     @cached_property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import copysign
+from math import copysign, isfinite
 
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Number, Scalar
@@ -20,7 +20,10 @@ from tilewright.targets.sw26010.vector_functions import (
     has_power,
     hyperbolic_tangent,
     power,
+    rounded,
 )
+from tilewright.targets.sw26010.vector_logarithms import logarithm, logarithm_of_one_more
+from tilewright.targets.sw26010.vector_powers import general_power
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
 _BINARY = {"+": "vaddd", "-": "vsubd", "*": "vmuld", "/": "vdivd"}
@@ -72,8 +75,24 @@ class Arithmetic:
                 return exponential_less_one(self.sums, self.value(a))
             case Apply("tanh", (a,)):
                 return hyperbolic_tangent(self.sums, self.value(a))
+            case Apply("log", (a,)):
+                return logarithm(self.sums, self.value(a))
+            case Apply("log1p", (a,)):
+                return logarithm_of_one_more(self.sums, self.value(a))
+            case Apply("floor" | "ceil", (a,)):
+                return rounded(self.sums, self.value(a), up=scalar.function == "ceil")
             case Apply("pow", (a, Number(exponent))) if has_power(exponent):
                 return power(self.sums, self.value(a), exponent)
+            case Apply("pow", (_, Number(0.0))):
+                return self.sums.constant(1.0)
+            case Apply("pow", (a, Number(exponent))) if isfinite(exponent):
+                y = self.sums.constant(exponent)
+                return general_power(self.sums, self.value(a), y, exponent)
+            case Apply("pow", (a, b)):
+                return general_power(self.sums, self.value(a), self.value(b))
+            case Apply("<" | ">" | "!=" | "or"):
+                one = self.sums.constant(1.0)
+                return self.sums.add("vseleq", self._mask(scalar), ZERO_VALUE, one)
             case _:
                 raise ProgramError(f"the core has no instruction for {str(scalar)[:60]!r}")
 
@@ -99,10 +118,14 @@ class Arithmetic:
             case Apply("!=", (a, b)):
                 same = self.sums.add("vfcmpeq", self.value(a), self.value(b))
                 return self.sums.add("vseleq", same, self.sums.constant(_TRUE), ZERO_VALUE)
-            case Apply("or", (a, b)) if _is_test(a) and _is_test(b):
-                return self.sums.add("vaddd", self._mask(a), self._mask(b))
+            case Apply("or", (a, b)):
+                return self.sums.add("vaddd", self._truth(a), self._truth(b))
             case _:
                 return self.value(test)
+
+    def _truth(self, test: Scalar) -> int:
+        """A mask of a value that holds unless it is zero."""
+        return self._mask(test if _is_test(test) else Apply("!=", (test, Number(0.0))))
 
     def _called(self, call: Apply) -> int:
         """As many multiply-adds as the function counts, each behind the one before."""

@@ -1,11 +1,11 @@
-"""exp, expm1, tanh and powers by quarters as arithmetic of an SW26010 core, nearly as exact as C's.
+"""exp, expm1, tanh, powers by quarters, floor and ceil as arithmetic of an SW26010 core.
 
 In: a value among `Sums`. Out: operations on it, those of `POWER` among them, whose scalar code a
 routine writes. x = 2 n ln 2 + r with |r| <= ln 2 (Cody and Waite: n times the first part of 2 ln 2
 is exact), and exp(r) - 1 is a polynomial whose coefficients interpolate it at the zeros of a
 Chebyshev polynomial (7e-17 relative to exp(r)): results are within 3 units in the last place.
 exp(x) is scaled by 2 ** n twice, so that results overflow and underflow once, by rounding.
-Infinities and what is no number come out as they should.
+Infinities and what is no number come out as they should. floor and ceil are exact.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _SERIES = (
 _LOWEST, _HIGHEST, _SATURATED = -760.0, 720.0, 40.0
 """Beyond these exp is 0 or infinite, and tanh is 1; from the last one on exp - 1 counts as exp."""
 _MOST_FACTORS = 3
+_WHOLE = 2.0**52
+"""From here on every double is whole, and adding it rounds what is smaller to whole numbers."""
 
 
 def exponential(sums: Sums, x: int) -> int:
@@ -47,6 +49,17 @@ def exponential(sums: Sums, x: int) -> int:
     power, less_one = _parts(sums, _limited(sums, x, _LOWEST, _HIGHEST))
     whole = sums.add("vaddd", sums.constant(1.0), less_one)
     return sums.add("vmuld", power, sums.add("vmuld", power, whole))
+
+
+def exponential_of_pair(sums: Sums, x: int, rest: int) -> int:
+    """exp(x + rest), where rest is beyond the last place of x, and nothing beyond the limits."""
+    limited = _limited(sums, x, _LOWEST, _HIGHEST)
+    inside = sums.add("vfcmpeq", limited, x)
+    rest = sums.add("vseleq", inside, ZERO_VALUE, rest)
+    power, less_one = _parts(sums, limited)
+    one = sums.constant(1.0)
+    less_one = sums.add("vmad", rest, sums.add("vaddd", one, less_one), less_one)
+    return sums.add("vmuld", power, sums.add("vmuld", power, sums.add("vaddd", one, less_one)))
 
 
 def exponential_less_one(sums: Sums, x: int) -> int:
@@ -91,6 +104,20 @@ def power(sums: Sums, x: int, exponent: float) -> int:
     for other in others:
         total = sums.add("vmuld", total, other)
     return total
+
+
+def rounded(sums: Sums, x: int, *, up: bool) -> int:
+    """The nearest whole number up to x, or from it on, with the sign of x where it is zero."""
+    large = sums.constant(_WHOLE)
+    shift = sums.add("vsellt", x, sums.constant(-_WHOLE), large)
+    nearest = sums.add("vsubd", sums.add("vaddd", x, shift), shift)
+    ordered = (nearest, x) if up else (x, nearest)
+    beyond = sums.add("vfcmplt", *ordered)
+    moved = sums.add("vmad" if up else "vnmad", beyond, sums.constant(0.5), nearest)
+    signed = sums.add("vseleq", moved, sums.add("vmuld", x, ZERO_VALUE), moved)
+    square = sums.add("vmuld", x, x)
+    has_fraction = sums.add("vfcmplt", square, sums.constant(_WHOLE**2))
+    return sums.add("vseleq", has_fraction, x, signed)
 
 
 def _limited(sums: Sums, x: int, lowest: float, highest: float) -> int:

@@ -6,7 +6,7 @@ integer instructions work on the first lane: others are reached by inserting and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,7 +14,8 @@ from tilewright.isa import Instruction, Register
 from tilewright.targets.sw26010.gemm_parts import instruction
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES, Precision
 from tilewright.targets.sw26010.vector_code import load, op, scaled_add, store, with_number
-from tilewright.targets.sw26010.vector_functions import EXPONENT_BIT
+from tilewright.targets.sw26010.vector_functions import EXPONENT_BIT, POWER
+from tilewright.targets.sw26010.vector_logarithms import EXPONENT, MANTISSA
 
 Access: TypeAlias = Callable[[Precision, str], str]
 """The instruction that loads or stores in a mode."""
@@ -67,12 +68,43 @@ def stored_lanes(
     return code
 
 
-def powers_of_two(shifted: int, target: int, single: int, lanes: int) -> list[Instruction]:
+def _powers_of_two(
+    given: Sequence[int], target: int, singles: Sequence[int], lanes: int
+) -> list[Instruction]:
     """The bits of each lane moved to where a double has its exponent."""
+    (shifted,), (single,) = given, singles
     code = [with_number("sll", shifted, EXPONENT_BIT, target)]
     for lane in range(1, lanes):
         code.append(_extracted(shifted, lane, single))
         code.append(with_number("sll", single, EXPONENT_BIT, single))
+        code.append(_inserted(single, target, lane))
+    return code
+
+
+def _exponents(
+    given: Sequence[int], target: int, singles: Sequence[int], lanes: int
+) -> list[Instruction]:
+    """How often the root of 1/2 is doubled up to each lane, added to the shift's bits."""
+    (x, root, shift), (single,) = given, singles
+    code = []
+    for lane in range(lanes):
+        to = single if lane else target
+        code += [_extracted(x, lane, to)] if lane else []
+        code += [op("subl", to if lane else x, root, to)]
+        code += [with_number("sra", to, EXPONENT_BIT, to), op("addl", to, shift, to)]
+        code += [_inserted(single, target, lane)] if lane else []
+    return code
+
+
+def _mantissas(
+    given: Sequence[int], target: int, singles: Sequence[int], lanes: int
+) -> list[Instruction]:
+    """Each lane with so much less in its exponent."""
+    (x, shifted), (single, other) = given, singles
+    code = [with_number("sll", shifted, EXPONENT_BIT, single), op("subl", x, single, target)]
+    for lane in range(1, lanes):
+        code += [_extracted(shifted, lane, other), _extracted(x, lane, single)]
+        code += [with_number("sll", other, EXPONENT_BIT, other), op("subl", single, other, single)]
         code.append(_inserted(single, target, lane))
     return code
 
@@ -84,3 +116,17 @@ def _inserted(single: int, register: int, lane: int) -> Instruction:
 
 def _extracted(register: int, lane: int, single: int) -> Instruction:
     return instruction("vextf", Register(register), lane, Register(single))
+
+
+LaneWork: TypeAlias = Callable[[Sequence[int], int, Sequence[int], int], list[Instruction]]
+"""Instructions on the registers that are given, to a target, by way of as many single ones as are
+given, for so many lanes.
+"""
+LANE_WORKS: Mapping[str, tuple[int, LaneWork]] = {
+    POWER: (1, _powers_of_two),
+    EXPONENT: (1, _exponents),
+    MANTISSA: (2, _mantissas),
+}
+"""The operations that the core does on the first lane alone, each with its number of single
+registers.
+"""

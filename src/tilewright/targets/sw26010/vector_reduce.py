@@ -26,6 +26,7 @@ from tilewright.targets.sw26010.gemm_parts import instruction
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES, Precision
 from tilewright.targets.sw26010.vector_code import ZERO, load, move, op, scaled_add, store
 from tilewright.targets.sw26010.vector_expression import Arithmetic
+from tilewright.targets.sw26010.vector_steps import LONG, Steps
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
 VECTORS, LANES, ELEMENTS = "vectors", "lanes", "elements"
@@ -70,13 +71,16 @@ class Lie:
 
 @dataclass(frozen=True)
 class ReduceRoutine:
-    """The routine of what is gathered; `unrolled` results or vectors of them at a time."""
+    """The routine of what is gathered; `unrolled` results or vectors of them at a time. Where it is
+    `short` of registers, constants and what pointers move by are loaded where they are needed.
+    """
 
     precision: Precision
     function: Gathering
     expression: str
     lie: Lie
     unrolled: int = 1
+    short: bool = False
 
     @property
     def name(self) -> str:
@@ -106,11 +110,24 @@ class ReduceRoutine:
         return (*self.arithmetic[0].constants, *([self.neutral] if self.lie.along else []))
 
     @property
+    def constants_in_memory(self) -> bool:
+        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        return self.short or len(self.constants) > len(KEPT)
+
+    @property
     def constant_registers(self) -> tuple[int, ...]:
         """Those of the constants, in their order."""
-        if len(self.constants) > len(KEPT):
-            raise ProgramError(f"{self.expression[:60]!r} has too many constants for the registers")
-        return tuple(reversed(KEPT))[: len(self.constants)]
+        return () if self.constants_in_memory else tuple(reversed(KEPT))[: len(self.constants)]
+
+    @property
+    def moves_in_memory(self) -> bool:
+        """Whether what the loops move by is loaded where it is needed."""
+        return self.short or self.lie.along
+
+    @property
+    def by_lanes(self) -> bool:
+        """Whether a run that is not aligned is brought together to vectors: what takes long."""
+        return self.lie.along and any(name in LONG for name, _, _ in self.arithmetic[0].steps)
 
     @property
     def registers(self) -> tuple[int, ...]:
@@ -119,13 +136,13 @@ class ReduceRoutine:
         taken = {*self.constant_registers}
         if lie.loops:
             taken |= {AT, INNER_LEFT, OUTER_LEFT}
-        if lie.loops and not lie.along:
+        if lie.loops and not self.moves_in_memory:
             taken |= {INNER_MOVE, OUTER_MOVE}
         if lie.taps > 1:
             taken.add(TAP)
         if lie.along:
             taken |= {AT, FROM, TRIPS, LENGTH}
-        elif lie.step == 0:
+        elif lie.step == 0 and not self.short:
             taken |= {Y_STEP, X_STEP, TO, FROM}
         free = (EXTENT, *_FREE) if lie.along else _FREE
         return tuple(r for r in (*free, *KEPT) if r not in taken)
@@ -141,8 +158,8 @@ class Items:
     they are.
     """
 
-    def __init__(self, routine: ReduceRoutine, mode: str, count: int) -> None:
-        self.routine, self.mode, self.count = routine, mode, count
+    def __init__(self, routine: ReduceRoutine, mode: str, count: int, memory: int = 0) -> None:
+        self.routine, self.mode, self.count, self.memory = routine, mode, count, memory
         self.free = deque(routine.registers)
         self.totals = [self.taken() for _ in range(count)]
 
@@ -179,10 +196,11 @@ class Items:
         for item, total in enumerate(self.totals):
             if lie.step == 0:
                 code.append(op(name, total, (0, Y)))
-                code += [] if lie.along else [self._add(Y_STEP, Y), self._add(X_STEP, X)]
+                if not self.routine.moves_in_memory:
+                    code += [self._add(Y_STEP, Y), self._add(X_STEP, X)]
             else:
                 code.append(op(name, total, (self._result_at(item), Y)))
-        if lie.along:
+        if lie.step == 0 and self.routine.moves_in_memory:
             for at, pointer in ((_Y_STEP_AT, Y), (_X_STEP_AT, X)):
                 step = self.free[0]
                 self.free.rotate(-1)
@@ -193,31 +211,29 @@ class Items:
         return [*code, move(Y, Y, distance), move(X, X, lie.step * distance)]
 
     def gathered(
-        self, totals: Sequence[int], loads: Sequence[tuple[int, list[Instruction]]]
+        self,
+        totals: Sequence[int],
+        loads: Sequence[tuple[int, list[Instruction]]],
+        mode: str | None = None,
     ) -> list[Instruction]:
         """Takes one element, which its own code loads to a register, in to each of the totals."""
-        sums, result = self.routine.arithmetic
-        uses = [value for _, sources, _ in sums.steps for value in sources]
-        fixed = {-1 - i: r for i, r in enumerate(self.routine.constant_registers)}
-        code = [line for _, lines in loads for line in lines]
+        routine, (sums, _) = self.routine, self.routine.arithmetic
+        fixed = {-1 - i: r for i, r in enumerate(routine.constant_registers)}
+        lanes = 1 if (mode or self.mode) == ELEMENTS else VECTOR_LANES
+        steps = Steps(
+            sums, {ZERO_VALUE: ZERO, **fixed}, self.free, self.memory, lanes, routine.expression
+        )
+        steps.code += [line for _, lines in loads for line in lines]
         places = [
-            {ZERO_VALUE: ZERO, **fixed, _GATHERED: total, _ELEMENT: element}
+            {_GATHERED: total, _ELEMENT: element}
             for total, (element, _) in zip(totals, loads, strict=True)
         ]
-        left = [list(uses) for _ in totals]
-        for mnemonic, sources, target in sums.steps:
-            for item, place in enumerate(places):
-                given = [place[value] for value in sources]
-                for value in sources:
-                    left[item].remove(value)
-                for value in dict.fromkeys(sources):
-                    if value >= 0 and value != _GATHERED and value not in left[item]:
-                        self.free.append(place[value])
-                place[target] = totals[item] if target == result else self.taken()
-                code.append(op(mnemonic, *given, place[target]))
+        uses = [value for _, sources, _ in sums.steps for value in sources]
+        left = [[*uses, _GATHERED] for _ in totals]
+        steps.append(places, left, totals=totals)
         if _ELEMENT not in uses:
             self.free.extend(element for element, _ in loads)
-        return code
+        return steps.code
 
     def _loads(self, pointer: int) -> list[tuple[int, list[Instruction]]]:
         precision, lie = self.routine.precision, self.routine.lie
@@ -230,7 +246,7 @@ class Items:
                     place = (item * precision.vector_bytes, pointer)
                     code = [op(precision.vector_load, register, place)]
                 case "lanes":
-                    code = self._lanes(register, pointer, item)
+                    code = self.lanes(register, pointer, item, lie.step)
                 case _ if lie.step:
                     place = (item * lie.step * precision.element_bytes, pointer)
                     code = [op(load(precision, ELEMENTS), register, place)]
@@ -242,15 +258,15 @@ class Items:
             found.append((register, code))
         return found
 
-    def _lanes(self, register: int, pointer: int, item: int) -> list[Instruction]:
-        """Four elements, one behind the other, to the lanes of a register."""
-        lie, size = self.routine.lie, self.routine.precision.element_bytes
+    def lanes(self, register: int, pointer: int, item: int, step: int) -> list[Instruction]:
+        """Four elements, `step` apart from each other, to the lanes of a register."""
+        size = self.routine.precision.element_bytes
         name = load(self.routine.precision, ELEMENTS)
         first = item * VECTOR_LANES
-        code = [op(name, register, (first * lie.step * size, pointer))]
+        code = [op(name, register, (first * step * size, pointer))]
         for lane in range(1, VECTOR_LANES):
             single = self.taken()
-            code.append(op(name, single, ((first + lane) * lie.step * size, pointer)))
+            code.append(op(name, single, ((first + lane) * step * size, pointer)))
             places = Register(single), Register(register), lane, Register(register)
             code.append(instruction("vinsf", *places))
             self.free.append(single)

@@ -11,10 +11,12 @@ from __future__ import annotations
 from tilewright.isa import Instruction, Register
 from tilewright.targets.sw26010.gemm_parts import instruction
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.vector_code import load, move, op, with_number
+from tilewright.targets.sw26010.vector_code import STACK, load, move, op, with_number
 from tilewright.targets.sw26010.vector_reduce import (
     AT,
+    ELEMENTS,
     FROM,
+    LANES,
     LENGTH,
     PARTS,
     TRIPS,
@@ -22,6 +24,7 @@ from tilewright.targets.sw26010.vector_reduce import (
     Items,
     ReduceRoutine,
 )
+from tilewright.targets.sw26010.vector_steps import WORD
 
 Block = tuple[str, list[Instruction]]
 _BATCH = 2
@@ -33,17 +36,17 @@ _SAME, _UPPER = 0b11100100, 0b11101110
 class Along:
     """The code of one result's runs."""
 
-    def __init__(self, routine: ReduceRoutine, mode: str) -> None:
-        self.routine, self.mode = routine, mode
-        self.items = Items(routine, mode, 1)
-        size = VECTOR_LANES if mode == VECTORS else 1
+    def __init__(self, routine: ReduceRoutine, mode: str, memory: int = 0) -> None:
+        self.routine, self.mode = routine, LANES if routine.by_lanes and mode != VECTORS else mode
+        self.items = Items(routine, mode, 1, memory)
+        size = 1 if self.mode == ELEMENTS else VECTOR_LANES
         self.parts = [self.items.taken() for _ in range(PARTS // size)]
         self.item_bytes = size * routine.precision.element_bytes
 
     def run(self, prefix: str) -> list[Block]:
         """Blocks that gather a run; the last one is behind it."""
-        items, neutral = self.items, self.routine.constant_registers[-1]
-        ends = [_shuffled(neutral, part, _SAME) for part in self.parts]
+        items = self.items
+        ends = [self._neutral(part) for part in self.parts]
         shift = PARTS.bit_length() - 1
         ends += [move(AT, FROM), with_number("srl", LENGTH, shift, TRIPS)]
         rest = [with_number("and", LENGTH, PARTS - 1, TRIPS), op("beq", TRIPS, f"{prefix}_end")]
@@ -57,36 +60,45 @@ class Along:
             (f"{prefix}_end", []),
         ]
 
+    def _neutral(self, part: int) -> Instruction:
+        if self.routine.constants_in_memory:
+            last = WORD * (len(self.routine.constants) - 1)
+            return op("ldde", part, (self.items.memory + last, STACK))
+        return _shuffled(self.routine.constant_registers[-1], part, _SAME)
+
     def _again(self, body: list[Instruction], label: str) -> list[Instruction]:
         return [*body, with_number("subl", TRIPS, 1, TRIPS), op("bne", TRIPS, label)]
 
     def _eight(self) -> list[Instruction]:
         code: list[Instruction] = []
-        for start in range(0, len(self.parts), _BATCH):
-            code += self._taken_in(self.parts[start : start + _BATCH], start, self.mode)
+        batch = 1 if self.routine.short else _BATCH
+        for start in range(0, len(self.parts), batch):
+            code += self._taken_in(self.parts[start : start + batch], start, self.mode)
         return [*code, move(FROM, FROM, PARTS * self.routine.precision.element_bytes)]
 
     def _elements(self, totals: list[int], count: int) -> list[Instruction]:
-        code = self._taken_in(totals, 0, "elements")
+        code = self._taken_in(totals, 0, ELEMENTS)
         return [*code, move(FROM, FROM, count * self.routine.precision.element_bytes)]
 
     def _taken_in(self, totals: list[int], first: int, mode: str) -> list[Instruction]:
-        name = load(self.routine.precision, mode)
         loads = []
         for i in range(len(totals)):
             register = self.items.taken()
             place = ((first + i) * self.item_bytes, FROM)
-            loads.append((register, [op(name, register, place)]))
-        return self.items.gathered(totals, loads)
+            code = [op(load(self.routine.precision, mode), register, place)]
+            if mode == LANES:
+                code = self.items.lanes(register, FROM, first + i, 1)
+            loads.append((register, code))
+        return self.items.gathered(totals, loads, mode)
 
     def _joined(self) -> list[Instruction]:
         """The partial results with each other, and the last one with the result."""
         items, parts, code = self.items, list(self.parts), []
-        if self.mode == VECTORS:
+        if self.mode != ELEMENTS:
             code += self._join(parts[0], parts[1])
             code += self._lanes(parts[0], parts[1], _UPPER)
             code += self._lanes(parts[0], parts[1], 1)
-        while len(parts) > 1 and self.mode != VECTORS:
+        while len(parts) > 1 and self.mode == ELEMENTS:
             half = len(parts) // 2
             for one, other in zip(parts[:half], parts[half:], strict=True):
                 code += self._join(one, other)

@@ -60,6 +60,7 @@ from tilewright.targets.sw26010.vector_reduce import (
     Y,
 )
 from tilewright.targets.sw26010.vector_reduce_along import Along
+from tilewright.targets.sw26010.vector_steps import WORD, stored_constants
 
 LEVELS = 6
 """Loops over results."""
@@ -67,7 +68,7 @@ OUTER_AT, INNER_AT, LENGTH_AT = LEVELS, LEVELS + 1, LEVELS + 2
 """Their places among the extents."""
 OUTER_MOVE_AT, INNER_MOVE_AT, TAP_AT = 2 * LEVELS, 2 * LEVELS + 1, 2 * LEVELS + 2
 """Their places among the moves."""
-_WORD, _STACK_AT, _SAVED_AT = 8, 40, 64
+_STACK_AT, _SAVED_AT = 40, 64
 _IN_MEMORY = LEVELS - 2
 _X_FORBIDS, _RUNS = OUTER_LEFT, 8
 _UNROLLED = (4, 2, 1)
@@ -85,8 +86,9 @@ def reduce_routine(
     if dtype not in _PRECISIONS or operand_count(scalar) > 1:
         return None
     plain = ReduceRoutine(_PRECISIONS[dtype], function, str(scalar), lie)
-    for unrolled in (1,) if lie.along else _UNROLLED:
-        routine = replace(plain, unrolled=unrolled)
+    ways = [(unrolled, False) for unrolled in ((1,) if lie.along else _UNROLLED)]
+    for unrolled, short in (*ways, (1, True)):
+        routine = replace(plain, unrolled=unrolled, short=short)
         try:
             for mode in lie.modes:
                 for count in _counts(routine):
@@ -134,22 +136,27 @@ def _saves(routine: ReduceRoutine) -> tuple[int, ...]:
     return tuple(r for r in KEPT if r in taken or r in routine.constant_registers)
 
 
+def _constants_at(routine: ReduceRoutine) -> int:
+    """The place of constants in the frame, behind that of the registers that are saved."""
+    return _SAVED_AT + 32 * len(_saves(routine))
+
+
 def _items(
-    routine: ReduceRoutine, mode: str, count: int, prefix: str
+    routine: ReduceRoutine, mode: str, count: int, prefix: str, memory: int = 0
 ) -> list[tuple[str, list[Instruction]]]:
     """Blocks that do so many results, or vectors of them, each with its label."""
     lie, along = routine.lie, None
     if lie.along:
-        along = Along(routine, mode)
+        along = Along(routine, mode, memory)
         items, run = along.items, along.run(f"{prefix}_run")
     else:
-        items = Items(routine, mode, count)
+        items = Items(routine, mode, count, memory)
         run = [("", items.taps())]
     first, last = items.first(), items.last()
     if lie.loops:
-        first += [move(X, AT), op("ldl", OUTER_LEFT, (_WORD * OUTER_AT, COUNT))]
+        first += [move(X, AT), op("ldl", OUTER_LEFT, (WORD * OUTER_AT, COUNT))]
         inner, outer = f"{prefix}_inner", f"{prefix}_outer"
-        starts = [op("ldl", INNER_LEFT, (_WORD * INNER_AT, COUNT))]
+        starts = [op("ldl", INNER_LEFT, (WORD * INNER_AT, COUNT))]
         begun = [(outer, starts), (inner, []), *run]
         ends = [(INNER_LEFT, INNER_MOVE_AT, inner), (OUTER_LEFT, OUTER_MOVE_AT, outer)]
         return [("", first), *begun, *(_next(routine, items, *end) for end in ends), ("", last)]
@@ -163,9 +170,9 @@ def _next(
 ) -> tuple[str, list[Instruction]]:
     """The next iteration of a loop that gathers."""
     code, distance = [], INNER_MOVE if at == INNER_MOVE_AT else OUTER_MOVE
-    if routine.lie.along:
+    if routine.moves_in_memory:
         distance = items.free[0]
-        code.append(op("ldl", distance, (_WORD * at, MOVES)))
+        code.append(op("ldl", distance, (WORD * at, MOVES)))
     code += [op(scaled_add(routine.precision), distance, AT, AT)]
     return "", [*code, with_number("subl", left, 1, left), op("bne", left, label)]
 
@@ -173,7 +180,8 @@ def _next(
 def _opening(routine: ReduceRoutine) -> list[Instruction]:
     """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
     saves = _saves(routine)
-    size = _SAVED_AT + 32 * len(saves)
+    in_memory = routine.constants if routine.constants_in_memory else ()
+    size = _constants_at(routine) + WORD * len(in_memory)
     code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
     code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
     code += [*saved(saves, _SAVED_AT), move(ZERO, OUTSIDE)]
@@ -181,20 +189,21 @@ def _opening(routine: ReduceRoutine) -> list[Instruction]:
     for level in range(LEVELS - 1):
         register = ROWS_LEFT if level == _IN_MEMORY else turns[0]
         turns.rotate(-1)
-        code.append(op("ldl", register, (_WORD * level, COUNT)))
+        code.append(op("ldl", register, (WORD * level, COUNT)))
         if level < _IN_MEMORY:
-            code.append(op("stl", register, (_WORD * level, STACK)))
+            code.append(op("stl", register, (WORD * level, STACK)))
         code += [with_number("subl", register, 1, turns[0])]
         code += [op("or", OUTSIDE, turns[0], OUTSIDE)]
         turns.rotate(-1)
-    code += [op("ldl", EXTENT, (_WORD * (LEVELS - 1), COUNT))]
+    code += [op("ldl", EXTENT, (WORD * (LEVELS - 1), COUNT))]
     code += [with_number("subl", EXTENT, 1, _RUNS), op("or", OUTSIDE, _RUNS, _RUNS)]
     for at in (OUTER_AT, INNER_AT, LENGTH_AT):
-        code += [op("ldl", turns[0], (_WORD * at, COUNT))]
+        code += [op("ldl", turns[0], (WORD * at, COUNT))]
         code += [with_number("subl", turns[0], 1, 4), op("or", _RUNS, 4, _RUNS)]
         turns.rotate(-1)
-    code += _forbidden(routine) + _arguments(routine)
-    for value, register in zip(routine.constants, routine.constant_registers, strict=True):
+    code += _forbidden(routine) + stored_constants(in_memory, _constants_at(routine), turns)
+    code += _arguments(routine)
+    for value, register in zip(routine.constants, routine.constant_registers, strict=False):
         code += constant(value, register)
     return [*code, op("blt", _RUNS, "done")]
 
@@ -209,7 +218,7 @@ def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
     def watched(flag: int, pointer: int, places: Sequence[int]) -> None:
         code.append(with_number("and", pointer, last, flag))
         for place in places:
-            code.append(op("ldl", turns[0], (_WORD * place, MOVES)))
+            code.append(op("ldl", turns[0], (WORD * place, MOVES)))
             code.append(with_number("and", turns[0], VECTOR_LANES - 1, turns[0]))
             code.append(op("or", flag, turns[0], flag))
             turns.rotate(-1)
@@ -230,11 +239,13 @@ def _arguments(routine: ReduceRoutine) -> list[Instruction]:
     """What stays in registers."""
     lie, code = routine.lie, []
     if lie.along:
-        return [op("ldl", LENGTH, (_WORD * LENGTH_AT, COUNT))]
+        return [op("ldl", LENGTH, (WORD * LENGTH_AT, COUNT))]
     wanted = {TAP: TAP_AT} if lie.taps > 1 else {}
-    wanted |= {INNER_MOVE: INNER_MOVE_AT, OUTER_MOVE: OUTER_MOVE_AT} if lie.loops else {}
-    wanted |= {Y_STEP: LEVELS - 1, X_STEP: 2 * LEVELS - 1} if lie.step == 0 else {}
-    code += [op("ldl", register, (_WORD * at, MOVES)) for register, at in wanted.items()]
+    if lie.loops and not routine.moves_in_memory:
+        wanted |= {INNER_MOVE: INNER_MOVE_AT, OUTER_MOVE: OUTER_MOVE_AT}
+    if lie.step == 0 and not routine.moves_in_memory:
+        wanted |= {Y_STEP: LEVELS - 1, X_STEP: 2 * LEVELS - 1}
+    code += [op("ldl", register, (WORD * at, MOVES)) for register, at in wanted.items()]
     return code
 
 
@@ -245,15 +256,16 @@ def _rows(text: RoutineText, routine: ReduceRoutine, mode: str) -> None:
     follows = [*(f"{mode}_rest_{n}" for n in fewer), f"{mode}_next"]
     opening = [with_number("srl", EXTENT, (most * size).bit_length() - 1, LEFT)]
     if routine.lie.along:
-        opening = [op("ldl", LEFT, (_WORD * (LEVELS - 1), COUNT))]
+        opening = [op("ldl", LEFT, (WORD * (LEVELS - 1), COUNT))]
+    memory = _constants_at(routine)
     text.block(f"{mode}_row", [*opening, op("beq", LEFT, follows[0])])
     group = f"{mode}_group"
     count = [with_number("subl", LEFT, 1, LEFT), op("bne", LEFT, group)]
-    _write(text, group, _items(routine, mode, most, group), count)
+    _write(text, group, _items(routine, mode, most, group, memory), count)
     for n, label, following in zip(fewer, follows, follows[1:], strict=False):
         test = [with_number("and", EXTENT, n * size, LEFT), op("beq", LEFT, following)]
         text.block(label, test)
-        _write(text, "", _items(routine, mode, n, label), [])
+        _write(text, "", _items(routine, mode, n, label, memory), [])
     _next_row(text, routine, mode)
 
 
@@ -283,11 +295,11 @@ def _next_row(text: RoutineText, routine: ReduceRoutine, mode: str) -> None:
     text.block("", [*forward, count, op("bne", ROWS_LEFT, f"{mode}_row")])
     for level in reversed(range(_IN_MEMORY)):
         inner = level + 1
-        again = [op("ldl", ROWS_LEFT, (_WORD * inner, COUNT))]
+        again = [op("ldl", ROWS_LEFT, (WORD * inner, COUNT))]
         if inner < _IN_MEMORY:
-            again = [op("ldl", TO, (_WORD * inner, COUNT)), op("stl", TO, (_WORD * inner, STACK))]
-        code = [op("ldl", LEFT, (_WORD * level, STACK)), *again, *_moved(routine, level)]
-        code += [with_number("subl", LEFT, 1, LEFT), op("stl", LEFT, (_WORD * level, STACK))]
+            again = [op("ldl", TO, (WORD * inner, COUNT)), op("stl", TO, (WORD * inner, STACK))]
+        code = [op("ldl", LEFT, (WORD * level, STACK)), *again, *_moved(routine, level)]
+        code += [with_number("subl", LEFT, 1, LEFT), op("stl", LEFT, (WORD * level, STACK))]
         text.block("", [*code, op("bne", LEFT, f"{mode}_row")])
     text.block("", [op("br", "done")])
 
@@ -296,9 +308,9 @@ def _moved(routine: ReduceRoutine, level: int) -> list[Instruction]:
     """Both pointers to the next iteration of a loop."""
     add = scaled_add(routine.precision)
     return [
-        op("ldl", FROM, (_WORD * level, MOVES)),
+        op("ldl", FROM, (WORD * level, MOVES)),
         op(add, FROM, Y, Y),
-        op("ldl", _RUNS, (_WORD * (LEVELS + level), MOVES)),
+        op("ldl", _RUNS, (WORD * (LEVELS + level), MOVES)),
         op(add, _RUNS, X, X),
     ]
 
