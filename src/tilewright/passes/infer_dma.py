@@ -60,6 +60,7 @@ from tilewright.passes.innermost import (
     chain_of,
     depth_of,
     guarded,
+    made_behind,
     main_call,
     operands_of,
     preparing,
@@ -121,7 +122,8 @@ class InferDma:
         if made in stages and stages[made] != IN_PLACE:
             stages = {**dict.fromkeys(_addends(inner), stages[made]), **stages}
         stages = {**stages, **wholes(inner, main, loops)}
-        staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in tiles_of(inner, main)]
+        own = {sums, *made_behind(inner)}
+        staged = [_stage(o, loops, stages, o.tensor in own) for o in tiles_of(inner, main)]
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
         start = _start(program, sums, main)
         views = {s.tile.tensor: s.view for s in staged}
@@ -138,7 +140,7 @@ class InferDma:
             if depth:
                 body = (replace(loops[depth - 1], body=body),)
         copied = [s for s in staged if isinstance(s.view, View)]
-        kept = {operands_of(c)[0].tensor for c in preparing(inner, main)} | ({sums} - {made})
+        kept = {operands_of(c)[0].tensor for c in preparing(inner, main)} | (own - {made})
         moved = [s for s in copied if s.tile.tensor not in kept]
         buffers = tuple(_buffer(s, program, loops, once=s not in moved) for s in copied)
         buffers = (*buffers, packing) if packing else buffers
@@ -253,6 +255,15 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
     return replace(s.view, ranges=ranges, roles=letters)
 
 
+def _part(s: _Staged, tile: Tile) -> Operand:
+    """The whole buffer, or those of its places that a call has of it."""
+    if tile.ranges == s.tile.ranges or not isinstance(s.view, View):
+        return _whole(s, tile.roles)
+    pairs = zip(tile.ranges, s.region, strict=True)
+    ranges = tuple(replace(r, start=r.start - whole.start) for r, whole in pairs)
+    return replace(s.view, ranges=ranges, roles=tile.roles)
+
+
 def _start(program: Program, sums: str, main: Call) -> Fill | None:
     """What the sums start from, None for those that start from what is there."""
     tensor = program.tensor(sums)
@@ -298,7 +309,7 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
         parts = [by_tensor[o.tensor] for o in tiles]
         for part in parts[1:]:
             result += [] if part.written else _moved(part, "get")
-        operands = (_whole(s, o.roles) for s, o in zip(parts, tiles, strict=True))
+        operands = (_part(s, o) for s, o in zip(parts, tiles, strict=True))
         result.append(replace(call, operands=tuple(operands)))
     return result
 
