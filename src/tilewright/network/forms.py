@@ -14,10 +14,11 @@ import numpy as np
 
 from tilewright.common.expr import evaluate
 from tilewright.network.bordered import Bordered
-from tilewright.network.form import Form, Indices, canonical, form_of
+from tilewright.network.form import Form, Indices, canonical, form_of, like
 from tilewright.network.pieces import Share
 from tilewright.ops import Op
-from tilewright.seeds.space import interface
+from tilewright.seeds.pooling import result_shape
+from tilewright.seeds.space import Seed, interface
 from tilewright.tune.candidate import Candidate
 
 
@@ -44,14 +45,21 @@ class Forms:
         return _whole(candidate, found) if isinstance(candidate, Share) else found
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
-        extents, seed = _extents(candidate, name), candidate.seed
+        seed = candidate.seed
+        extents, pooled = _extents(candidate, name), _is_pooled(seed, name)
         operand = None if name == seed.result else seed.operands.index(name)
         key = (candidate.op, operand, tuple(extents.values()))
         if key not in self._plain:
             self._plain[key] = _plain_form(*key)
         plain, dims = self._plain[key], list(extents)
         ordered = [plain.dims[dims.index(d)] for d in order or dims]
-        return canonical(plain.shape, ordered, plain.before)
+        found = canonical(plain.shape, ordered, plain.before)
+        return like(found, result_shape(seed, candidate.op)) if pooled else found
+
+
+def _is_pooled(seed: Seed, name: str) -> bool:
+    """Whether the tensor holds windows of what the operator gives."""
+    return name == seed.result and seed.spaces[-1].nest.pooling is not None
 
 
 def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
@@ -61,8 +69,13 @@ def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
 
 
 def _extents(candidate: Candidate, name: str) -> dict[str, int]:
-    """The extents of a tensor's dimensions as the seed declares them."""
-    dims = next(t.dims for t in candidate.seed.tensors if t.name == name)
+    """The extents of a tensor's dimensions as the seed declares them; of a pooled result those of
+    what is pooled.
+    """
+    seed = candidate.seed
+    dims = next(t.dims for t in seed.tensors if t.name == name)
+    if _is_pooled(seed, name):
+        dims = seed.spaces[-1].nest.finished.tensor.dims
     return {d: int(evaluate(e, candidate.values)) for d, e in dims}
 
 

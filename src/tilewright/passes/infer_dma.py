@@ -37,6 +37,7 @@ from tilewright.common.expr import (
     binary,
     coefficient,
     free_vars,
+    maximum,
     product,
     round_up,
     substitute,
@@ -124,6 +125,7 @@ class InferDma:
         stages = {**stages, **wholes(inner, main, loops)}
         own = {sums, *made_behind(inner)}
         staged = [_stage(o, loops, stages, o.tensor in own) for o in tiles_of(inner, main)]
+        staged, housed = _housed(staged, inner, own - {sums, made})
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
         start = _start(program, sums, main)
         views = {s.tile.tensor: s.view for s in staged}
@@ -142,7 +144,11 @@ class InferDma:
         copied = [s for s in staged if isinstance(s.view, View)]
         kept = {operands_of(c)[0].tensor for c in preparing(inner, main)} | (own - {made})
         moved = [s for s in copied if s.tile.tensor not in kept]
-        buffers = tuple(_buffer(s, program, loops, once=s not in moved) for s in copied)
+        buffers = tuple(
+            _buffer(s, housed.get(s.tile.tensor), program, loops, once=s not in moved)
+            for s in copied
+            if s not in housed.values()
+        )
         buffers = (*buffers, packing) if packing else buffers
         parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
         tensors = tuple(t for t in program.tensors if t.name not in kept)
@@ -320,9 +326,35 @@ def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
     )
 
 
-def _buffer(s: _Staged, program: Program, loops: list[For], *, once: bool) -> Buffer:
-    """The buffer of a tensor's tile; `once`: it is not transferred, so that one copy will do."""
+def _housed(
+    staged: list[_Staged], inner: tuple[Stmt, ...], behind: set[str]
+) -> tuple[list[_Staged], dict[str, _Staged]]:
+    """What calls `behind` the main one make and read again, in the buffers of what calls before it
+    make: that is made anew before it is read again. (All tensors, those housed by their hosts.)
+    """
+    prepared = {operands_of(c)[0].tensor for c in preparing(inner, main_call(inner))}
+    hosts = [s for s in staged if s.tile.tensor in prepared and s.depth >= staged[0].depth]
+    housed: dict[str, _Staged] = {}
+    found = []
+    for s in staged:
+        if s.tile.tensor in behind and hosts:
+            host = hosts.pop(0)
+            assert isinstance(s.view, View)
+            s = replace(s, view=replace(s.view, buffer=_buffer_name(host.tile.tensor)))
+            housed[host.tile.tensor] = s
+        found.append(s)
+    return found, housed
+
+
+def _buffer(
+    s: _Staged, housed: _Staged | None, program: Program, loops: list[For], *, once: bool
+) -> Buffer:
+    """The buffer of a tensor's tile, and of one that is `housed` there; `once`: it is not
+    transferred, so that one copy will do.
+    """
     elements = _largest(s.region, loops)
+    if housed:
+        elements = maximum(elements, _largest(housed.region, loops))
     kind = program.tensor(s.tile.tensor).dtype
     name, count = _buffer_name(s.tile.tensor), Const(1) if once else copies(s.tile.tensor)
     return Buffer(name, kind, round_up(elements, SLOT_ELEMENTS), count)

@@ -14,6 +14,8 @@ from typing import Literal
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, total
 from tilewright.ir.primitives import Map
 from tilewright.ir.scalar import Apply, Element, Number, Scalar
+from tilewright.ops import Op, Pool2d
+from tilewright.ops.op import Shape
 from tilewright.seeds.nest import Axis, Nest, Pooling, TensorSpec, Use
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout
@@ -48,10 +50,29 @@ class Windows:
         exact = log2(places).is_integer()  # then the product is the quotient
         return str(Apply("*" if exact else "/", (found, Number(1 / places if exact else places))))
 
-    def pooled(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def pooled(self, shape: Shape) -> Shape:
         """The shape of the result for images of that shape."""
         images, channels, rows, columns = shape
         return images, channels, rows // self.extents[0], columns // self.extents[1]
+
+
+def windows_of(pool: Pool2d) -> Windows | None:
+    """Those of an operator; None where they overlap, leave places out, or are none of a routine."""
+    side_by_side = pool.kernel == pool.stride and not any(pool.padding)
+    rests = (pool.height % pool.kernel[0], pool.width % pool.kernel[1])
+    if not side_by_side or any(rests) or not 1 < prod(pool.kernel) <= MOST_PLACES:
+        return None
+    return Windows(pool.reduction, pool.kernel)
+
+
+def result_shape(seed: Seed, op: Op) -> Shape:
+    """The shape of what a seed of an operator gives: its result, or the windows of that."""
+    pooling = seed.spaces[-1].nest.pooling
+    if pooling is None:
+        return op.out_shape
+    images, channels, rows, columns = op.out_shape
+    extents = dict(pooling.window)
+    return images, channels, rows // extents["rows"], columns // extents["cols"]
 
 
 def with_pooling(seed: Seed, windows: Windows) -> Seed | None:
@@ -61,7 +82,7 @@ def with_pooling(seed: Seed, windows: Windows) -> Seed | None:
     whole = nest.finished
     if whole.tensor.name != seed.result or nest.pooling or nest.epilogue:
         return None
-    if prod(windows.extents) > MOST_PLACES or not extents.keys() <= dict(whole.tensor.dims).keys():
+    if not extents.keys() <= dict(whole.tensor.dims).keys():
         return None
     names = [name for name, _ in whole.tensor.dims]
     axes, pooled, source = [], [], []
