@@ -22,7 +22,7 @@ from tilewright.network.waits import next_cycles
 from tilewright.ops import Conv2d, Gemm, Op, Pool2d
 from tilewright.ops.op import Shape
 from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
-from tilewright.seeds.pooling import Windows, windows_of, with_pooling
+from tilewright.seeds.pooling import PoolWindows, windows_of, with_pooling
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
@@ -41,7 +41,7 @@ class Epilogue:
     expression: str
     operands: tuple[Dims, ...]
     beside: tuple[Beside, ...]
-    windows: Windows | None = None
+    windows: PoolWindows | None = None
 
     @property
     def computes(self) -> bool:

@@ -17,7 +17,7 @@ from tilewright.ops import Conv2d, Op
 from tilewright.ops.box import Box
 from tilewright.ops.op import Shape
 from tilewright.partition import Partition, split
-from tilewright.seeds.pooling import Windows
+from tilewright.seeds.pooling import PoolWindows
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 
@@ -51,7 +51,7 @@ class Pieces:
     piece: Op
     count: int
     spacings: tuple[Spacing | None, ...]
-    windows: Windows | None = None
+    windows: PoolWindows | None = None
 
     @property
     def out_shape(self) -> Shape:
@@ -59,7 +59,7 @@ class Pieces:
         shape = self.whole.out_shape
         return self.windows.pooled(shape) if self.windows else shape
 
-    def pooled(self, windows: Windows) -> Pieces | None:
+    def pooled(self, windows: PoolWindows) -> Pieces | None:
         """The same pieces with windows of their results, None where a window is in two of them."""
         *operands, result = self.spacings
         if result is not None and result.axis in (2, 3):

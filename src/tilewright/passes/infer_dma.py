@@ -30,6 +30,7 @@ from msgspec import structs
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
+    Binary,
     Const,
     Expr,
     Var,
@@ -266,8 +267,17 @@ def _part(s: _Staged, tile: Tile) -> Operand:
     if tile.ranges == s.tile.ranges or not isinstance(s.view, View):
         return _whole(s, tile.roles)
     pairs = zip(tile.ranges, s.region, strict=True)
-    ranges = tuple(replace(r, start=r.start - whole.start) for r, whole in pairs)
+    ranges = tuple(Range(_beyond(r.start, whole.start), r.extent, r.step) for r, whole in pairs)
     return replace(s.view, ranges=ranges, roles=tile.roles)
+
+
+def _beyond(start: Expr, first: Expr) -> Expr:
+    """How far a place is behind the first one."""
+    match start:
+        case Binary("+", a, b) if a == first:
+            return b
+        case _:
+            return start - first
 
 
 def _start(program: Program, sums: str, main: Call) -> Fill | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log2, prod
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, total
 from tilewright.ir.primitives import Map
@@ -20,6 +20,8 @@ from tilewright.seeds.nest import Axis, Nest, Pooling, TensorSpec, Use
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout
 
+Pooled: TypeAlias = Literal["max", "average"]
+POOLED: tuple[Pooled, ...] = get_args(Pooled)
 UNPOOLED = "unpooled"
 """The tensor whose windows are pooled; only scratchpads hold it."""
 MOST_PLACES = 4
@@ -27,10 +29,10 @@ MOST_PLACES = 4
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Windows side by side: what is made of each, and its extents in rows and columns."""
+class PoolWindows:
+    """PoolWindows side by side: what is made of each, and its extents in rows and columns."""
 
-    function: Literal["max", "average"]
+    function: Pooled
     extents: tuple[int, int]
 
     @property
@@ -56,13 +58,13 @@ class Windows:
         return images, channels, rows // self.extents[0], columns // self.extents[1]
 
 
-def windows_of(pool: Pool2d) -> Windows | None:
+def windows_of(pool: Pool2d) -> PoolWindows | None:
     """Those of an operator; None where they overlap, leave places out, or are none of a routine."""
     side_by_side = pool.kernel == pool.stride and not any(pool.padding)
     rests = (pool.height % pool.kernel[0], pool.width % pool.kernel[1])
     if not side_by_side or any(rests) or not 1 < prod(pool.kernel) <= MOST_PLACES:
         return None
-    return Windows(pool.reduction, pool.kernel)
+    return PoolWindows(pool.reduction, pool.kernel)
 
 
 def result_shape(seed: Seed, op: Op) -> Shape:
@@ -75,7 +77,7 @@ def result_shape(seed: Seed, op: Op) -> Shape:
     return images, channels, rows // extents["rows"], columns // extents["cols"]
 
 
-def with_pooling(seed: Seed, windows: Windows) -> Seed | None:
+def with_pooling(seed: Seed, windows: PoolWindows) -> Seed | None:
     """The seed with these windows of its result for its result."""
     *before, last = seed.spaces
     nest, extents = last.nest, dict(zip(("rows", "cols"), windows.extents, strict=True))
