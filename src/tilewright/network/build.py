@@ -333,13 +333,8 @@ class _Builder:
         self.memory.held[last.output] = [y]
 
     def _operands(self, found: Expressed, made: Located | None) -> list[Located]:
-        operands = []
-        for i, read in enumerate(found.reads):
-            if i == 0 and made is not None:
-                operands.append(made)
-            else:
-                operands.append(self._read(read))
-        return operands
+        first = [] if made is None else [made]
+        return first + [self._read(read) for read in found.reads[len(first) :]]
 
     def _read(self, read: Read) -> Located:
         if read.made is not None or read.tensors[0] in self.weights:

@@ -188,7 +188,7 @@ class Nest:
     @property
     def kept(self) -> tuple[TensorSpec, ...]:
         """The tensors that only the scratchpad holds, tile by tile."""
-        made = (self.before.output.tensor,) if self.before else ()
+        made: tuple[TensorSpec, ...] = (self.before.output.tensor,) if self.before else ()
         made += (self.after.source.tensor,) if self.after else ()
         return (*made, self.finished.tensor) if self.pooling else made
 

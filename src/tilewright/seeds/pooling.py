@@ -8,7 +8,7 @@ where a tile may end within a window. Winograd's transform back gives tiles of 2
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log2, prod
+from math import inf, log2, prod
 from typing import Literal, TypeAlias, get_args
 
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, total
@@ -42,15 +42,16 @@ class PoolWindows:
         elements = [Element(i) for i in range(places)]
         found: Scalar
         if self.function == "max":
-            found = Number(-float("inf"))
+            found = Number(-inf)
             for element in elements:
                 found = Apply("if", (Apply("<", (found, element)), element, found))
             return str(found)
         found = elements[0]
         for element in elements[1:]:
             found = Apply("+", (found, element))
-        exact = log2(places).is_integer()  # then the product is the quotient
-        return str(Apply("*" if exact else "/", (found, Number(1 / places if exact else places))))
+        if log2(places).is_integer():  # then the product is the quotient
+            return str(Apply("*", (found, Number(1 / places))))
+        return str(Apply("/", (found, Number(float(places)))))
 
     def pooled(self, shape: Shape) -> Shape:
         """The shape of the result for images of that shape."""
