@@ -111,6 +111,7 @@ def test_it_is_faster_than_stages_of_their_own(monkeypatch):
     monkeypatch.setattr("tilewright.network.variants.windows_of", lambda pool: None)
     plain = build_plan(net, GROUP, search)
     assert computed(plain) == [("conv",), ("pool",), ("bias", "relu", "neg")]
+    assert fused.lower_bound_cycles <= fused.estimate_cycles
     assert simulate_plan(fused).cycles < 0.95 * simulate_plan(plain).cycles
 
 
@@ -189,3 +190,11 @@ def test_windows_in_two_pieces_are_not_pooled_there():
     assert (columns.spacings, columns.out_shape) == (rows.spacings, (1, 8, 12, 6))
     assert rows.pooled(PoolWindows("max", (3, 1))).spacings[-1] == Spacing(2, 1, 1)
     assert channels.pooled(PoolWindows("max", (2, 2))).spacings == channels.spacings
+
+
+def test_a_product_that_is_faster_for_its_windows_lowers_the_bound():
+    """What it puts is a quarter, and what is pooled lies where the transformed images were."""
+    net = network(batch=1, size=32, behind="conv", channels=128)
+    plan = build_plan(net, MACHINE, Search(algorithm="winograd2_fused", keep=2))
+    products = sum(s.candidate.cycles for s in plan.stages if s.work == "product")
+    assert plan.lower_bound_cycles <= products < plan.estimate_cycles

@@ -21,7 +21,7 @@ from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
 from tilewright.network.bordered import Bordered
-from tilewright.network.epilogues import ranked_epilogues
+from tilewright.network.epilogues import ranked_epilogues, saved_cycles
 from tilewright.network.expressed import Expressed, Read, expressed
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
@@ -80,7 +80,8 @@ def build_plan(
             drafted.append(found)
     best = min(drafted, key=lambda builder: builder.cycles(known, machine))
     _require_room(best, known, machine)
-    return _plan(best, known, machine, ranked.images, options[0].least_cycles(part))
+    least = options[0].least_cycles(part) - max(builder.saved for builder in drafted)
+    return _plan(best, known, machine, ranked.images, least)
 
 
 def _cheapest(
@@ -112,6 +113,7 @@ def _cheapest(
     known.update(_schedules([op for op in ops if op not in known], machine, steps, divide=divide))
     cycles = [builder.cycles(known, machine) for builder in drafted]
     best = drafted[cycles.index(min(cycles))]
+    best.saved = saved_cycles(requests, own, epilogues)
     if chosen := found[-1].choice:
         cost, bound = ceil(chosen.cost), ceil(chosen.bound)
         best.choice = LayoutChoice(cost, bound, chosen.proven, cycles[-1] <= min(cycles))
@@ -170,6 +172,7 @@ class _Builder:
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
         self.choice: LayoutChoice | None = None
+        self.saved = 0.0
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
         """The cycles of all stages by the model, those before each included."""
@@ -315,9 +318,8 @@ class _Builder:
         operands = self._operands(found, made)
         shape = last.op.out_shape
         full = [o for o in operands if o.form.shape == shape]
-        form = self.layouts.forms.get(last.output)
         own = unbordered(full[0].form) if full else row_major(shape)
-        y = self.memory.value(last.output, form or own)
+        y = self.memory.value(last.output, self.layouts.forms.get(last.output) or own)
         work: Work = "layout" if found.scalar == Element(0) else "elementwise"
         nodes = nodes if made is None else nodes[1:]
         self.memory.map(

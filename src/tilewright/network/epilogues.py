@@ -103,6 +103,21 @@ def ranked_epilogues(
     return found
 
 
+def saved_cycles(
+    requests: Sequence[Request],
+    ranked: Ranked,
+    found: Mapping[Request, Sequence[Candidate]],
+) -> float:
+    """By how much products that pool what they make are faster than the best plain ones: they need
+    less of the scratchpad, and put less.
+    """
+    return sum(
+        max(0.0, ranked.best(request[0]).cycles - found[request][0].cycles)
+        for request in requests
+        if found.get(request)
+    )
+
+
 def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
     """The seed with the windows and the epilogue, None where it takes one of them not."""
     found = with_pooling(seed, epilogue.windows) if epilogue.windows else seed

@@ -30,7 +30,7 @@ MOST_PLACES = 4
 
 @dataclass(frozen=True)
 class PoolWindows:
-    """PoolWindows side by side: what is made of each, and its extents in rows and columns."""
+    """Windows side by side: what is made of each, and its extents in rows and columns."""
 
     function: Pooled
     extents: tuple[int, int]
