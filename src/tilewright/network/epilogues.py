@@ -1,4 +1,5 @@
 """Elementwise operators inside the product that they follow: on its tiles, before they are put.
+Between them may be windows of the result, which are pooled there, too.
 
 In: fused nodes that begin with a product, and the ranked plain candidates of that. Out: candidates
 that compute all of it, for `network.build` to take where that pays.
@@ -77,22 +78,21 @@ def ranked_epilogues(
     faster than the best one and a pass over its result.
     """
     limits = {r: _limit(*r, ranked, machine) for r in dict.fromkeys(requests)}
-    bases = {r: _base(ranked, r) for r in limits}
+    bases = {r: base for r in limits if (base := _base(ranked, r)) is not None}
     alike: dict[tuple[int, Epilogue], list[Request]] = {}
     for request, base in bases.items():
-        if base is not None:
-            alike.setdefault((id(base.seed), request[1]), []).append(request)
+        alike.setdefault((id(base.seed), request[1]), []).append(request)
     pairs: list[tuple[Op, Seed]] = []
     shared: list[frozenset[str]] = []
     asked: list[tuple[Request, Pieces | None]] = []
     for (_, epilogue), own in alike.items():
-        found_bases = [(r, base) for r in own if (base := bases[r]) is not None]
-        plain = [c for r, base in found_bases for c in _alike(ranked, r[0], base)]
+        plain = [c for r in own for c in _alike(ranked, r[0], bases[r])]
         seed = _finished(_narrowed(plain), epilogue)
-        for request, base in found_bases if seed is not None else ():
-            pieces = _pieces(base, epilogue)
-            assert seed is not None
-            pairs.append((base.op, seed))
+        if seed is None:
+            continue
+        for request in own:
+            pieces = _pieces(bases[request], epilogue)
+            pairs.append((bases[request].op, seed))
             shared.append(_shared(ranked, pieces, epilogue, seed))
             asked.append((request, pieces))
     rankings = rank(pairs, one_group(machine), shared=shared, keep=2) if pairs else []

@@ -351,10 +351,8 @@ class WholeNetwork:
 
     def _pooling(self, op: Op, form: Form) -> float:
         """Cycles of a stage that writes windows of a tensor in a form."""
-        meets = self.ranked.groups > 1
-        return self._moving(form, op.input_shapes[0]) + next_cycles(
-            self._machine.groups, meets=meets
-        )
+        between = next_cycles(self._machine.groups, meets=self.ranked.groups > 1)
+        return self._moving(form, op.input_shapes[0]) + between
 
     def _moving(self, form: Form, read: Shape = ()) -> float:
         """Cycles to read a tensor, of the shape `read` if it is another, and write one in a form,

@@ -15,7 +15,7 @@ after:   for i: fill(c_tile)
 
 A call before the main one may make an operand of another tensor, one behind it another tensor of
 the result. Such an operand, and such sums, are in buffers alone; the call stands outside the loops
-over their parts.
+over their parts. What such calls make and read again lies where the operand was made.
 """
 
 from __future__ import annotations
