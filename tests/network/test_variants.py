@@ -51,8 +51,7 @@ def test_signs_of_a_scale_are_in_the_filters_ahead_of_all_runs():
         ["pool", "y"],
     ]
     assert [[n.name for n in chain.nodes] for chain in early.chains] == [
-        ["conv"],
-        ["pool", "norm", "relu", "y"],
+        ["conv", "pool", "norm", "relu", "y"],
     ]
     assert {n.name for n in early.ahead} == {
         "norm_signs", "norm_signs_of_filters", "norm_mean", "norm_scale", "norm_filters"

@@ -20,7 +20,7 @@ from tilewright.graph.rewrites.images import batch_of
 from tilewright.machine import Machine
 from tilewright.network.bordered import Borders
 from tilewright.network.builder import Builder, Schedules, drafted
-from tilewright.network.epilogues import Rankings, ranked_epilogues
+from tilewright.network.epilogues import Rankings, ranked_epilogues, saved_cycles
 from tilewright.network.forms import Forms
 from tilewright.network.layouts import WholeNetwork, nearest
 from tilewright.network.plan import Plan
@@ -62,7 +62,8 @@ def build_plan(
             divide = bool(ranked.shares)
             drafts.append(_cheapest(variant, own, machine, known, progress, divide=divide))
     best = min(drafts, key=lambda builder: builder.cycles(known.schedules, machine))
-    return best.plan(known.schedules, machine, ranked.images, options[0].least_cycles(part))
+    least = options[0].least_cycles(part) - max(builder.saved for builder in drafts)
+    return best.plan(known.schedules, machine, ranked.images, least)
 
 
 class _Known:
@@ -103,6 +104,7 @@ def _cheapest(
     known.schedules |= _schedules(new, machine, steps, divide=divide)
     cycles = [builder.cycles(known.schedules, machine) for builder in drafts]
     best = drafts[cycles.index(min(cycles))]
+    best.saved = saved_cycles(requests, own, epilogues)
     if chosen := found[-1].choice:
         cost, bound = ceil(chosen.cost), ceil(chosen.bound)
         best.choice = LayoutChoice(cost, bound, chosen.proven, cycles[-1] <= min(cycles))

@@ -56,6 +56,7 @@ class Builder:
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
         self.choice: LayoutChoice | None = None
+        self.saved = 0.0
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
         """The cycles of all stages by the model, those before each included."""
@@ -74,12 +75,15 @@ class Builder:
 
     def add(self, chain: Chain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
-        nodes, first, behind = chain.nodes, chain.first, chain.nodes[1:]
+        nodes, first, behind = chain.finishing, chain.first, chain.finishing[1:]
         if first.op.kind in CONTRACTIONS:
             if first.name in self.layouts.fused:
                 self._fused(chain)
                 return
             made = self._product(first)
+            if chain.pool is not None:
+                self.memory.held[first.output] = [made]
+                first, made = chain.pool, self._other(chain.pool)
         elif elementwise(first.op) is not None:
             self._elementwise(nodes, None)
             return
@@ -128,7 +132,7 @@ class Builder:
         operands = self._product_operands(node, candidate)
         assert chain.request is not None
         beside = chain.request[1].beside
-        reads = expressed(nodes).reads[1:]
+        reads = expressed(chain.finishing).reads[1:]
         for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
             # a border belongs to the result alone
             own = unbordered(form) if isinstance(candidate, Bordered) else form

@@ -1,4 +1,5 @@
 """Elementwise operators inside the product that they follow: on its tiles, before they are put.
+Between them may be windows of the result, which are pooled there, too.
 
 In: fused nodes that begin with a product, and the ranked plain candidates of that. Out: candidates
 that compute all of it, for `network.build` to take where that pays.
@@ -12,15 +13,17 @@ from math import prod
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Node
+from tilewright.ir.scalar import Element, parse_scalar
 from tilewright.machine import Machine
 from tilewright.network.expressed import expressed
 from tilewright.network.pieces import Beside, Pieces, Share
 from tilewright.network.products import Ranked, constants_of, one_group
 from tilewright.network.together import shares_in
 from tilewright.network.waits import next_cycles
-from tilewright.ops import Conv2d, Gemm, Op
+from tilewright.ops import Conv2d, Gemm, Op, Pool2d
 from tilewright.ops.op import Shape
 from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
+from tilewright.seeds.pooling import PoolWindows, windows_of, with_pooling
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
@@ -32,13 +35,19 @@ _PATIENCE = 0.9
 
 @dataclass(frozen=True)
 class Epilogue:
-    """An expression over a product's result and operands `beside` it, whose dimensions its seeds
-    name.
+    """An expression over a product's result, or over `windows` of it, and operands `beside` it,
+    whose dimensions its seeds name.
     """
 
     expression: str
     operands: tuple[Dims, ...]
     beside: tuple[Beside, ...]
+    windows: PoolWindows | None = None
+
+    @property
+    def computes(self) -> bool:
+        """Whether the expression does anything."""
+        return Element(0) != parse_scalar(self.expression)
 
 
 Request = tuple[Op, Epilogue]
@@ -46,8 +55,10 @@ Request = tuple[Op, Epilogue]
 
 def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue | None:
     """What follows the first node, None where it reads what lies otherwise than the result."""
-    op, found = nodes[0].op, expressed(nodes)
-    out = op.out_shape
+    op, windows, elementwise = nodes[0].op, None, nodes
+    if isinstance(pool := nodes[1].op, Pool2d):
+        windows, elementwise = windows_of(pool), nodes[1:]
+    found, out = expressed(elementwise), elementwise[0].op.out_shape
     operands: list[Dims] = []
     for read in found.reads[1:]:
         along = _dims(op, read.axes)
@@ -55,7 +66,7 @@ def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue 
             return None
         operands.append(along)
     beside = tuple((read.axes, len(read.axes) == len(out)) for read in found.reads[1:])
-    return Epilogue(str(found.scalar), tuple(operands), beside)
+    return Epilogue(str(found.scalar), tuple(operands), beside, windows)
 
 
 class Rankings:
@@ -72,8 +83,7 @@ class Rankings:
         narrowed = _narrowed(plain)
         key = id(plain[0].seed), epilogue, tuple(space.choices for space in narrowed.spaces)
         if key not in self._seeds:
-            found = with_epilogue(narrowed, epilogue.expression, epilogue.operands)
-            self._seeds[key] = found
+            self._seeds[key] = _finished(narrowed, epilogue)
         return self._seeds[key]
 
     def of(
@@ -97,33 +107,76 @@ def ranked_epilogues(
     requests: Sequence[Request], ranked: Ranked, machine: Machine, known: Rankings
 ) -> dict[Request, tuple[Candidate, ...]]:
     """The candidates that pay of each product with its epilogue, best first: of the algorithm and
-    the pieces of the plain product's best candidate, by the schedules that are good for plain
-    products. They pay if they are faster than that and a pass over its result. What is `known` is
-    not ranked again.
+    the pieces of the plain product's best candidate, or of the best one that makes whole windows
+    where these are pooled, by the schedules that are good for plain products. They pay if they are
+    faster than the best one and a pass over its result. What is `known` is not ranked again.
     """
+    limits = {r: _limit(*r, ranked, machine) for r in dict.fromkeys(requests)}
+    bases = {r: base for r in limits if (base := _base(ranked, r)) is not None}
     alike: dict[tuple[int, Epilogue], list[Request]] = {}
-    for request in dict.fromkeys(requests):
-        best, epilogue = ranked.best(request[0]), request[1]
-        if not isinstance(best, Share) or _takes(best.pieces, epilogue):
-            alike.setdefault((id(best.seed), epilogue), []).append(request)
+    for request, base in bases.items():
+        alike.setdefault((id(base.seed), request[1]), []).append(request)
     pairs: list[tuple[Op, Seed]] = []
-    asked: list[Request] = []
+    shared: list[frozenset[str]] = []
+    asked: list[tuple[Request, Pieces | None]] = []
     for (_, epilogue), own in alike.items():
-        plain = [c for op, _ in own for c in _of_the_best(ranked, op)]
+        plain = [c for r in own for c in _alike(ranked, r[0], bases[r])]
         seed = known.seed(plain, epilogue)
-        if seed is not None:
-            pairs += [(ranked.best(op).op, seed) for op, _ in own]
-            asked += own
-    both = zip(asked, pairs, strict=True)
-    shared = [_shared(ranked, request, seed) for request, (_, seed) in both]
-    found: dict[Request, tuple[Candidate, ...]] = {}
+        if seed is None:
+            continue
+        for request in own:
+            pieces = _pieces(bases[request], epilogue)
+            pairs.append((bases[request].op, seed))
+            shared.append(_shared(ranked, pieces, epilogue, seed))
+            asked.append((request, pieces))
     rankings = known.of(pairs, shared, machine)
-    for (op, epilogue), ranking in zip(asked, rankings, strict=True):
-        limit, best = _limit(op, epilogue, ranked, machine), ranked.best(op)
-        paying = tuple(c for c in ranking.best if c.cycles <= limit)
-        pieces = best.pieces if isinstance(best, Share) else None
-        found[op, epilogue] = shares_in(pieces, paying) if pieces else paying
+    found: dict[Request, tuple[Candidate, ...]] = {}
+    for (request, pieces), ranking in zip(asked, rankings, strict=True):
+        paying = tuple(c for c in ranking.best if c.cycles <= limits[request])
+        found[request] = shares_in(pieces, paying) if pieces else paying
     return found
+
+
+def saved_cycles(
+    requests: Sequence[Request],
+    ranked: Ranked,
+    found: Mapping[Request, Sequence[Candidate]],
+) -> float:
+    """By how much products that pool what they make are faster than the best plain ones: they need
+    less of the scratchpad, and put less.
+    """
+    return sum(
+        max(0.0, ranked.best(request[0]).cycles - found[request][0].cycles)
+        for request in requests
+        if found.get(request)
+    )
+
+
+def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
+    """The seed with the windows and the epilogue, None where it takes one of them not."""
+    found = with_pooling(seed, epilogue.windows) if epilogue.windows else seed
+    if found is None or not epilogue.computes:
+        return found
+    return with_epilogue(found, epilogue.expression, epilogue.operands)
+
+
+def _base(ranked: Ranked, request: Request) -> Candidate | None:
+    """The plain candidate whose algorithm and pieces those with the epilogue have."""
+    op, epilogue = request
+    candidates = ranked.candidates[op] if epilogue.windows else (ranked.best(op),)
+    for c in candidates:
+        pieces, divided = _pieces(c, epilogue), isinstance(c, Share)
+        taken = not divided or (pieces is not None and _takes(pieces, epilogue))
+        if taken and (epilogue.windows is None or with_pooling(c.seed, epilogue.windows)):
+            return c
+    return None
+
+
+def _pieces(base: Candidate, epilogue: Epilogue) -> Pieces | None:
+    """The pieces that a candidate is one of, with the windows of their results."""
+    if not isinstance(base, Share):
+        return None
+    return base.pieces.pooled(epilogue.windows) if epilogue.windows else base.pieces
 
 
 def _takes(pieces: Pieces, epilogue: Epilogue) -> bool:
@@ -131,20 +184,20 @@ def _takes(pieces: Pieces, epilogue: Epilogue) -> bool:
     return all(whole or pieces.step_along(axes) is not None for axes, whole in epilogue.beside)
 
 
-def _shared(ranked: Ranked, request: Request, seed: Seed) -> frozenset[str]:
+def _shared(
+    ranked: Ranked, pieces: Pieces | None, epilogue: Epilogue, seed: Seed
+) -> frozenset[str]:
     """The operands that all groups read together."""
-    best, epilogue = ranked.best(request[0]), request[1]
-    if not isinstance(best, Share):
+    if pieces is None:
         return constants_of(seed) if ranked.shared else frozenset()
-    pieces, beside = best.pieces, enumerate(epilogue.beside)
+    beside = enumerate(epilogue.beside)
     alike = (i for i, (axes, whole) in beside if not whole and pieces.step_along(axes) == 0)
     return pieces.shared(seed) | {operand_name(i) for i in alike}
 
 
-def _of_the_best(ranked: Ranked, op: Op) -> list[Candidate]:
-    """The candidates by the algorithm of the best one, and in its pieces."""
-    best = ranked.best(op)
-    return [c for c in ranked.candidates[op] if c.seed is best.seed and c.op == best.op]
+def _alike(ranked: Ranked, op: Op, base: Candidate) -> list[Candidate]:
+    """The candidates by the algorithm of one, and in its pieces."""
+    return [c for c in ranked.candidates[op] if c.seed is base.seed and c.op == base.op]
 
 
 def _narrowed(candidates: Sequence[Candidate]) -> Seed:
@@ -179,14 +232,22 @@ def _dims(op: Op, axes: tuple[int, ...]) -> Dims | None:
 
 
 def _limit(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> float:
-    """Cycles up to which a product with its epilogue pays: it saves a pass over the result at the
-    engine's best, latencies too.
+    """Cycles up to which a product with its epilogue pays: it saves a pass over the result, or one
+    that pools it and one over the windows, at the engine's best, latencies too.
     """
-    size = prod(op.out_shape) * dtype(op.out_dtype).size_bytes
+    whole = size = prod(op.out_shape) * dtype(op.out_dtype).size_bytes
+    passes: list[tuple[int, int]] = []
+    if epilogue.windows:
+        size = whole // prod(epilogue.windows.extents)
+        passes.append((whole, size))
+    if epilogue.computes:
+        passes.append(((1 + sum(alike for _, alike in epilogue.beside)) * size, size))
     engine = machine.dma
-    get = (1 + sum(whole for _, whole in epilogue.beside)) * size / engine.get.peak_bytes_per_second
-    put = size / engine.put.peak_bytes_per_second
-    moving = (get + put) * machine.clock_hz / ranked.groups
     between = next_cycles(machine.groups, meets=ranked.groups > 1)
-    pass_cycles = moving + 2 * engine.latency_cycles + between
-    return ranked.best(op).cycles + _PATIENCE * pass_cycles
+    saved = 0.0
+    for read, written in passes:
+        get = read / engine.get.peak_bytes_per_second
+        put = written / engine.put.peak_bytes_per_second
+        moving = (get + put) * machine.clock_hz / ranked.groups
+        saved += moving + 2 * engine.latency_cycles + between
+    return ranked.best(op).cycles + _PATIENCE * saved

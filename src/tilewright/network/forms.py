@@ -16,10 +16,11 @@ import numpy as np
 
 from tilewright.common.expr import evaluate
 from tilewright.network.bordered import Bordered
-from tilewright.network.form import Form, Indices, StoredDim, canonical, form_of
+from tilewright.network.form import Form, Indices, StoredDim, canonical, form_of, like
 from tilewright.network.pieces import Share
 from tilewright.ops import Conv2d, Op
-from tilewright.seeds.space import interface, parameters
+from tilewright.seeds.pooling import result_shape
+from tilewright.seeds.space import Seed, interface, parameters
 from tilewright.tune.candidate import Candidate
 
 _FEW_IMAGES = (2, 8)
@@ -56,9 +57,11 @@ class Forms:
         return _whole(candidate, found) if isinstance(candidate, Share) else found
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
-        plain, dims = self._as_declared(candidate, name), [*_extents(candidate, name, candidate.op)]
+        seed, dims = candidate.seed, [*_extents(candidate, name, candidate.op)]
+        plain = self._as_declared(candidate, name)
         ordered = [plain.dims[dims.index(d)] for d in order or dims]
-        return canonical(plain.shape, ordered, plain.before)
+        found = canonical(plain.shape, ordered, plain.before)
+        return like(found, result_shape(seed, candidate.op)) if _is_pooled(seed, name) else found
 
     def _as_declared(self, candidate: Candidate, name: str) -> Form:
         """The form with the dimensions as the seed declares them, found on few images where many
@@ -81,6 +84,11 @@ class Forms:
         if key not in self._plain:
             self._plain[key] = _plain_form(*key)
         return self._plain[key]
+
+
+def _is_pooled(seed: Seed, name: str) -> bool:
+    """Whether the tensor holds windows of what the operator gives."""
+    return name == seed.result and seed.spaces[-1].nest.pooling is not None
 
 
 def _with_few_images(op: Op) -> Sequence[Op]:
@@ -119,8 +127,13 @@ def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
 
 
 def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
-    """The extents of a tensor's dimensions as the seed declares them, for an operator."""
-    dims = next(t.dims for t in candidate.seed.tensors if t.name == name)
+    """The extents of a tensor's dimensions as the seed declares them, for an operator; of a pooled
+    result those of what is pooled.
+    """
+    seed = candidate.seed
+    dims = next(t.dims for t in seed.tensors if t.name == name)
+    if _is_pooled(seed, name):
+        dims = seed.spaces[-1].nest.finished.tensor.dims
     values = {**parameters(op), **candidate.blocks}
     return {d: int(evaluate(e, values)) for d, e in dims}
 

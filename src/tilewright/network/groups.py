@@ -22,6 +22,7 @@ from tilewright.network.plan import Stage
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.partition import Partition
+from tilewright.seeds.pooling import result_shape
 from tilewright.tune.candidate import Candidate
 
 _MANY = 8
@@ -121,7 +122,7 @@ def stored_forms(candidate: Candidate) -> dict[str, Form]:
     small: Op = replace(op, **few)  # type: ignore[type-var]  # operators are dataclasses
     found = Forms().of(replace(candidate, op=small))
     shapes = dict(zip(candidate.seed.operands, op.input_shapes, strict=True))
-    shapes[candidate.seed.result] = op.out_shape
+    shapes[candidate.seed.result] = result_shape(candidate.seed, op)
     return {name: _extended(form, shapes[name]) for name, form in found.items()}
 
 

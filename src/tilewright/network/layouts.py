@@ -26,7 +26,7 @@ from tilewright.network.forms import Forms
 from tilewright.network.memory import in_order, unbordered
 from tilewright.network.products import Ranked
 from tilewright.network.waits import next_cycles
-from tilewright.ops import CONTRACTIONS, Op, Reshape, Transpose
+from tilewright.ops import CONTRACTIONS, Op, Pool2d, Reshape, Transpose
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Choice, cheapest
 from tilewright.tune.candidate import Candidate
@@ -78,7 +78,9 @@ class _Way:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Nodes that are computed in one go, and the epilogue that they may be."""
+    """Nodes that are computed in one go, and the epilogue that they may be. Behind a product may be
+    windows of its result.
+    """
 
     nodes: tuple[Node, ...]
     request: Request | None
@@ -87,6 +89,17 @@ class Chain:
     def first(self) -> Node:
         """The node that the others follow."""
         return self.nodes[0]
+
+    @property
+    def pool(self) -> Node | None:
+        """What gathers windows of what the first node makes."""
+        behind = self.nodes[1:2]
+        return next((node for node in behind if isinstance(node.op, Pool2d)), None)
+
+    @property
+    def finishing(self) -> tuple[Node, ...]:
+        """The node behind which all others are elementwise, and those."""
+        return self.nodes if self.pool is None else self.nodes[1:]
 
     @property
     def output(self) -> str:
@@ -258,7 +271,8 @@ class WholeNetwork:
 
     def _product_ways(self, chain: Chain) -> list[_Way]:
         node, found = chain.first, dict[tuple[object, ...], _Way]()
-        beside = self._read_whole(chain.nodes[1:]) if chain.nodes[1:] else ()
+        behind = chain.finishing[1:]
+        beside = self._read_whole(behind) if behind else ()
         ready = self.epilogues.get(chain.request, ()) if chain.request else ()
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
@@ -270,8 +284,11 @@ class WholeNetwork:
             natural, cycles = _result(candidate, self.forms), candidate.cycles
             if fused:
                 takes |= dict.fromkeys(beside, natural)
-            done = fused or len(chain.nodes) == 1
-            if done:
+            done = fused or not behind
+            if chain.pool is not None and not fused:
+                natural = _kept_order(chain.pool.op, natural)
+                cycles += self._pooling(chain.pool.op, natural)
+            elif done:
                 for other in self._bordered(chain, candidate, natural):
                     way = _Way(other.cycles, other.form, takes, other, fused)
                     key = (other.form, *sorted(takes.items(), key=lambda item: item[0]))
@@ -329,12 +346,19 @@ class WholeNetwork:
         meets = self.ranked.groups > 1
         return self._moving(form) * times + next_cycles(self._machine.groups, meets=meets)
 
-    def _moving(self, form: Form) -> float:
-        """Cycles to read a tensor and write it in a form, at the engines' best."""
+    def _pooling(self, op: Op, form: Form) -> float:
+        """Cycles of a stage that writes windows of a tensor in a form."""
+        between = next_cycles(self._machine.groups, meets=self.ranked.groups > 1)
+        return self._moving(form, op.input_shapes[0]) + between
+
+    def _moving(self, form: Form, read: Shape = ()) -> float:
+        """Cycles to read a tensor, of the shape `read` if it is another, and write one in a form,
+        at the engines' best.
+        """
         engine, machine = self._machine.dma, self._machine
-        read = prod(form.shape) * self._bytes / engine.get.peak_bytes_per_second
+        got = prod(read or form.shape) * self._bytes / engine.get.peak_bytes_per_second
         written = form.elements * self._bytes / engine.put.peak_bytes_per_second
-        moving = (read + written) * machine.clock_hz / self.ranked.groups
+        moving = (got + written) * machine.clock_hz / self.ranked.groups
         return moving + 2 * engine.latency_cycles
 
 

@@ -17,6 +17,7 @@ from tilewright.ops import Conv2d, Op
 from tilewright.ops.box import Box
 from tilewright.ops.op import Shape
 from tilewright.partition import Partition, split
+from tilewright.seeds.pooling import PoolWindows
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 
@@ -41,7 +42,8 @@ class Spacing:
 @dataclass(frozen=True)
 class Pieces:
     """An operator, `whole`, in `count` equal pieces. `spacings` are those of the operands and of
-    the result; None where every piece takes the whole tensor.
+    the result; None where every piece takes the whole tensor. The result may be `windows` of the
+    operator's own.
     """
 
     kind: str
@@ -49,6 +51,23 @@ class Pieces:
     piece: Op
     count: int
     spacings: tuple[Spacing | None, ...]
+    windows: PoolWindows | None = None
+
+    @property
+    def out_shape(self) -> Shape:
+        """That of the whole result."""
+        shape = self.whole.out_shape
+        return self.windows.pooled(shape) if self.windows else shape
+
+    def pooled(self, windows: PoolWindows) -> Pieces | None:
+        """The same pieces with windows of their results, None where a window is in two of them."""
+        *operands, result = self.spacings
+        if result is not None and result.axis in (2, 3):
+            extent = windows.extents[result.axis - 2]
+            if result.step % extent or result.places != result.step:
+                return None
+            result = Spacing(result.axis, result.step // extent, result.places // extent)
+        return replace(self, spacings=(*operands, result), windows=windows)
 
     def shared(self, seed: Seed) -> frozenset[str]:
         """The operands of the seed that all pieces read the same of."""
@@ -59,7 +78,7 @@ class Pieces:
         """The form of a whole tensor, by its number, whose pieces lie in a form; None where there
         is none. Pieces that overlap are slices along the slowest dimension of memory.
         """
-        shape = (*self.whole.input_shapes, self.whole.out_shape)[number]
+        shape = (*self.whole.input_shapes, self.out_shape)[number]
         spacing = self.spacings[number]
         if spacing is None:
             return form if form.shape == shape else None
@@ -86,7 +105,7 @@ class Pieces:
         """Elements from one piece to the next of a C array that lies along axes of the result; None
         where the pieces are no slices of it.
         """
-        own, shape = self.spacings[-1], self.whole.out_shape
+        own, shape = self.spacings[-1], self.out_shape
         if own is None or own.axis not in axes:
             return 0
         at = axes.index(own.axis)

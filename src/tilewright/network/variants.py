@@ -6,6 +6,7 @@ gathered early. What needs weights alone is apart: it is computed ahead of all r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,8 +17,10 @@ from tilewright.graph.rewrites.early_pooling import EarlyPooling
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.network.epilogues import Request, epilogue_of
 from tilewright.network.layouts import Chain
-from tilewright.ops import CONTRACTIONS
+from tilewright.ops import CONTRACTIONS, Conv2d, Pool2d
 from tilewright.ops.op import Shape
+from tilewright.seeds.conv2d_winograd import applies
+from tilewright.seeds.pooling import windows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,8 @@ def variants(network: Network, *, fuse: bool) -> list[Variant]:
 
 def _variant(network: Network, *, fuse: bool) -> Variant:
     own, ahead = without_ahead(network)
-    return Variant(own, ahead, tuple(_chains(Fusion().apply(own) if fuse else own)))
+    whole = [members(node) for node in (Fusion().apply(own) if fuse else own).nodes]
+    return Variant(own, ahead, tuple(_chains(_pooled(whole, own) if fuse else whole, own)))
 
 
 def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
@@ -66,12 +70,27 @@ def _read(nodes: Iterable[Node]) -> set[str]:
     return {name for node in nodes for name in node.inputs}
 
 
-def _chains(network: Network) -> list[Chain]:
+def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[Chain]:
     """The nodes that are computed in one go, in order."""
     shapes = {t.name: t.shape for t in network.tensors.values()}
-    whole = [members(node) for node in network.nodes]
-    shapes |= {node.output: node.op.out_shape for nodes in whole for node in nodes}
     return [Chain(nodes, _request(nodes, shapes)) for nodes in whole]
+
+
+def _pooled(chains: Sequence[tuple[Node, ...]], network: Network) -> list[tuple[Node, ...]]:
+    """The nodes that are computed in one go, with a convolution before windows of its result where
+    one of its algorithms may make these.
+    """
+    read = Counter(name for nodes in chains for node in nodes for name in node.inputs)
+    read.update(network.outputs)
+    found: dict[str, tuple[Node, ...]] = {}
+    for nodes in chains:
+        pool = nodes[0].op
+        if isinstance(pool, Pool2d) and windows_of(pool) and read[nodes[0].inputs[0]] == 1:
+            made = found.get(nodes[0].inputs[0], ())
+            if len(made) == 1 and isinstance(made[0].op, Conv2d) and applies(made[0].op):
+                nodes = (*found.pop(nodes[0].inputs[0]), *nodes)
+        found[nodes[-1].output] = nodes
+    return list(found.values())
 
 
 def _request(nodes: Sequence[Node], shapes: dict[str, Shape]) -> Request | None:

@@ -15,7 +15,7 @@ after:   for i: fill(c_tile)
 
 A call before the main one may make an operand of another tensor, one behind it another tensor of
 the result. Such an operand, and such sums, are in buffers alone; the call stands outside the loops
-over their parts.
+over their parts. What such calls make and read again lies where the operand was made.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from msgspec import structs
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
+    Binary,
     Const,
     Expr,
     Var,
@@ -37,6 +38,7 @@ from tilewright.common.expr import (
     binary,
     coefficient,
     free_vars,
+    maximum,
     product,
     round_up,
     substitute,
@@ -60,6 +62,7 @@ from tilewright.passes.innermost import (
     chain_of,
     depth_of,
     guarded,
+    made_behind,
     main_call,
     operands_of,
     preparing,
@@ -121,7 +124,9 @@ class InferDma:
         if made in stages and stages[made] != IN_PLACE:
             stages = {**dict.fromkeys(_addends(inner), stages[made]), **stages}
         stages = {**stages, **wholes(inner, main, loops)}
-        staged = [_stage(o, loops, stages, o.tensor in (sums, made)) for o in tiles_of(inner, main)]
+        own = {sums, *made_behind(inner)}
+        staged = [_stage(o, loops, stages, o.tensor in own) for o in tiles_of(inner, main)]
+        staged, housed = _housed(staged, inner, own - {sums, made})
         output, result = staged[0], next(s for s in staged if s.tile.tensor == made)
         start = _start(program, sums, main)
         views = {s.tile.tensor: s.view for s in staged}
@@ -138,9 +143,13 @@ class InferDma:
             if depth:
                 body = (replace(loops[depth - 1], body=body),)
         copied = [s for s in staged if isinstance(s.view, View)]
-        kept = {operands_of(c)[0].tensor for c in preparing(inner, main)} | ({sums} - {made})
+        kept = {operands_of(c)[0].tensor for c in preparing(inner, main)} | (own - {made})
         moved = [s for s in copied if s.tile.tensor not in kept]
-        buffers = tuple(_buffer(s, program, loops, once=s not in moved) for s in copied)
+        buffers = tuple(
+            _buffer(s, housed.get(s.tile.tensor), program, loops, once=s not in moved)
+            for s in copied
+            if s not in housed.values()
+        )
         buffers = (*buffers, packing) if packing else buffers
         parameters = {*program.parameters, *(f"{s.tile.tensor}_copies" for s in moved)}
         tensors = tuple(t for t in program.tensors if t.name not in kept)
@@ -253,6 +262,24 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
     return replace(s.view, ranges=ranges, roles=letters)
 
 
+def _part(s: _Staged, tile: Tile) -> Operand:
+    """The whole buffer, or those of its places that a call has of it."""
+    if tile.ranges == s.tile.ranges or not isinstance(s.view, View):
+        return _whole(s, tile.roles)
+    pairs = zip(tile.ranges, s.region, strict=True)
+    ranges = tuple(Range(_beyond(r.start, whole.start), r.extent, r.step) for r, whole in pairs)
+    return replace(s.view, ranges=ranges, roles=tile.roles)
+
+
+def _beyond(start: Expr, first: Expr) -> Expr:
+    """How far a place is behind the first one."""
+    match start:
+        case Binary("+", a, b) if a == first:
+            return b
+        case _:
+            return start - first
+
+
 def _start(program: Program, sums: str, main: Call) -> Fill | None:
     """What the sums start from, None for those that start from what is there."""
     tensor = program.tensor(sums)
@@ -298,7 +325,7 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
         parts = [by_tensor[o.tensor] for o in tiles]
         for part in parts[1:]:
             result += [] if part.written else _moved(part, "get")
-        operands = (_whole(s, o.roles) for s, o in zip(parts, tiles, strict=True))
+        operands = (_part(s, o) for s, o in zip(parts, tiles, strict=True))
         result.append(replace(call, operands=tuple(operands)))
     return result
 
@@ -309,9 +336,35 @@ def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
     )
 
 
-def _buffer(s: _Staged, program: Program, loops: list[For], *, once: bool) -> Buffer:
-    """The buffer of a tensor's tile; `once`: it is not transferred, so that one copy will do."""
+def _housed(
+    staged: list[_Staged], inner: tuple[Stmt, ...], behind: set[str]
+) -> tuple[list[_Staged], dict[str, _Staged]]:
+    """What calls `behind` the main one make and read again, in the buffers of what calls before it
+    make: that is made anew before it is read again. (All tensors, those housed by their hosts.)
+    """
+    prepared = {operands_of(c)[0].tensor for c in preparing(inner, main_call(inner))}
+    hosts = [s for s in staged if s.tile.tensor in prepared and s.depth >= staged[0].depth]
+    housed: dict[str, _Staged] = {}
+    found = []
+    for s in staged:
+        if s.tile.tensor in behind and hosts:
+            host = hosts.pop(0)
+            assert isinstance(s.view, View)
+            s = replace(s, view=replace(s.view, buffer=_buffer_name(host.tile.tensor)))
+            housed[host.tile.tensor] = s
+        found.append(s)
+    return found, housed
+
+
+def _buffer(
+    s: _Staged, housed: _Staged | None, program: Program, loops: list[For], *, once: bool
+) -> Buffer:
+    """The buffer of a tensor's tile, and of one that is `housed` there; `once`: it is not
+    transferred, so that one copy will do.
+    """
     elements = _largest(s.region, loops)
+    if housed:
+        elements = maximum(elements, _largest(housed.region, loops))
     kind = program.tensor(s.tile.tensor).dtype
     name, count = _buffer_name(s.tile.tensor), Const(1) if once else copies(s.tile.tensor)
     return Buffer(name, kind, round_up(elements, SLOT_ELEMENTS), count)

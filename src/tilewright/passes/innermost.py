@@ -68,10 +68,20 @@ def names_of(call: Call) -> set[str]:
 
 
 def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
-    """One tile per tensor: the main call's operands, then what calls around it have beside them."""
+    """One tile per tensor: the main call's operands, then what calls around it have beside them,
+    whole where it is made before it is read in parts.
+    """
     around = (*preparing(inner, main), *guarded(inner, after=True))
-    others = {o.tensor: o for c in around for o in operands_of(c) if o.tensor not in names_of(main)}
+    others: dict[str, Tile] = {}
+    for o in (o for call in around for o in operands_of(call)):
+        if o.tensor not in names_of(main):
+            others.setdefault(o.tensor, o)
     return [*operands_of(main), *others.values()]
+
+
+def made_behind(inner: tuple[Stmt, ...]) -> set[str]:
+    """The tensors that calls behind the main one write."""
+    return {operands_of(call)[0].tensor for call in guarded(inner, after=True)}
 
 
 def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, str]:

@@ -186,7 +186,8 @@ def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
         doubled = tuple(t for t in doubled if t != p.nest.output.tensor.name)
     buffers = [b for b in structure.staged.buffers if not isinstance(b.copies, Const)]
     held = moved_tensors(structure.staged)
-    packs = len(buffers) + len(p.nest.kept) < len(structure.staged.buffers)
+    kept = {f"{tensor.name}_tile" for tensor in p.nest.kept}
+    packs = any(b not in buffers and b.name not in kept for b in structure.staged.buffers)
     return _copies(tuple(held[b.name] for b in buffers), doubled), packs
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product as combinations
 from string import ascii_letters
 
 from msgspec import structs
@@ -46,7 +47,7 @@ from tilewright.ir.primitives import Fill, Map, MatrixProduct, Requantise
 from tilewright.ir.visit import used_symbols
 from tilewright.ops.numerics import Numerics
 from tilewright.schedule.decisions import STRICT, Decisions, Direction, Rules, decisions
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use
+from tilewright.seeds.nest import Axis, Nest, Pooling, TensorSpec, Transform, Use
 from tilewright.seeds.steps import Skew, Step, print_step
 
 _FACTORS = 2
@@ -131,9 +132,8 @@ def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
         operands = (replace(operands[0], tensor=f"{operands[0].tensor}_sums"), *operands[1:])
     call = Call(primitive, operands)
     if not primitive.accumulates:
-        if nest.epilogue is None:
-            return (call,)
-        return (call, If(_at_last(p, []), (_epilogue(p, operands[0]),)))
+        finishing = _finishing(p, operands[0])
+        return (call, If(_at_last(p, []), finishing)) if finishing else (call,)
     output = operands[0]
     reductions = [nest.axis(a) for a in p.order if a in nest.reductions()]
     start = Fill(primitive.start(numerics.sums))
@@ -141,18 +141,20 @@ def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
     if nest.output.tensor.kind != "updated":
         body = (If(_at_first(reductions), (Call(start, (output,)),)), call)
     if nest.before:
-        made = next(i for i, use in enumerate(nest.uses) if use.tensor == nest.before.output.tensor)
-        parts = _parts(p, nest.uses[made], nest.before.output)
-        body = (If(_at_first(parts), (_transform(p, nest.before, made),)), *body)
+        number = next(
+            i for i, use in enumerate(nest.uses) if use.tensor == nest.before.output.tensor
+        )
+        parts = _parts(p, nest.uses[number], nest.before.output)
+        body = (If(_at_first(parts), (_transform(p, nest.before, number),)), *body)
     if nest.after:
         parts = _parts(p, nest.output, nest.after.source)
-        finished: tuple[Stmt, ...] = (_transform(p, nest.after, 0),)
-        if nest.epilogue:
-            finished = (*finished, _epilogue(p, tile(p, nest.result, 0, dict(nest.after.roles))))
+        made = tile(p, nest.finished, 0, dict(nest.after.roles))
+        finished = (_transform(p, nest.after, 0), *_finishing(p, made))
         body = (*body, If(_at_last(p, [*reductions, *parts]), finished))
-    elif nest.epilogue or requantises:
-        after = _requantised(p, output, numerics) if requantises else _epilogue(p, output)
-        body = (*body, If(_at_last(p, reductions), (after,)))
+    elif requantises:
+        body = (*body, If(_at_last(p, reductions), (_requantised(p, output, numerics),)))
+    elif finishing := _finishing(p, output):
+        body = (*body, If(_at_last(p, reductions), finishing))
     return body
 
 
@@ -188,6 +190,29 @@ def _check_transfers(p: Decisions, s: Skew, operands: tuple[Tile, ...]) -> None:
                 f"{print_step(s)}: the tile of {use.tensor.name!r} moves with {s.over} and {s.by}",
                 fix=f"stage({use.tensor.name}, {s.over}), or a loop further out",
             )
+
+
+def _finishing(p: Decisions, made: Tile) -> tuple[Call, ...]:
+    """The calls on the finished tile: of the windows in it, and of the epilogue."""
+    nest = p.nest
+    pooled = (_pooled(p, nest.pooling),) if nest.pooling else ()
+    result = tile(p, nest.result, 0) if nest.pooling else made
+    return (*pooled, _epilogue(p, result)) if nest.epilogue else pooled
+
+
+def _pooled(p: Decisions, pooling: Pooling) -> Call:
+    """The call that makes windows of the finished tile elements of the result."""
+    output, source = (tile(p, use, 0) for use in (pooling.output, pooling.source))
+    letters = dict(zip(_names(p, pooling.output), ascii_letters, strict=False))
+    names = _names(p, pooling.source)
+    roles = "".join(letters[name] for name in names)
+    tiles = [replace(output, roles="".join(letters.values()))]
+    counts = dict(pooling.window)
+    for place in combinations(*(range(counts.get(name, 1)) for name in names)):
+        pairs = zip(source.ranges, place, strict=True)
+        ranges = tuple(replace(r, start=r.start + i) for r, i in pairs)
+        tiles.append(replace(source, ranges=ranges, roles=roles))
+    return Call(pooling.primitive, tuple(tiles))
 
 
 def _epilogue(p: Decisions, output: Tile) -> Call:
@@ -302,7 +327,12 @@ def _last(p: Decisions, axis: Axis) -> Expr:
 def _ordered(p: Decisions, use: Use) -> tuple[Expr, ...]:
     """The index of each dimension, in storage order."""
     dims = dict(zip((d for d, _ in use.tensor.dims), use.indices, strict=True))
-    return tuple(dims[d] for d in p.layouts.get(use.tensor.name, tuple(dims)))
+    return tuple(dims[d] for d in _names(p, use))
+
+
+def _names(p: Decisions, use: Use) -> tuple[str, ...]:
+    """The names of the dimensions, in storage order."""
+    return p.layouts.get(use.tensor.name, tuple(d for d, _ in use.tensor.dims))
 
 
 def _range(p: Decisions, operand: int, index: Expr) -> Range:
@@ -320,6 +350,10 @@ def _range(p: Decisions, operand: int, index: Expr) -> Range:
         start = _gathered(start, (skew.over, skew.by))
     if not spans:
         return Range(start, Const(1))
+    if len(spans) == 2:
+        (outer, count), (step, size) = spans
+        if step != Const(1) and outer == step * size:
+            return Range(start, count * size, step)  # every place at an even distance
     if len(spans) == 1:
         return Range(start, spans[0][1], spans[0][0])
     return Range(start, total((size - 1) * step for step, size in spans) + 1)

@@ -126,8 +126,8 @@ class Nest:
     `roles` maps an axis to the letter of the primitive's dimension it feeds (m, n, k for gemm).
     Axes without a role are loops. `output` is written (accumulated for gemm) from `inputs`, and
     made anew in every one of its `turns`, loops that it does not depend on. What a transform makes
-    `before` it and the result that one takes `after` it stay in the scratchpad. Raises
-    ScheduleError where these are not what the primitive takes.
+    `before` it, the result that one takes `after` it and one that is pooled stay in the scratchpad.
+    Raises ScheduleError where these are not what the primitive takes.
     """
 
     name: str
@@ -140,6 +140,7 @@ class Nest:
     turns: tuple[str, ...] = ()
     before: Transform | None = None
     after: Transform | None = None
+    pooling: Pooling | None = None
 
     def __post_init__(self) -> None:
         check_name("nest", self.name)
@@ -166,9 +167,14 @@ class Nest:
         return (self.output, *self.inputs)
 
     @property
-    def result(self) -> Use:
-        """What the nest gives: the output, or what a transform makes of it."""
+    def finished(self) -> Use:
+        """What is pooled, where anything is: the output, or what a transform makes of it."""
         return self.after.output if self.after else self.output
+
+    @property
+    def result(self) -> Use:
+        """What the nest gives: what is finished, or the windows of that."""
+        return self.pooling.output if self.pooling else self.finished
 
     @property
     def every_use(self) -> tuple[Use, ...]:
@@ -176,13 +182,15 @@ class Nest:
         others = self.epilogue.operands if self.epilogue else ()
         others += (self.before.source,) if self.before else ()
         others += (self.after.output,) if self.after else ()
+        others += (self.pooling.output,) if self.pooling else ()
         return (*self.uses, *(use for use in others if use != self.output))
 
     @property
     def kept(self) -> tuple[TensorSpec, ...]:
         """The tensors that only the scratchpad holds, tile by tile."""
-        made = (self.before.output.tensor,) if self.before else ()
-        return (*made, self.after.source.tensor) if self.after else made
+        made: tuple[TensorSpec, ...] = (self.before.output.tensor,) if self.before else ()
+        made += (self.after.source.tensor,) if self.after else ()
+        return (*made, self.finished.tensor) if self.pooling else made
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ScheduleError lists the known ones."""
@@ -218,6 +226,19 @@ class Transform:
     roles: tuple[tuple[str, str], ...]
     output: Use
     source: Use
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """A primitive that makes each element of a smaller tile of those of one window of the finished
+    tile, in the scratchpad: its operands are the elements at each place in the `window`, rows
+    first. `source` is the first place, the window's extents go by the names of dimensions.
+    """
+
+    primitive: Primitive
+    output: Use
+    source: Use
+    window: tuple[tuple[str, int], ...]
 
 
 def nest(

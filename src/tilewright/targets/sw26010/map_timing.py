@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.common.digest import PACKAGE, digest, digest_of_files
 from tilewright.common.expr import Value
 from tilewright.isa import load_table
+from tilewright.seeds.pooling import POOLED, PoolWindows
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.gemm_timing import SHIPPED_TABLES, table_timing
@@ -78,9 +79,11 @@ FREQUENT: tuple[tuple[str, tuple[bool, ...]], ...] = (
     *(("exp(x0 - x1)", (False, still)) for still in (True, False)),
     *(("x0 / x1", (False, still)) for still in (True, False)),
     ("x0 / pow(2.0 + 0.0001 * x1, 0.75)", (False, False)),
+    *((PoolWindows(f, (2, 2)).expression, (False,) * 4) for f in POOLED),
 )
 """Expressions, and which operands stay the same along a row: copies, ReLU, bias, residual sums,
-batch normalisation, tanh, the powers and the quotient of a softmax, and AlexNet's normalisation.
+batch normalisation, tanh, the powers and the quotient of a softmax, AlexNet's normalisation, and
+windows of two rows and columns.
 """
 LANES_ITEMS = (1, 2, 3, 5, 6, 8, 13, 16, 24, 37, 52)
 """Elements of rows of samples of what brings them together to vectors."""
