@@ -1,7 +1,8 @@
 """Properties draw the same examples in every run, more and others with `make fuzz`.
 
 What is compiled on the way is kept in the checkout, not among the user's own files, and the user's
-calibration of the computer is not there.
+calibration of the computer is not there. Tables are as wide as those of any output that is no
+terminal, whatever the terminal of the tests is.
 """
 
 import os
@@ -27,5 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("COLUMNS", None)
     if config.getoption("--emulate-avx512"):
         emulate_avx512(_OWN / "emulation")
