@@ -74,6 +74,15 @@ def split_extents(shape: Sequence[int], forms: Sequence[Form]) -> tuple[tuple[in
     return tuple(found)
 
 
+def run_together(shape: Sequence[int], forms: Sequence[Form]) -> bool:
+    """Whether there are loops that run along the blocks of every form."""
+    try:
+        split_extents(shape, forms)
+    except ProgramError:
+        return False
+    return True
+
+
 def blocked_loops(
     shape: Sequence[int], forms: Sequence[Form]
 ) -> tuple[tuple[int, ...], tuple[Index, ...]]:

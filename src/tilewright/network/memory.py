@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import Array
 from tilewright.graph.names import safe_name
-from tilewright.network.access import access_of, blocked_loops, normalised_mapping
+from tilewright.network.access import access_of, blocked_loops, normalised_mapping, run_together
 from tilewright.network.form import Form, StoredDim, canonical, row_major, same_memory
 from tilewright.network.plan import Role, Stage, Value, Work
 from tilewright.network.shares import Division
@@ -117,7 +117,7 @@ class Memory:
         flops: int = 0,
     ) -> None:
         """Append the expression for each element of the result, and fill what lies around them."""
-        shape = result.form.shape
+        shape, operands = result.form.shape, self._side_by_side(name, result.form, operands)
         full = [o.form for o in operands if o.form.shape == shape]
         extents, index = blocked_loops(shape, [result.form, *full])
         accesses = []
@@ -131,6 +131,23 @@ class Memory:
         op = Mapping(extents, to, tuple(accesses), expression, self.dtype)
         self.mapped(name, work, op, result, operands, nodes=nodes, label=label, flops=flops)
         self.fill(name, result)
+
+    def _side_by_side(self, name: str, form: Form, operands: Sequence[Located]) -> list[Located]:
+        """The operands; one whose blocks no loop runs along together with those of the others, six
+        channels where they have four, is copied out of them first.
+        """
+        forms, found = [form], list[Located]()
+        for operand in operands:
+            own, plain = operand.form, unbordered(operand.form)
+            if own.shape == form.shape:
+                copied = run_together(own.shape, [plain, own])
+                if copied and not run_together(own.shape, [*forms, own]):
+                    made = self.value(f"{name}_unblocked", plain)
+                    self.map(f"{name}_layout", "layout", "x0", made, (operand,))
+                    operand = replace(made, axes=operand.axes)
+                forms.append(operand.form)
+            found.append(operand)
+        return found
 
     def mapped(
         self,
