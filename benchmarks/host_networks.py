@@ -27,7 +27,7 @@ from shared.output import note, processor, show, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
-from tilewright.targets.host.network.measuring import largest_difference
+from tilewright.network.results import largest_difference
 from tilewright.tune.sampling import (
     Protocol,
     Ratio,
