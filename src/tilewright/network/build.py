@@ -62,7 +62,7 @@ def build_plan(
             divide = bool(ranked.shares)
             drafts.append(_cheapest(variant, own, machine, known, progress, divide=divide))
     best = min(drafts, key=lambda builder: builder.cycles(known.schedules, machine))
-    least = options[0].least_cycles(part) - max(builder.saved for builder in drafts)
+    least = options[0].least_cycles(part) - max(builder.saved_cycles for builder in drafts)
     return best.plan(known.schedules, machine, ranked.images, least)
 
 
@@ -104,7 +104,7 @@ def _cheapest(
     known.schedules |= _schedules(new, machine, steps, divide=divide)
     cycles = [builder.cycles(known.schedules, machine) for builder in drafts]
     best = drafts[cycles.index(min(cycles))]
-    best.saved = saved_cycles(requests, own, epilogues)
+    best.saved_cycles = saved_cycles(requests, own, epilogues)
     if chosen := found[-1].choice:
         cost, bound = ceil(chosen.cost), ceil(chosen.bound)
         best.choice = LayoutChoice(cost, bound, chosen.proven, cycles[-1] <= min(cycles))

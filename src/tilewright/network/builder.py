@@ -56,7 +56,7 @@ class Builder:
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
         self.choice: LayoutChoice | None = None
-        self.saved = 0.0
+        self.saved_cycles = 0.0  # by products that are faster than the best plain ones
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
         """The cycles of all stages by the model, those before each included."""

@@ -25,7 +25,7 @@ POOLED: tuple[Pooled, ...] = get_args(Pooled)
 UNPOOLED = "unpooled"
 """The tensor whose windows are pooled; only scratchpads hold it."""
 MOST_PLACES = 4
-"""Of a window: the operands that a routine of a map takes."""
+"""Of a window; the nine of the next square are more operands than a routine of a map takes."""
 
 
 @dataclass(frozen=True)
