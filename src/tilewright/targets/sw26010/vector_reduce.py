@@ -26,7 +26,7 @@ from tilewright.targets.sw26010.gemm_parts import instruction
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES, Precision
 from tilewright.targets.sw26010.vector_code import ZERO, load, move, op, scaled_add, store
 from tilewright.targets.sw26010.vector_expression import Arithmetic
-from tilewright.targets.sw26010.vector_steps import LONG, Steps
+from tilewright.targets.sw26010.vector_steps import Steps, takes_long
 from tilewright.targets.sw26010.vector_sums import ZERO_VALUE, Sums
 
 VECTORS, LANES, ELEMENTS = "vectors", "lanes", "elements"
@@ -127,7 +127,7 @@ class ReduceRoutine:
     @property
     def by_lanes(self) -> bool:
         """Whether a run that is not aligned is brought together to vectors: what takes long."""
-        return self.lie.along and any(name in LONG for name, _, _ in self.arithmetic[0].steps)
+        return self.lie.along and takes_long(self.arithmetic[0])
 
     @property
     def registers(self) -> tuple[int, ...]:
