@@ -53,12 +53,16 @@ def result_access(rng, kept, extents):
     return Access(tuple(shape), tuple(terms), (0,) * len(shape))
 
 
-def random_definition(rng, bodies=("x0 * x1", "x0", "x0 + x1", "x0 * x1 * x2", "abs(x0 - x1)")):
+BODIES = ("x0 * x1", "x0", "x0 + x1", "x0 * x1 * x2", "abs(x0 - x1)")
+GATHERS = (None, "sum", "sum", "max", "min", "prod")
+
+
+def random_definition(rng, bodies=BODIES, gathers=GATHERS):
     """Up to seven axes and three operands: padding, steps, joint axes, any gather."""
     rank = int(rng.integers(1, 8))
     extents = tuple(int(n) for n in rng.integers(1, 5 if rank < 5 else 4, rank))
     body = str(rng.choice(bodies))
-    gather = [None, "sum", "sum", "max", "min", "prod"][int(rng.integers(6))]
+    gather = gathers[int(rng.integers(len(gathers)))]
     axes = list(range(rank))
     kept = axes if gather is None else [a for a in axes if rng.integers(3)]
     count = sum(f"x{i}" in body for i in range(3))
