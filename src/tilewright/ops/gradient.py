@@ -15,7 +15,16 @@ from itertools import product
 from math import gcd
 
 from tilewright.common.errors import ShapeError
-from tilewright.ir.scalar import Apply, Element, Number, Scalar, derivative, renumbered
+from tilewright.ir.scalar import (
+    Apply,
+    Element,
+    Number,
+    Scalar,
+    derivative,
+    operand_count,
+    parse_scalar,
+    renumbered,
+)
 from tilewright.ops.access import Access
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
@@ -48,10 +57,12 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     """The gradient of operand number `operand`, as definitions whose results add up; none where it
     is zero everywhere.
 
-    Holds for sums and for maps. Raises ShapeError for other gathers and for finished sums, which
-    need the result's own numbers, and ProgramError for functions of bits.
+    Holds for maps and for sums, finished by a factor at most. Raises ShapeError for what else is
+    gathered or finished, whose gradient needs the result's numbers, and ProgramError for functions
+    of bits.
     """
-    if op.gather not in (None, "sum") or op.finish != "x0":
+    last = derivative(parse_scalar(op.finish), 0)
+    if op.gather not in (None, "sum") or operand_count(last):
         raise ShapeError(
             f"{op.describe()[:80]}: the gradient needs the numbers of the result",
             fix="write the gather and what finishes it as definitions of their own",
@@ -59,6 +70,8 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     factor = derivative(op.scalar, operand)
     if factor == Number(0.0):
         return ()
+    if last != Number(1.0):
+        factor = Apply("*", (last, factor))
     used = sorted(_elements(factor))
     moved = {number: Element(place + 1) for place, number in enumerate(used)}
     inner = renumbered(factor, [moved.get(i, Element(0)) for i in range(len(op.operands))])
