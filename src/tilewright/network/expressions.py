@@ -13,6 +13,7 @@ from tilewright.ir.scalar import Scalar, expanded, parse_scalar
 from tilewright.ops import BatchNorm, Bias, Binary, Op, Unary
 from tilewright.ops.op import Shape
 
+
 @dataclass(frozen=True)
 class Constant:
     """A tensor that is made of weights ahead of all runs: an expression over some of a node's

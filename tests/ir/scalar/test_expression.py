@@ -93,7 +93,19 @@ def test_several_truths_are_read_from_the_left() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "y", "x0 @ x1", "exp(x0, x1)", "x0.real", "1j", "1e309", "x", "0 < x0 < 1", "if(x0)", "+x0"],
+    [
+        "",
+        "y",
+        "x0 @ x1",
+        "exp(x0, x1)",
+        "x0.real",
+        "1j",
+        "1e309",
+        "x",
+        "0 < x0 < 1",
+        "if(x0)",
+        "+x0",
+    ],
 )
 def test_what_is_no_expression_is_refused(text: str) -> None:
     with pytest.raises(ProgramError) as error:

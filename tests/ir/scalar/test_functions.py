@@ -189,8 +189,6 @@ def test_a_function_that_is_entered_is_known_everywhere(monkeypatch: pytest.Monk
     monkeypatch.setitem(FUNCTIONS, own.name, own)
     scalar, x = parse_scalar("own_mish(2 * x0)"), DENSE[:1]
     np.testing.assert_allclose(value(scalar, x), value(parse_scalar("mish(2 * x0)"), x), 1e-12)
-    assert c_text(scalar, ["v"], F32) == (
-        "((2.0f * v) * tanhf(log1pf(expf((2.0f * v)))))"
-    )
+    assert c_text(scalar, ["v"], F32) == ("((2.0f * v) * tanhf(log1pf(expf((2.0f * v)))))")
     assert operations(scalar) == operations(parse_scalar("2 * x0 * tanh(log1p(exp(2 * x0)))"))
     require_slope(scalar, 0, x, SMOOTH)

@@ -9,7 +9,6 @@ from tilewright.common.dtypes import F32, F64, DType
 from tilewright.ir.scalar.expression import Apply, Element, Number, Scalar, expanded
 from tilewright.ir.scalar.functions import FUNCTIONS, Elementary
 
-
 LIBRARY_FUNCTIONS = tuple(
     own.c.partition("{f}")[0]
     for own in FUNCTIONS.values()

@@ -123,9 +123,7 @@ def error_function(sums: Sums, x: int) -> int:
     size = sums.add("vseleq", sums.add("vfcmplt", last, size), size, last)
     square = sums.add("vmuld", size, size)
     near = sums.add("vmad", x, _polynomial(sums, square, error.NEAR), x)
-    quotient = sums.add(
-        "vdivd", sums.add("vsubd", size, centre), sums.add("vaddd", size, centre)
-    )
+    quotient = sums.add("vdivd", sums.add("vsubd", size, centre), sums.add("vaddd", size, centre))
     left = exponential(sums, sums.add("vsubd", ZERO_VALUE, square))
     one = sums.constant(1.0)
     far = sums.add("vnmad", left, _polynomial(sums, quotient, error.FAR), one)
