@@ -100,7 +100,7 @@ class Unary(Shaped):
     def scalar(self) -> Scalar:
         """The function of the element x0; parameters of fixed-point types are in their steps."""
         parameters = (self._steps(parameter) for parameter in (self.alpha, self.beta))
-        operands = (Element(0), *map(Number, parameters))
+        operands: tuple[Scalar, ...] = (Element(0), *map(Number, parameters))
         return Apply(self.function, operands[: FUNCTIONS[self.function].arity])
 
     def reference(self, *operands: Array) -> Array:

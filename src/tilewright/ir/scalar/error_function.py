@@ -59,4 +59,5 @@ def error_function(x: npt.ArrayLike) -> npt.NDArray[Any]:
     near = value + value * np.polynomial.polynomial.polyval(square, NEAR)
     quotient = (size - CENTRE) / (size + CENTRE)
     rest = np.exp(-square) * np.polynomial.polynomial.polyval(quotient, FAR)
-    return np.where(size < SPLIT, near, np.copysign(1 - rest, value))
+    found: npt.NDArray[Any] = np.where(size < SPLIT, near, np.copysign(1 - rest, value))
+    return found

@@ -1,4 +1,4 @@
-"""exp, expm1, tanh, powers by quarters, whole numbers and remainders as arithmetic of an SW26010 core.
+"""exp, expm1, tanh, powers by quarters, roundings and remainders as arithmetic of an SW26010 core.
 
 In: a value among `Sums`. Out: operations on it, those of `POWER` among them, whose scalar code a
 routine writes. x = 2 n ln 2 + r with |r| <= ln 2 (Cody and Waite: n times the first part of 2 ln 2
