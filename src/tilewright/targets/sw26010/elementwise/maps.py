@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import ClassVar
 
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
@@ -84,6 +85,7 @@ class MapRoutine:
     still: tuple[bool, ...]
     unrolled: int
     short: bool = False
+    modes: ClassVar[tuple[str, ...]] = MODES
 
     @property
     def name(self) -> str:

@@ -89,6 +89,11 @@ class ReduceRoutine:
         kind = (self.function, self.expression, lie.step, lie.taps, lie.loops, lie.along)
         return f"tw_reduce_{digest(*map(str, kind))[:10]}_{self.precision.name}"
 
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The ways in which rows are done, the fastest first."""
+        return self.lie.modes
+
     @cached_property
     def arithmetic(self) -> tuple[Sums, int]:
         """The operations that take in an element, of which the last gives the new result."""
