@@ -81,7 +81,7 @@ REDUCED = """\
         function="max",
     )
 """
-MAPS = MAPS.replace("    REDUCED\n", REDUCED)
+MAPPED = MAPPED.replace("    REDUCED\n", REDUCED)
 SHIPPED = ("sw26010", "sw26010_cg", "sw26010_measured")
 
 
@@ -93,7 +93,7 @@ def test_the_shipped_machines_of_the_family_are_these() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize(
     "text",
-    [GEMM, REPACK, WINDOWS, MAPS],
+    [GEMM, REPACK, WINDOWS, MAPPED],
     ids=["gemm", "repack", "windows", "map_and_reduce"],
 )
 def test_every_routine_of_the_code_is_named_and_priced_as_it_runs(text: str, name: str) -> None:
@@ -140,7 +140,7 @@ def test_loops_of_c_are_named_and_their_price_is_an_assumption_on_the_cores_tabl
     name: str, mapped: int, reduced: int
 ) -> None:
     machine = load_machine(name)
-    text = MAPS.replace("log(x0) / 3.0", TANGLED)
+    text = MAPPED.replace("log(x0) / 3.0", TANGLED)
     program = parse(text.replace('function="max",', f'function="max", expression="{TANGLED}",'))
     found = ROUTINES.required(machine).routines(program, machine, simulated=True)
     what, scalar = "compiled C, assumed: 64 elements", parse_scalar(TANGLED)

@@ -12,8 +12,8 @@ from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops, rows_of
 from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.operands import LEVELS
 from tilewright.targets.sw26010.timing.maps import MAPS, map_terms
 
 

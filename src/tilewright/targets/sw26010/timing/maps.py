@@ -13,8 +13,8 @@ import numpy as np
 from tilewright.common.expr import Value
 from tilewright.seeds.pooling import POOLED, PoolWindows
 from tilewright.targets.sw26010.calls.nest_rows import Rows
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.operands import LEVELS
 from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
 from tilewright.targets.sw26010.timing.nests import (
     FEW_ITEMS,

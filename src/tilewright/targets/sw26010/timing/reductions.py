@@ -15,8 +15,9 @@ import numpy as np
 from tilewright.common.expr import Value
 from tilewright.ir.primitives.maps import Gathering
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, LANES, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import LEVELS, reduce_routine, reduce_text
+from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
 from tilewright.targets.sw26010.timing.nests import LOOPS, around, simulated
