@@ -23,7 +23,6 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Map, MatrixProduct, Reduce
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.simulate.program import Program as CoreProgram
 from tilewright.targets.sw26010.calls.map_prices import (
     has_as_many_loops,
     map_rows,
@@ -43,21 +42,14 @@ from tilewright.targets.sw26010.calls.vector_prices import nests_of, repacked_cy
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_text
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, exact_gemm_cost
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.timing.maps import map_cycles
+from tilewright.targets.sw26010.timing.nests import NESTS, nest_cycles
 from tilewright.targets.sw26010.timing.reductions import reduce_cycles
-from tilewright.targets.sw26010.timing.vector import (
-    assembled,
-    nest_cycles,
-    routine_program,
-    rows_cycles,
-    timings_of,
-)
 
 
 @dataclass(frozen=True)
@@ -157,19 +149,17 @@ class _Calls:
 
     def _nest(self, routine: Routine, rows: Rows) -> RoutineCycles:
         assert routine.work is not None
-        timing = timings_of(self.table).routines[routine.name]
+        timing = NESTS.timing(self.table, routine)
         priced = round(float(priced_nest(timing, routine.work.unrolled, rows)))
         exact = None
         if self.simulated:
-            code = routine_program(routine, self.table)
-            exact = nest_cycles(routine, code, mode_of(rows), counts_of(rows))
+            exact = nest_cycles(self.table, routine, mode_of(rows), counts_of(rows))
         return RoutineCycles(routine.name, call_text(rows), priced, exact)
 
     def _mapped(self, routine: MapRoutine, rows: Rows) -> RoutineCycles:
         priced, exact = round(float(routine_cycles(self.table, routine, rows))), None
         if self.simulated:
-            code = assembled(routine.text(), self.table)
-            exact = map_cycles(routine, code, mode_of(rows), counts_of(rows))
+            exact = map_cycles(self.table, routine, mode_of(rows), counts_of(rows))
         what = f"{call_text(rows)}: {routine.expression}"
         return RoutineCycles(routine.name, what, priced, exact)
 
@@ -196,8 +186,7 @@ class _Calls:
         by_vectors = mode != ELEMENTS and not routine.lie.along
         rows, exact = replace(nest.rows, by_vectors=by_vectors), None
         if self.simulated:
-            code = assembled(reduce_text(routine), self.table)
-            exact = reduce_cycles(routine, code, mode, counts_of(rows)[:-1], extents)
+            exact = reduce_cycles(self.table, routine, mode, counts_of(rows)[:-1], extents)
         taken = prod(map(int, (extents.outer, extents.inner, extents.length)))
         what = f"{call_text(rows)} of {taken}: {routine.function} {routine.expression}"
         return RoutineCycles(routine.name, what, priced, exact)
@@ -205,10 +194,9 @@ class _Calls:
     def _repacked(self, routine: Routine, call: PricedCall[Primitive]) -> RoutineCycles:
         exact = None
         if self.simulated:
-            code = routine_program(routine, self.table)
 
             def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
-                return _rows_simulated(routine, code, grows, (rows, larger, smaller))
+                return _rows_simulated(self.table, routine, grows, (rows, larger, smaller))
 
             exact = round(float(repacked_cycles(call.dims, cycles)))
         what = f"a tile of {call.dims['source_elements']} elements to {call.dims['elements']}"
@@ -253,7 +241,7 @@ def call_text(rows: Rows) -> str:
 
 
 def _rows_simulated(
-    routine: Routine, code: CoreProgram, grows: bool, change: tuple[Value, Value, Value]
+    table: str, routine: Routine, grows: bool, change: tuple[Value, Value, Value]
 ) -> Value:
     """Cycles of rows that change between two lengths in elements; rows, the larger and the smaller
     length may differ from core to core.
@@ -265,7 +253,7 @@ def _rows_simulated(
         whole = more % VECTOR_LANES == less % VECTOR_LANES == 0
         size, mode = (VECTOR_LANES, MODES[0]) if whole else (1, MODES[1])
         lengths = (more // size, less // size) if grows else (less // size, more // size)
-        cycles[at] = rows_cycles(routine, code, mode, (count, *lengths))
+        cycles[at] = nest_cycles(table, routine, mode, (count, *lengths))
     return cycles
 
 

@@ -44,7 +44,7 @@ from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.reduce_text import reduce_text
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.emit.call import emit_call
-from tilewright.targets.sw26010.timing.vector import assembled
+from tilewright.targets.sw26010.timing.derived import assembled
 
 MACHINES = ("sw26010", "sw26010_cg", "sw26010_measured")
 COUNT_AT, MOVES_AT, OTHERS_AT, STACK_AT = 60_000, 60_064, 60_384, 59_392

@@ -15,7 +15,7 @@ from tilewright.ir.scalar import FUNCTIONS, Apply, Element
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.elementwise.functions import has_power
 from tilewright.targets.sw26010.elementwise.maps import map_routine
-from tilewright.targets.sw26010.timing.vector import assembled
+from tilewright.targets.sw26010.timing.derived import assembled
 
 TABLE = "sw26010_cpe"
 PLACES_AT, COUNT_AT, STEPS_AT, STACK_AT = 57_344, 57_408, 57_472, 60_000

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import resources
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,19 +29,9 @@ from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.sums import Sums
-from tilewright.targets.sw26010.timing import maps as timing
-from tilewright.targets.sw26010.timing.maps import (
-    FREQUENT,
-    TIMINGS,
-    derive,
-    derive_frequent,
-    map_cycles,
-    map_terms,
-    map_timing,
-    shipped_timings,
-    write_shipped,
-)
-from tilewright.targets.sw26010.timing.vector import SHIPPED_TABLES, assembled, sampled_rows
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
+from tilewright.targets.sw26010.timing.maps import FREQUENT, MAPS, map_cycles, map_terms
+from tilewright.targets.sw26010.timing.nests import sampled_rows
 
 TABLE = "sw26010_cpe"
 KEPT = (9, 10, 11, 12, 13, 14, 15)
@@ -233,38 +221,18 @@ def test_more_constants_operands_or_types_than_a_routine_takes() -> None:
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
-def test_the_shipped_timings_are_what_the_routines_take_today(
-    table: str, request: pytest.FixtureRequest
-) -> None:
-    if request.config.getoption("--update-golden", default=False):
-        write_shipped(Path(str(resources.files(timing.__package__) / TIMINGS)))
-        shipped_timings.cache_clear()
-    assert derive_frequent(table) == shipped_timings()[table]
-
-
-def test_shipped_timings_are_found_without_the_routines_texts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(timing, "derive", None)
-    timing._timing.cache_clear()
-    routine = routine_of("x0 + x1", (False, True), "f64")
-    assert map_timing(TABLE, routine) == shipped_timings()[TABLE].routines[routine.name]
-
-
-@pytest.mark.parametrize("table", SHIPPED_TABLES)
 @pytest.mark.parametrize(("expression", "still"), [*EXPRESSIONS, *FUNCTIONS, *OTHERS])
 def test_every_price_is_the_simulated_cycles_also_where_it_was_not_sampled(
     expression: str, still: tuple[bool, ...], table: str
 ) -> None:
     routine = routine_of(expression, still, "f64")
-    found, program = derive(table, routine), assembled(routine.text(), table)
-    for mode in MODES:
-        fitted = getattr(found, mode)
+    found = MAPS.derive(table, routine)
+    for mode, fitted in found.items():
         assert fitted.worst_error == 0
         for counts in NOT_SAMPLED:
             terms = map_terms(routine, mode, sampled_rows(mode, counts))
-            priced = float(np.dot(fitted.coefficients, terms))
-            assert priced == map_cycles(routine, program, mode, counts), counts
+            priced = float(fitted.cycles(terms))
+            assert priced == map_cycles(table, routine, mode, counts), counts
 
 
 def view(roles: str, shape: tuple[int, ...], *extents: int) -> View:
@@ -296,7 +264,7 @@ def test_a_call_is_priced_as_the_rows_that_its_code_runs(case: str, name: str) -
     assert routine is not None
     table = machine.core.instruction_table
     assert table is not None
-    exact = map_cycles(routine, assembled(routine.text(), table), mode, (rows, items))
+    exact = map_cycles(table, routine, mode, (rows, items))
     assert priced == exact
 
 
@@ -315,7 +283,7 @@ def test_more_loops_than_a_routine_has_are_priced_as_the_loops_of_c_that_they_ar
         assert priced == compiled_map(elementwise_costs(LoopForm())[Map])(machine, asked)
         return
     loops = (2,) * axes
-    assert priced == map_cycles(routine, assembled(routine.text(), TABLE), MODES[1], loops)
+    assert priced == map_cycles(TABLE, routine, MODES[1], loops)
 
 
 def test_candidates_that_differ_in_what_stays_the_same_have_each_its_routine() -> None:

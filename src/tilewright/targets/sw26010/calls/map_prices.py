@@ -12,9 +12,9 @@ from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops, rows_of
 from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.operands import LEVELS
-from tilewright.targets.sw26010.timing.maps import map_terms, map_timing
+from tilewright.targets.sw26010.timing.maps import MAPS, map_terms
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
@@ -60,8 +60,6 @@ def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
 
 def routine_cycles(table: str, routine: MapRoutine, rows: Rows) -> Value:
     """Whole cycles of a nest of a map's routine."""
-    timing, ways = map_timing(table, routine), []
-    for mode, fit in zip(MODES, (timing.vectors, timing.elements), strict=True):
-        pairs = zip(fit.coefficients, map_terms(routine, mode, rows), strict=True)
-        ways.append(sum((c * term for c, term in pairs), start=np.float64(0)))
+    timing = MAPS.timing(table, routine)
+    ways = (timing[mode].cycles(map_terms(routine, mode, rows)) for mode in MODES)
     return np.ceil(np.where(rows.by_vectors, *ways))

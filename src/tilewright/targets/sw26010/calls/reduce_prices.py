@@ -31,7 +31,7 @@ from tilewright.targets.sw26010.elementwise.reduce import (
 )
 from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
-from tilewright.targets.sw26010.timing.reductions import Extents, reduce_terms, reduce_timing
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, reduce_terms
 
 _STEPS = (0, 1, 2)
 _LOOPS = 3
@@ -86,9 +86,8 @@ def lie_of(code: int) -> Lie:
 
 def mode_cycles(table: str, routine: ReduceRoutine, mode: str, extents: Extents) -> Value:
     """Cycles of a call in one of the routine's modes."""
-    coefficients = reduce_timing(table, routine).modes[mode].coefficients
-    pairs = zip(coefficients, reduce_terms(routine, mode, extents), strict=True)
-    return sum((c * term for c, term in pairs), start=np.float64(0))
+    timing = REDUCTIONS.timing(table, routine)[mode]
+    return timing.cycles(reduce_terms(routine, mode, extents))
 
 
 def mode_shares(routine: ReduceRoutine, nest: PricedLoops) -> Mapping[str, Value]:

@@ -21,8 +21,9 @@ from tilewright.ir.primitives import Reduce
 from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.ir.visit import walk
 from tilewright.targets.sw26010.calls.loops import pointer_moves, routine_header
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.reduce import MOST_TAPS, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import LEVELS, reduce_routine
+from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine
 
 MOST_LOOPS = 2
 """Those that gather around the innermost one, if it is unrolled or a run, or in all."""

@@ -1,4 +1,4 @@
-"""What the elementwise routines cost: the forms of `timing.vector` on the extents of a call."""
+"""What the elementwise routines cost: the forms of `timing.nests` on the extents of a call."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MultiplyAccumulate, ScaleAdd, Windows, WinogradTransform
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows, has_loops, rows_of
+from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.routines import routine_of
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
-from tilewright.targets.sw26010.timing.vector import (
-    RoutineTiming,
-    nest_terms,
-    rows_terms,
-    timings_of,
-)
+from tilewright.targets.sw26010.timing.derived import Timing
+from tilewright.targets.sw26010.timing.nests import NESTS, nest_terms, rows_terms
 
 
 def emitted_costs(loops: Costs) -> Costs:
@@ -42,7 +39,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
         table, routine = machine.core.instruction_table, routine_of(call.primitive, call.dtype)
         if table is None or routine is None:
             return otherwise(machine, call)
-        timing = timings_of(table).routines[routine.name]
+        timing = NESTS.timing(table, routine)
         if routine.work is None:
             return repacked_cycles(call.dims, partial(_rows, timing))
         cycles: Value = 0
@@ -73,7 +70,7 @@ def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
             yield 1, rows_of(call.dims, range(operands))
 
 
-def nest_cycles(timing: RoutineTiming, unrolled: int, rows: Rows) -> Value:
+def nest_cycles(timing: Timing, unrolled: int, rows: Rows) -> Value:
     """Whole cycles of a nest."""
     return np.ceil(fitted_cycles(timing, rows.by_vectors, nest_terms(unrolled, rows)))
 
@@ -198,17 +195,13 @@ def _repacked_cores(
     return cycles
 
 
-def _rows(timing: RoutineTiming, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
+def _rows(timing: Timing, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
     """Rows that change between two lengths in elements."""
     by_vectors = np.equal((larger | smaller) & (VECTOR_LANES - 1), 0)
     larger, smaller = (np.where(by_vectors, x // VECTOR_LANES, x) for x in (larger, smaller))
     return fitted_cycles(timing, by_vectors, rows_terms(grows, rows, larger, smaller))
 
 
-def fitted_cycles(timing: RoutineTiming, by_vectors: Value, terms: Sequence[Value]) -> Value:
+def fitted_cycles(timing: Timing, by_vectors: Value, terms: Sequence[Value]) -> Value:
     """The form with the coefficients of vectors or of elements."""
-    ways = timing.vectors.coefficients, timing.elements.coefficients
-    cycles: Value = 0
-    for vectors, elements, term in zip(*ways, terms, strict=True):
-        cycles = cycles + np.where(by_vectors, vectors, elements) * term
-    return cycles
+    return np.where(by_vectors, *(timing[mode].cycles(terms) for mode in MODES))

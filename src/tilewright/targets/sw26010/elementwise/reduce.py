@@ -24,14 +24,15 @@ from tilewright.ir.scalar import parse_scalar
 from tilewright.isa import Instruction, Register
 from tilewright.targets.sw26010.elementwise.code import ZERO, load, move, op, scaled_add, store
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
+from tilewright.targets.sw26010.elementwise.loops import EXTENT
 from tilewright.targets.sw26010.elementwise.steps import Steps, takes_long
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 from tilewright.targets.sw26010.gemm.parts import instruction
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
 
 VECTORS, LANES, ELEMENTS = "vectors", "lanes", "elements"
-Y, X, COUNT, MOVES, EXTENT, LEFT, AT, TAP = 16, 17, 18, 19, 20, 21, 22, 23
-Y_STEP, X_STEP, ROWS_LEFT, INNER_LEFT = 24, 25, 27, 28
+Y, X, MOVES, LEFT, AT, TAP = 16, 17, 19, 21, 22, 23
+Y_STEP, X_STEP, INNER_LEFT = 24, 25, 28
 OUTER_LEFT, INNER_MOVE, OUTER_MOVE, OUTSIDE = 0, 1, 2, 3
 TO, FROM = 4, 5
 """Pointers that walk over operands whose elements lie apart."""
@@ -88,6 +89,11 @@ class ReduceRoutine:
         lie = self.lie
         kind = (self.function, self.expression, lie.step, lie.taps, lie.loops, lie.along)
         return f"tw_reduce_{digest(*map(str, kind))[:10]}_{self.precision.name}"
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The ways in which rows are done, the fastest first."""
+        return self.lie.modes
 
     @cached_property
     def arithmetic(self) -> tuple[Sums, int]:

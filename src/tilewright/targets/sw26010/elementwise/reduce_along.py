@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tilewright.isa import Instruction, Register
 from tilewright.targets.sw26010.elementwise.code import STACK, load, move, op, with_number
+from tilewright.targets.sw26010.elementwise.loops import WORD, Block
 from tilewright.targets.sw26010.elementwise.reduce import (
     AT,
     ELEMENTS,
@@ -22,11 +23,9 @@ from tilewright.targets.sw26010.elementwise.reduce import (
     Items,
     ReduceRoutine,
 )
-from tilewright.targets.sw26010.elementwise.steps import WORD
 from tilewright.targets.sw26010.gemm.parts import instruction
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 
-Block = tuple[str, list[Instruction]]
 _BATCH = 2
 """Elements that are loaded before they are taken in, which need registers."""
 _SAME, _UPPER = 0b11100100, 0b11101110

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from tilewright.common.errors import ProgramError
 from tilewright.ir.primitives.maps import Gathering
@@ -19,22 +19,30 @@ from tilewright.ir.scalar import operand_count, parse_scalar
 from tilewright.isa import Instruction
 from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
-    LINK,
     STACK,
     ZERO,
     RoutineText,
     constant,
     move,
     op,
-    saved,
     scaled_add,
     with_number,
 )
+from tilewright.targets.sw26010.elementwise.loops import (
+    COUNT,
+    EXTENT,
+    LEVELS,
+    SAVED_AT,
+    WORD,
+    Block,
+    Loops,
+    Part,
+    closing,
+    framed,
+)
 from tilewright.targets.sw26010.elementwise.reduce import (
     AT,
-    COUNT,
     ELEMENTS,
-    EXTENT,
     FROM,
     INNER_LEFT,
     INNER_MOVE,
@@ -46,7 +54,6 @@ from tilewright.targets.sw26010.elementwise.reduce import (
     OUTER_LEFT,
     OUTER_MOVE,
     OUTSIDE,
-    ROWS_LEFT,
     TAP,
     TO,
     VECTORS,
@@ -59,17 +66,13 @@ from tilewright.targets.sw26010.elementwise.reduce import (
     Y,
 )
 from tilewright.targets.sw26010.elementwise.reduce_along import Along
-from tilewright.targets.sw26010.elementwise.steps import WORD, stored_constants
+from tilewright.targets.sw26010.elementwise.steps import stored_constants
 from tilewright.targets.sw26010.gemm.shape import F32, F64, VECTOR_LANES
 
-LEVELS = 6
-"""Loops over results."""
 OUTER_AT, INNER_AT, LENGTH_AT = LEVELS, LEVELS + 1, LEVELS + 2
 """Their places among the extents."""
 OUTER_MOVE_AT, INNER_MOVE_AT, TAP_AT = 2 * LEVELS, 2 * LEVELS + 1, 2 * LEVELS + 2
 """Their places among the moves."""
-_STACK_AT, _SAVED_AT = 40, 64
-_IN_MEMORY = LEVELS - 2
 _X_FORBIDS, _RUNS = OUTER_LEFT, 8
 _UNROLLED = (4, 2, 1)
 _PRECISIONS = {p.name: p for p in (F64, F32)}
@@ -107,16 +110,28 @@ def reduce_text(routine: ReduceRoutine) -> str:
         objects = {Y: "y", X: "x", STACK: "frame"}
     objects |= dict.fromkeys((COUNT, MOVES), "arguments")
     text = RoutineText(routine.name, AliasRules(objects))
-    text.block("", _opening(routine))
+    loops = Loops(text, LEFT, OUTSIDE, spare=TO, moved=partial(_moved, routine))
+    text.block("", _opening(routine, loops))
     modes = routine.lie.modes
     if ELEMENTS in modes and len(modes) > 1 and not routine.lie.along:
         text.block("", [op("bne", LEFT, f"{ELEMENTS}_row")])
     if VECTORS in modes:
         text.block("", [op("bne", _X_FORBIDS, f"{modes[1]}_row")])
     for mode in modes:
-        _rows(text, routine, mode)
-    text.block("done", [*_closing(routine), op("ret", LINK)])
+        parts = [_part(routine, mode, count) for count in _counts(routine)]
+        opening = with_number("srl", EXTENT, parts[0].elements.bit_length() - 1, LEFT)
+        if routine.lie.along:
+            opening = op("ldl", LEFT, (WORD * (LEVELS - 1), COUNT))
+        loops.rows(mode, [opening], parts)
+    text.block("done", closing(_saves(routine), SAVED_AT))
     return text.text()
+
+
+def _part(routine: ReduceRoutine, mode: str, count: int) -> Part:
+    """So many results, or vectors of them."""
+    size = VECTOR_LANES if mode in (VECTORS, LANES) and not routine.lie.along else 1
+    memory = _constants_at(routine)
+    return Part(str(count), count * size, lambda at: _items(routine, mode, count, at, memory))
 
 
 def _counts(routine: ReduceRoutine) -> tuple[int, ...]:
@@ -138,12 +153,12 @@ def _saves(routine: ReduceRoutine) -> tuple[int, ...]:
 
 def _constants_at(routine: ReduceRoutine) -> int:
     """The place of constants in the frame, behind that of the registers that are saved."""
-    return _SAVED_AT + 32 * len(_saves(routine))
+    return SAVED_AT + 32 * len(_saves(routine))
 
 
 def _items(
     routine: ReduceRoutine, mode: str, count: int, prefix: str, memory: int = 0
-) -> list[tuple[str, list[Instruction]]]:
+) -> list[Block]:
     """Blocks that do so many results, or vectors of them, each with its label."""
     lie, along = routine.lie, None
     if lie.along:
@@ -165,9 +180,7 @@ def _items(
     return [("", first), *run, ("", last)]
 
 
-def _next(
-    routine: ReduceRoutine, items: Items, left: int, at: int, label: str
-) -> tuple[str, list[Instruction]]:
+def _next(routine: ReduceRoutine, items: Items, left: int, at: int, label: str) -> Block:
     """The next iteration of a loop that gathers."""
     code, distance = [], INNER_MOVE if at == INNER_MOVE_AT else OUTER_MOVE
     if routine.moves_in_memory:
@@ -177,24 +190,13 @@ def _next(
     return "", [*code, with_number("subl", left, 1, left), op("bne", left, label)]
 
 
-def _opening(routine: ReduceRoutine) -> list[Instruction]:
+def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
     """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
-    saves = _saves(routine)
     in_memory = routine.constants if routine.constants_in_memory else ()
     size = _constants_at(routine) + WORD * len(in_memory)
-    code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
-    code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
-    code += [*saved(saves, _SAVED_AT), move(ZERO, OUTSIDE)]
     turns = deque((5, 6, 7))
-    for level in range(LEVELS - 1):
-        register = ROWS_LEFT if level == _IN_MEMORY else turns[0]
-        turns.rotate(-1)
-        code.append(op("ldl", register, (WORD * level, COUNT)))
-        if level < _IN_MEMORY:
-            code.append(op("stl", register, (WORD * level, STACK)))
-        code += [with_number("subl", register, 1, turns[0])]
-        code += [op("or", OUTSIDE, turns[0], OUTSIDE)]
-        turns.rotate(-1)
+    code = [*framed(size, _saves(routine), SAVED_AT), move(ZERO, OUTSIDE)]
+    code += loops.counted(turns)
     code += [op("ldl", EXTENT, (WORD * (LEVELS - 1), COUNT))]
     code += [with_number("subl", EXTENT, 1, _RUNS), op("or", OUTSIDE, _RUNS, _RUNS)]
     for at in (OUTER_AT, INNER_AT, LENGTH_AT):
@@ -249,61 +251,6 @@ def _arguments(routine: ReduceRoutine) -> list[Instruction]:
     return code
 
 
-def _rows(text: RoutineText, routine: ReduceRoutine, mode: str) -> None:
-    """One row after the other in one mode: many items at a time, then two, then one."""
-    size = VECTOR_LANES if mode in (VECTORS, LANES) and not routine.lie.along else 1
-    most, *fewer = _counts(routine)
-    follows = [*(f"{mode}_rest_{n}" for n in fewer), f"{mode}_next"]
-    opening = [with_number("srl", EXTENT, (most * size).bit_length() - 1, LEFT)]
-    if routine.lie.along:
-        opening = [op("ldl", LEFT, (WORD * (LEVELS - 1), COUNT))]
-    memory = _constants_at(routine)
-    text.block(f"{mode}_row", [*opening, op("beq", LEFT, follows[0])])
-    group = f"{mode}_group"
-    count = [with_number("subl", LEFT, 1, LEFT), op("bne", LEFT, group)]
-    _write(text, group, _items(routine, mode, most, group, memory), count)
-    for n, label, following in zip(fewer, follows, follows[1:], strict=False):
-        test = [with_number("and", EXTENT, n * size, LEFT), op("beq", LEFT, following)]
-        text.block(label, test)
-        _write(text, "", _items(routine, mode, n, label, memory), [])
-    _next_row(text, routine, mode)
-
-
-def _write(
-    text: RoutineText,
-    label: str,
-    blocks: Sequence[tuple[str, list[Instruction]]],
-    end: list[Instruction],
-) -> None:
-    """The blocks, those without a label joined to the one before unless that branches."""
-    joined: list[tuple[str, list[Instruction]]] = [(label, [])]
-    for name, code in [*blocks, ("", end)]:
-        before = joined[-1][1]
-        if name or (before and before[-1].is_branch):
-            joined.append((name, list(code)))
-        else:
-            before.extend(code)
-    for name, code in joined:
-        text.block(name, code)
-
-
-def _next_row(text: RoutineText, routine: ReduceRoutine, mode: str) -> None:
-    """Leads to the next row, through as many levels of the nest as have ended."""
-    text.block(f"{mode}_next", [op("beq", OUTSIDE, "done")])
-    count = with_number("subl", ROWS_LEFT, 1, ROWS_LEFT)
-    forward = _moved(routine, _IN_MEMORY)
-    text.block("", [*forward, count, op("bne", ROWS_LEFT, f"{mode}_row")])
-    for level in reversed(range(_IN_MEMORY)):
-        inner = level + 1
-        again = [op("ldl", ROWS_LEFT, (WORD * inner, COUNT))]
-        if inner < _IN_MEMORY:
-            again = [op("ldl", TO, (WORD * inner, COUNT)), op("stl", TO, (WORD * inner, STACK))]
-        code = [op("ldl", LEFT, (WORD * level, STACK)), *again, *_moved(routine, level)]
-        code += [with_number("subl", LEFT, 1, LEFT), op("stl", LEFT, (WORD * level, STACK))]
-        text.block("", [*code, op("bne", LEFT, f"{mode}_row")])
-    text.block("", [op("br", "done")])
-
-
 def _moved(routine: ReduceRoutine, level: int) -> list[Instruction]:
     """Both pointers to the next iteration of a loop."""
     add = scaled_add(routine.precision)
@@ -313,8 +260,3 @@ def _moved(routine: ReduceRoutine, level: int) -> list[Instruction]:
         op("ldl", _RUNS, (WORD * (LEVELS + level), MOVES)),
         op(add, _RUNS, X, X),
     ]
-
-
-def _closing(routine: ReduceRoutine) -> list[Instruction]:
-    code = saved(_saves(routine), _SAVED_AT, restore=True)
-    return [*code, op("ldl", STACK, (_STACK_AT, STACK))]

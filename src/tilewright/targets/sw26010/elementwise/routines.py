@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES, TRANSFORMS
 from tilewright.ir.nodes import Call, Program
@@ -22,6 +23,7 @@ from tilewright.ir.primitives import (
     WinogradTransform,
 )
 from tilewright.ir.visit import walk
+from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.nest import Work, nest_routine
 from tilewright.targets.sw26010.elementwise.rows import rows_name, rows_routine
 from tilewright.targets.sw26010.elementwise.winograd import WinogradWork
@@ -42,6 +44,7 @@ class Routine:
 
     precision: Precision
     work: Work | None = None
+    modes: ClassVar[tuple[str, ...]] = MODES
 
     @property
     def name(self) -> str:

@@ -15,9 +15,9 @@ from tilewright.common.errors import ProgramError
 from tilewright.isa import Instruction
 from tilewright.targets.sw26010.elementwise.code import STACK, constant, op
 from tilewright.targets.sw26010.elementwise.lanes import LANE_WORKS
+from tilewright.targets.sw26010.elementwise.loops import WORD
 from tilewright.targets.sw26010.elementwise.sums import Sums
 
-WORD = 8
 _LONG, _MANY = (*LANE_WORKS, "vdivd", "vsqrtd"), 32
 """Operations that take long, and how many others do."""
 

@@ -39,7 +39,7 @@ from tilewright.targets.sw26010.gemm.shape import (
     GemmVariant,
     Layout,
 )
-from tilewright.targets.sw26010.timing.chain import chain_memory
+from tilewright.targets.sw26010.timing.products import chain_memory
 
 _ARTIFACT = "measured"
 _VECTOR_BYTES = 32
