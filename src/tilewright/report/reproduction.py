@@ -1,7 +1,7 @@
 """What an experiment of a paper found: the values of the `--json` contract, and their table.
 
 name              published  ours    deviation  kind       note
-get of 128 bytes      17.25  17.51      +1.5 %  model
+get of 128 bytes      17.25  17.51      +1.5 %  fitted
 
 In: a `Result`. Out: a table, and lines of text below it.
 """
