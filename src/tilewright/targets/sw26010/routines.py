@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from tilewright.ir.primitives import Map, MatrixProduct, Reduce
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.simulate.program import Program as CoreProgram
-from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
+from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm_instances import GemmInstance, called_instances
 from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
 from tilewright.targets.sw26010.map_prices import (
@@ -138,7 +138,7 @@ class _Calls:
         calls = called_instances(self.program, self.machine)
         return {id(call): instances for call, instances in calls}
 
-    def _product(self, group: CallGroup, call: PricedCall[Primitive]) -> RoutineCycles:
+    def _product(self, group: CallGroup, call: PricedCall[Any]) -> RoutineCycles:
         links = int(group.dims.get("links", 1))
         m, n, k = (int(group.dims[axis]) for axis in "mnk")
         shapes = self._instances[id(group.stmt)]
@@ -147,7 +147,7 @@ class _Calls:
         instance = shapes[found.index(extents)]
         exact = None
         if self.simulated:
-            exact = round(float(exact_gemm_cost(GEMM_CYCLES)(self.machine, call)))
+            exact = simulated_gemm_cycles(self.machine, call, GEMM_CYCLES)
         linked = f"{links} links of " if links > 1 else ""
         what = f"{linked}{m} x {n} x {k // links} per core"
         return RoutineCycles(instance.symbol, what, self._price(call), exact)
