@@ -182,6 +182,12 @@ def _merge(base: Table, derived: Table) -> Table:
 
 def _override(tree: Table, key: str, text: str) -> None:
     """Set the leaf at the dotted `key` to `text`, read as the type that the leaf has."""
+    if key == "target" and text != tree.get(key):
+        raise MachineError(
+            f"target: the family of a machine is not set, found {shown(text)}",
+            where="--set",
+            fix="name a machine of that family",
+        )
     *parents, last = key.split(".")
     table: object = tree
     for name in parents:

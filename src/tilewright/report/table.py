@@ -7,7 +7,7 @@ conv1_2  implicit   rows          64 x 128 x 64 n       240.1           243.2   
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, assert_never
 
 from rich import box
@@ -52,6 +52,19 @@ def main_schedule(schedule: str) -> str:
     product = next((nest for nest in nests if "vectorize(" in nest), nests[0] if nests else "")
     others = f" (+{len(nests) - 1})" if len(nests) > 1 else ""
     return _short_nest(product) + others
+
+
+def schedule_legend(schedules: Iterable[str]) -> str:
+    """What the short forms of schedules say; empty where there is nothing to say."""
+    text = " ".join(map(main_schedule, schedules))
+    said = {
+        r"\w \d": "NAME N: tiles of N, in the order of the loops",
+        r"\bvec ": "vec: the vectorised dimension",
+        r"\b2x ": "2x: buffers that are doubled",
+        r"\(\+": "(+N): nests beside the product",
+    }
+    words = [meaning for mark, meaning in said.items() if re.search(mark, text)]
+    return f"schedule: {'; '.join(words)}" if words else ""
 
 
 def _short_nest(text: str) -> str:
