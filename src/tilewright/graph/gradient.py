@@ -30,10 +30,10 @@ _MOST_TAPS = 64
 
 
 def with_gradients(
-    network: Network, loss: str, of: Sequence[str]
+    network: Network, loss: str, of: Sequence[str], constant: Sequence[str] = ()
 ) -> tuple[Network, dict[str, str]]:
     """(the network, that computes the gradients of the sum of `loss` as well, and the name of each
-    by the tensor that it is the gradient by).
+    by the tensor that it is the gradient by). Tensors that are `constant` are taken as numbers.
 
     Raises GraphError for tensors that are not there or that the loss does not depend on, and for
     operators on the way that have no gradient.
@@ -41,7 +41,7 @@ def with_gradients(
     for name in (loss, *of):
         if name not in network.tensors:
             raise GraphError(f"{network.name} has no tensor {quoted(name)}")
-    backward = _Backward(network, loss, of)
+    backward = _Backward(network, loss, of, constant)
     found = {name: backward.total(name) for name in of}
     missing = [name for name, made in found.items() if made is None]
     if missing:
@@ -71,6 +71,7 @@ class _Backward:
     network: Network
     loss: str
     of: Sequence[str]
+    constant: Sequence[str]
     builder: NetworkBuilder = field(init=False)
     parts: dict[str, list[str]] = field(default_factory=dict)
 
@@ -84,7 +85,7 @@ class _Backward:
         moved = set(self.of)
         records: list[_Record] = []
         for node in network.nodes:
-            if moved.isdisjoint(node.inputs):
+            if moved.isdisjoint(node.inputs) or node.output in self.constant:
                 self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
             else:
                 records += self._forward(node)

@@ -16,6 +16,7 @@ from tilewright.common.errors import ShapeError
 from tilewright.ir.scalar import expanded
 from tilewright.ops.access import Access, Term, straight
 from tilewright.ops.arranging import Pad, Resize, Slice, Transpose
+from tilewright.ops.assembly import Assembly
 from tilewright.ops.batched_matmul import BatchedMatmul
 from tilewright.ops.conv2d import Conv2d
 from tilewright.ops.definition import Definition, Gather
@@ -81,6 +82,11 @@ def _along(*axes: int) -> tuple[Place, ...]:
 @definitions_of.register
 def _(op: Definition) -> tuple[Computed, ...]:
     return _one(op)
+
+
+@definitions_of.register
+def _(op: Assembly) -> tuple[Computed, ...]:
+    return (Computed(tuple(map(Addend, op.parts, op.reads))),)
 
 
 @definitions_of.register
