@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
 from tilewright.graph.frontends.onnx_importer import Importer, require_images
 from tilewright.graph.frontends.onnx_model import OnnxNode
@@ -32,6 +32,7 @@ from tilewright.ops import (
     flatten,
     gemm,
 )
+from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape, show_shape
 
 
@@ -132,6 +133,15 @@ def _scaled(importer: Importer, node: OnnxNode, x: str, scale: float) -> str:
     return importer.step(node, op, x, importer.use(factor, node.title()), suffix="_beta")
 
 
+def _einsum(importer: Importer, node: OnnxNode) -> None:
+    shapes = [importer.shape(node, i) for i in range(len(node.inputs))]
+    try:
+        op = einsum(node.text("equation"), shapes, dtype=importer.dtype)
+    except ShapeError as error:
+        raise GraphError(f"{node.title()}: {error.message}") from error
+    importer.emit(node, op, *(importer.operand(node, i) for i in range(len(shapes))))
+
+
 def _mat_mul(importer: Importer, node: OnnxNode) -> None:
     """Any number of leading dimensions times one matrix."""
     a, b = importer.shape(node, 0), importer.shape(node, 1)
@@ -218,6 +228,14 @@ PRODUCTS = (
             Attribute("transB", "integer", 0, (0, 1)),
         ),
         _gemm,
+    ),
+    Operator(
+        "Einsum",
+        (12,),
+        (Input("Inputs"),),
+        (Attribute("equation", "text", required=True),),
+        _einsum,
+        variadic=True,
     ),
     Operator(
         "MatMul",
