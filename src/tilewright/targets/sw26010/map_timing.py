@@ -45,6 +45,7 @@ from tilewright.targets.sw26010.vector_timing import (
 TIMINGS = "map_timings.json"
 """What `write_shipped` gives; `pytest tests/targets/sw26010 --update-golden` writes it anew."""
 MAKERS = (
+    "ir/scalar/error_function.py",
     "isa/dependence.py",
     "isa/operations.py",
     "isa/reorder.py",
@@ -60,6 +61,7 @@ MAKERS = (
     "targets/sw26010/vector_powers.py",
     "targets/sw26010/vector_steps.py",
     "targets/sw26010/vector_sums.py",
+    "targets/sw26010/vector_trigonometry.py",
 )
 """What makes the routines' texts."""
 _BIASED, _SCALED = "x0 + x1", "x0 * x1 + x2"

@@ -43,6 +43,7 @@ from tilewright.targets.sw26010.vector_timing import (
 TIMINGS = "reduce_timings.json"
 """What `write_shipped` gives; `pytest tests/targets/sw26010 --update-golden` writes it anew."""
 MAKERS = (
+    "ir/scalar/error_function.py",
     "isa/dependence.py",
     "isa/operations.py",
     "isa/reorder.py",
@@ -59,6 +60,7 @@ MAKERS = (
     "targets/sw26010/vector_reduce_text.py",
     "targets/sw26010/vector_steps.py",
     "targets/sw26010/vector_sums.py",
+    "targets/sw26010/vector_trigonometry.py",
 )
 """What makes the routines' texts."""
 FREQUENT: tuple[tuple[Gathering, str, Lie], ...] = (
