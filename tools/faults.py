@@ -16,29 +16,36 @@ import argparse
 import ast
 import copy
 import json
+import multiprocessing
 import os
 import random
-import re
+import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
 
+import pytest
 from rich.progress import track
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = Path("src/tilewright")
 COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.toml", "README.md")
+BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
+"""What most tests import, once for all of them."""
 COMPILED = Path(".pytest_cache/compiled")
 NEAR = 8
 """Test files that import a module of which that many run ahead of its folder."""
 
+_OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider")
+_PROCESSES = multiprocessing.get_context("fork")
 Outcome = Literal["killed", "alive", "out of time"]
 Swapped = dict[type[ast.AST], type[ast.AST]]
 _COMPARISONS: Swapped = {
@@ -95,12 +102,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="faults of the files whose path begins so")
-    parser.add_argument("--limit", type=float, default=120, help="seconds for the tests of a fault")
+    parser.add_argument(
+        "--limit", type=float, default=60, help="processor seconds of each group of tests"
+    )
     parser.add_argument("--records", type=Path, default=ROOT / "out/faults.jsonl")
     given = parser.parse_args()
     wanted = sampled(given.count, given.seed, given.only)
     given.records.parent.mkdir(parents=True, exist_ok=True)
     known = {record.fault for record in recorded(given.records)}
+    for name in BEFORE:
+        import_module(name)
     with tempfile.TemporaryDirectory() as folder, given.records.open("a") as file:
         tree = copied(Path(folder))
         for fault in track([fault for fault in wanted if fault not in known], "faults"):
@@ -212,8 +223,7 @@ def judged(fault: Fault, tree: Path, limit_seconds: float) -> Record:
     outcome: Outcome = "alive"
     try:
         for tests in nearest_tests(fault.path, tree):
-            left = limit_seconds - (time.monotonic() - started)
-            outcome, failing = _outcome(tests, tree, left)
+            outcome, failing = _outcome(tests, tree, limit_seconds)
             if outcome != "alive":
                 break
     finally:
@@ -233,33 +243,57 @@ def nearest_tests(path: str, tree: Path) -> list[list[str]]:
     own = [test for test in every if test.stem == f"test_{last}"]
     imports = (f"from {module} import", f"from {package} import {last}\n", f"{module} as")
     users = [test for test in every if any(line in test.read_text() for line in imports)]
-    ahead = list(dict.fromkeys([*own, *users]))[:NEAR]
+    near = [test for test in users if test not in own][:NEAR]
     folders = (tree / "tests" / parent for parent in Path(path).parents)
     mirror = next(filter(None, (sorted(folder.glob("test_*.py")) for folder in folders)), [])
-    beside = [test for test in mirror if test not in ahead]
-    return [[str(test) for test in tests] for tests in (ahead, beside) if tests]
+    beside = [test for test in mirror if test not in (*own, *near)]
+    return [[str(test) for test in tests] for tests in (own, near, beside) if tests]
 
 
 def _outcome(tests: Sequence[str], tree: Path, limit_seconds: float) -> tuple[Outcome, str]:
-    """What becomes of a fault by some tests, and which function of theirs fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    places = os.pathsep.join(str(tree / name) for name in ("src", "tests", "benchmarks"))
-    environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        found = subprocess.run(
-            command,
-            cwd=tree,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=max(1, limit_seconds),
-        )
-    except subprocess.TimeoutExpired:
+    """What becomes of a fault by some tests, and which function of theirs fails. They run in a
+    process of their own that begins with what all tests import, and end with its processor time.
+    """
+    said, says = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_run, args=(tests, tree, limit_seconds, says))
+    process.start()
+    says.close()
+    process.join()
+    if process.exitcode is not None and process.exitcode < 0:
         return "out of time", ""
-    if found.returncode == 0:
-        return "alive", ""
-    failing = re.search(r"^(?:FAILED|ERROR) ([^\s\[]+)", found.stdout, re.MULTILINE)
-    return "killed", failing[1] if failing else tests[0]
+    failing = said.recv()
+    return ("killed", failing.partition("[")[0]) if failing else ("alive", "")
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Tells the first test that fails, or the file that cannot be read."""
+
+    says: Connection
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.says.send(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.says.send(report.nodeid)
+
+
+def _run(tests: Sequence[str], tree: Path, limit_seconds: float, says: Connection) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (max(1, round(limit_seconds)),) * 2)
+    os.chdir(tree)
+    places = [str(tree / name) for name in ("src", "tests", "benchmarks")]
+    os.environ |= {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.path[:0], sys.dont_write_bytecode = places, True
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+        told = pytest.main([*_OPTIONS, *tests], plugins=[_Watch(says)])
+    if told not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        says.send(tests[0])
+    says.send("")
+    os._exit(0)
 
 
 def summed_up(records: Sequence[Record]) -> None:
