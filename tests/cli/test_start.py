@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli import commands
+from tilewright.graph.zoo import list_networks
+from tilewright.ops import OPERATORS
 
 SOURCES = Path(commands.__file__).parents[2]
 HEAVY = {"lark", "matplotlib", "numba", "onnx", "ortools", "pandas"}
@@ -87,6 +89,21 @@ def test_help_says_of_each_command_what_its_docstring_says(name: str) -> None:
     found = commands.command(name)
     assert found.help is not None
     assert found.help.splitlines()[0] == commands.COMMANDS[name]
+
+
+def test_help_lists_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(commands.NETWORKS) == list_networks()
+    assert list(commands.OPERATORS) == list(OPERATORS)
+    for name in ("compile", "tune", "run", "simulate", "check", "explain"):
+        with pytest.raises(SystemExit):
+            commands.app([name, "--help"])
+        told = " ".join(capsys.readouterr().out.split())
+        assert told.endswith(
+            f"Networks: {', '.join(list_networks())}, FILE.onnx. "
+            f"Operators: {', '.join(OPERATORS)}. "
+            "Machines: as `tilewright machines` lists them; `-m bwdsp-56` divides a network over "
+            "its cores."
+        )
 
 
 def test_a_name_that_is_nearly_a_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,12 @@ TableName = Annotated[
 ]
 
 
+MachineOfTable = Annotated[
+    str | None,
+    typer.Option("--machine", "-m", help="The machine whose instruction table it is."),
+]
+
+
 @dataclass(frozen=True)
 class AssemblyOptions:
     """What is written and printed beside the object, and by which table."""
@@ -42,6 +48,7 @@ class AssemblyOptions:
         Path | None,
         typer.Option("--depfile", metavar="FILE", help="Write a rule for make: the files read."),
     ] = None
+    machine: MachineOfTable = None
     table: TableName = None
 
 
@@ -59,6 +66,7 @@ def asm_command(
 def objdump_command(
     file: Annotated[Path, typer.Argument(help="An ELF object or image.")],
     output: OutputOptions,
+    machine: MachineOfTable = None,
     table: Annotated[
         str | None,
         typer.Option(
@@ -69,4 +77,4 @@ def objdump_command(
     """Show an object: sections, symbols, relocations, disassembly."""
     from tilewright.cli.assembly_objects import dump_object  # brings NumPy
 
-    dump_object(file, table, output)
+    dump_object(file, machine, table, output)

@@ -21,7 +21,8 @@ from tilewright.asm import (
 )
 from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.assembly import AssemblyOptions
-from tilewright.cli.output import OutputOptions
+from tilewright.cli.launch import instruction_table
+from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.codegen.folder import write_text
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import AssemblyError
@@ -49,10 +50,8 @@ class ObjectResult(Struct, frozen=True):
 
 def assemble(file: Path, options: AssemblyOptions, output: OutputOptions) -> None:
     """Assemble a file, write its object and what else is asked for."""
-    machine = machine_of_file(file) or DEFAULT_MACHINE
-    chosen = options.table or load_machine(machine).core.instruction_table
-    assert chosen is not None
-    known = find_table(chosen)
+    machine = options.machine or machine_of_file(file) or DEFAULT_MACHINE
+    known = named_table(options.machine, options.table) or instruction_table(load_machine(machine))
     assembled = assemble_file(file, known)
     if options.executable:
         assembled = link([assembled], known)
@@ -72,17 +71,23 @@ def assemble(file: Path, options: AssemblyOptions, output: OutputOptions) -> Non
     output.show(f"{len(assembled.instructions)} instructions written to {target}")
 
 
-def dump_object(file: Path, table: str | None, output: OutputOptions) -> None:
+def dump_object(file: Path, machine: str | None, table: str | None, output: OutputOptions) -> None:
     """Show an object by its own instruction table, or by the one that is named."""
-    known = stored_table(file) if table is None else find_table(table)
+    known = named_table(machine, table) or stored_table(file)
     found = read_object(file, known)
     text = disassemble(found, known)
     output.value(_result(found, file, text))
     output.show(object_summary(found).rstrip("\n"), "", text.rstrip("\n"))
 
 
-def find_table(name: str) -> InstructionTable:
-    """A family's table, or one from a file."""
+def named_table(machine: str | None, name: str | None) -> InstructionTable | None:
+    """The table of a machine, a family's or one from a file. Errors: UsageProblem, MachineError."""
+    if machine is not None and name is not None:
+        raise UsageProblem("--machine has an instruction table of its own: leave --table")
+    if machine is not None:
+        return instruction_table(load_machine(machine))
+    if name is None:
+        return None
     if name.endswith(".toml") or "/" in name:
         return read_table(Path(name))
     return load_table(name)

@@ -40,6 +40,17 @@ _MODULES = {"asm": "assembly", "objdump": "assembly"}
 """Where a command lives that has no module of its own name."""
 
 
+NETWORKS = ("alexnet", "lenet5", "mobilenet2", "resnet50", "vgg16", "yolov2")
+"""The known networks, for help, which does without what reads them."""
+OPERATORS = ("conv2d", "gemm", "batched_matmul", "lookup", "map")
+"""What is compiled by its options, for help."""
+_KNOWN = (
+    f"Networks: {', '.join(NETWORKS)}, FILE.onnx. Operators: {', '.join(OPERATORS)}. "
+    "Machines: as `tilewright machines` lists them; `-m bwdsp-56` divides a network over its cores."
+)
+_WORKLOADS = ("compile", "tune", "run", "simulate", "check", "explain")
+
+
 class Command(TyperCommand):
     """A command that tells its help before it reads any option: what reads them loads longer than
     all that help needs.
@@ -59,7 +70,8 @@ def command(name: str) -> TyperCommand:
     flat = import_module("tilewright.cli.flatten").flat
     module = import_module(f"tilewright.cli.{_MODULES.get(name, name)}")
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name, cls=Command)(flat(getattr(module, f"{name}_command")))
+    known = _KNOWN if name in _WORKLOADS else None
+    single.command(name, cls=Command, epilog=known)(flat(getattr(module, f"{name}_command")))
     found = typer.main.get_command(single)
     assert isinstance(found, TyperCommand)
     return found

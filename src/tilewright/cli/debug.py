@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.options import DATA_HELP
 from tilewright.cli.output import OutputOptions
 
 
@@ -19,9 +20,7 @@ def debug_command(
     set: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a number.")
     ] = None,
-    inputs: Annotated[
-        Path | None, typer.Option("--input", help="An .npz file with the data of a program.")
-    ] = None,
+    inputs: Annotated[Path | None, typer.Option("--input", help=DATA_HELP)] = None,
     commands: Annotated[
         str | None, typer.Option(help="Commands between semicolons, in place of the terminal's.")
     ] = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from tilewright.asm.suggest import did_you_mean
 from tilewright.cli.arrays import read_arrays
 from tilewright.cli.launch import instruction_table, linked_image
 from tilewright.cli.options import overrides
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.output import OutputOptions
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.machine import Machine, load_machine
 from tilewright.simulate.core_stepper import CoreStepper
-from tilewright.simulate.image import load_image
+from tilewright.simulate.image import load_image, with_data
 from tilewright.simulate.stepping import Stepping, watch_of_range
+from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.hosted import RUNTIMES, Debugged
 from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.stepper import Stepper
@@ -42,8 +44,8 @@ watch MEMORY A N    stop when one of N elements from address A changes
 watch NAME [B H W C]  stop when declared data changes, or a segment of it
 clear               no breakpoints and nothing watched any more
 registers           the registers that are not zero
-memory MEMORY A N   N elements from address A
-print NAME [B H W C]  a segment of declared data, the first without numbers
+memory MEMORY A N   N elements from address A, as they are stored
+print NAME [B H W C]  a segment of declared data as real numbers, the first without indices
 where               the next instructions
 quit                end"""
 
@@ -70,6 +72,8 @@ def debug(
         try:
             session.obey(word, arguments)
         except TilewrightError as error:
+            if commands is not None:
+                raise
             output.show(error.render())
 
 
@@ -79,11 +83,31 @@ def _stepped(
     """The program as its host prepares it, or on a core alone. Errors: UsageProblem."""
     runtime = RUNTIMES.of(machine)
     if runtime is None:
-        if arrays:
-            raise UsageProblem(f"--input means nothing on {machine.name}: its cores run alone")
-        return CoreStepper(load_image(image, instruction_table(machine))), None
-    debugged = runtime.debug(image, machine, arrays)
-    return Stepper(debugged.executor, debugged.register_names), debugged
+        loaded = load_image(image, instruction_table(machine))
+        return CoreStepper(with_data(loaded, image, arrays)), None
+    table = instruction_table(machine)
+    own = {*table.register_numbers, *(memory.name for memory in table.memories)}
+    debugged = runtime.debug(image, machine, {n: a for n, a in arrays.items() if n not in own})
+    start = partial(_started, debugged, {n: a for n, a in arrays.items() if n in own})
+    return Stepper(start, debugged.register_names), debugged
+
+
+def _started(debugged: Debugged, given: Mapping[str, NDArray[Any]]) -> Executor:
+    """A run that has not begun, with registers and the first elements of memories as given."""
+    executor, names = debugged.executor(), list(debugged.register_names)
+    for name, array in given.items():
+        if name in names:
+            if array.size != 1:
+                raise SimulationError(f"register '{name}' takes one integer")
+            executor.registers[names.index(name)] = int(array.item())
+            continue
+        room = executor.memories.arrays[name]
+        if array.size > len(room):
+            raise SimulationError(
+                f"{array.size} elements for '{name}' are more than the {len(room)} of the memory"
+            )
+        room[: array.size] = array.ravel()
+    return executor
 
 
 def _commands(given: str | None) -> Iterator[str]:
@@ -227,7 +251,7 @@ class _Session:
         if self.data is None:
             raise SimulationError("the program declares no data", fix="memory shows elements")
         place, shape = self.data.segment(arguments[0], index)
-        elements = self.stepper.elements(place).reshape(shape)
+        elements = self.data.numbers(self.stepper.elements(place).reshape(shape))
         self.output.show(np.array2string(elements, threshold=64))
 
 

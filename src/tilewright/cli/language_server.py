@@ -10,7 +10,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from tilewright.asm.diagnostics import Span
-from tilewright.asm.editor import Source, definition_of, meaning_of, problems_of
+from tilewright.asm.editor import Source, completions_of, definition_of, meaning_of, problems_of
 from tilewright.asm.front_end import machine_of_file
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.version import tool_version
@@ -18,6 +18,7 @@ from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import load_machine
 
 _NAME = "tilewright"
+_COMPLETION = types.CompletionOptions(trigger_characters=["@", ".", "$"])
 
 
 def new_server() -> LanguageServer:
@@ -48,6 +49,12 @@ def new_server() -> LanguageServer:
         if place is None:
             return None
         return types.Location(from_fs_path(str(place.path)) or "", _range(place.line, place.span))
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, _COMPLETION)
+    def completed(ls: LanguageServer, given: types.CompletionParams) -> list[types.CompletionItem]:
+        line, column = given.position.line + 1, given.position.character + 1
+        words = completions_of(_source(ls, given.text_document.uri), line, column)
+        return [types.CompletionItem(word) for word in words]
 
     return server
 

@@ -16,7 +16,7 @@ from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Check, Settings
 from tilewright.machine import Machine
 from tilewright.ops.numerics import sums_called
-from tilewright.report.table import layer_table, totals
+from tilewright.report.table import layer_table, schedule_legend, totals
 from tilewright.report.view import NetworkResult
 from tilewright.tune.executors import open_executor
 from tilewright.tune.records import Records
@@ -85,6 +85,8 @@ def show_result(
         layer_table(result, machine.clock_hz, schedules=output.is_wide),
         totals(result, machine.peak_flops_of(sums_called(result.dtype))),
     )
+    if output.is_wide and (legend := schedule_legend(x.schedule for x in result.layers)):
+        output.show(legend)
     for check in result.checks:
         name = check.name if check.images is None else f"{check.name} for {check.images} images"
         output.show(f"{check.algorithm}: code of {name} ({check.shape}) is {check.check}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.machine import Machine
 
 _MOST = 2**31 - 1
+DATA_HELP = "An .npz file: arrays of a program's data, of memories from their start, of registers."
 
 Extent = Annotated[int | None, typer.Option(min=1, max=_MOST, rich_help_panel="Operator")]
 Text = Annotated[str | None, typer.Option(rich_help_panel="Operator")]
@@ -71,7 +72,7 @@ class HostMachineOptions(MachineOptions):
 
 @dataclass(frozen=True)
 class OwnMachineOptions(MachineOptions):
-    """The same for commands that take a written folder, which has a machine of its own."""
+    """The same for commands that take what has a machine of its own: a written folder, assembly."""
 
     machine: Annotated[
         str,
@@ -79,7 +80,7 @@ class OwnMachineOptions(MachineOptions):
             "--machine",
             "-m",
             help="Name of a machine, or a .toml file.",
-            show_default=f"a written folder's own, else {DEFAULT_MACHINE}",
+            show_default=f"that of the folder or language, else {DEFAULT_MACHINE}",
         ),
     ] = ""
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import MachineOptions
+from tilewright.cli.options import DATA_HELP, OwnMachineOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.common.limits import MOST_CORE_CYCLES
 
@@ -29,6 +29,7 @@ class PipelineOptions:
     ideal_buses: Annotated[
         bool, typer.Option(help="Gets find a zero at once; without it nobody puts to the core.")
     ] = False
+    inputs: Annotated[Path | None, typer.Option("--input", help=DATA_HELP)] = None
     max_cycles: Annotated[
         int, typer.Option(min=1, max=10**12, help="Cycles after which a run is given up.")
     ] = MOST_CORE_CYCLES
@@ -37,7 +38,7 @@ class PipelineOptions:
 
 def pipeline_command(
     file: Annotated[Path, typer.Argument(help="Assembly text.")],
-    machine: MachineOptions,
+    machine: OwnMachineOptions,
     output: OutputOptions,
     options: PipelineOptions,
 ) -> None:

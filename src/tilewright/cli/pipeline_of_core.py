@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.asm import assemble_file, link
+from tilewright.asm.front_end import machine_of_file
+from tilewright.cli.arrays import read_arrays
 from tilewright.cli.launch import LaunchedProgram, launch_program
-from tilewright.cli.options import MachineOptions
+from tilewright.cli.options import OwnMachineOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.pipeline import PipelineOptions
 from tilewright.codegen.folder import write_text
+from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import MachineError, SimulationError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
@@ -24,7 +28,7 @@ from tilewright.report.pipeline import (
 )
 from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline_text import pipeline_text
-from tilewright.simulate.image import load_image
+from tilewright.simulate.image import load_image, with_data
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program
 from tilewright.simulate.window.hosted import RUNTIMES
@@ -33,26 +37,36 @@ _NO_LOOP = "no minimum: the program has no loop, and --minimum is about one iter
 
 
 def pipeline_of_core(
-    file: Path, machine: MachineOptions, options: PipelineOptions, output: OutputOptions
+    file: Path, machine: OwnMachineOptions, options: PipelineOptions, output: OutputOptions
 ) -> None:
     """Run a program on one core alone; show its pipeline, with a cause for every stall."""
-    described = machine.load()
+    name = machine.machine or machine_of_file(file) or DEFAULT_MACHINE
+    described = replace(machine, machine=name).load()
     if RUNTIMES.of(described) is not None:
         _refuse(described, options.entry or options.minimum or options.ideal_buses)
         shown = options.timeline
         launched = LaunchedProgram(
-            file, described, trace=options.trace, timing=True, timeline=shown
+            file,
+            described,
+            options.inputs,
+            trace=options.trace,
+            timing=True,
+            timeline=shown,
+            max_cycles=options.max_cycles,
         )
         return launch_program(launched, output)
     table = _table(described)
     image = link([assemble_file(file, table)], table)
     loaded = load_image(image, table)
+    if options.inputs is not None:
+        loaded = with_data(loaded, image, read_arrays(options.inputs))
     entry = options.entry
     start = 0 if entry is None else loaded.program.number_at(image.address_of(entry))
     try:
         run = simulate_core(
             loaded.program,
             entry=start,
+            registers=loaded.registers,
             local_memory=loaded.local_memory,
             ideal_communication=options.ideal_buses,
             max_cycles=options.max_cycles,

@@ -92,11 +92,14 @@ def write_network(
     if out is not None:
         require_replaceable(out)
     network, clock = read_network(name, operator, usual_type(target)), StageClock()
-    compiled, seconds = compiled_network(network, target, search, output, top, clock=clock)
-    if check and LOADS.of(target) is None:
+    simulated = LOADS.of(target) is None
+    computes = out is not None or check or (measure and not simulated)
+    weights: Mapping[str, Array] | None = None if computes else {}
+    compiled, seconds = compiled_network(network, target, search, output, top, weights, clock)
+    if check and simulated:
         checked = _checked(network, compiled, target, search, output, clock)
         found = structs.replace(compiled.described(seconds), comparison=checked)
-    elif check or (measure and LOADS.of(target) is not None):
+    elif check or (measure and not simulated):
         compare: Other | None = "reference" if check else None
         inputs = read_inputs(network, None)
         network, weights = _for_comparison(network, compiled, compare)

@@ -74,8 +74,10 @@ def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
 
 def _show(found: RunResult, clock_hz: int, output: OutputOptions) -> None:
     layer = found.layer
-    model = f"{duration(layer.estimate_cycles / clock_hz * 1e3)} by the model"
-    times = f"{duration(layer.milliseconds)} measured, {model}"
+    estimate = layer.estimate_cycles / clock_hz * 1e3
+    longest = max(estimate, layer.milliseconds)
+    model = f"{duration(estimate, longest)} by the model"
+    times = f"{duration(layer.milliseconds, longest)} measured, {model}"
     if layer.timed_by != "measured":
         times = f"{model}, not measured"
     output.show(

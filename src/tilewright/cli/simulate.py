@@ -11,6 +11,7 @@ import typer
 from tilewright.cli.division_options import StrategyOptions
 from tilewright.cli.options import OperatorOptions
 from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.common.limits import MOST_WINDOW_CYCLES
 
 Subject = Annotated[
     Path,
@@ -76,6 +77,15 @@ class SimulateOptions:
         bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
     ] = False
 
+    max_cycles: Annotated[
+        int, typer.Option(min=1, max=10**12, help="Cycles after which a program is given up.")
+    ] = MOST_WINDOW_CYCLES
+
+    @property
+    def limited(self) -> bool:
+        """Whether the cycles of a program are limited as the user says."""
+        return self.max_cycles != SimulateOptions.max_cycles
+
     def for_programs(self) -> list[str]:
         """Those that are given and mean nothing for a network."""
         named = {
@@ -85,6 +95,7 @@ class SimulateOptions:
             "--input": self.inputs is not None,
             "--output": self.outputs is not None,
             "--timing": self.timing,
+            "--max-cycles": self.limited,
         }
         return [name for name, is_given in named.items() if is_given]
 

@@ -70,11 +70,15 @@ def simulate_subject(
     given = load_machine(machine, changes) if machine else None
     if given is not None and source.is_file() and RUNTIMES.of(given) is not None:
         inputs, outputs = options.inputs, options.outputs
-        launched = LaunchedProgram(source, given, inputs, outputs, trace, options.timing)
+        launched = LaunchedProgram(
+            source, given, inputs, outputs, trace, options.timing, max_cycles=options.max_cycles
+        )
         launch_program(launched, output)
         return
-    if options.inputs or options.outputs or options.timing:
-        raise UsageProblem("--input, --output and --timing are for programs in assembly language")
+    if options.inputs or options.outputs or options.timing or options.limited:
+        raise UsageProblem(
+            "--input, --output, --timing and --max-cycles are for programs in assembly language"
+        )
     programs, target = _read(source, options.layer, given, output)
     _simulate(programs, target, trace, options.trace_limit, output)
 

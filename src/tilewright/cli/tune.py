@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,9 +40,12 @@ def tune_command(
             "(default: 0 with model, all with simulate).",
         ),
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for code and results.")
+    ] = None,
 ) -> None:
     """Search the schedules of every layer, and show the best ones."""
     from tilewright.cli.tune_workload import tune_workload  # heavy: numba
 
     black_box = method is Method.SIMULATE
-    tune_workload(network, machine, operator, search, output, top, black_box=black_box)
+    tune_workload(network, machine, operator, search, output, top, out, black_box=black_box)

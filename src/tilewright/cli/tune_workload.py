@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.table import Table
 
-from tilewright.cli.layers import searched, show_result
+from tilewright.cli.layers import searched, show_result, write_result
 from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import OutputOptions
 from tilewright.cli.workload import read_workload
+from tilewright.codegen.folder import require_replaceable
 from tilewright.compiler.kernel import Kernel
 from tilewright.report.table import plain_table, short_schedule
 from tilewright.tune.measure import EVERYTHING, schedule_text
@@ -24,6 +26,7 @@ def tune_workload(
     search: SearchOptions,
     output: OutputOptions,
     top: int | None,
+    out: Path | None,
     *,
     black_box: bool,
 ) -> None:
@@ -32,11 +35,15 @@ def tune_workload(
     """
     simulated = top if top is not None else EVERYTHING if black_box else 0
     workload, target = read_workload(name, operator), machine.load()
+    if out is not None:
+        require_replaceable(out)
     keep = EVERYTHING if black_box else _SHOWN
     compiled = searched(workload, target, search, simulated, output, keep=keep)
-    show_result(compiled.result(), target, output)
+    show_result(write_result(workload, compiled, out, output), target, output)
     for kernel in dict.fromkeys(compiled.kernels.values()):
         output.show(_candidates(kernel))
+    if out is not None:
+        output.show(f"written to {out}")
 
 
 def _candidates(kernel: Kernel) -> Table:

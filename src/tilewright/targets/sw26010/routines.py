@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
-from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, exact_gemm_cost
+from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.names import mesh_bindings
@@ -129,7 +129,7 @@ class _Calls:
         calls = called_instances(self.program, self.machine)
         return {id(call): instances for call, instances in calls}
 
-    def _product(self, group: CallGroup, call: PricedCall[Primitive]) -> RoutineCycles:
+    def _product(self, group: CallGroup, call: PricedCall[Any]) -> RoutineCycles:
         links = int(group.dims.get("links", 1))
         m, n, k = (int(group.dims[axis]) for axis in "mnk")
         shapes = self._instances[id(group.stmt)]
@@ -138,7 +138,7 @@ class _Calls:
         instance = shapes[found.index(extents)]
         exact = None
         if self.simulated:
-            exact = round(float(exact_gemm_cost(GEMM_CYCLES)(self.machine, call)))
+            exact = simulated_gemm_cycles(self.machine, call, GEMM_CYCLES)
         linked = f"{links} links of " if links > 1 else ""
         what = f"{linked}{m} x {n} x {k // links} per core"
         return RoutineCycles(instance.symbol, what, self._price(call), exact)

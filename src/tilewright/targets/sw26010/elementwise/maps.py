@@ -69,7 +69,11 @@ from tilewright.targets.sw26010.elementwise.operands import (
     reached,
     watched,
 )
-from tilewright.targets.sw26010.elementwise.steps import LONG, Steps, stored_constants
+from tilewright.targets.sw26010.elementwise.steps import (
+    Steps,
+    stored_constants,
+    takes_long,
+)
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 from tilewright.targets.sw26010.gemm.shape import F32, F64, VECTOR_LANES, Precision
 
@@ -120,7 +124,7 @@ class MapRoutine:
         """Whether elements that lie apart are brought together to vectors: those of what takes
         long enough.
         """
-        return any(name in LONG for name, _, _ in self.arithmetic[0].steps)
+        return takes_long(self.arithmetic[0])
 
     def chunks(self, mode: str) -> tuple[Chunk, ...]:
         """What a row is cut into: as many of the first one as there are, then those of half the

@@ -36,7 +36,7 @@ from tilewright.targets.sw26010.elementwise.code import (
 )
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
 from tilewright.targets.sw26010.elementwise.loops import EXTENT, WORD, Block
-from tilewright.targets.sw26010.elementwise.steps import LONG, Steps
+from tilewright.targets.sw26010.elementwise.steps import Steps, takes_long
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 from tilewright.targets.sw26010.gemm.parts import instruction
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
@@ -144,7 +144,7 @@ class ReduceRoutine:
     @property
     def by_lanes(self) -> bool:
         """Whether a run that is not aligned is brought together to vectors: what takes long."""
-        return self.lie.along and any(name in LONG for name, _, _ in self.arithmetic[0].steps)
+        return self.lie.along and takes_long(self.arithmetic[0])
 
     @property
     def registers(self) -> tuple[int, ...]:
