@@ -59,13 +59,13 @@ from tilewright.targets.sw26010.elementwise.reduce import (
     VECTORS,
     X_STEP,
     Y_STEP,
+    Along,
     Items,
     Lie,
     ReduceRoutine,
     X,
     Y,
 )
-from tilewright.targets.sw26010.elementwise.reduce_along import Along
 from tilewright.targets.sw26010.elementwise.steps import stored_constants
 from tilewright.targets.sw26010.gemm.shape import F32, F64, VECTOR_LANES
 

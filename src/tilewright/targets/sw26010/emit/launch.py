@@ -13,7 +13,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.calls.maps import map_headers
+from tilewright.targets.sw26010.calls.expressions import expression_headers
 from tilewright.targets.sw26010.emit.host import emit_header
 from tilewright.targets.sw26010.emit.slave import emit_slave
 from tilewright.targets.sw26010.names import (
@@ -49,7 +49,7 @@ class Launched:
         return {
             f"{self.name}.h": emit_header(self.program, self.naming),
             f"{self.name}_slave.c": emit_slave(self.program, machine, self.naming),
-            **map_headers([self.program]),
+            **expression_headers([self.program]),
         }
 
     def described(self, machine: Machine) -> Artifact:
