@@ -2,114 +2,120 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from msgspec import structs
 
-from tilewright.cli.compile_options import CompileOptions
-from tilewright.cli.division_options import DivisionOptions
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.arguments import Compile
+from tilewright.cli.networks import (
+    checked,
+    compiled_network,
+    measured,
+    read_inputs,
+    show_network,
+)
+from tilewright.cli.output import StageClock, UsageProblem, progress_bar, show_timings
+from tilewright.cli.workload import is_operator, machine_of, read_network, read_workload
+from tilewright.codegen.folder import require_replaceable
+from tilewright.common.deferred import Deferred
 from tilewright.common.files import read_file_text
+from tilewright.compiler.toolchain import Toolchain
+from tilewright.graph.graph import Network
+from tilewright.network.plans import NativeNetwork, Other
+from tilewright.network.refusal import require_networks
+from tilewright.network.results import NetworkRun
+from tilewright.ops import OPERATORS
 
 if TYPE_CHECKING:
-    from tilewright.machine import Machine
-
-WorkloadName = Annotated[
-    str,
-    typer.Argument(
-        metavar="NETWORK", help="A known network, FILE.onnx, or an operator such as conv2d."
-    ),
-]
+    from tilewright.cli import divide, kernels
+else:  # heavy: numba
+    divide, kernels = Deferred("tilewright.cli.divide"), Deferred("tilewright.cli.kernels")
 
 
-def compile_command(
-    network: WorkloadName,
-    machine: MachineOptions,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    options: CompileOptions,
-    division: DivisionOptions,
-    output: OutputOptions,
-) -> None:
+def run(asked: Compile) -> None:
     """Choose the best schedules of a network or operator; generate and time its code."""
-    # Help needs none of these, which bring NumPy with them.
-    from tilewright.cli.workload import is_operator
-    from tilewright.partition.capability import DIVIDES
-
-    target, check, schedule = machine.load(), options.which, _schedule(network, options)
-    if options.layers and is_operator(network):
-        raise UsageProblem(f"--layers is for networks, found {network}")
-    whole = not options.layers and not is_operator(network)
-    if whole and DIVIDES.of(target) is not None:
-        _divide(network, target, operator, search, output, options, division)
+    chain, options = Toolchain(machine_of(asked.machine)), asked.options
+    check, schedule = options.which, _schedule(asked)
+    alone = options.layers or is_operator(asked.network)
+    if options.layers and is_operator(asked.network):
+        raise UsageProblem(f"--layers is for networks, found {asked.network}")
+    if chain.divides is not None and not alone:
+        divide.compile(asked, chain)
         return
     options.require_undivided()
-    division.require_undivided()
-    if whole:
-        _write_whole(network, target, operator, search, output, options)
+    asked.division.require_undivided()
+    if not alone:
+        _compile_network(asked, chain)
         return
-    # Heavy: numba.
-    from tilewright.cli.layers import searched, show_result, write_result
-    from tilewright.cli.workload import read_workload
-    from tilewright.codegen.folder import require_replaceable
-
-    workload = read_workload(network, operator)
+    workload, target, output = (
+        read_workload(asked.network, asked.operator),
+        chain.machine,
+        asked.output,
+    )
     if options.out is not None:
         require_replaceable(options.out)
-    measure = options.measure
-    compiled = searched(
-        workload, target, search, options.top, output, check, measure=measure, schedule=schedule
-    )
-    written = write_result(workload, compiled, options.out, output)
-    show_result(written, target, output, timings=options.timings)
+    compiled = kernels.searched(
+        workload, target, asked.search, options.top, output, check,
+        measure=options.measure, schedule=schedule,
+    )  # fmt: skip
+    written = kernels.write_result(workload, compiled, options.out, output)
+    kernels.show_result(written, target, output, timings=options.timings)
     if options.out is not None:
         output.show(f"written to {options.out}")
 
 
-def _write_whole(
-    network: str,
-    machine: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    options: CompileOptions,
-) -> None:
-    from tilewright.cli.run_network import write_network  # heavy: NumPy
-    from tilewright.codegen.artifact import LOADS
-    from tilewright.network.refusal import require_networks
-
-    require_networks(machine, "--layers for the products of the network alone")
-    simulated_top, each = options.top > 0 and not LOADS.of(machine), options.check_each_algorithm
-    search.require_whole("add --layers", top=simulated_top, check_each_algorithm=each)
-    out, top, measure, check = options.out, options.top, options.measure, options.check
-    write_network(
-        network, machine, operator, search, output, out, top,
-        measure=measure, check=check, timings=options.timings,
-    )  # fmt: skip
-
-
-def _divide(
-    network: str,
-    machine: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    options: CompileOptions,
-    division: DivisionOptions,
-) -> None:
-    from tilewright.cli.divide import divide_network  # heavy: numba
-
-    divide_network(network, machine, operator, search, output, options, division)
+def _compile_network(asked: Compile, chain: Toolchain) -> None:
+    """A network as a whole, with its code; run and timed unless that is not wanted."""
+    require_networks(chain.machine, "--layers for the products of the network alone")
+    options, output, clock = asked.options, asked.output, StageClock()
+    asked.search.require_whole(
+        "add --layers",
+        top=options.top > 0 and not chain.executes_here,
+        check_each_algorithm=options.check_each_algorithm,
+    )
+    if options.out is not None:
+        require_replaceable(options.out)
+    network = read_network(asked.network, asked.operator, chain.usual_type)
+    compiled, seconds = compiled_network(
+        network, chain, asked.search, output, options.top, clock=clock
+    )
+    found = _judged(asked, chain, network, compiled, seconds, clock)
+    if options.out is not None:
+        with progress_bar(output, clock) as progress:
+            progress("write", 0, 1)
+            compiled.write(options.out, result=found)
+        found = structs.replace(found, output=str(options.out))
+    found = structs.replace(found, timings=clock.seconds)
+    show_network(found, output)
+    if options.timings:
+        show_timings(found.timings, output)
 
 
-def _schedule(workload: str, options: CompileOptions) -> str | None:
+def _judged(
+    asked: Compile,
+    chain: Toolchain,
+    network: Network,
+    compiled: NativeNetwork,
+    seconds: float,
+    clock: StageClock,
+) -> NetworkRun:
+    """The figures of a network: compared, or run and timed, as far as that is wanted."""
+    options, output = asked.options, asked.output
+    if options.check and not chain.executes_here:
+        comparison = checked(network, compiled, chain, asked.search, output, clock)
+        return structs.replace(compiled.described(seconds), comparison=comparison)
+    if options.check or (options.measure and chain.executes_here):
+        inputs = read_inputs(network, None)
+        other: Other | None = "reference" if options.check else None
+        return measured(compiled, network, inputs, asked.search, output, seconds, other, clock)[0]
+    return compiled.described(seconds)
+
+
+def _schedule(asked: Compile) -> str | None:
     """The text of the file that is to be replayed."""
-    if options.schedule is None:
+    file = asked.options.schedule
+    if file is None:
         return None
-    from tilewright.cli.workload import is_operator  # brings NumPy, which help does without
-    from tilewright.ops import OPERATORS
-
-    if not is_operator(workload):
+    if not is_operator(asked.network):
         raise UsageProblem(f"--schedule is for one operator, {', '.join(OPERATORS)}")
-    return read_file_text(options.schedule, errors="replace")
+    return read_file_text(file, errors="replace")

@@ -2,81 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from msgspec import structs
 
-from tilewright.cli.division_options import DivisionOptions
-from tilewright.cli.options import HostMachineOptions, OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.arguments import Run
+from tilewright.cli.networks import compiled_network, measured, read_inputs, show_network
+from tilewright.cli.output import UsageProblem
+from tilewright.cli.workload import is_operator, machine_of, read_network
+from tilewright.codegen.artifact import LOADS
+from tilewright.codegen.folder import write_arrays
+from tilewright.common.deferred import Deferred
+from tilewright.compiler.toolchain import Toolchain
+from tilewright.network.refusal import require_networks
 
 if TYPE_CHECKING:
-    from tilewright.network.plans import Other
+    from tilewright.cli import divide, kernels
+else:  # heavy: numba
+    divide, kernels = Deferred("tilewright.cli.divide"), Deferred("tilewright.cli.kernels")
 
 
-@dataclass(frozen=True)
-class CompareOptions:
-    """What a network is compared with."""
-
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            help="Compare a network with onnxruntime, which reads the file itself, or with the "
-            "NumPy reference; exit code 3 where they differ."
-        ),
-    ] = None
-
-    @property
-    def other(self) -> Other | None:
-        """The one that is meant; UsageProblem for anything else."""
-        match self.compare:
-            case None | "onnxruntime" | "reference":
-                return self.compare
-            case _:
-                raise UsageProblem(
-                    f"--compare takes onnxruntime or reference, found {self.compare!r}"
-                )
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """On which data, and how many candidates are measured."""
-
-    inputs: Annotated[
-        Path | None,
-        typer.Option("--input", help="File .npz with an array per operand or input; random else."),
-    ] = None
-    out: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File .npz for the result.")
-    ] = None
-    top: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Measure the K best and take the fastest.")
-    ] = 0
-
-    @property
-    def files(self) -> tuple[Path | None, Path | None]:
-        """That of the inputs, and that for the outputs."""
-        return self.inputs, self.out
-
-
-def run_command(
-    workload_name: Annotated[
-        str,
-        typer.Argument(
-            metavar="WORKLOAD", help="An operator such as conv2d, a known network or FILE.onnx."
-        ),
-    ],
-    machine: HostMachineOptions,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    compare: CompareOptions,
-    output: OutputOptions,
-    options: RunOptions,
-    division: DivisionOptions,
-) -> None:
+def run(asked: Run) -> None:
     """Run an operator or a network on this computer, compare it, and time it."""
-    from tilewright.cli.run_subject import run_subject  # heavy: NumPy
+    chain = Toolchain(machine_of(asked.machine))
+    if chain.divides is not None and not is_operator(asked.workload_name):
+        divide.run(asked, chain)
+        return
+    asked.division.require_undivided()
+    if is_operator(asked.workload_name):
+        compiling = "compile --check on this machine" if chain.emits else ""
+        LOADS.required(chain.machine, compiling)
+        if asked.compare.compare:
+            raise UsageProblem(
+                "--compare is for networks; operators are compared with the reference"
+            )
+        kernels.run(asked, chain)
+        return
+    require_networks(chain.machine)
+    _run_network(asked, chain)
 
-    run_subject(workload_name, machine, operator, search, compare, options, division, output)
+
+def _run_network(asked: Run, chain: Toolchain) -> None:
+    search, output, other = asked.search, asked.output, asked.compare.other
+    search.require_whole("compile --layers takes it", top=asked.top > 0 and not chain.executes_here)
+    network = read_network(asked.workload_name, asked.operator, chain.usual_type)
+    given = asked.inputs and read_inputs(network, asked.inputs)  # before what takes long
+    compiled, seconds = compiled_network(network, chain, search, output, asked.top)
+    inputs = given or read_inputs(network, None)
+    found, outputs = measured(compiled, network, inputs, search, output, seconds, other)
+    if asked.out is not None:
+        write_arrays(asked.out, outputs)
+        found = structs.replace(found, output=str(asked.out))
+    show_network(found, output)

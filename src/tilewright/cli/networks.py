@@ -1,4 +1,4 @@
-"""`tilewright run` for a whole network: compile it for this computer, run, compare and time it."""
+"""Whole networks that a machine runs: compiled, given inputs, compared, shown."""
 
 from __future__ import annotations
 
@@ -12,25 +12,22 @@ import typer
 from msgspec import structs
 
 from tilewright.cli.arrays import in_element_type, read_arrays
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.options import SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
     StageClock,
     progress_bar,
-    show_timings,
 )
-from tilewright.cli.run import CompareOptions
-from tilewright.cli.workload import read_network
-from tilewright.codegen.artifact import LOADS, Array
-from tilewright.codegen.folder import require_replaceable, write_arrays
+from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_weights
-from tilewright.machine import Machine
-from tilewright.network.plans import NETWORKS, NativeNetwork, Other
+from tilewright.network.plans import NativeNetwork, Other
+from tilewright.network.refusal import require_networks
 from tilewright.network.results import Comparison, NetworkRun
 from tilewright.network.search import Search
 from tilewright.report.network import network_table, network_totals, plan_table, plan_totals
@@ -41,27 +38,21 @@ _DEFAULT_ERROR = 1e-5
 """What algorithms may deviate on this computer where nothing is said."""
 
 
-def run_network(
-    name: str,
-    machine: MachineOptions,
-    operator: OperatorOptions,
+def measured(
+    compiled: NativeNetwork,
+    network: Network,
+    inputs: Mapping[str, Array],
     search: SearchOptions,
-    compare: CompareOptions,
     output: OutputOptions,
-    files: tuple[Path | None, Path | None],
-    top: int,
-) -> None:
-    """Run a network; `files` are those of the inputs and for the outputs."""
-    target, other = machine.load(), compare.other
-    search.require_whole("compile --layers takes it", top=top > 0 and not LOADS.of(target))
-    network = read_network(name, operator, usual_type(target))
-    given = files[0] and read_inputs(network, files[0])  # before what takes long
-    compiled, seconds = compiled_network(network, target, search, output, top)
-    inputs = given or read_inputs(network, None)
+    seconds: float,
+    other: Other | None,
+    clock: StageClock | None = None,
+) -> tuple[NetworkRun, dict[str, Array]]:
+    """The run of a network on these inputs, and its outputs, compared where that is asked."""
     network, weights = _for_comparison(network, compiled, other)
-    with progress_bar(output) as progress:
+    with progress_bar(output, clock) as progress:
         progress("run", 0, 1)
-        found, outputs = compiled.measured(
+        return compiled.measured(
             network,
             weights,
             inputs,
@@ -69,64 +60,12 @@ def run_network(
             compile_seconds=seconds,
             bound=largest_deviation(search),
         )
-    if files[1] is not None:
-        write_arrays(files[1], outputs)
-        found = structs.replace(found, output=str(files[1]))
-    show_network(found, output)
 
 
-def write_network(
-    name: str,
-    target: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    out: Path | None,
-    top: int,
-    *,
-    measure: bool,
-    check: bool,
-    timings: bool = False,
-) -> None:
-    """Compile a network and write its code; run and time it unless that is not wanted."""
-    if out is not None:
-        require_replaceable(out)
-    network, clock = read_network(name, operator, usual_type(target)), StageClock()
-    compiled, seconds = compiled_network(network, target, search, output, top, clock=clock)
-    if check and LOADS.of(target) is None:
-        checked = _checked(network, compiled, target, search, output, clock)
-        found = structs.replace(compiled.described(seconds), comparison=checked)
-    elif check or (measure and LOADS.of(target) is not None):
-        compare: Other | None = "reference" if check else None
-        inputs = read_inputs(network, None)
-        network, weights = _for_comparison(network, compiled, compare)
-        with progress_bar(output, clock) as progress:
-            progress("run", 0, 1)
-            found, _ = compiled.measured(
-                network,
-                weights,
-                inputs,
-                compare=compare,
-                compile_seconds=seconds,
-                bound=largest_deviation(search),
-            )
-    else:
-        found = compiled.described(seconds)
-    if out is not None:
-        with progress_bar(output, clock) as progress:
-            progress("write", 0, 1)
-            compiled.write(out, result=found)
-        found = structs.replace(found, output=str(out))
-    found = structs.replace(found, timings=clock.seconds)
-    show_network(found, output)
-    if timings:
-        show_timings(found.timings, output)
-
-
-def _checked(
+def checked(
     network: Network,
     compiled: NativeNetwork,
-    target: Machine,
+    chain: Toolchain,
     search: SearchOptions,
     output: OutputOptions,
     clock: StageClock,
@@ -139,7 +78,7 @@ def _checked(
     count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
     few = FewerImages(count).apply(network)
     if few is not network:
-        compiled, _ = compiled_network(few, target, search, output, 0, compiled.weights, clock)
+        compiled, _ = compiled_network(few, chain, search, output, 0, compiled.weights, clock)
     with progress_bar(output, clock) as progress:
         progress("check", 0, 1)
         found, _ = compiled.measured(
@@ -154,14 +93,9 @@ def _checked(
     return structs.replace(found.comparison, images=count)
 
 
-def usual_type(target: Machine) -> str:
-    """The element type of known networks: single precision where they are measured."""
-    return "f64" if LOADS.of(target) is None else "f32"
-
-
 def compiled_network(
     network: Network,
-    target: Machine,
+    chain: Toolchain,
     search: SearchOptions,
     output: OutputOptions,
     top: int,
@@ -174,8 +108,8 @@ def compiled_network(
     started = time.perf_counter()
     with progress_bar(output, clock) as progress:
         how = Search(search.algorithm, search.max_error, top=top)
-        networks, fewer = NETWORKS.required(target), simplified(network)
-        compiled = networks.compile(fewer, target, how, progress=progress)
+        networks = require_networks(chain.machine)
+        compiled = networks.compile(simplified(network), chain.machine, how, progress=progress)
     seconds = time.perf_counter() - started
     compiled.weights.update(random_weights(network) if weights is None else weights)
     return compiled, seconds
