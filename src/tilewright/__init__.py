@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tilewright.common.errors import TilewrightError
     from tilewright.compiler.entry import compile, load
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
+    from tilewright.graph.frontends.notation import define
     from tilewright.graph.graph import Network
+    from tilewright.graph.training import training_step
     from tilewright.machine import Machine, list_machines, load_machine
     from tilewright.network.plans import NativeNetwork
     from tilewright.seeds.space import seed
@@ -34,10 +36,12 @@ _HOMES = {
     "Records": "tune.records",
     "TilewrightError": "common.errors",
     "compile": "compiler.entry",
+    "define": "graph.frontends.notation",
     "list_machines": "machine",
     "load": "compiler.entry",
     "load_machine": "machine",
     "seed": "seeds.space",
+    "training_step": "graph.training",
 }
 """Where each public name lives: it is imported when it is first used, so that listing machines does
 not wait for the compiled cost model.
@@ -52,11 +56,13 @@ __all__ = [
     "Records",
     "TilewrightError",
     "compile",
+    "define",
     "list_machines",
     "load",
     "load_machine",
     "ops",
     "seed",
+    "training_step",
 ]
 
 

@@ -21,7 +21,7 @@ LAYER_KEYS = {
 RESULT_KEYS = {
     "machine", "batch", "dtype", "layers", "tuning_seconds", "candidates_total",
     "total_milliseconds", "checks", "timings", "candidates_fitting_total",
-    "candidates_priced_total",
+    "candidates_priced_total", "fitted_machine", "fitted_milliseconds",
 }  # fmt: skip
 
 
@@ -60,12 +60,13 @@ def test_compile_prints_one_line_per_layer_and_says_whose_the_numbers_are():
     ]
     assert re.fullmatch(r"gemm gemm whole [\d.]+ .* exact", lines[4])
     assert re.fullmatch(
-        r"total [\d.]+ ms simulated, [\d.]+ Gflop/s, [\d.]+ % of peak; "
+        r"total [\d.]+ ms simulated on sw26010_cg, [\d.]+ Gflop/s, [\d.]+ % of peak; "
         r"\d+ candidates considered, \d+ fit, \d+ priced in [\d.]+ s",
         lines[6],
     )
+    assert lines[7].startswith("simulated: statements, transfers and queues one by one")
     stages = ["choose", "confirm", "instantiate", "emit", "simulate", "check"]
-    assert [line.split()[0] for line in lines[7:]] == stages
+    assert [line.split()[0] for line in lines[8:]] == stages
 
 
 def test_a_table_keeps_to_a_page_and_wider_ones_show_schedules_with_a_legend(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -16,6 +17,7 @@ from tilewright.cli.networks import (
 )
 from tilewright.cli.output import StageClock, UsageProblem, progress_bar, show_timings
 from tilewright.cli.workload import is_operator, machine_of, read_network, read_workload
+from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import require_replaceable
 from tilewright.common.deferred import Deferred
 from tilewright.common.files import read_file_text
@@ -76,8 +78,13 @@ def _compile_network(asked: Compile, chain: Toolchain) -> None:
     if options.out is not None:
         require_replaceable(options.out)
     network = read_network(asked.network, asked.operator, chain.usual_type)
+    # Without code to write or run nobody needs the weights' numbers.
+    timed = options.measure and chain.executes_here
+    weights: Mapping[str, Array] | None = {}
+    if options.out is not None or options.check or timed:
+        weights = None
     compiled, seconds = compiled_network(
-        network, chain, asked.search, output, options.top, clock=clock
+        network, chain, asked.search, output, options.top, weights, clock
     )
     found = _judged(asked, chain, network, compiled, seconds, clock)
     if options.out is not None:

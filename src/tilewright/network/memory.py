@@ -16,7 +16,8 @@ from tilewright.network.form import Form, StoredDim, canonical, row_major, same_
 from tilewright.network.plan import Role, Stage, Value, Work
 from tilewright.network.shares import Division
 from tilewright.ops import Op
-from tilewright.ops.mapping import Access, Mapping
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Shape
 from tilewright.tune.candidate import Candidate
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,6 +14,7 @@ from tilewright.graph.frontends import onnx_fold as fold
 from tilewright.graph.frontends.onnx_declare import (
     CONSUMED,
     Attribute,
+    Elements,
     Fold,
     Input,
     Operator,
@@ -19,25 +22,31 @@ from tilewright.graph.frontends.onnx_declare import (
 )
 from tilewright.graph.frontends.onnx_importer import Importer
 from tilewright.graph.frontends.onnx_model import OnnxNode
-from tilewright.graph.frontends.onnx_shapes import aligned
+from tilewright.graph.frontends.onnx_shapes import aligned, aligned_at
 from tilewright.ops import Binary, Reshape, Unary
+from tilewright.ops.op import Shape
 
 _FIRST_TYPES = (1, 6, 13)
 _RECENT = (1, 6, 22)
 
 
-def _unary(importer: Importer, node: OnnxNode, *, function: str) -> None:
-    """A function whose parameters, if any, are the attributes alpha and beta."""
-    alpha, beta = (
-        node.number(name) if name in node.attributes else 0.0 for name in ("alpha", "beta")
-    )
+def _unary(
+    importer: Importer, node: OnnxNode, *, function: str, parameters: tuple[str, ...] = ()
+) -> None:
+    """A function whose parameters are the attributes of these names."""
+    alpha, beta = (*map(node.number, parameters), 0.0, 0.0)[:2]
     op = Unary(function, importer.shape(node, 0), alpha, beta, importer.dtype)
     importer.emit(node, op, importer.operand(node, 0))
 
 
 def _identity(importer: Importer, node: OnnxNode) -> None:
-    op = Unary("identity", importer.shape(node, 0), dtype=importer.dtype)
-    importer.emit(node, op, importer.operand(node, 0))
+    _unary(importer, node, function="identity")
+
+
+def _gelu(importer: Importer, node: OnnxNode) -> None:
+    """By the error function, or by tanh, which is near it."""
+    exact = node.text("approximate") == "none"
+    _unary(importer, node, function="gelu" if exact else "gelu_tanh")
 
 
 def _dropout(importer: Importer, node: OnnxNode) -> None:
@@ -66,11 +75,22 @@ def _clip(importer: Importer, node: OnnxNode) -> None:
     importer.emit(node, op, importer.operand(node, 0))
 
 
-def _binary(importer: Importer, node: OnnxNode, *, function: str) -> None:
+def _along_channels(node: OnnxNode, x: Shape, slope: Shape) -> Shape:
+    """One slope for all elements, or for each channel."""
+    return slope if slope == (1,) else aligned_at(node, x, slope, axis=1)
+
+
+def _binary(
+    importer: Importer,
+    node: OnnxNode,
+    *,
+    function: str,
+    along: Callable[[OnnxNode, Shape, Shape], Shape] = aligned,
+) -> None:
     """A function of two tensors; up to operator set 6 the second is moved along the first."""
     a, b = importer.operand(node, 0), importer.operand(node, 1)
     a_shape, b_shape = importer.builder.shape(a), importer.builder.shape(b)
-    if node.version < 7 and (wanted := aligned(node, a_shape, b_shape)) != b_shape:
+    if node.version < 7 and (wanted := along(node, a_shape, b_shape)) != b_shape:
         if b in importer.constants:
             b = importer.use(importer.reshaped_constant(b, wanted), node.title())
         else:
@@ -99,25 +119,48 @@ def _variadic(importer: Importer, node: OnnxNode, *, function: str) -> None:
             result = importer.step(node, op, result, right, suffix=f"_{index}")
 
 
-def _of_one(
-    kind: str, versions: tuple[int, ...], function: str, *parameters: tuple[str, float]
+@dataclass(frozen=True)
+class OfOne:
+    """An operator of ONNX that is a function of one tensor: since which versions, which function,
+    and the attributes that are its parameters, with their defaults.
+    """
+
+    kind: str
+    versions: tuple[int, ...]
+    function: str
+    parameters: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its attributes."""
+        return tuple(name for name, _ in self.parameters)
+
+    def operator(self) -> Operator:
+        """What the front end reads."""
+        attributes = [Attribute(name, "number", default) for name, default in self.parameters]
+        if self.versions[:2] == (1, 6):
+            attributes.append(CONSUMED)
+        translate = partial(_unary, function=self.function, parameters=self.names)
+        return Operator(self.kind, self.versions, (X,), tuple(attributes), translate)
+
+
+def _of_two(
+    kind: str,
+    function: str,
+    folded: Fold | None = None,
+    *,
+    versions: tuple[int, ...] = (1, 6, 7, 13, 14),
+    elements: Elements = "any",
 ) -> Operator:
-    attributes = [Attribute(name, "number", default) for name, default in parameters]
-    if 6 in versions:
-        attributes.append(CONSUMED)
-    translate = partial(_unary, function=function)
-    return Operator(kind, versions, (X,), tuple(attributes), translate)
-
-
-def _of_two(kind: str, function: str, folded: Fold) -> Operator:
-    attributes = (
+    attributes = [
         Attribute("broadcast", "integer", 0, (0, 1), until=6),
         Attribute("axis", "integer", until=6),
-        CONSUMED,
-    )
-    inputs = (Input("A", elements="any"), Input("B", elements="any"))
+    ]
+    if 6 in versions:
+        attributes.append(CONSUMED)
+    inputs = (Input("A", elements=elements), Input("B", elements=elements))
     translate = partial(_binary, function=function)
-    return Operator(kind, (1, 6, 7, 13, 14), inputs, attributes, translate, folded)
+    return Operator(kind, versions, inputs, tuple(attributes), translate, folded)
 
 
 def _of_many(kind: str, versions: tuple[int, ...], function: str) -> Operator:
@@ -125,10 +168,48 @@ def _of_many(kind: str, versions: tuple[int, ...], function: str) -> Operator:
     return Operator(kind, versions, (X,), (CONSUMED,), translate, variadic=True)
 
 
+OF_ONE = (
+    OfOne("Abs", _FIRST_TYPES, "abs"),
+    OfOne("Acos", (7, 22), "acos"),
+    OfOne("Acosh", (9, 22), "acosh"),
+    OfOne("Asin", (7, 22), "asin"),
+    OfOne("Asinh", (9, 22), "asinh"),
+    OfOne("Atan", (7, 22), "atan"),
+    OfOne("Atanh", (9, 22), "atanh"),
+    OfOne("Ceil", _FIRST_TYPES, "ceil"),
+    OfOne("Celu", (12, 28), "celu", (("alpha", 1.0),)),
+    OfOne("Cos", (7, 22), "cos"),
+    OfOne("Cosh", (9, 22), "cosh"),
+    OfOne("Elu", _RECENT, "elu", (("alpha", 1.0),)),
+    OfOne("Erf", (9, 13), "erf"),
+    OfOne("Exp", _FIRST_TYPES, "exp"),
+    OfOne("Floor", _FIRST_TYPES, "floor"),
+    OfOne("HardSigmoid", _RECENT, "hard_sigmoid", (("alpha", 0.2), ("beta", 0.5))),
+    OfOne("HardSwish", (14, 22), "hard_swish"),
+    OfOne("LeakyRelu", (1, 6, 16), "leaky_relu", (("alpha", 0.01),)),
+    OfOne("Log", _FIRST_TYPES, "log"),
+    OfOne("Mish", (18, 22), "mish"),
+    OfOne("Neg", _FIRST_TYPES, "neg"),
+    OfOne("Reciprocal", _FIRST_TYPES, "reciprocal"),
+    OfOne("Relu", (1, 6, 13, 14), "relu"),
+    OfOne("Round", (11, 22), "round"),
+    OfOne("Shrink", (9,), "shrink", (("lambd", 0.5), ("bias", 0.0))),
+    OfOne("Sigmoid", _FIRST_TYPES, "sigmoid"),
+    OfOne("Sign", (9, 13), "sign"),
+    OfOne("Sin", (7, 22), "sin"),
+    OfOne("Sinh", (9, 22), "sinh"),
+    OfOne("Softplus", (1, 22), "softplus"),
+    OfOne("Softsign", (1, 22), "softsign"),
+    OfOne("Sqrt", _FIRST_TYPES, "sqrt"),
+    OfOne("Swish", (24,), "swish", (("alpha", 1.0),)),
+    OfOne("Tan", (7, 22), "tan"),
+    OfOne("Tanh", _FIRST_TYPES, "tanh"),
+    OfOne("ThresholdedRelu", (10, 22), "thresholded_relu", (("alpha", 1.0),)),
+)
+
 ELEMENTWISE = (
-    _of_one("Abs", _FIRST_TYPES, "abs"),
+    *(row.operator() for row in OF_ONE),
     _of_two("Add", "add", fold.add),
-    _of_one("Ceil", _FIRST_TYPES, "ceil"),
     Operator(
         "Clip",
         (1, 6, 11, 12, 13),
@@ -154,10 +235,9 @@ ELEMENTWISE = (
         _dropout,
         limits="inference: `training_mode` must be false",
     ),
-    _of_one("Elu", _RECENT, "elu", ("alpha", 1.0)),
-    _of_one("Exp", _FIRST_TYPES, "exp"),
-    _of_one("Floor", _FIRST_TYPES, "floor"),
-    _of_one("HardSigmoid", _RECENT, "hard_sigmoid", ("alpha", 0.2), ("beta", 0.5)),
+    Operator(
+        "Gelu", (20,), (X,), (Attribute("approximate", "text", "none", ("none", "tanh")),), _gelu
+    ),
     Operator(
         "Identity",
         (1, 13, 14, 16, 19, 21, 23, 24, 25),
@@ -166,19 +246,37 @@ ELEMENTWISE = (
         _identity,
         lambda node, x: x,
     ),
-    _of_one("LeakyRelu", (1, 6, 16), "leaky_relu", ("alpha", 0.01)),
-    _of_one("Log", _FIRST_TYPES, "log"),
     _of_many("Max", (1, 6, 8, 12, 13), "max"),
     _of_many("Min", (1, 6, 8, 12, 13), "min"),
+    Operator(
+        "Mod",
+        (10, 13, 28),
+        (Input("A"), Input("B")),
+        (Attribute("fmod", "integer", 0, (1,)),),
+        partial(_binary, function="fmod"),
+    ),
     _of_two("Mul", "mul", fold.multiply),
-    _of_one("Neg", _FIRST_TYPES, "neg"),
-    _of_one("Reciprocal", _FIRST_TYPES, "reciprocal"),
-    _of_one("Relu", (1, 6, 13, 14), "relu"),
-    _of_one("Sigmoid", _FIRST_TYPES, "sigmoid"),
-    _of_one("Sign", (9, 13), "sign"),
-    _of_one("Softplus", (1, 22), "softplus"),
-    _of_one("Sqrt", _FIRST_TYPES, "sqrt"),
+    Operator(
+        "PRelu",
+        (1, 6, 7, 9, 16),
+        (X, Input("slope")),
+        (CONSUMED,),
+        partial(_binary, function="prelu", along=_along_channels),
+    ),
+    _of_two("Pow", "pow", versions=(1, 7, 12, 13, 15), elements="float"),
+    Operator(
+        "Selu",
+        (1, 6, 22),
+        (X,),
+        (
+            Attribute("alpha", "number", 1.673200011253357, until=5),
+            Attribute("alpha", "number", 1.6732631921768188, since=6),
+            Attribute("gamma", "number", 1.0506999492645264, until=5),
+            Attribute("gamma", "number", 1.0507010221481323, since=6),
+            CONSUMED,
+        ),
+        partial(_unary, function="selu", parameters=("alpha", "gamma")),
+    ),
     _of_two("Sub", "sub", fold.subtract),
     _of_many("Sum", (1, 6, 8, 13), "add"),
-    _of_one("Tanh", _FIRST_TYPES, "tanh"),
 )

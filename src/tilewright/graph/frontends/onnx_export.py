@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
+from tilewright.graph.frontends.onnx_elementwise import OF_ONE
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ops import (
     BatchNorm,
@@ -42,14 +43,11 @@ _MOST_BYTES = 2**31 - 1
 _PLAIN_VERSION, _NOTED_VERSION = 8, 10
 """Versions of the format; nodes have metadata from the second on."""
 _TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
-_UNARY = {
-    "abs": "Abs", "ceil": "Ceil", "elu": "Elu", "exp": "Exp", "floor": "Floor",
-    "hard_sigmoid": "HardSigmoid", "identity": "Identity", "leaky_relu": "LeakyRelu", "log": "Log",
-    "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid",
-    "sign": "Sign", "softplus": "Softplus", "sqrt": "Sqrt", "tanh": "Tanh",
+_UNARY = {row.function: row for row in OF_ONE if row.versions[0] <= OPSET}
+_BINARY = {
+    "add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "pow": "Pow",
+    "prelu": "PRelu", "sub": "Sub",
 }  # fmt: skip
-_PARAMETERS = {"elu": ("alpha",), "leaky_relu": ("alpha",), "hard_sigmoid": ("alpha", "beta")}
-_BINARY = {"add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "sub": "Sub"}
 
 
 @dataclass(frozen=True)
@@ -231,12 +229,20 @@ class _Exporter:
                 ends = {"least": op.alpha, "most": op.beta}
                 given = [self.constant(n, np.array(end, element)) for n, end in ends.items()]
                 return self.made("Clip", inputs[0], *given)
-            case Unary():
-                named = _PARAMETERS.get(op.function, ())
-                factors = {name: getattr(op, name) for name in named}
-                return self.made(_UNARY[op.function], *inputs, **factors)
-            case Binary():
+            case Unary("identity"):
+                return self.made("Identity", *inputs)
+            case Unary() if op.function in _UNARY:
+                row = _UNARY[op.function]
+                parameters = zip(row.names, (op.alpha, op.beta), strict=False)
+                return self.made(row.kind, *inputs, **dict(parameters))
+            case Binary("fmod"):
+                return self.made("Mod", *inputs, fmod=1)
+            case Binary() if op.function in _BINARY:
                 return self.made(_BINARY[op.function], *inputs)
+            case _:
+                raise GraphError(
+                    f"node {self._node.name}: {op.function} is no operator of ONNX {OPSET}"
+                )
 
 
 def _window(op: Pool2d) -> dict[str, Any]:

@@ -24,6 +24,11 @@ def aligned(node: OnnxNode, a: Shape, b: Shape) -> Shape:
     if math.prod(b) == 1 and len(b) <= len(a):
         return (1,) * len(a)
     axis = node.integer("axis") if "axis" in node.attributes else len(a) - len(b)
+    return aligned_at(node, a, b, axis)
+
+
+def aligned_at(node: OnnxNode, a: Shape, b: Shape, axis: int) -> Shape:
+    """That of a second operand which lies along the axes of the first from `axis` on."""
     if not 0 <= axis <= len(a) - len(b) or any(
         extent not in (1, a[axis + place]) for place, extent in enumerate(b)
     ):

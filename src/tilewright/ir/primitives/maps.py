@@ -5,7 +5,6 @@ computes in integers, which wrap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +15,14 @@ from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
 from tilewright.ir.primitives.registry import register
-from tilewright.ir.scalar import Scalar, integral, operand_count, parse_scalar
+from tilewright.ir.scalar import (
+    Scalar,
+    check_floats,
+    integral,
+    operand_count,
+    parse_scalar,
+    wrapped,
+)
 from tilewright.ir.verify_types import check_one_type, element_types
 
 Gathering: TypeAlias = Literal["sum", "max"]
@@ -35,6 +41,8 @@ class ScalarPrimitive(Primitive, frozen=True):
         self.check_types(operands, place)
         try:
             needed = operand_count(self.scalar)
+            if self.computed_in is None:
+                check_floats(self.scalar)
         except ProgramError as error:
             raise place.error(error.message, error.fix) from error
         if needed > len(operands) - 1:
@@ -49,13 +57,6 @@ class ScalarPrimitive(Primitive, frozen=True):
         kind = element_types(operands, place)[0]
         if not kind.is_float:
             raise place.error(f"{self.name} computes in floating point, not in {kind}")
-
-
-def wrapped(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Array:
-    """The expression over integers, which wrap to the type that they are computed in."""
-    with np.errstate(all="ignore"):  # what wraps at 64 bits has the same lower ones
-        found = integral(scalar).value([x.astype(np.int64) for x in inputs])
-        return np.asarray(found, np.int64).astype(kind.numpy)
 
 
 @register

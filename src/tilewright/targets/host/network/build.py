@@ -15,6 +15,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
+from tilewright.ir.scalar import Element, renumbered
 from tilewright.network.form import (
     Form,
     StoredDim,
@@ -53,8 +54,6 @@ from tilewright.targets.host.network.kernels import Kernels, ProductKernel
 from tilewright.targets.host.network.memory import Memory
 from tilewright.targets.host.network.moves import moved
 from tilewright.targets.host.network.plan import (
-    Apply,
-    Combine,
     KernelCall,
     Map,
     NetworkPlan,
@@ -62,6 +61,7 @@ from tilewright.targets.host.network.plan import (
     Pool,
     Rows,
     Stage,
+    Step,
     Work,
 )
 
@@ -229,24 +229,25 @@ class _Builder:
 
     def _elementwise(self, group: Group, x: Operand, *, scaled: bool = False) -> None:
         """Affine steps and elementwise operators on x; `scaled`: factors are in weights."""
-        operands, steps, words = [x], list[Apply | Combine](), list[str]()
+        operands, steps, words = [x], list[Step](), list[str]()
         rank, channels = len(group.shape), group.shape[1] if len(group.shape) > 1 else 1
         parts: tuple[tuple[Literal["factor", "addend"], str], ...]
-        parts = (("factor", "mul"), ("addend", "add"))
-        for part, function in parts:
+        parts = (("factor", "x0 * x1"), ("addend", "x0 + x1"))
+        for part, expression in parts:
             kinds = [a.kind for a in group.affine]
             if not kinds or (part == "factor" and (scaled or "batch_norm" not in kinds)):
                 continue
             recipe = Channels(part, tuple(group.affine), channels)
             along = (1, channels, *[1] * (rank - 2))
-            steps.append(Combine(function, len(operands)))
+            steps.append(Step(expression, len(operands)))
             operands.append(Operand(self.memory.constant(recipe, channels), row_major(along)))
             words.append("bias" if part == "addend" else "scale")
         for step in group.steps:
             if isinstance(step.op, Unary):
-                steps.append(Apply(step.op.function, step.op.alpha, step.op.beta))
+                steps.append(Step(str(step.op.scalar)))
             else:
-                steps.append(Combine(step.op.function, len(operands), step.reversed))
+                pair = (Element(1), Element(0)) if step.reversed else (Element(0), Element(1))
+                steps.append(Step(str(renumbered(step.op.scalar, pair)), len(operands)))
                 operands.append(self._other(step, group.shape))
             words.append(step.op.kind)
         form = self._target(group.output, x.form, group.shape)

@@ -46,22 +46,13 @@ class KernelCall(Struct, frozen=True, tag=True):
     bordered: Operand | None = None
 
 
-class Apply(Struct, frozen=True, tag=True):
-    """x -> a function of x, alpha and beta, as `ops.Unary` names them."""
-
-    function: str
-    alpha: float = 0.0
-    beta: float = 0.0
-
-
-class Combine(Struct, frozen=True, tag=True):
-    """x -> a function of x and operand number `operand` (of both the other way, if `reversed`),
-    as `ops.Binary` names them.
+class Step(Struct, frozen=True):
+    """The value so far, x0, becomes an expression over it and, where there is one, the element of
+    operand number `operand`, x1.
     """
 
-    function: str
-    operand: int
-    reversed: bool = False
+    expression: str
+    operand: int | None = None
 
 
 class Map(Struct, frozen=True, tag=True):
@@ -72,7 +63,7 @@ class Map(Struct, frozen=True, tag=True):
 
     y: Operand
     operands: tuple[Operand, ...]
-    steps: tuple[Apply | Combine, ...] = ()
+    steps: tuple[Step, ...] = ()
     fill: bool = True
 
 

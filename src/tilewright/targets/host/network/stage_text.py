@@ -12,10 +12,10 @@ from math import prod
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
+from tilewright.ir.scalar import c_number, c_text, parse_scalar
 from tilewright.network.form import Form
 from tilewright.ops import LocalResponseNorm, Pool2d, Softmax
 from tilewright.targets.host.emit_threads import THREAD, loop_head
-from tilewright.targets.host.network.functions_text import binary_text, number, unary_text
 from tilewright.targets.host.network.loops import (
     Address,
     LoopLevel,
@@ -26,7 +26,7 @@ from tilewright.targets.host.network.loops import (
     shared_level,
     write_zeros,
 )
-from tilewright.targets.host.network.plan import Apply, Map, Pool, Rows
+from tilewright.targets.host.network.plan import Map, Pool, Rows
 
 
 def write_map(work: Map, kind: DType, writer: CWriter, threads: int = 1) -> None:
@@ -41,11 +41,8 @@ def write_map(work: Map, kind: DType, writer: CWriter, threads: int = 1) -> None
         texts = [place.text(levels) for place in places]
         writer.line(f"{kind.c_name} v = x0[{texts[0]}];")
         for step in work.steps:
-            if isinstance(step, Apply):
-                text = unary_text(step.function, step.alpha, step.beta, "v", kind)
-            else:
-                a, b = "v", f"x{step.operand}[{texts[step.operand]}]"
-                text = binary_text(step.function, *((b, a) if step.reversed else (a, b)))
+            read = () if step.operand is None else (f"x{step.operand}[{texts[step.operand]}]",)
+            text = c_text(parse_scalar(step.expression), ("v", *read), kind)
             writer.line(f"v = {text};")
         writer.line(f"y[{to.text(levels)}] = v;")
 
@@ -195,7 +192,7 @@ _RESPONSE = """\
 
 def _response(op: LocalResponseNorm, kind: DType, suffix: str) -> str:
     before = (op.size - 1) // 2
-    power = f"pow{suffix}(base, {number(-op.beta, kind)})"
+    power = f"pow{suffix}(base, {c_number(-op.beta, kind)})"
     if op.beta == 0.75:
         # The usual exponent; roots are computed by vectors.
         power = f"1 / (sqrt{suffix}(base) * sqrt{suffix}(sqrt{suffix}(base)))"
@@ -204,8 +201,8 @@ def _response(op: LocalResponseNorm, kind: DType, suffix: str) -> str:
         "AFTER": str(op.size - before),
         "TYPE": kind.c_name,
         "POWER": f"({power})",
-        "BIAS": number(op.bias, kind),
-        "SCALE": number(op.alpha / op.size, kind),
+        "BIAS": c_number(op.bias, kind),
+        "SCALE": c_number(op.alpha / op.size, kind),
     }
     text = _RESPONSE
     for word, value in words.items():
