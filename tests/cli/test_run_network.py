@@ -141,7 +141,7 @@ def test_another_result_of_the_file_ends_with_code_3(network, tmp_path, monkeypa
         path.write_bytes(proto.SerializeToString())
         return read(loaded, given)
 
-    monkeypatch.setattr("tilewright.cli.run.read_inputs", changed)
+    monkeypatch.setattr(networks, "read_inputs", changed)
     done = run("run", path, *HOST, "--compare", "onnxruntime", code=3)
     assert re.fullmatch(
         r"error: outputs differ from onnxruntime's by \d\.\d\de[-+]\d\d of the largest magnitude, "

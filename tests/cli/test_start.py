@@ -38,7 +38,7 @@ def test_importing_tilewright_imports_nothing_heavy() -> None:
 
 def test_networks_need_no_cost_model_in_the_process_that_runs_them() -> None:
     assert imported("import tilewright; tilewright.compile") & HEAVY == set()
-    assert imported("import tilewright.cli.run, tilewright.cli.compile") & HEAVY == set()
+    assert imported("import tilewright.cli.run, tilewright.cli.networks") & HEAVY == set()
 
 
 def test_compiling_needs_no_solver_before_it_emits() -> None:

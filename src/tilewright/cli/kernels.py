@@ -9,14 +9,15 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from tilewright.cli.arguments import Run
+from tilewright.cli.arguments import Compile, Run
 from tilewright.cli.arrays import in_element_type, read_arrays
 from tilewright.cli.options import SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar, show_timings
 from tilewright.cli.workload import Workload, read_workload
-from tilewright.codegen.artifact import Array
-from tilewright.codegen.folder import KERNEL_FILE, write_arrays
+from tilewright.codegen.artifact import LOADS, Array
+from tilewright.codegen.folder import KERNEL_FILE, require_replaceable, write_arrays
 from tilewright.common.errors import GraphError
+from tilewright.common.files import read_file_text
 from tilewright.compiler.artifact import read_network as read_layers
 from tilewright.compiler.checking import compare as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
@@ -32,6 +33,26 @@ from tilewright.report.table import duration, layer_table, schedule_legend, tota
 from tilewright.report.view import CheckResult, LayerResult, NetworkResult
 from tilewright.tune.executors import open_executor
 from tilewright.tune.records import Records
+
+
+def compile(asked: Compile, chain: Toolchain) -> None:
+    """An operator, or the layers of a network, as kernels of their own."""
+    options, file = asked.options, asked.options.schedule
+    options.require_undivided()
+    asked.division.require_undivided()
+    schedule = None if file is None else read_file_text(file, errors="replace")
+    workload, output = read_workload(asked.network, asked.operator), asked.output
+    target = chain.machine
+    if options.out is not None:
+        require_replaceable(options.out)
+    compiled = searched(
+        workload, target, asked.search, options.top, output, options.which,
+        measure=options.measure, schedule=schedule,
+    )  # fmt: skip
+    written = write_result(workload, compiled, options.out, output)
+    show_result(written, target, output, timings=options.timings)
+    if options.out is not None:
+        output.show(f"written to {options.out}")
 
 
 def searched(
@@ -149,6 +170,10 @@ class RunResult(Struct, frozen=True):
 
 def run(asked: Run, chain: Toolchain) -> None:
     """Run an operator on the operands of a file or random ones, judge and time it."""
+    asked.division.require_undivided()
+    LOADS.required(chain.machine, "compile --check on this machine" if chain.emits else "")
+    if asked.compare.compare:
+        raise UsageProblem("--compare is for networks; operators are compared with the reference")
     output, target, out = asked.output, chain.machine, asked.out
     workload = read_workload(asked.workload_name, asked.operator)
     compiled = searched(workload, target, asked.search, asked.top, output)

@@ -11,14 +11,18 @@ import numpy as np
 import typer
 from msgspec import structs
 
+from tilewright.cli.arguments import Compile, Run
 from tilewright.cli.arrays import in_element_type, read_arrays
 from tilewright.cli.options import SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
     StageClock,
     progress_bar,
+    show_timings,
 )
+from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import Array
+from tilewright.codegen.folder import require_replaceable, write_arrays
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed
 from tilewright.compiler.toolchain import Toolchain
@@ -36,6 +40,77 @@ _CHECKED_FLOPS = 40 * 10**9
 """Operations that an emulated network computes in about a minute."""
 _DEFAULT_ERROR = 1e-5
 """What algorithms may deviate on this computer where nothing is said."""
+
+
+def compile(asked: Compile, chain: Toolchain) -> None:
+    """A network as a whole, with its code; run and timed unless that is not wanted."""
+    asked.options.require_undivided()
+    asked.division.require_undivided()
+    require_networks(chain.machine, "--layers for the products of the network alone")
+    options, output, clock = asked.options, asked.output, StageClock()
+    asked.search.require_whole(
+        "add --layers",
+        top=options.top > 0 and not chain.executes_here,
+        check_each_algorithm=options.check_each_algorithm,
+    )
+    if options.out is not None:
+        require_replaceable(options.out)
+    network = read_network(asked.network, asked.operator, chain.usual_type)
+    # Without code to write or run nobody needs the weights' numbers.
+    timed = options.measure and chain.executes_here
+    weights: Mapping[str, Array] | None = {}
+    if options.out is not None or options.check or timed:
+        weights = None
+    compiled, seconds = compiled_network(
+        network, chain, asked.search, output, options.top, weights, clock
+    )
+    found = _judged(asked, chain, network, compiled, seconds, clock)
+    if options.out is not None:
+        with progress_bar(output, clock) as progress:
+            progress("write", 0, 1)
+            compiled.write(options.out, result=found)
+        found = structs.replace(found, output=str(options.out))
+    found = structs.replace(found, timings=clock.seconds)
+    show_network(found, output)
+    if options.timings:
+        show_timings(found.timings, output)
+
+
+def _judged(
+    asked: Compile,
+    chain: Toolchain,
+    network: Network,
+    compiled: NativeNetwork,
+    seconds: float,
+    clock: StageClock,
+) -> NetworkRun:
+    """The figures of a network: compared, or run and timed, as far as that is wanted."""
+    options, output = asked.options, asked.output
+    if options.check and not chain.executes_here:
+        comparison = checked(network, compiled, chain, asked.search, output, clock)
+        return structs.replace(compiled.described(seconds), comparison=comparison)
+    if options.check or (options.measure and chain.executes_here):
+        inputs = read_inputs(network, None)
+        other: Other | None = "reference" if options.check else None
+        return measured(compiled, network, inputs, asked.search, output, seconds, other, clock)[0]
+    return compiled.described(seconds)
+
+
+def run(asked: Run, chain: Toolchain) -> None:
+    """Run a network, compare it, and time it."""
+    asked.division.require_undivided()
+    require_networks(chain.machine)
+    search, output, other = asked.search, asked.output, asked.compare.other
+    search.require_whole("compile --layers takes it", top=asked.top > 0 and not chain.executes_here)
+    network = read_network(asked.workload_name, asked.operator, chain.usual_type)
+    given = asked.inputs and read_inputs(network, asked.inputs)  # before what takes long
+    compiled, seconds = compiled_network(network, chain, search, output, asked.top)
+    inputs = given or read_inputs(network, None)
+    found, outputs = measured(compiled, network, inputs, search, output, seconds, other)
+    if asked.out is not None:
+        write_arrays(asked.out, outputs)
+        found = structs.replace(found, output=str(asked.out))
+    show_network(found, output)
 
 
 def measured(

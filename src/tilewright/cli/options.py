@@ -316,11 +316,14 @@ class CompileOptions:
         if self.onnx_out is not None:
             raise UsageProblem("--onnx-out is for networks on machines whose cores divide them")
 
+    def require_one_check(self) -> None:
+        """Raise UsageProblem where checks of layers and of algorithms are both asked for."""
+        if self.check and self.check_each_algorithm:
+            raise UsageProblem("--check already checks every layer: leave --check-each-algorithm")
+
     @property
     def which(self) -> Check:
         """Which code to run."""
-        if self.check and self.check_each_algorithm:
-            raise UsageProblem("--check already checks every layer: leave --check-each-algorithm")
         if self.check:
             return "each layer"
         return "each algorithm" if self.check_each_algorithm else "none"
