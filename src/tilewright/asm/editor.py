@@ -1,7 +1,7 @@
 """What an editor asks about an assembly source: what is wrong, what a word means, where it is from.
 
 In: the text of a source as it is typed, its table and its path. Out: plain values; the language
-server (`cli.language_server`) turns them into its protocol. Lines and columns count from 1.
+server (`cli.lsp`) turns them into its protocol. Lines and columns count from 1.
 """
 
 from __future__ import annotations

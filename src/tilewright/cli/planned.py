@@ -1,38 +1,21 @@
-"""`tilewright simulate` of a whole network: every stage on one clock."""
+"""Networks that are planned and simulated stage by stage, for `simulate` and `explain`."""
 
 from __future__ import annotations
 
 import time
 
 from tilewright.cli.output import OutputOptions, progress_bar
-from tilewright.cli.simulate import NetworkOptions
-from tilewright.cli.workload import read_network
-from tilewright.codegen.artifact import LOADS
-from tilewright.common.errors import SimulationError
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.graph import Network
-from tilewright.graph.rewriting import simplified
-from tilewright.machine import Machine
 from tilewright.network.build import build_plan, rank_network
 from tilewright.network.refusal import require_networks
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.simulate import PlanRun, described, simulate_plan
-from tilewright.report.network import plan_table, plan_totals
-
-
-def simulate_network(
-    name: str, machine: Machine, options: NetworkOptions, output: OutputOptions
-) -> None:
-    """Plan a network, simulate its stages, and say where the time goes."""
-    network = simplified(read_network(name, options.chosen()))
-    run, unfused, seconds = simulated(network, machine, output, unfused=options.unfused)
-    found = described(run, plan_seconds=seconds, unfused=unfused)
-    output.value(found)
-    output.show(plan_table(found, output.columns), plan_totals(found))
+from tilewright.network.simulate import PlanRun, simulate_plan
 
 
 def simulated(
     network: Network,
-    machine: Machine,
+    chain: Toolchain,
     output: OutputOptions,
     how: Search = BY_THE_MODEL,
     *,
@@ -43,11 +26,8 @@ def simulated(
     Raises SimulationError where the machine is measured and not simulated, ToolError where it runs
     no networks.
     """
-    if LOADS.of(machine) is not None:
-        raise SimulationError(
-            f"machine {machine.name!r} is this computer: it is measured, not simulated",
-            fix="tilewright run, or another --machine",
-        )
+    chain.require_simulated()
+    machine = chain.machine
     require_networks(machine, simulated=True)
     started = time.perf_counter()
     with progress_bar(output) as progress:

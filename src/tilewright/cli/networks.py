@@ -1,4 +1,4 @@
-"""`tilewright run` for a whole network: compile it for this computer, run, compare and time it."""
+"""Whole networks that a machine runs: compiled, given inputs, compared, shown."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ import numpy as np
 import typer
 from msgspec import structs
 
+from tilewright.cli.arguments import Compile, Run
 from tilewright.cli.arrays import in_element_type, read_arrays
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
+from tilewright.cli.options import SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
     StageClock,
     progress_bar,
     show_timings,
 )
-from tilewright.cli.run import CompareOptions
 from tilewright.cli.workload import read_network
-from tilewright.codegen.artifact import LOADS, Array
+from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import require_replaceable, write_arrays
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CheckFailed
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_weights
-from tilewright.machine import Machine
-from tilewright.network.plans import NETWORKS, NativeNetwork, Other
+from tilewright.network.plans import NativeNetwork, Other
+from tilewright.network.refusal import require_networks
 from tilewright.network.results import Comparison, NetworkRun
 from tilewright.network.search import Search
 from tilewright.report.network import network_table, network_totals, plan_table, plan_totals
@@ -41,27 +42,92 @@ _DEFAULT_ERROR = 1e-5
 """What algorithms may deviate on this computer where nothing is said."""
 
 
-def run_network(
-    name: str,
-    machine: MachineOptions,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    compare: CompareOptions,
-    output: OutputOptions,
-    files: tuple[Path | None, Path | None],
-    top: int,
-) -> None:
-    """Run a network; `files` are those of the inputs and for the outputs."""
-    target, other = machine.load(), compare.other
-    search.require_whole("compile --layers takes it", top=top > 0 and not LOADS.of(target))
-    network = read_network(name, operator, usual_type(target))
-    given = files[0] and read_inputs(network, files[0])  # before what takes long
-    compiled, seconds = compiled_network(network, target, search, output, top)
+def compile(asked: Compile, chain: Toolchain) -> None:
+    """A network as a whole, with its code; run and timed unless that is not wanted."""
+    asked.options.require_undivided()
+    asked.division.require_undivided()
+    require_networks(chain.machine, "--layers for the products of the network alone")
+    options, output, clock = asked.options, asked.output, StageClock()
+    asked.search.require_whole(
+        "add --layers",
+        top=options.top > 0 and not chain.executes_here,
+        check_each_algorithm=options.check_each_algorithm,
+    )
+    if options.out is not None:
+        require_replaceable(options.out)
+    network = read_network(asked.network, asked.operator, chain.usual_type)
+    # Without code to write or run nobody needs the weights' numbers.
+    timed = options.measure and chain.executes_here
+    weights: Mapping[str, Array] | None = {}
+    if options.out is not None or options.check or timed:
+        weights = None
+    compiled, seconds = compiled_network(
+        network, chain, asked.search, output, options.top, weights, clock
+    )
+    found = _judged(asked, chain, network, compiled, seconds, clock)
+    if options.out is not None:
+        with progress_bar(output, clock) as progress:
+            progress("write", 0, 1)
+            compiled.write(options.out, result=found)
+        found = structs.replace(found, output=str(options.out))
+    found = structs.replace(found, timings=clock.seconds)
+    show_network(found, output)
+    if options.timings:
+        show_timings(found.timings, output)
+
+
+def _judged(
+    asked: Compile,
+    chain: Toolchain,
+    network: Network,
+    compiled: NativeNetwork,
+    seconds: float,
+    clock: StageClock,
+) -> NetworkRun:
+    """The figures of a network: compared, or run and timed, as far as that is wanted."""
+    options, output = asked.options, asked.output
+    if options.check and not chain.executes_here:
+        comparison = checked(network, compiled, chain, asked.search, output, clock)
+        return structs.replace(compiled.described(seconds), comparison=comparison)
+    if options.check or (options.measure and chain.executes_here):
+        inputs = read_inputs(network, None)
+        other: Other | None = "reference" if options.check else None
+        return measured(compiled, network, inputs, asked.search, output, seconds, other, clock)[0]
+    return compiled.described(seconds)
+
+
+def run(asked: Run, chain: Toolchain) -> None:
+    """Run a network, compare it, and time it."""
+    asked.division.require_undivided()
+    require_networks(chain.machine)
+    search, output, other = asked.search, asked.output, asked.compare.other
+    search.require_whole("compile --layers takes it", top=asked.top > 0 and not chain.executes_here)
+    network = read_network(asked.workload_name, asked.operator, chain.usual_type)
+    given = asked.inputs and read_inputs(network, asked.inputs)  # before what takes long
+    compiled, seconds = compiled_network(network, chain, search, output, asked.top)
     inputs = given or read_inputs(network, None)
+    found, outputs = measured(compiled, network, inputs, search, output, seconds, other)
+    if asked.out is not None:
+        write_arrays(asked.out, outputs)
+        found = structs.replace(found, output=str(asked.out))
+    show_network(found, output)
+
+
+def measured(
+    compiled: NativeNetwork,
+    network: Network,
+    inputs: Mapping[str, Array],
+    search: SearchOptions,
+    output: OutputOptions,
+    seconds: float,
+    other: Other | None,
+    clock: StageClock | None = None,
+) -> tuple[NetworkRun, dict[str, Array]]:
+    """The run of a network on these inputs, and its outputs, compared where that is asked."""
     network, weights = _for_comparison(network, compiled, other)
-    with progress_bar(output) as progress:
+    with progress_bar(output, clock) as progress:
         progress("run", 0, 1)
-        found, outputs = compiled.measured(
+        return compiled.measured(
             network,
             weights,
             inputs,
@@ -69,67 +135,12 @@ def run_network(
             compile_seconds=seconds,
             bound=largest_deviation(search),
         )
-    if files[1] is not None:
-        write_arrays(files[1], outputs)
-        found = structs.replace(found, output=str(files[1]))
-    show_network(found, output)
 
 
-def write_network(
-    name: str,
-    target: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    out: Path | None,
-    top: int,
-    *,
-    measure: bool,
-    check: bool,
-    timings: bool = False,
-) -> None:
-    """Compile a network and write its code; run and time it unless that is not wanted."""
-    if out is not None:
-        require_replaceable(out)
-    network, clock = read_network(name, operator, usual_type(target)), StageClock()
-    simulated = LOADS.of(target) is None
-    computes = out is not None or check or (measure and not simulated)
-    weights: Mapping[str, Array] | None = None if computes else {}
-    compiled, seconds = compiled_network(network, target, search, output, top, weights, clock)
-    if check and simulated:
-        checked = _checked(network, compiled, target, search, output, clock)
-        found = structs.replace(compiled.described(seconds), comparison=checked)
-    elif check or (measure and not simulated):
-        compare: Other | None = "reference" if check else None
-        inputs = read_inputs(network, None)
-        network, weights = _for_comparison(network, compiled, compare)
-        with progress_bar(output, clock) as progress:
-            progress("run", 0, 1)
-            found, _ = compiled.measured(
-                network,
-                weights,
-                inputs,
-                compare=compare,
-                compile_seconds=seconds,
-                bound=largest_deviation(search),
-            )
-    else:
-        found = compiled.described(seconds)
-    if out is not None:
-        with progress_bar(output, clock) as progress:
-            progress("write", 0, 1)
-            compiled.write(out, result=found)
-        found = structs.replace(found, output=str(out))
-    found = structs.replace(found, timings=clock.seconds)
-    show_network(found, output)
-    if timings:
-        show_timings(found.timings, output)
-
-
-def _checked(
+def checked(
     network: Network,
     compiled: NativeNetwork,
-    target: Machine,
+    chain: Toolchain,
     search: SearchOptions,
     output: OutputOptions,
     clock: StageClock,
@@ -142,7 +153,7 @@ def _checked(
     count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
     few = FewerImages(count).apply(network)
     if few is not network:
-        compiled, _ = compiled_network(few, target, search, output, 0, compiled.weights, clock)
+        compiled, _ = compiled_network(few, chain, search, output, 0, compiled.weights, clock)
     with progress_bar(output, clock) as progress:
         progress("check", 0, 1)
         found, _ = compiled.measured(
@@ -157,14 +168,9 @@ def _checked(
     return structs.replace(found.comparison, images=count)
 
 
-def usual_type(target: Machine) -> str:
-    """The element type of known networks: single precision where they are measured."""
-    return "f64" if LOADS.of(target) is None else "f32"
-
-
 def compiled_network(
     network: Network,
-    target: Machine,
+    chain: Toolchain,
     search: SearchOptions,
     output: OutputOptions,
     top: int,
@@ -177,8 +183,8 @@ def compiled_network(
     started = time.perf_counter()
     with progress_bar(output, clock) as progress:
         how = Search(search.algorithm, search.max_error, top=top)
-        networks, fewer = NETWORKS.required(target), simplified(network)
-        compiled = networks.compile(fewer, target, how, progress=progress)
+        networks = require_networks(chain.machine)
+        compiled = networks.compile(simplified(network), chain.machine, how, progress=progress)
     seconds = time.perf_counter() - started
     compiled.weights.update(random_weights(network) if weights is None else weights)
     return compiled, seconds
