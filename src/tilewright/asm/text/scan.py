@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.asm.diagnostics import Span
-from tilewright.asm.expression import Expression, Integer, Name, Unary
-from tilewright.asm.grammar import Syntax
-from tilewright.asm.parsed import (
+from tilewright.asm.text.expression import Expression, Integer, Name, Unary
+from tilewright.asm.text.grammar import Syntax
+from tilewright.asm.text.parsed import (
     ParsedImmediate,
     ParsedLabel,
     ParsedLine,

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expression import (
+from tilewright.asm.suggest import did_you_mean
+from tilewright.asm.text.expression import (
     Binary,
     Expression,
     Half,
@@ -25,7 +26,6 @@ from tilewright.asm.expression import (
     Value,
     evaluate,
 )
-from tilewright.asm.suggest import did_you_mean
 
 HIDDEN_PREFIX = ".L"
 

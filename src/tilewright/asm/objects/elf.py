@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.asm import elf_format as fmt
-from tilewright.asm.dwarf import debug_sections
-from tilewright.asm.expression import signed64
-from tilewright.asm.object import Object, Relocation, Section
+from tilewright.asm.objects import elf_format as fmt
+from tilewright.asm.objects.dwarf import debug_sections
+from tilewright.asm.objects.object import Object, Relocation, Section
+from tilewright.asm.text.expression import signed64
 
 _MASK64 = (1 << 64) - 1
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tilewright.asm.object import LineEntry, Object
+from tilewright.asm.objects.object import LineEntry, Object
 
 _BYTES_PER_ROW = 8
 _SHOWN_ROWS = 4

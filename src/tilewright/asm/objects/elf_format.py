@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Literal
 
-from tilewright.asm.object import Relocation, RelocationKind
+from tilewright.asm.objects.object import Relocation, RelocationKind
 
 TABLE_SECTION = ".tilewright.table"
 DEBUG_PREFIX = ".debug_"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.asm.elf_format import layout
-from tilewright.asm.object import LineEntry, Object, Section
+from tilewright.asm.objects.elf_format import layout
+from tilewright.asm.objects.object import LineEntry, Object, Section
 
 _STANDARD_LENGTHS = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1])
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4

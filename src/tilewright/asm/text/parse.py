@@ -17,7 +17,8 @@ from msgspec import structs
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expression import (
+from tilewright.asm.limits import DEFAULT_LIMITS
+from tilewright.asm.text.expression import (
     Binary,
     Expression,
     Half,
@@ -28,9 +29,8 @@ from tilewright.asm.expression import (
     Unary,
     depth_of,
 )
-from tilewright.asm.grammar import Syntax, line_grammar, syntax_of
-from tilewright.asm.limits import DEFAULT_LIMITS
-from tilewright.asm.parsed import (
+from tilewright.asm.text.grammar import Syntax, line_grammar, syntax_of
+from tilewright.asm.text.parsed import (
     EMPTY_LINE,
     ParsedImmediate,
     ParsedLabel,
@@ -42,8 +42,8 @@ from tilewright.asm.parsed import (
     ParsedString,
     ParsedType,
 )
-from tilewright.asm.scan import line_scanner
-from tilewright.asm.statements import statement_reader
+from tilewright.asm.text.scan import line_scanner
+from tilewright.asm.text.statements import statement_reader
 from tilewright.isa import InstructionTable
 
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "b": 8, "f": 12, "0": 0, "\\": 92, '"': 34, "'": 39}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from tilewright.asm.diagnostics import Span
-from tilewright.asm.expression import (
+from tilewright.asm.text.expression import (
     Binary,
     Expression,
     Half,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 
-from tilewright.asm.templates import Template, table_templates
+from tilewright.asm.text.templates import Template, table_templates
 from tilewright.isa import Dialect, InstructionTable
 
 
@@ -52,7 +52,7 @@ def syntax_of(table: InstructionTable) -> Syntax:
 
 def line_grammar(syntax: Syntax) -> str:
     """The Lark grammar of a line: `line.lark` and what dialects spell differently."""
-    common = (resources.files("tilewright.asm") / "line.lark").read_text(encoding="utf-8")
+    common = (resources.files("tilewright.asm.text") / "line.lark").read_text(encoding="utf-8")
     dialect, registers = syntax.dialect, syntax.register_pattern
     comments = syntax.comment_pattern.replace("/", "\\/")
     rules = [common, f"REGISTER.2: /{registers}/", f"COMMENT.9: /{comments}/", "%ignore COMMENT"]

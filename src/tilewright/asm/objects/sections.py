@@ -12,7 +12,7 @@ from msgspec import Struct
 from tilewright.asm.diagnostics import FatalFault, Fault, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.limits import Limits
-from tilewright.asm.parsed import ParsedLine, ParsedOperand
+from tilewright.asm.text.parsed import ParsedLine, ParsedOperand
 from tilewright.isa import Dialect
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tilewright.asm.elf import elf_bytes
-from tilewright.asm.elf_read import read_elf, read_table_name
 from tilewright.asm.front_end import maps_of
-from tilewright.asm.object import Object, Section, Symbol
+from tilewright.asm.objects.elf import elf_bytes
+from tilewright.asm.objects.elf_read import read_elf, read_table_name
+from tilewright.asm.objects.object import Object, Section, Symbol
 from tilewright.common.errors import AssemblyError
 from tilewright.common.files import new_file, require_regular
 from tilewright.isa import InstructionTable

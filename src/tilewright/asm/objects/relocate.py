@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.asm.expression import Value, split
-from tilewright.asm.object import Relocation, RelocationKind
+from tilewright.asm.objects.object import Relocation, RelocationKind
+from tilewright.asm.text.expression import Value, split
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import Instruction, InstructionTable, Label, Memory, Operand
 from tilewright.isa.operand_rules import immediate_range

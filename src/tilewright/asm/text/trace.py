@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.asm.listing import printable
-from tilewright.asm.object import Object
+from tilewright.asm.objects.listing import printable
+from tilewright.asm.objects.object import Object
 
 _INDENT = "  "
 

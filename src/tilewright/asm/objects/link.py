@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from tilewright.asm.encode import decode, encode
-from tilewright.asm.object import (
+from tilewright.asm.objects.object import (
     LineEntry,
     Object,
     PlacedInstruction,
@@ -21,7 +21,7 @@ from tilewright.asm.object import (
     Section,
     Symbol,
 )
-from tilewright.asm.relocate import DATA_BYTES, relocated_value, unit_bytes, with_operand
+from tilewright.asm.objects.relocate import DATA_BYTES, relocated_value, unit_bytes, with_operand
 from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable

@@ -12,9 +12,10 @@ from typing import assert_never
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expression import Context, Expression, Integer, Value, evaluate
 from tilewright.asm.front_end import nearest_word
-from tilewright.asm.parsed import (
+from tilewright.asm.suggest import did_you_mean
+from tilewright.asm.text.expression import Context, Expression, Integer, Value, evaluate
+from tilewright.asm.text.parsed import (
     ParsedImmediate,
     ParsedLine,
     ParsedMemory,
@@ -25,7 +26,6 @@ from tilewright.asm.parsed import (
     ParsedType,
     span_of,
 )
-from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import (
     Instruction,

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.asm import elf_format as fmt
 from tilewright.asm.encode import decode
-from tilewright.asm.expression import signed64
 from tilewright.asm.limits import DEFAULT_LIMITS
-from tilewright.asm.object import (
+from tilewright.asm.objects import elf_format as fmt
+from tilewright.asm.objects.object import (
     Object,
     PlacedInstruction,
     Relocation,
@@ -20,7 +19,8 @@ from tilewright.asm.object import (
     Section,
     Symbol,
 )
-from tilewright.asm.relocate import DATA_BYTES, symbolic
+from tilewright.asm.objects.relocate import DATA_BYTES, symbolic
+from tilewright.asm.text.expression import signed64
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionTable
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.grammar import Syntax
-from tilewright.asm.parsed import ParsedLabel, ParsedLine, ParsedOperand, ParsedRegister
-from tilewright.asm.templates import Template
+from tilewright.asm.text.grammar import Syntax
+from tilewright.asm.text.parsed import ParsedLabel, ParsedLine, ParsedOperand, ParsedRegister
+from tilewright.asm.text.templates import Template
 
 ReadOperand = Callable[[str], ParsedLine | Fault]
 

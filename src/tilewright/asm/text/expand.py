@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from tilewright.asm.budget import Budget
-from tilewright.asm.conditions import CONTINUING, OPENING, Conditions
 from tilewright.asm.diagnostics import (
     FatalFault,
     Fault,
@@ -24,7 +22,9 @@ from tilewright.asm.diagnostics import (
 )
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.front_end import FrontEnd
-from tilewright.asm.macros import (
+from tilewright.asm.text.budget import Budget
+from tilewright.asm.text.conditions import CONTINUING, OPENING, Conditions
+from tilewright.asm.text.macros import (
     Macro,
     bind_arguments,
     parse_definition,
@@ -32,14 +32,14 @@ from tilewright.asm.macros import (
     substitute,
     without_comment,
 )
-from tilewright.asm.parse import LineParser
-from tilewright.asm.parsed import (
+from tilewright.asm.text.parse import LineParser
+from tilewright.asm.text.parsed import (
     EMPTY_LINE,
     ParsedLine,
     ParsedOperand,
     ParsedString,
 )
-from tilewright.asm.source import IncludeFolder, SourceText
+from tilewright.asm.text.source import IncludeFolder, SourceText
 from tilewright.isa import InstructionTable
 
 _HEAD = re.compile(r"\s*((?:(?:[A-Za-z_.][\w.]*|[0-9]+)[ \t]*:\s*)*)([A-Za-z_.][\w.]*)?", re.ASCII)
