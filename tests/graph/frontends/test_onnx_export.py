@@ -10,7 +10,7 @@ from support.examples import examples
 from support.networks import networks, numbers_for
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.graph.frontends.onnx_export import export_onnx
+from tilewright.graph.frontends.onnx.export import export_onnx
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 from math import ceil, floor, isfinite
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import OnnxNode
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Resize, Slice, Unary
 from tilewright.ops.op import Op, Shape
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx_model import OnnxNode
+from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops.op import Shape, show_shape
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends import onnx_fold as fold
-from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import OnnxNode
+from tilewright.graph.frontends.onnx import fold as fold
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Pad, Slice, Transpose
 
 _ANY = Input("X", elements="any")

@@ -13,15 +13,15 @@ from math import isfinite, isnan
 import numpy as np
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx_declare import (
+from tilewright.graph.frontends.onnx.declare import (
     NEWEST_OPSET,
     Attribute,
     AttributeKind,
     Input,
     Operator,
 )
-from tilewright.graph.frontends.onnx_model import OnnxNode
-from tilewright.graph.frontends.onnx_operators import OPERATORS
+from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.names import quoted
 
 REFERENCE = "docs/reference/onnx.md lists what is read"

@@ -1,6 +1,6 @@
-"""Reading ONNX files: bytes in, plain Python values out, then a network by `onnx_import`.
+"""Reading ONNX files: bytes in, plain Python values out, then a network by `importing`.
 
-With `onnx_export` the only module that imports the onnx package. Nothing of a file is trusted: each
+With `export` the only module that imports the onnx package. Nothing of a file is trusted: each
 way a file can be wrong is one GraphError, and external data is read only from below the file's own
 folder.
 """
@@ -21,9 +21,9 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from tilewright.common.errors import GraphError, ShapeError
-from tilewright.graph.frontends.onnx_check import checked
-from tilewright.graph.frontends.onnx_import import import_model
-from tilewright.graph.frontends.onnx_model import (
+from tilewright.graph.frontends.onnx.check import checked
+from tilewright.graph.frontends.onnx.importing import import_model
+from tilewright.graph.frontends.onnx.model import (
     Extents,
     InputDeclaration,
     OnnxModel,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import OnnxNode
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Binary, Reduce, Unary, global_average_pool2d
 from tilewright.ops.op import Op, Shape
 

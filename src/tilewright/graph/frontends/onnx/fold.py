@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx_declare import Operator
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import Constant, OnnxNode, integers_of
-from tilewright.graph.frontends.onnx_shapes import aligned, reshaped
+from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, integers_of
+from tilewright.graph.frontends.onnx.shapes import aligned, reshaped
 
 LARGEST_ELEMENTS = 4096
 """Operands above this size are tensors of the network, not parts of a shape."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import Constant, OnnxNode
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import Constant, OnnxNode
 
 NEWEST_OPSET = 28
 """The newest operator set whose definitions the declarations were compared with."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends import onnx_fold as fold
-from tilewright.graph.frontends.onnx_declare import (
+from tilewright.graph.frontends.onnx import fold as fold
+from tilewright.graph.frontends.onnx.declare import (
     CONSUMED,
     Attribute,
     Elements,
@@ -20,9 +20,9 @@ from tilewright.graph.frontends.onnx_declare import (
     Operator,
     X,
 )
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import OnnxNode
-from tilewright.graph.frontends.onnx_shapes import aligned, aligned_at
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.shapes import aligned, aligned_at
 from tilewright.ops import Binary, Reshape, Unary
 from tilewright.ops.op import Shape
 

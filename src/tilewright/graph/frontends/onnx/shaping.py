@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends import onnx_fold as fold
-from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import OnnxNode
-from tilewright.graph.frontends.onnx_shapes import reshaped
-from tilewright.graph.frontends.onnx_windows import IMAGES
+from tilewright.graph.frontends.onnx import fold as fold
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.shapes import reshaped
+from tilewright.graph.frontends.onnx.windows import IMAGES
 from tilewright.ops import Concat, SpaceToDepth, flatten
 
 _ANY = Input("X", elements="any")

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.frontends.onnx_fold import folded
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import (
+from tilewright.graph.frontends.onnx.fold import folded
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import (
     Extents,
     InputDeclaration,
     OnnxModel,
     OnnxNode,
     OutputDeclaration,
 )
-from tilewright.graph.frontends.onnx_operators import OPERATORS
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape

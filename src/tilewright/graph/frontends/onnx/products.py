@@ -8,10 +8,10 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError
-from tilewright.graph.frontends.onnx_declare import Attribute, Input, Operator, X
-from tilewright.graph.frontends.onnx_importer import Importer, require_images
-from tilewright.graph.frontends.onnx_model import OnnxNode
-from tilewright.graph.frontends.onnx_windows import (
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx.importer import Importer, require_images
+from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.windows import (
     AUTO_PAD,
     IMAGES,
     PADS,

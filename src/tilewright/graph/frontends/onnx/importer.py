@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tilewright.common.dtypes import DTYPES, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.frontends.onnx_model import Constant, OnnxNode, integers_of
+from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, integers_of
 from tilewright.graph.names import quoted
 from tilewright.ops import Reshape
 from tilewright.ops.op import Array, Op, Shape, show_shape

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Literal
 
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx_declare import Attribute, Operator, X
-from tilewright.graph.frontends.onnx_importer import Importer
-from tilewright.graph.frontends.onnx_model import OnnxNode
+from tilewright.graph.frontends.onnx.declare import Attribute, Operator, X
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Pool2d
 from tilewright.ops.pool import Reduction
 from tilewright.ops.window import Padding
