@@ -295,14 +295,27 @@ def _orders(p: _Parts) -> Choice:
     taps = [a.name for a in p.named(roles.taps)]
     row, col, depth = (p.matrix[x].name for x in "mnk")
     blocks = ((*outer, row, *wide, col), (*outer, *wide, col, row))
-    left, right = p.left.view.name, p.right.view.name
-    at_once: list[tuple[Step, ...]] = [()]
-    for tap in taps[-2:]:
-        at_once += [(Stage(left, tap), Stage(right, tap)), (Stage(left, tap),)]
     return tuple(
-        (Reorder((*block, depth, *taps)), Vectorize(v), *stages)
-        for block, stages, v in product(blocks, at_once, "mn")
+        (Reorder((*block, depth, *walked)), Vectorize(v), *stages)
+        for block, (walked, stages), v in product(blocks, _fetched(p, taps), "mn")
     )
+
+
+def _fetched(p: _Parts, taps: Sequence[str]) -> list[tuple[tuple[str, ...], tuple[Step, ...]]]:
+    """The taps in order with what is fetched outside them. Of windows that are joined along two
+    axes the outer one's taps share what is fetched where they are innermost.
+    """
+    left, right = p.left.view.name, p.right.view.name
+    natural = tuple(taps)
+    found: list[tuple[tuple[str, ...], tuple[Step, ...]]] = [(natural, ())]
+    for tap in taps[-2:]:
+        found.append((natural, (Stage(left, tap), Stage(right, tap))))
+    if len(taps) > 1:
+        *outer, one, last = taps
+        found.append(((*outer, last, one), (Stage(left, one), Stage(right, one))))
+    if taps:
+        found.append((natural, (Stage(left, taps[-1]),)))
+    return found
 
 
 def _addressed_space(p: _Parts, body: Nest) -> Space:
