@@ -22,7 +22,7 @@ _MOST_GATHERED = 2
 """Of the gathered axes, the innermost ones outside which an operand may be fetched whole."""
 
 
-@seed("contraction", name="elementwise", staged=True)
+@seed("contraction", name="elementwise")
 def elementwise(op: Definition) -> Seed | None:
     """A multiplication and an addition for each step, on floats."""
     return _elementwise(op, in_place=False)

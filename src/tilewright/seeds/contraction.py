@@ -57,7 +57,7 @@ def _restore(op: Definition, y: Any) -> Any:
 INTERFACES["contraction"] = NestInterface("contraction", _parameters, _arrange, _restore)
 
 
-@seed("contraction", name="loops", staged=True)
+@seed("contraction", name="loops")
 def loops(op: Definition) -> Seed:
     """Tiles in the dimensions of the product, everything else outside or innermost."""
     return _seed(pattern(matrix_roles(op)), in_place=False)
