@@ -60,10 +60,14 @@ class Definition(Typed):
 
     def __post_init__(self) -> None:
         require_shape("definition", "extents", self.extents)
-        if len(self.extents) > _MOST_AXES or max(self.extents, default=1) >= _MOST_EXTENT:
+        if len(self.extents) > _MOST_AXES:
             raise ShapeError(
-                f"definition: at most {_MOST_AXES} axes of less than {_MOST_EXTENT:,} steps, found "
-                f"{len(self.extents)} axes of {show_shape(self.extents)}"
+                f"definition: {len(self.extents)} axes, at most {_MOST_AXES} are taken"
+            )
+        if max(self.extents, default=1) >= _MOST_EXTENT:
+            raise ShapeError(
+                f"definition: an axis takes less than {_MOST_EXTENT:,} steps, found "
+                f"{show_shape(self.extents)}"
             )
         for access in (self.result, *self.operands):
             access.check("definition", self.extents)
