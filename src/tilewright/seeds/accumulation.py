@@ -35,9 +35,10 @@ def elementwise_in_place(op: Definition) -> Seed | None:
 
 
 def _elementwise(op: Definition, *, in_place: bool) -> Seed | None:
-    if not op.numerics.is_float:
+    roles = matrix_roles(op)
+    if not (op.numerics.is_float and roles.kept):
         return None
-    return _seed(pattern(matrix_roles(op)), op.body, in_place=in_place)
+    return _seed(pattern(roles), op.body, in_place=in_place)
 
 
 @cache
