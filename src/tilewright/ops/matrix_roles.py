@@ -44,6 +44,13 @@ class Cut:
     fill: float
     flipped: tuple[int, ...]
     cells: tuple[Cell, ...]
+    cropped: bool = False
+
+    @property
+    def as_it_lies(self) -> bool:
+        """Whether all of the operand is there, forwards, with nothing but zeros around it."""
+        moved = any(map(any, self.around)) and self.fill != 0.0
+        return not (self.flipped or self.cropped or moved)
 
     def arranged(self, stored: Array) -> Array:
         """The operand with a dimension for each cell."""
@@ -105,8 +112,8 @@ class MatrixRoles:
 
 def matrix_roles(op: Definition) -> MatrixRoles:
     """The roles of a contraction's axes; steps run forwards wherever one direction suits all."""
-    backwards = _backwards(op)
-    result, *given = (_turned(x, op.extents, backwards) for x in (op.result, *op.operands))
+    turning = backwards(op)
+    result, *given = (turned(x, op.extents, turning) for x in (op.result, *op.operands))
     first, second = (_cut(x, op.extents) for x in given)
     several = [a for a, n in enumerate(op.extents) if n > 1]
     inside = tuple({a for cell in cut.cells for a in cell.axes} for cut in (first, second))
@@ -138,33 +145,32 @@ def matrix_roles(op: Definition) -> MatrixRoles:
     )
 
 
-def _backwards(op: Definition) -> frozenset[int]:
-    """The axes to run backwards, so that within each dimension all places move one way: what is
-    left to turn is then a whole dimension. Axes for which there is no such direction stay.
+def backwards(op: Definition) -> frozenset[int]:
+    """The summed axes to run backwards, so that within each dimension all places move one way as
+    far as there is such a way: what is left to turn is then a whole dimension.
     """
-    dims = [terms for x in op.operands for terms in x.terms]
-    axis_way: dict[int, int] = {}
-    dim_way: dict[int, int] = {}
-    for start in (*op.kept, *op.gathered):
-        if start in axis_way:
-            continue
-        axis_way[start] = 1
-        waiting = [start]
+    dims = [{a: s for a, s in terms if op.extents[a] > 1} for x in op.operands for terms in x.terms]
+    way = dict.fromkeys(op.kept, 1)
+    reached: set[int] = set()
+    for start in (None, *op.gathered):
+        if start is not None:
+            if start in way:
+                continue
+            way[start] = 1
+        waiting = list(way) if start is None else [start]
         while waiting:
             axis = waiting.pop()
-            for d, terms in enumerate(dims):
-                steps = {a: s for a, s in terms if op.extents[a] > 1}
-                if axis not in steps or d in dim_way:
-                    continue
-                dim_way[d] = axis_way[axis] * (1 if steps[axis] > 0 else -1)
-                for other, step in steps.items():
-                    if other not in axis_way:
-                        axis_way[other] = dim_way[d] * (1 if step > 0 else -1)
+            for d, steps in enumerate(dims):
+                if axis in steps and d not in reached:
+                    reached.add(d)
+                    forwards = way[axis] * (1 if steps[axis] > 0 else -1)
+                    for other in steps.keys() - way.keys():
+                        way[other] = forwards * (1 if steps[other] > 0 else -1)
                         waiting.append(other)
-    return frozenset(a for a, way in axis_way.items() if way < 0)
+    return frozenset(a for a, direction in way.items() if direction < 0)
 
 
-def _turned(access: Access, extents: Shape, backwards: frozenset[int]) -> Access:
+def turned(access: Access, extents: Shape, backwards: frozenset[int]) -> Access:
     """The access with some axes counted from their last step."""
     terms, offsets = [], []
     for place, offset in zip(access.terms, access.offsets, strict=True):
@@ -197,7 +203,9 @@ def _cut(access: Access, extents: Shape) -> Cut:
         around.append((before + extra[0], after + extra[1]))
         cells += own
     fill = access.fill or 0.0
-    return Cut(tuple(taken), tuple(around), fill, tuple(flipped), tuple(cells))
+    pairs = zip(taken, access.shape, strict=True)
+    cropped = any((s.start, s.stop) != (0, size) for s, size in pairs)
+    return Cut(tuple(taken), tuple(around), fill, tuple(flipped), tuple(cells), cropped)
 
 
 def _cells(cell: Cell, extents: Shape) -> tuple[list[Cell], int]:
