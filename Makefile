@@ -84,6 +84,7 @@ check-prices: $(VENV)/installed-dev ## prices of the primitives against their em
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	$(BIN)/python tools/onnx_reference.py
+	$(BIN)/python tools/function_reference.py
 	PYTHONPATH=tests $(BIN)/python tools/error_reference.py
 	PYTHONPATH=benchmarks $(BIN)/python tools/results.py
 
