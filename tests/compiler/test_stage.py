@@ -10,6 +10,7 @@ import pytest
 from tilewright.common.errors import GraphError
 from tilewright.compiler.stage import computed, measured_stage, require_nameable
 from tilewright.graph import network
+from tilewright.graph.graph import Network
 from tilewright.network.plan import Stage
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.ops import Gemm
@@ -56,11 +57,13 @@ def test_a_name_that_no_stage_has_is_refused(name, message, fix):
 
 
 def test_stages_are_named_after_operators_tensors_and_outputs():
-    net = network("lenet5", 1)
+    lenet = network("lenet5", 1)
+    outputs = lenet.outputs * 2
+    net = cast(Network, SimpleNamespace(nodes=lenet.nodes, tensors=lenet.tensors, outputs=outputs))
     node = net.nodes[0].name
-    for name in (node, f"{node}_fill", "plain_layout", "output0"):
+    for name in (node, f"{node}_fill", "plain_layout", "output0", "output1"):
         require_nameable(net, name)
-    for name in (f"{node}fill", "output1", "nothing"):
+    for name in (f"{node}fill", "output2", "nothing"):
         with pytest.raises(GraphError) as caught:
             require_nameable(net, name)
         assert caught.value.message == f"there is no stage '{name}'"
