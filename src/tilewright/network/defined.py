@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
@@ -17,6 +18,7 @@ from tilewright.network.access import Index, access_of, normalised_reduction
 from tilewright.network.form import row_major
 from tilewright.network.memory import Draft, Located, Memory, bordered, unbordered
 from tilewright.ops.access import Access
+from tilewright.ops.assembly import Assembly
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition
 from tilewright.ops.mapping import Mapping, Reduction
@@ -34,13 +36,30 @@ _MOST_STEPS = 64
 
 def defined(memory: Memory, node: Node, op: Definition) -> Located:
     """A mapping, or a reduction of one operand."""
-    operands = [
-        _operand(memory, name, access, op.extents)
-        for name, access in zip(node.inputs, op.operands, strict=True)
-    ]
     y = memory.value(node.output, row_major(op.out_shape))
     if not is_whole(op.result, op.extents):
-        _zeros(memory, node, op, y)
+        _zeros(memory, node, op.out_shape, y)
+    _written(memory, node, op, node.inputs, y)
+    return y
+
+
+def assembled(memory: Memory, node: Node, op: Assembly) -> Located:
+    """Each part into its places of one result."""
+    y = memory.value(node.output, row_major(op.out_shape))
+    written = sum(prod(part.extents[a] for a in part.kept) for part in op.parts)
+    if written < prod(op.out_shape):
+        _zeros(memory, node, op.out_shape, y)
+    for part, numbers in zip(op.parts, op.reads, strict=True):
+        _written(memory, node, part, tuple(node.inputs[i] for i in numbers), y)
+    return y
+
+
+def _written(memory: Memory, node: Node, op: Definition, inputs: Sequence[str], y: Located) -> None:
+    """Append what writes a definition's places of the result."""
+    operands = [
+        _operand(memory, name, access, op.extents)
+        for name, access in zip(inputs, op.operands, strict=True)
+    ]
     for extents, result, accesses in _forwards(op):
         to = access_of(y.form, _index(result), extents)
         taken = [
@@ -53,7 +72,6 @@ def defined(memory: Memory, node: Node, op: Definition) -> Located:
                           operands, nodes=(node.name,), flops=op.flops)  # fmt: skip
         else:
             _reduced(memory, node, op, (operands[0], y), (extents, to, taken[0]))
-    return y
 
 
 def _operand(memory: Memory, name: str, access: Access, extents: Shape) -> Located:
@@ -73,9 +91,8 @@ def _index(access: Access) -> tuple[Index, ...]:
     return tuple(zip(access.terms, access.offsets, strict=True))
 
 
-def _zeros(memory: Memory, node: Node, op: Definition, y: Located) -> None:
+def _zeros(memory: Memory, node: Node, shape: Shape, y: Located) -> None:
     """Zeros in all places of the result."""
-    shape = op.out_shape
     places = Access(shape, tuple(((d, 1),) for d in range(len(shape))), (0,) * len(shape))
     memory.mapped(f"{node.name}_zeros", "layout", Mapping(shape, places, (), "0.0", memory.dtype),
                   y, (), nodes=(node.name,))  # fmt: skip
