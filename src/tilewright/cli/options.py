@@ -119,6 +119,21 @@ class OperatorOptions:
             metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
         ),
     ] = None
+    extents: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="AXIS=NUMBER,...",
+            help="Extents of the axes of a definition, as n=8,o=64; its tensors take --shape.",
+            rich_help_panel="Operator",
+        ),
+    ] = None
+    fill: Annotated[
+        float | None,
+        typer.Option(
+            help="What stands beyond the border of a definition's operands.",
+            rich_help_panel="Operator",
+        ),
+    ] = None
     in_channels: Extent = None
     out_channels: Extent = None
     height: Extent = None
@@ -363,6 +378,19 @@ def shapes_of(settings: list[str] | None) -> dict[str, tuple[int, ...]]:
                 f"--shape takes NAME=EXTENTS such as x=1x3x224x224, found {setting!r}"
             )
         found[name] = tuple(map(int, extents.split("x")))
+    return found
+
+
+def extents_of(settings: list[str] | None) -> dict[str, int]:
+    """`["n=8,o=4"]` -> `{"n": 8, "o": 4}`; UsageProblem for anything else."""
+    found: dict[str, int] = {}
+    for setting in (one for text in settings or [] for one in text.split(",")):
+        match = re.fullmatch(r"([A-Za-z_]\w*)=([1-9][0-9]{0,9})", setting.strip())
+        if match is None:
+            raise UsageProblem(f"--extents takes AXIS=NUMBER such as n=8,o=64, found {setting!r}")
+        name, number = match.groups()
+        if found.setdefault(name, int(number)) != int(number):
+            raise UsageProblem(f"--extents: {name} is {found[name]} and {number}")
     return found
 
 
