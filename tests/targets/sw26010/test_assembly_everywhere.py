@@ -36,8 +36,7 @@ from tilewright.ops import (
 from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.targets.sw26010.elementwise.maps import map_routine
 from tilewright.targets.sw26010.elementwise.operands import MOST_SOURCES
-from tilewright.targets.sw26010.elementwise.reduce import Lie
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine
+from tilewright.targets.sw26010.elementwise.reduce import Lie, reduce_routine
 
 SHAPE = (2, 8, 6, 6)
 PARAMETERS = {"clip": [(0.0, 6.0), (0.0, float("inf")), (float("-inf"), float("inf"))]}

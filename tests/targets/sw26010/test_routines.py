@@ -32,8 +32,7 @@ from tilewright.ir.scalar import parse_scalar
 from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.elementwise.maps import map_routine
-from tilewright.targets.sw26010.elementwise.reduce import Lie
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.elementwise.reduce import Lie, reduce_routine
 from tilewright.targets.sw26010.elementwise.routines import all_routines, routine_of
 from tilewright.targets.sw26010.prices import COSTS
 from tilewright.targets.sw26010.timing.maps import MAPS
@@ -194,7 +193,7 @@ def test_what_is_priced_by_a_routine_is_emitted_as_that_routine(name: str) -> No
             reduction = reduce_routine(primitive.function, primitive.expression, Lie(2), precision)
             assert reduction is not None
             assert reduction.name in REDUCTIONS.shipped[table].routines
-            assert f"{reduction.name}:" in reduce_text(reduction)
+            assert f"{reduction.name}:" in reduction.text()
             continue
         routine = routine_of(primitive, precision)
         assert routine is not None

@@ -40,7 +40,6 @@ from tilewright.targets.sw26010.calls.nest_rows import rows_of
 from tilewright.targets.sw26010.calls.prices import map_rows
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_text
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.emit.call import emit_call
 from tilewright.targets.sw26010.timing.derived import assembled
@@ -121,8 +120,7 @@ def emitted_cycles(call: Call, dtype: str, table: str) -> int:
 @cache
 def assembled_once(routine: Routine | MapRoutine | ReduceRoutine, table: str) -> CoreProgram:
     """The routine's program."""
-    text = reduce_text(routine) if isinstance(routine, ReduceRoutine) else routine.text()
-    return assembled(text, table)
+    return assembled(routine.text(), table)
 
 
 def offset_of(given: View) -> Expr:

@@ -16,8 +16,13 @@ from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.ir.scalar import parse_scalar
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.calls.expressions import header_of
-from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.elementwise.reduce import (
+    ELEMENTS,
+    PARTS,
+    Lie,
+    ReduceRoutine,
+    reduce_routine,
+)
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
 from tilewright.targets.sw26010.timing.nests import around
@@ -143,7 +148,7 @@ class Nest:
         registers: dict[str, object] = {f"${r}": [r + lane / 8 for lane in range(4)] for r in KEPT}
         registers |= {"$16": 0, "$17": self.x_at, "$18": COUNT_AT, "$19": MOVES_AT}
         done = simulate_core(
-            assembled(reduce_text(self.routine), TABLE),
+            assembled(self.routine.text(), TABLE),
             entry=self.routine.name,
             registers={**registers, "$30": STACK_AT},  # type: ignore[arg-type]
             local_memory=self.memory,

@@ -33,9 +33,14 @@ from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.ir.visit import walk
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.reduce import MOST_TAPS, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
-from tilewright.targets.sw26010.elementwise.routines import Routine, program_routines
+from tilewright.targets.sw26010.elementwise.reduce import (
+    MOST_TAPS,
+    PARTS,
+    Lie,
+    ReduceRoutine,
+    reduce_routine,
+)
+from tilewright.targets.sw26010.elementwise.routines import program_routines
 
 MOST_LOOPS = 2
 """Those that gather around the innermost one, if it is unrolled or a run, or in all."""
@@ -144,12 +149,7 @@ def routine_texts(programs: Iterable[Program]) -> dict[str, str]:
     """The assembly of each routine that the programs call, by file name, expressions last."""
     given = list(programs)
     plain = (r for program in given for r in program_routines(program))
-    return {f"{r.name}.S": text_of(r) for r in (*plain, *expression_routines(given))}
-
-
-def text_of(routine: Routine | ExpressionRoutine) -> str:
-    """The assembly of a routine."""
-    return reduce_text(routine) if isinstance(routine, ReduceRoutine) else routine.text()
+    return {f"{r.name}.S": r.text() for r in (*plain, *expression_routines(given))}
 
 
 def emit_map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:

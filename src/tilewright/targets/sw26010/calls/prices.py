@@ -50,8 +50,8 @@ from tilewright.targets.sw26010.elementwise.reduce import (
     VECTORS,
     Lie,
     ReduceRoutine,
+    reduce_routine,
 )
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine
 from tilewright.targets.sw26010.elementwise.routines import routine_of
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import Timing

@@ -75,12 +75,11 @@ from tilewright.targets.sw26010.elementwise.steps import (
     takes_long,
 )
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
-from tilewright.targets.sw26010.gemm.shape import F32, F64, VECTOR_LANES, Precision
+from tilewright.targets.sw26010.gemm.shape import PRECISIONS, VECTOR_LANES, Precision
 
 _LEFT, _OUTER = 25, 28
 _FREE, _KEPT = (5, 6, 7, 8, PLACES), (9, 10, 11, 12, 13, 14, 15)
 _UNROLLED = (4, 2, 1)
-_PRECISIONS = {p.name: p for p in (F64, F32)}
 
 
 @dataclass(frozen=True)
@@ -262,13 +261,13 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
     """The routine of an expression over so many operands; none where the core has no instruction
     for a function, or not the registers for its values.
     """
-    if dtype not in _PRECISIONS or len(still) > MOST_SOURCES:
+    if dtype not in PRECISIONS or len(still) > MOST_SOURCES:
         return None
     scalar = expanded(parse_scalar(expression))
     if operand_count(scalar) > len(still):
         return None
     for unrolled, short in (*((n, False) for n in _UNROLLED), (1, True)):
-        routine = MapRoutine(_PRECISIONS[dtype], str(scalar), still, unrolled, short)
+        routine = MapRoutine(PRECISIONS[dtype], str(scalar), still, unrolled, short)
         try:
             for chunk in (chunk for mode in MODES for chunk in routine.chunks(mode)):
                 routine.items(chunk)

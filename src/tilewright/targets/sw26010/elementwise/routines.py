@@ -46,7 +46,7 @@ from tilewright.targets.sw26010.elementwise.nest import (
 )
 from tilewright.targets.sw26010.elementwise.rows import rows_name, rows_routine
 from tilewright.targets.sw26010.elementwise.winograd import WinogradWork
-from tilewright.targets.sw26010.gemm.shape import F32, F64, Precision
+from tilewright.targets.sw26010.gemm.shape import PRECISIONS, Precision
 
 _VALUE, _ALPHA, _BETA = 1, 9, 10
 _DATA = (1, 2, 3, 4, 5, 6)
@@ -179,9 +179,6 @@ def _accesses(
     return [one for r in registers for one in (op(mnemonic, r, (0, pointer)), forward)]
 
 
-PRECISIONS = (F64, F32)
-
-
 @dataclass(frozen=True)
 class Routine:
     """One routine: that of a nest of loops around `work`, or the rows of a tile."""
@@ -208,7 +205,7 @@ def _text(routine: Routine) -> str:
 
 def routine_of(primitive: Primitive, dtype: str) -> Routine | None:
     """The routine of a primitive for one element type."""
-    precision = {p.name: p for p in PRECISIONS}.get(dtype)
+    precision = PRECISIONS.get(dtype)
     if precision is None:
         return None
     match primitive:
@@ -249,7 +246,7 @@ def _transform(transform: WinogradTransform, precision: Precision) -> Routine | 
 def all_routines() -> tuple[Routine, ...]:
     """Every routine that there is."""
     found = []
-    for precision in PRECISIONS:
+    for precision in PRECISIONS.values():
         works: list[Work] = [FillWork(precision), CopyWork(precision)]
         works += [ScaleAddWork(precision), MultiplyAccumulateWork(precision)]
         works += [WinogradWork(precision, w, p) for p in TILES_OF_CORES for w in TRANSFORMS]

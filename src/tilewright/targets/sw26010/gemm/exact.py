@@ -30,9 +30,10 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, routine_name
-from tilewright.targets.sw26010.gemm.instances import PRECISIONS, GemmInstance, square_mesh
+from tilewright.targets.sw26010.gemm.instances import GemmInstance, square_mesh
 from tilewright.targets.sw26010.gemm.parts import TABLE_NAME
 from tilewright.targets.sw26010.gemm.shape import (
+    PRECISIONS,
     VECTOR_LANES,
     GemmShape,
     GemmVariant,

@@ -90,7 +90,7 @@ def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]
     start = routine.precision.element_bytes if mode == "elements" else 0
     arguments = [start, _PLACES_AT, _COUNT_AT, _STEPS_AT]
     words = {_COUNT_AT: loops, _STEPS_AT: steps}
-    return simulated(table, routine.text(), routine.name, arguments, words)
+    return simulated(table, routine, arguments, words)
 
 
 MAPS = Derived(

@@ -17,7 +17,9 @@ from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
 from tilewright.targets.sw26010.elementwise.code import MODES, item_elements
-from tilewright.targets.sw26010.elementwise.nest import LEVELS
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine
+from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, all_routines
 from tilewright.targets.sw26010.elementwise.rows import UNROLLED
 from tilewright.targets.sw26010.timing.derived import (
@@ -112,7 +114,7 @@ def nest_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) 
         arguments = [0, *([0] if routine.work.has_source else []), *words]
     if mode == "elements":
         arguments[0] = routine.precision.element_bytes
-    return simulated(table, routine.text(), routine.name, arguments, words)
+    return simulated(table, routine, arguments, words)
 
 
 def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -127,8 +129,7 @@ def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int
 
 def simulated(
     table: str,
-    text: str,
-    name: str,
+    routine: Routine | MapRoutine | ReduceRoutine,
     arguments: Sequence[int],
     words: Mapping[int, Sequence[int]],
 ) -> int:
@@ -138,8 +139,8 @@ def simulated(
         memory[place // 8 : place // 8 + len(values)] = values
     registers = {f"${16 + i}": value for i, value in enumerate(arguments[:5])}
     run = simulate_core(
-        assembled(text, table),
-        entry=name,
+        assembled(routine.text(), table),
+        entry=routine.name,
         registers={**registers, "$30": STACK_AT},
         local_memory=memory,
         trace=False,

@@ -25,13 +25,14 @@ from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.gemm.assembly import frame
-from tilewright.targets.sw26010.gemm.instances import PRECISIONS, square_mesh
+from tilewright.targets.sw26010.gemm.instances import square_mesh
 from tilewright.targets.sw26010.gemm.kernel import gemm_kernel
 from tilewright.targets.sw26010.gemm.shape import (
     F32,
     F64,
     LOCAL_MEMORY_BYTES,
     MESH_STEPS,
+    PRECISIONS,
     VECTOR_LANES,
     GemmPlan,
     GemmShape,

@@ -16,8 +16,14 @@ from tilewright.common.expr import Value
 from tilewright.ir.primitives.maps import Gathering
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
-from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, LANES, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.elementwise.reduce import (
+    ELEMENTS,
+    LANES,
+    PARTS,
+    Lie,
+    ReduceRoutine,
+    reduce_routine,
+)
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
 from tilewright.targets.sw26010.timing.nests import LOOPS, around, simulated
@@ -129,7 +135,7 @@ def reduce_cycles(
     element = routine.precision.element_bytes
     starts = [element * (mode == ELEMENTS), element * (mode in (ELEMENTS, LANES))]
     arguments, words = [*starts, _COUNT_AT, _MOVES_AT], {_COUNT_AT: counts, _MOVES_AT: moves}
-    return simulated(table, reduce_text(routine), routine.name, arguments, words)
+    return simulated(table, routine, arguments, words)
 
 
 REDUCTIONS = Derived(
