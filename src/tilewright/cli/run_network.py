@@ -98,7 +98,8 @@ def write_network(
     compiled, seconds = compiled_network(network, target, search, output, top, weights, clock)
     if check and simulated:
         checked = _checked(network, compiled, target, search, output, clock)
-        found = structs.replace(compiled.described(seconds), comparison=checked)
+        found = _described(compiled, seconds, output, clock)
+        found = structs.replace(found, comparison=checked)
     elif check or (measure and not simulated):
         compare: Other | None = "reference" if check else None
         inputs = read_inputs(network, None)
@@ -114,7 +115,7 @@ def write_network(
                 bound=largest_deviation(search),
             )
     else:
-        found = compiled.described(seconds)
+        found = _described(compiled, seconds, output, clock)
     if out is not None:
         with progress_bar(output, clock) as progress:
             progress("write", 0, 1)
@@ -124,6 +125,16 @@ def write_network(
     show_network(found, output)
     if timings:
         show_timings(found.timings, output)
+
+
+def _described(
+    compiled: NativeNetwork, seconds: float, output: OutputOptions, clock: StageClock
+) -> NetworkRun:
+    """What is known without running: simulated where the machine is not this computer."""
+    with progress_bar(output, clock) as progress:
+        if LOADS.of(compiled.machine) is None:
+            progress("simulate", 0, 1)
+        return compiled.described(seconds)
 
 
 def _checked(
