@@ -173,7 +173,7 @@ def test_the_clock_of_stages_counts_what_passes_between_calls(monkeypatch):
 @pytest.mark.parametrize(
     ("machine", "others", "stages"),
     [
-        ("sw26010_cg", ("--check",), {"choose", "lay out", "check"}),
+        ("sw26010_cg", ("--check",), {"choose", "lay out", "simulate", "check"}),
         ("host_portable", ("-o", "OUT"), {"run", "write"}),
         ("bwdsp-56", (), {"divide", "put messages on links"}),
     ],

@@ -88,12 +88,27 @@ def _judged(
     options, output = asked.options, asked.output
     if options.check and not chain.executes_here:
         comparison = checked(network, compiled, chain, asked.search, output, clock)
-        return structs.replace(compiled.described(seconds), comparison=comparison)
+        found = _described(compiled, chain, seconds, output, clock)
+        return structs.replace(found, comparison=comparison)
     if options.check or (options.measure and chain.executes_here):
         inputs = read_inputs(network, None)
         other: Other | None = "reference" if options.check else None
         return measured(compiled, network, inputs, asked.search, output, seconds, other, clock)[0]
-    return compiled.described(seconds)
+    return _described(compiled, chain, seconds, output, clock)
+
+
+def _described(
+    compiled: NativeNetwork,
+    chain: Toolchain,
+    seconds: float,
+    output: OutputOptions,
+    clock: StageClock,
+) -> NetworkRun:
+    """The figures that need no run: simulated where the machine is not this computer."""
+    with progress_bar(output, clock) as progress:
+        if not chain.executes_here:
+            progress("simulate", 0, 1)
+        return compiled.described(seconds)
 
 
 def run(asked: Run, chain: Toolchain) -> None:

@@ -110,8 +110,9 @@ def _over_kinds(value: Value, kinds: Kinds) -> Value:
     """An array with an axis for each loop as (kinds, tiles); others are the same in all kinds."""
     if np.ndim(value) <= 1:
         return value
-    width = value.shape[-1]
-    return np.broadcast_to(value, (*kinds, width)).reshape(prod(kinds), width)
+    *own, width = value.shape
+    every = value if tuple(own) == kinds else np.broadcast_to(value, (*kinds, width))
+    return every.reshape(prod(kinds), width)
 
 
 def _kinds(kinds: Sequence[int], strides: Ints) -> Kinds:

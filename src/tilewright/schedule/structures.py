@@ -54,7 +54,9 @@ class Structure:
 
     @cached_property
     def aligned(self) -> tuple[Expr, ...]:
-        """Element counts that must be whole vectors, so that vector accesses are aligned."""
+        """Element counts that must be whole vectors, so that vector accesses are aligned. Raises
+        ScheduleError or ProgramError where the primitive cannot take the staged views.
+        """
         return check_structure(self.decisions, self.staged)
 
     @property
@@ -161,7 +163,7 @@ def legal(
 ) -> Structure:
     """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
     made = structure(space, steps, dtype, staging, rules)
-    check_structure(made.decisions, made.staged)
+    _ = made.aligned  # raises where the primitive cannot take the views
     return made
 
 
