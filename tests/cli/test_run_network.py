@@ -60,10 +60,10 @@ def test_explain_says_where_the_time_goes_by_stage_by_work_and_by_cause(network)
     number = r"[\d.]+(e-\d+)?"
     assert re.search(
         r"\n\nthe 2 stages, the slowest first:\n"
-        r"(  (system +[\d.]+ %: product, by the model compute useful \d+ %[^\n]*"
+        r"(  (system +[\d.]+ %: product, by the model compute (useful|overhead) \d+ %[^\n]*"
         r"|output0 +[\d.]+ %: layout, 168 bytes at [\d.]+ GB/s)\n){2}"
         r"\nby work: (product|layout) [\d.]+ %, (product|layout) [\d.]+ %; [\d.]+ % outside the "
-        r"products\nproducts by cause \(model\): compute useful [^\n]*\n"
+        r"products\nproducts by cause \(model\): compute (useful|overhead) [^\n]*\n"
         r"fusing: 2 elementwise operators in 0 passes of their own; 2 in the kernels of products "
         r"and 0 in the\n  pass of another one, which saves as many passes\n"
         rf"(the graph was rewritten by [^\n]*\n)?total {number} [mu]s measured",
