@@ -42,23 +42,22 @@ _KEEPING_STEPS = ("+", "-", "negative", "abs", "if", "and", "or", "not", *COMPAR
 
 def unary_functions() -> tuple[str, ...]:
     """The names of the functions of one tensor, and of up to two parameters."""
-    return _called(1, most_parameters=2)
+    return tuple(sorted(name for name in FUNCTIONS if _is_unary(name)))
 
 
 def binary_functions() -> tuple[str, ...]:
     """The names of the functions of two tensors."""
-    return _called(2)
+    return tuple(sorted(name for name in FUNCTIONS if _is_binary(name)))
 
 
-def _called(operands: int, most_parameters: int = 0) -> tuple[str, ...]:
-    found = (
-        name
-        for name, function in FUNCTIONS.items()
-        if function.is_called
-        and function.arity - function.parameters == operands
-        and function.parameters <= most_parameters
-    )
-    return tuple(sorted(found))
+def _is_unary(name: str) -> bool:
+    own = FUNCTIONS[name]
+    return own.is_called and own.arity - own.parameters == 1 and own.parameters <= 2
+
+
+def _is_binary(name: str) -> bool:
+    own = FUNCTIONS[name]
+    return own.is_called and own.arity == 2 and own.parameters == 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,8 @@ class Unary(Shaped):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        _require_function(self.function, unary_functions())
+        if self.function not in FUNCTIONS or not _is_unary(self.function):
+            raise _unknown(self.function, unary_functions())
         require_shape(self.function, "shape", self.shape)
         _require_exact(self.function, self.numerics)
         require_alike(self.function, self.numerics)
@@ -124,7 +124,8 @@ class Binary(Divisible):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        _require_function(self.function, binary_functions())
+        if self.function not in FUNCTIONS or not _is_binary(self.function):
+            raise _unknown(self.function, binary_functions())
         require_shape(self.function, "a", self.a_shape)
         require_shape(self.function, "b", self.b_shape)
         _require_exact(self.function, self.numerics)
@@ -268,9 +269,8 @@ def _reference(op: Unary | Binary, operands: Sequence[Array]) -> Array:
     return rounded(op, np.array(np.broadcast_to(found, op.out_shape), np.float64))
 
 
-def _require_function(name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        raise ShapeError(f"unknown elementwise function {name!r}", fix=f"known: {', '.join(known)}")
+def _unknown(name: str, known: Sequence[str]) -> ShapeError:
+    return ShapeError(f"unknown elementwise function {name!r}", fix=f"known: {', '.join(known)}")
 
 
 def _require_exact(function: str, numerics: Numerics) -> None:

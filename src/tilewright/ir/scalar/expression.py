@@ -186,6 +186,7 @@ def numbers_of(scalar: Scalar) -> tuple[float, ...]:
             return ()
 
 
+@cache
 def operations(scalar: Scalar) -> int:
     """Vector operations for one vector of elements, each elementary function as often as the
     expression has it.
