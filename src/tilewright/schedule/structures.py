@@ -19,6 +19,7 @@ from tilewright.ir.nodes import Program, Tile, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.passes.base import run
+from tilewright.passes.map_accumulations import MapAccumulations
 from tilewright.passes.staging import Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower
@@ -125,7 +126,8 @@ def legal(
 ) -> Structure:
     """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
     p = decisions(space.nest, steps, rules)
-    staged = run(staging(p.stages), lower(space.nest, steps, dtype, rules))
+    passes = (*staging(p.stages), MapAccumulations())
+    staged = run(passes, lower(space.nest, steps, dtype, rules))
     chosen = frozenset(s for s in steps if isinstance(s, Layout))
     return Structure(space, steps, p, staged, chosen, check_structure(p, staged))
 
