@@ -1,28 +1,25 @@
 """Operators that nobody prepared for, as networks: plans and generated code mean the definition."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from support.definitions import integers_for
+from support.definitions import integers_for, network_of
 from support.plans import GROUP, quick_search
-from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.rewriting import simplified
+from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops.notation import define
+from tilewright.partition.capability import DIVIDES
+from tilewright.partition.objective import TRAFFIC
 from tilewright.targets.sw26010.emulation.run import run_emulated_many
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
-
-def alone(op, name="network"):
-    """A network of one node."""
-    inputs = tuple(Tensor(f"x{i}", s, op.dtype) for i, s in enumerate(op.input_shapes))
-    node = Node("node", op, tuple(t.name for t in inputs), "y")
-    return Network(name, inputs, (), (node,), ("y",))
-
-
+GRID = load_machine("bwdsp-56")
 OPERATORS = {
     "MTTKRP": define("y[i,r] += x[i,j,k] * v[j,r] * w[k,r]", i=20, j=6, k=5, r=8),
     "bilinear layer": define("y[n,o] += a[n,i] * b[o,i,j] * c[n,j]", n=4, o=8, i=6, j=5),
@@ -63,6 +60,14 @@ OPERATORS = {
 }  # fmt: skip
 
 
+EMULATED = (
+    "distances",
+    "dilated maximum",
+    "tensor x matrix",
+    "a phase of a transposed convolution",
+)
+
+
 def planned(network):
     network = simplified(network)
     return PlannedNetwork(network, build_plan(network, GROUP, quick_search(network)))
@@ -71,7 +76,7 @@ def planned(network):
 @pytest.mark.parametrize("name", OPERATORS)
 def test_the_plan_computes_what_the_definition_means(name):
     op = OPERATORS[name]
-    plan = planned(alone(op)).plan
+    plan = planned(network_of(op)).plan
     operands = integers_for(np.random.default_rng(0), op)
     given = {f"x{i}": x for i, x in enumerate(operands)}
     found = interpret_plan(plan, given, {})["y"]
@@ -81,9 +86,11 @@ def test_the_plan_computes_what_the_definition_means(name):
 
 
 def test_generated_code_computes_what_the_definition_means():
+    """Maps, reductions, loops around products, and what is copied first or last."""
     cases, expected = [], []
-    for number, op in enumerate(OPERATORS.values()):
-        network = planned(alone(op, f"network {number}"))
+    for number, name in enumerate(EMULATED):
+        op = OPERATORS[name]
+        network = planned(network_of(op, f"network {number}"))
         operands = integers_for(np.random.default_rng(1), op)
         artifact = emit_network(network.plan, GROUP, network.images)
         given = {f"x{i}": x for i, x in enumerate(operands)}
@@ -92,3 +99,13 @@ def test_generated_code_computes_what_the_definition_means():
     for found, y in zip(run_emulated_many(cases), expected, strict=True):
         assert not isinstance(found, Exception), found
         np.testing.assert_array_equal(found["y"], y)
+
+
+@pytest.mark.parametrize("name", ["MTTKRP", "tensor x matrix", "a border of twos, backwards"])
+def test_cores_that_divide_it_compute_what_the_definition_means(name):
+    (kind,) = GRID.core.types
+    op = replace(OPERATORS[name], dtype=kind)
+    divided = DIVIDES.required(GRID).divide(simplified(network_of(op)), GRID, None, TRAFFIC, 1.0)
+    operands = integers_for(np.random.default_rng(0), op)
+    found = divided.run({f"x{i}": x for i, x in enumerate(operands)})["y"]
+    np.testing.assert_array_equal(found, op.reference(*operands))

@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 
 from tilewright.common.errors import ShapeError
+from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ir.scalar import parse_scalar
 from tilewright.ops import conv2d
 from tilewright.ops.access import Access
@@ -106,6 +107,13 @@ def random_convolution(rng):
         )  # fmt: skip
     except ShapeError:
         return random_convolution(rng)
+
+
+def network_of(op, name="network"):
+    """A network of one node, whose inputs are x0, x1, ... and whose output is y."""
+    inputs = tuple(Tensor(f"x{i}", s, op.dtype) for i, s in enumerate(op.input_shapes))
+    node = Node("node", op, tuple(t.name for t in inputs), "y")
+    return Network(name, inputs, (), (node,), ("y",))
 
 
 def by_index(op, *operands):

@@ -19,6 +19,7 @@ from tilewright.ir.nodes import Program, Tile, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.passes.base import run
+from tilewright.passes.map_accumulations import MapAccumulations
 from tilewright.passes.staging import Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower
@@ -179,7 +180,8 @@ def _lowered(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Program:
     stages = decisions(space.nest, steps, rules).stages
-    return run(staging(stages), lower(space.nest, steps, dtype, rules))
+    passes = (*staging(stages), MapAccumulations())
+    return run(passes, lower(space.nest, steps, dtype, rules))
 
 
 def _repeats(structure: Structure, found: list[Structure]) -> bool:
