@@ -48,7 +48,9 @@ BINARY: dict[str, str] = {
 
 
 def _clipped(low: float, high: float) -> str:
-    """Bounds that are infinite are none."""
+    """Bounds that are infinite are none; of two that exclude each other the upper one counts."""
+    if low > high:
+        return f"x0 if x0 != x0 else {high!r}"
     above = f"{low!r} if x0 < {low!r} else x0" if isfinite(low) else "x0"
     return f"{high!r} if x0 > {high!r} else {above}" if isfinite(high) else above
 

@@ -20,6 +20,7 @@ from tilewright.graph.names import quoted
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import parse_scalar
+from tilewright.network.ahead import WithAhead
 from tilewright.network.plan import Plan, Stage, Value
 
 Run = Callable[[Stage, Program, Mapping[str, Array]], Array]
@@ -57,27 +58,11 @@ def interpret_plan(
 
 def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, Array]]:
     """(its number, its elements in memory order) of each constant, made of the weights."""
-    if plan.ahead:
-        weights = _with_ahead(plan, weights)
+    weights = WithAhead(weights, plan.ahead)
     for number, value in enumerate(plan.values):
         if value.role == "constant":
             stored = value.form.stored(_made(value, weights))
             yield number, stored.astype(dtype(value.dtype).numpy, copy=False)
-
-
-def _with_ahead(plan: Plan, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights, and what is computed of them ahead of all runs."""
-    found = dict(weights)
-    for node in plan.ahead:
-        with np.errstate(all="ignore"):
-            found[node.output] = node.op.reference(*(_given(found, name) for name in node.inputs))
-    return found
-
-
-def _given(weights: Mapping[str, Array], name: str) -> Array:
-    if name not in weights:
-        raise GraphError(f"no numbers are given for {quoted(name)}")
-    return weights[name]
 
 
 def _made(value: Value, weights: Mapping[str, Array]) -> Array:
@@ -85,7 +70,7 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
         return value.numbers
     assert value.made is not None
     expression, names = value.made
-    operands = [np.asarray(_given(weights, name), np.float64) for name in names]
+    operands = [np.asarray(weights[name], np.float64) for name in names]
     with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
         found: Array = np.asarray(parse_scalar(expression).value(operands))
     return found.reshape(value.form.shape)

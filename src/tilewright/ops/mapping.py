@@ -9,7 +9,8 @@ broadcast is the same operator with another access.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from functools import reduce
+from math import inf, prod
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -41,12 +42,14 @@ Term = tuple[int, int]
 @dataclass(frozen=True)
 class Access:
     """Where in a tensor stored as `shape` the element of a step of the axes lies: along each
-    dimension at `offsets` plus the sum of the `terms`.
+    dimension at `offsets` plus the sum of the `terms`. Places beyond the tensor read `fill`; there
+    must be none where that is None.
     """
 
     shape: Shape
     terms: tuple[tuple[Term, ...], ...]
     offsets: tuple[int, ...]
+    fill: float | None = None
 
     @property
     def axes(self) -> frozenset[int]:
@@ -72,7 +75,8 @@ class Access:
             raise ShapeError(f"{kind}: each of {len(self.shape)} dimensions needs one place")
         for d, terms in enumerate(self.terms):
             last = self.offsets[d] + sum((extents[axis] - 1) * step for axis, step in terms)
-            if self.offsets[d] < 0 or last >= self.shape[d] or any(s < 1 for _, s in terms):
+            beyond = self.offsets[d] < 0 or last >= self.shape[d]
+            if (beyond and self.fill is None) or any(s < 1 for _, s in terms):
                 raise ShapeError(
                     f"{kind}: dimension {d} of {show_shape(self.shape)} is addressed from "
                     f"{self.offsets[d]} to {last}"
@@ -82,7 +86,13 @@ class Access:
         """The elements at all steps; an axis that the place does not move along has extent 1."""
         if not self.shape:
             return stored.reshape([1] * len(extents))
-        return stored[self.index(extents)]
+        index = self.index(extents)
+        if self.fill is None:
+            return stored[index]
+        places = list(zip(index, self.shape, strict=True))
+        inside = reduce(np.logical_and, [(i >= 0) & (i < n) for i, n in places])
+        found: Array = stored[tuple(np.clip(i, 0, n - 1) for i, n in places)]
+        return np.where(inside, found, self.fill)
 
 
 def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:
@@ -136,6 +146,7 @@ class Mapping(_InMemory):
             self._require_wrapping()
         for access in (self.result, *self.operands):
             access.check(self.kind, self.extents)
+            _require_inside(self.kind, access)
         idle = [i for i, n in enumerate(self.extents) if n > 1 and i not in self.result.axes]
         if idle:
             raise ShapeError(f"map: axis {idle[0]} does not move the place in the result")
@@ -232,10 +243,16 @@ def mapping(n: int, expression: str, *, dtype: str = "f64") -> Mapping:
 OPERATORS["map"] = Maker(Mapping, mapping)
 
 
+def _require_inside(kind: str, access: Access) -> None:
+    if access.fill is not None:
+        raise ShapeError(f"{kind}: only what a reduction gathers may lie beyond a tensor")
+
+
 @dataclass(frozen=True)
 class Reduction(_InMemory):
     """The result's places hold `finish` (over x0) of the sum or the largest of `expression` (over
-    x0) along the last axes, those beyond the result's `kept` ones.
+    x0) along the last axes, those beyond the result's `kept` ones. Places beyond the operand count
+    for nothing.
     """
 
     kind: ClassVar[str] = "reduce"
@@ -253,10 +270,23 @@ class Reduction(_InMemory):
         require_float(self.kind, self.numerics)
         for access in (self.result, self.operand):
             access.check(self.kind, self.extents)
+        _require_inside(self.kind, self.result)
+        self._require_neutral()
         if not 0 <= self.kept <= len(self.extents) or max(self.result.axes, default=-1) >= (
             self.kept
         ):
             raise ShapeError(f"reduce: the result has axes beyond the {self.kept} that are kept")
+
+    def _require_neutral(self) -> None:
+        if self.operand.fill is None:
+            return
+        neutral = 0.0 if self.function == "sum" else -inf
+        found = parse_scalar(self.expression).value([np.array(self.operand.fill)])
+        if found != neutral:
+            raise ShapeError(
+                f"reduce: places beyond the tensor would count as {float(found)!r} in a "
+                f"{self.function}, of which {neutral!r} changes nothing"
+            )
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

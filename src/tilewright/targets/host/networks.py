@@ -26,8 +26,7 @@ class HostNetworks:
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators that cannot be run here."""
-        del machine
-        require_computed(network)
+        require_computed(network, machine)
 
 
 NETWORKS = HostNetworks()

@@ -24,10 +24,13 @@ from tilewright.common.digest import digest, own_sources
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, GraphError
 from tilewright.common.progress import Progress, silent
-from tilewright.graph.graph import Network
+from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
+from tilewright.network.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
+from tilewright.network.requirements import require_lowered
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
@@ -35,7 +38,6 @@ from tilewright.ops.op import show_shape
 from tilewright.seeds.space import users_own
 from tilewright.targets.host.network import measuring
 from tilewright.targets.host.network.apart import generated_apart
-from tilewright.targets.host.network.moves import require_moves
 from tilewright.targets.host.network.run import (
     BoundNetwork,
     LoadedNetwork,
@@ -52,13 +54,15 @@ _ADDRESSABLE_BYTES = 1 << 47
 class HostNetwork:
     """A whole network as one function on this computer.
 
-    `weights` are the numbers that are known, until the constants have been made of them; others are
-    given to `run`. What stays in memory is constants, arena, inputs and outputs.
+    `weights` are the numbers that are known, until the constants have been made of them and of what
+    the nodes `ahead` compute of them; others are given to `run`. What stays in memory is constants,
+    arena, inputs and outputs.
     """
 
     code: NetworkCode
     machine: Machine
     loaded: LoadedNetwork
+    ahead: tuple[Node, ...] = ()
     weights: dict[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -88,7 +92,7 @@ class HostNetwork:
 
     def give_weights(self, weights: Mapping[str, Array]) -> None:
         """Make the constants of these numbers, and of those that are known and not among them."""
-        made = self.loaded.constants({**self.weights, **weights})
+        made = self.loaded.constants(WithAhead({**self.weights, **weights}, self.ahead))
         give_back()
         self.__dict__["_bound"] = self.loaded.bind(made)
 
@@ -156,7 +160,7 @@ class HostNetwork:
 
     @cached_property
     def _bound(self) -> BoundNetwork:
-        constants = self.loaded.constants(self.weights)
+        constants = self.loaded.constants(WithAhead(self.weights, self.ahead))
         self.weights.clear()
         give_back()
         return self.loaded.bind(constants)
@@ -173,13 +177,14 @@ def compile_network(
 
     Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
     """
-    require_computed(network)
+    require_computed(network, machine)
     _require_addressable(network)
-    code = _code(network, machine, search, progress)
-    return HostNetwork(code, machine, load_network(code, progress), dict(network.values))
+    own, ahead = without_ahead(FoldedNormalisation().apply(network))
+    code = _code(own, machine, search, progress)
+    return HostNetwork(code, machine, load_network(code, progress), ahead, dict(network.values))
 
 
-def require_computed(network: Network) -> None:
+def require_computed(network: Network, machine: Machine) -> None:
     """Raise GraphError for operators that cannot be run here."""
     for node in network.nodes:
         if not node.op.numerics.is_float:
@@ -188,7 +193,7 @@ def require_computed(network: Network) -> None:
                 "computer compute floats",
                 fix="compile its operators one by one",
             )
-    require_moves(network)
+    require_lowered(network, machine)
 
 
 def _require_addressable(network: Network) -> None:
