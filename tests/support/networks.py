@@ -1,4 +1,4 @@
-"""Random small networks of all operators that the host runs, computed by random candidates."""
+"""Random small networks of all operators, computed by random candidates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def networks(
     draw: st.DrawFn, dtypes: Sequence[str] = ("f32", "f64"), *, moving: bool = False
 ) -> Network:
     """Convolutions with what stands around them, joined by sums and concatenations, a head;
-    `moving`: also what moves and reduces, which plans compute and the host does not.
+    `moving`: also what moves and reduces.
     """
     net = NetworkBuilder(
         draw(st.sampled_from(["net", "exp", "../x y"])), draw(st.sampled_from(dtypes))
