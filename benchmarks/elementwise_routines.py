@@ -19,26 +19,26 @@ from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.sw26010 import reduce_timing
-from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.map_timing import (
+from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
+from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, PARTS, Lie, ReduceRoutine
+from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.elementwise.routines import Routine, all_routines
+from tilewright.targets.sw26010.elementwise.rows import UNROLLED
+from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
+from tilewright.targets.sw26010.timing import reductions
+from tilewright.targets.sw26010.timing.maps import (
     frequent_routines,
     map_cycles,
     map_terms,
     map_timing,
 )
-from tilewright.targets.sw26010.reduce_timing import (
+from tilewright.targets.sw26010.timing.reductions import (
     Extents,
     reduce_cycles,
     reduce_terms,
 )
-from tilewright.targets.sw26010.vector_code import MODES
-from tilewright.targets.sw26010.vector_map import MapRoutine, map_routine
-from tilewright.targets.sw26010.vector_reduce import ELEMENTS, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.vector_reduce_text import reduce_routine, reduce_text
-from tilewright.targets.sw26010.vector_routines import Routine, all_routines
-from tilewright.targets.sw26010.vector_rows import UNROLLED
-from tilewright.targets.sw26010.vector_timing import (
+from tilewright.targets.sw26010.timing.vector import (
     around,
     assembled,
     nest_cycles,
@@ -87,7 +87,7 @@ def all_of_them() -> Iterator[Emitted]:
     """
     yield from all_routines()
     yield from frequent_routines()
-    yield from reduce_timing.frequent_routines()
+    yield from reductions.frequent_routines()
     found = [map_routine(expression, (False,), "f64") for expression in FUNCTIONS]
     found.append(map_routine("pow(x0, x1)", (False, False), "f64"))
     yield from (routine for routine in found if routine)
@@ -148,7 +148,7 @@ def _errors_of_map(routine: MapRoutine, table: str) -> Iterator[float]:
 
 def _errors_of_reduction(routine: ReduceRoutine, table: str) -> Iterator[float]:
     program, lie = assembled(reduce_text(routine), table), routine.lie
-    timing = reduce_timing.reduce_timing(table, routine)
+    timing = reductions.reduce_timing(table, routine)
     for mode, fit in timing.modes.items():
         gathering = cycle(AROUND if lie.loops else ((1, 1),))
         lengths = cycle(LENGTHS if lie.along else (lie.taps,))
@@ -169,9 +169,7 @@ def call_and_vector(routine: Emitted, table: str) -> tuple[float, float]:
     """Cycles of a call with one row, and of a vector in the loop of a row of whole vectors."""
     match routine:
         case ReduceRoutine(lie=lie):
-            found = next(
-                iter(reduce_timing.reduce_timing(table, routine).modes.values())
-            ).coefficients
+            found = next(iter(reductions.reduce_timing(table, routine).modes.values())).coefficients
             if lie.along:
                 return found[0], found[10 if lie.loops else 8] / (PARTS // VECTOR_LANES)
             each = (8 if routine.unrolled > 1 else 7) + 2 * lie.loops

@@ -16,7 +16,7 @@ from shared.results import add_csv_option, write_results
 from tilewright.cost.calls import PricedCall
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
+from tilewright.targets.sw26010.gemm.exact import exact_gemm_cost
 
 MACHINES = ("sw26010", "sw26010_measured")
 M, N, DEPTHS = 16, 48, (4, 8, 16, 32, 48)

@@ -26,8 +26,8 @@ from tilewright.cost.calls import PricedCall
 from tilewright.cost.prices import call_costs
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
-from tilewright.targets.sw26010.gemm_shape import SINGLE_VARIANTS, VARIANTS, GemmShape
+from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, exact_gemm_cost
+from tilewright.targets.sw26010.gemm.shape import SINGLE_VARIANTS, VARIANTS, GemmShape
 
 TRAINING = (*product((16, 48), (4, 16, 32), (2, 5, 16, 24)), *product((32,), (8, 24), (3, 8, 20)))
 MACHINES = ("sw26010", "sw26010_measured")

@@ -34,11 +34,11 @@ from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.simulate import simulate_plan
 from tilewright.papers.swatop.listings import SIZES, listing1
-from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly
-from tilewright.targets.sw26010.gemm_instances import called_instances
-from tilewright.targets.sw26010.map_prices import map_rows, routine_of_rows
+from tilewright.targets.sw26010.calls.map_prices import map_rows, routine_of_rows
+from tilewright.targets.sw26010.elementwise.routines import routine_of
+from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly
+from tilewright.targets.sw26010.gemm.instances import called_instances
 from tilewright.targets.sw26010.names import mesh_bindings
-from tilewright.targets.sw26010.vector_routines import routine_of
 
 MACHINE = "sw26010"
 QUICK_CASES = 2

@@ -17,7 +17,7 @@ from support.plans import quick_search
 from support.shrunk import SIZES, integers, shrunk
 from tilewright.graph.zoo import network
 from tilewright.network.build import build_plan
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
 
 
 def main(names: list[str]) -> None:

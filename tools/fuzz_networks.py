@@ -39,8 +39,8 @@ from tilewright.network.simulate import simulate_plan
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.objective import TRAFFIC
 from tilewright.targets.host.network.generate import generated
-from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import Case, run_emulated_many
+from tilewright.targets.sw26010.emulation.run import Case, run_emulated_many
+from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 BATCH = 25
 """Networks whose emulated code is built at once."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilewright.common.errors import TilewrightError
     from tilewright.compiler.entry import compile, load
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
+    from tilewright.graph.frontends.notation import define
     from tilewright.graph.graph import Network
     from tilewright.machine import Machine, list_machines, load_machine
     from tilewright.network.plans import NativeNetwork
@@ -34,6 +35,7 @@ _HOMES = {
     "Records": "tune.records",
     "TilewrightError": "common.errors",
     "compile": "compiler.entry",
+    "define": "graph.frontends.notation",
     "list_machines": "machine",
     "load": "compiler.entry",
     "load_machine": "machine",
@@ -52,6 +54,7 @@ __all__ = [
     "Records",
     "TilewrightError",
     "compile",
+    "define",
     "list_machines",
     "load",
     "load_machine",

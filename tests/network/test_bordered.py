@@ -14,8 +14,8 @@ from tilewright.network.products import one_group
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, conv2d, relu
-from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
+from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 
 def two_convolutions(between=True):

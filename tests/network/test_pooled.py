@@ -16,8 +16,8 @@ from tilewright.network.simulate import simulate_plan
 from tilewright.network.variants import variants
 from tilewright.ops import Bias, Unary, average_pool2d, conv2d, max_pool2d, relu
 from tilewright.seeds.pooling import PoolWindows
-from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
+from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 MACHINE = load_machine("sw26010")
 POOLS = {"max": max_pool2d, "average": average_pool2d}

@@ -17,7 +17,8 @@ from tilewright.network.search import Search
 from tilewright.network.shares import Division, share_of
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
-from tilewright.ops.mapping import Access, Mapping, straight
+from tilewright.ops.access import Access, straight
+from tilewright.ops.mapping import Mapping
 
 MACHINE = load_machine("sw26010")
 

@@ -10,8 +10,8 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.variants import variants
 from tilewright.ops import BatchNorm, Unary, conv2d, max_pool2d
-from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
+from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 
 def normalised_windows(dtype="f64"):

@@ -12,7 +12,8 @@ from tilewright.ir.interpret import interpret
 from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
-from tilewright.ops.mapping import Access, Mapping, Reduction, straight
+from tilewright.ops.access import Access, straight
+from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.simulate.kernel.level import simulate
 
 GROUP = load_machine("sw26010_cg")

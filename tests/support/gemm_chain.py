@@ -9,7 +9,7 @@ from support.gemm_mesh import tile
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
-from tilewright.targets.sw26010.gemm_kernel import gemm_kernel
+from tilewright.targets.sw26010.gemm.kernel import gemm_kernel
 
 LOCAL_BYTES = 65536
 

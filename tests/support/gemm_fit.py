@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.codegen.fitting import fit_relative
-from tilewright.targets.sw26010.gemm_shape import (
+from tilewright.targets.sw26010.gemm.shape import (
     SCALAR_BLOCK,
     VECTOR_BLOCK,
     VECTOR_LANES,

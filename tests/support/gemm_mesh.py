@@ -9,9 +9,9 @@ from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.simulate.runs import MeshRun
-from tilewright.targets.sw26010.gemm_kernel import GemmKernel, gemm_kernel
-from tilewright.targets.sw26010.gemm_shape import GemmShape, GemmVariant
-from tilewright.targets.sw26010.gemm_tables import TABLE_BYTES
+from tilewright.targets.sw26010.gemm.kernel import GemmKernel, gemm_kernel
+from tilewright.targets.sw26010.gemm.shape import GemmShape, GemmVariant
+from tilewright.targets.sw26010.gemm.tables import TABLE_BYTES
 
 MESH = 8
 

@@ -9,7 +9,7 @@ from tilewright.asm import assemble, link
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
-from tilewright.targets.sw26010.gemm_instances import GemmInstance
+from tilewright.targets.sw26010.gemm.instances import GemmInstance
 
 STACK_TOP = 65536 - 64
 KEPT = (9, 10, 11, 12, 13, 14, 15, 29)

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tilewright.machine import Machine
-from tilewright.ops.mapping import Access, Mapping, Reduction
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import Op
 from tilewright.seeds.space import interface, seeds_for
 from tilewright.tune.candidate import Candidate

@@ -19,7 +19,7 @@ from tilewright.ops import Gemm, Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated_many
+from tilewright.targets.sw26010.emulation.run import run_emulated_many
 
 Array: TypeAlias = npt.NDArray[Any]
 Operands: TypeAlias = tuple[Array, ...]

@@ -15,8 +15,8 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
-from tilewright.targets.sw26010 import exact_gemm
-from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
+from tilewright.targets.sw26010.gemm import exact
+from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, exact_gemm_cost
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
@@ -63,7 +63,7 @@ def cache(tmp_path, monkeypatch):
 def test_a_shape_is_simulated_once(cache, monkeypatch):
     case = MACHINE, call("n", (16, 4, 2))
     first = exact_gemm_cost(cache)(*case)
-    monkeypatch.setattr(exact_gemm, "routine_cycles", None)
+    monkeypatch.setattr(exact, "routine_cycles", None)
     assert exact_gemm_cost(cache)(*case) == first
 
 

@@ -14,7 +14,8 @@ from math import prod
 
 from tilewright.common.errors import ProgramError
 from tilewright.network.form import Form
-from tilewright.ops.mapping import Access, Mapping, Reduction, Term
+from tilewright.ops.access import Access, Term
+from tilewright.ops.mapping import Mapping, Reduction
 
 Index = tuple[tuple[Term, ...], int]
 """The index along one axis: terms of (loop, step), and a constant."""

@@ -18,7 +18,8 @@ from tilewright.network.access import access_of, blocked_loops, normalised_mappi
 from tilewright.network.form import Form, StoredDim, canonical, row_major, same_memory
 from tilewright.network.plan import Role, Scheduled, Stage, Value, Work
 from tilewright.ops import Op
-from tilewright.ops.mapping import Access, Mapping
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Shape
 
 

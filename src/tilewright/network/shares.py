@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilewright.ops.mapping import Access, Mapping, Reduction
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import Mapping, Reduction
 
 ELEMENTS = "elements"
 

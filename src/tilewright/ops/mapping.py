@@ -9,7 +9,6 @@ broadcast is the same operator with another access.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import inf, prod
 from typing import ClassVar, Protocol, Self
 
@@ -18,6 +17,7 @@ import numpy as np
 from tilewright.common.errors import ProgramError, ShapeError
 from tilewright.ir.primitives.maps import Gathering, wrapped
 from tilewright.ir.scalar import integral, numbers_of, operand_count, operations, parse_scalar
+from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
@@ -35,70 +35,18 @@ from tilewright.ops.op import (
 )
 
 _INTEGER_OPERANDS = 2
-Term = tuple[int, int]
-"""An axis, and how many places one step along it is."""
 
 
-@dataclass(frozen=True)
-class Access:
-    """Where in a tensor stored as `shape` the element of a step of the axes lies: along each
-    dimension at `offsets` plus the sum of the `terms`. Places beyond the tensor read `fill`; there
-    must be none where that is None.
+def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -> None:
+    """Raise ShapeError unless every place lies inside the tensor, but for what may lie `beyond`,
+    and steps run forwards.
     """
-
-    shape: Shape
-    terms: tuple[tuple[Term, ...], ...]
-    offsets: tuple[int, ...]
-    fill: float | None = None
-
-    @property
-    def axes(self) -> frozenset[int]:
-        """The axes along which the place moves."""
-        return frozenset(axis for dim in self.terms for axis, _ in dim)
-
-    def index(self, extents: Shape) -> tuple[Array, ...]:
-        """The places of all steps, an array for each dimension that broadcasts to `extents`."""
-        found = []
-        for terms, offset in zip(self.terms, self.offsets, strict=True):
-            place = np.full([1] * len(extents), offset, np.int64)
-            for axis, step in terms:
-                along = [1] * len(extents)
-                along[axis] = extents[axis]
-                place = place + (np.arange(extents[axis]) * step).reshape(along)
-            found.append(place)
-        return tuple(found)
-
-    def check(self, kind: str, extents: Shape) -> None:
-        """Raise ShapeError where a place lies outside the tensor."""
-        require_shape(kind, "stored shape", self.shape)
-        if not len(self.shape) == len(self.terms) == len(self.offsets):
-            raise ShapeError(f"{kind}: each of {len(self.shape)} dimensions needs one place")
-        for d, terms in enumerate(self.terms):
-            last = self.offsets[d] + sum((extents[axis] - 1) * step for axis, step in terms)
-            beyond = self.offsets[d] < 0 or last >= self.shape[d]
-            if (beyond and self.fill is None) or any(s < 1 for _, s in terms):
-                raise ShapeError(
-                    f"{kind}: dimension {d} of {show_shape(self.shape)} is addressed from "
-                    f"{self.offsets[d]} to {last}"
-                )
-
-    def read(self, stored: Array, extents: Shape) -> Array:
-        """The elements at all steps; an axis that the place does not move along has extent 1."""
-        if not self.shape:
-            return stored.reshape([1] * len(extents))
-        index = self.index(extents)
-        if self.fill is None:
-            return stored[index]
-        places = list(zip(index, self.shape, strict=True))
-        inside = reduce(np.logical_and, [(i >= 0) & (i < n) for i, n in places])
-        found: Array = stored[tuple(np.clip(i, 0, n - 1) for i, n in places)]
-        return np.where(inside, found, self.fill)
-
-
-def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:
-    """A tensor whose dimensions are these axes, or all in order."""
-    named = range(len(shape)) if axes is None else axes
-    return Access(shape, tuple(((axis, 1),) for axis in named), (0,) * len(shape))
+    access.check(kind, extents)
+    steps = [step for terms in access.terms for _, step in terms]
+    if min(steps, default=1) < 1:
+        raise ShapeError(f"{kind}: tensors as they lie are addressed by steps of 1 or more")
+    if access.fill is not None and not beyond:
+        raise ShapeError(f"{kind}: only what a reduction gathers may lie beyond a tensor")
 
 
 class _Stored(Protocol):
@@ -145,8 +93,7 @@ class Mapping(_InMemory):
         if not self.numerics.is_float:
             self._require_wrapping()
         for access in (self.result, *self.operands):
-            access.check(self.kind, self.extents)
-            _require_inside(self.kind, access)
+            _check(access, self.kind, self.extents)
         idle = [i for i, n in enumerate(self.extents) if n > 1 and i not in self.result.axes]
         if idle:
             raise ShapeError(f"map: axis {idle[0]} does not move the place in the result")
@@ -221,7 +168,7 @@ class Mapping(_InMemory):
 
     def _stored(self, values: Array) -> Array:
         whole = np.zeros(self.result.shape, values.dtype)
-        whole[self.result.index(self.extents)] = np.broadcast_to(values, self.extents)
+        self.result.write(whole, self.extents, np.broadcast_to(values, self.extents))
         return rounded(self, whole)
 
 
@@ -241,11 +188,6 @@ def mapping(n: int, expression: str, *, dtype: str = "f64") -> Mapping:
 
 
 OPERATORS["map"] = Maker(Mapping, mapping)
-
-
-def _require_inside(kind: str, access: Access) -> None:
-    if access.fill is not None:
-        raise ShapeError(f"{kind}: only what a reduction gathers may lie beyond a tensor")
 
 
 @dataclass(frozen=True)
@@ -268,9 +210,8 @@ class Reduction(_InMemory):
     def __post_init__(self) -> None:
         require_shape(self.kind, "extents", self.extents)
         require_float(self.kind, self.numerics)
-        for access in (self.result, self.operand):
-            access.check(self.kind, self.extents)
-        _require_inside(self.kind, self.result)
+        _check(self.result, self.kind, self.extents)
+        _check(self.operand, self.kind, self.extents, beyond=True)
         self._require_neutral()
         if not 0 <= self.kept <= len(self.extents) or max(self.result.axes, default=-1) >= (
             self.kept

@@ -14,7 +14,8 @@ from typing import Any
 from tilewright.common.expr import Const, Expr, Var, total
 from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import Map
-from tilewright.ops.mapping import Access, Mapping, Reduction
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
 from tilewright.seeds.steps import IN_PLACE, Spread, Stage

@@ -15,7 +15,8 @@ from tilewright.cost.prices import call_costs
 from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.ops.mapping import Mapping, straight
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import Mapping
 from tilewright.partition import Partition, split_sums
 from tilewright.seeds.space import Seed, bindings
 

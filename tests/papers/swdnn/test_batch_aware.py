@@ -22,7 +22,7 @@ from tilewright.papers.swdnn.measured import MeasuredRow
 from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated_many
+from tilewright.targets.sw26010.emulation.run import run_emulated_many
 
 MACHINE = load_machine("sw26010")
 PARTS = [

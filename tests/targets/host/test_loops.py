@@ -16,7 +16,8 @@ from support.native import quick_library
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
-from tilewright.ops.mapping import Access, Mapping, Reduction, straight
+from tilewright.ops.access import Access, straight
+from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.targets.host.emit_threads import THREAD, THREADS
 from tilewright.targets.host.network.loops import write_mapping, write_reduction
 

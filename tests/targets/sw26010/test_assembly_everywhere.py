@@ -35,10 +35,10 @@ from tilewright.ops import (
     average_pool2d,
     max_pool2d,
 )
-from tilewright.targets.sw26010.vector_map import map_routine
-from tilewright.targets.sw26010.vector_operands import MOST_SOURCES
-from tilewright.targets.sw26010.vector_reduce import Lie
-from tilewright.targets.sw26010.vector_reduce_text import reduce_routine
+from tilewright.targets.sw26010.elementwise.maps import map_routine
+from tilewright.targets.sw26010.elementwise.operands import MOST_SOURCES
+from tilewright.targets.sw26010.elementwise.reduce import Lie
+from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine
 
 SHAPE = (2, 8, 6, 6)
 PARAMETERS = {"clip": [(0.0, 6.0), (0.0, float("inf")), (float("-inf"), float("inf"))]}

@@ -20,7 +20,7 @@ from tilewright.ir.parser import parse
 from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
 
 MACHINE = load_machine("sw26010")
 P = 'p[0](shape=(64,), roles="a")'

@@ -31,14 +31,14 @@ from tilewright.isa import load_table
 from tilewright.machine import load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
-from tilewright.targets.sw26010 import emulation_build
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
-from tilewright.targets.sw26010.exact_gemm import exact_gemm_cost
-from tilewright.targets.sw26010.gemm_instances import gemm_instances
+from tilewright.targets.sw26010.emulation import build
+from tilewright.targets.sw26010.emulation.run import run_emulated, run_emulated_many
+from tilewright.targets.sw26010.emulation.simulated import SimulatedProducts
+from tilewright.targets.sw26010.gemm.exact import exact_gemm_cost
+from tilewright.targets.sw26010.gemm.instances import gemm_instances
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.routines import ROUTINES
-from tilewright.targets.sw26010.simulated_products import SimulatedProducts
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010")
@@ -209,8 +209,8 @@ def test_what_is_made_beforehand_is_what_runs_take(monkeypatch):
         made.append(what)
         return compile_or_find(*what)
 
-    compile_or_find = emulation_build.compiled
-    monkeypatch.setattr(emulation_build, "compiled", compiled)
+    compile_or_find = build.compiled
+    monkeypatch.setattr(build, "compiled", compiled)
     CODE.make_ready(MACHINE)
     run_emulated(CODE.emit(program, MACHINE), integer_inputs(program))
     beforehand, taken = made

@@ -13,7 +13,7 @@ from tilewright.codegen.artifact import write_artifact
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulation_build import emulation_sources
+from tilewright.targets.sw26010.emulation.build import emulation_sources
 
 MACHINE = load_machine("sw26010")
 PROGRAMS = {p.name: p for p in map(parse, (GEMM, REGIONS, UNEVEN, REPACK, SHARED))}

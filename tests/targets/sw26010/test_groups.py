@@ -18,7 +18,7 @@ from tilewright.network.form import Form, row_major
 from tilewright.network.groups import Cut, GroupWork
 from tilewright.ops.box import Box
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.groups import GROUPS
 
 MACHINE = load_machine("sw26010")

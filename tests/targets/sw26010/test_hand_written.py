@@ -12,7 +12,7 @@ from tilewright.common.errors import SimulationError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
 
 FRAME = """\
 def by_hand():

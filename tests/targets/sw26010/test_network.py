@@ -26,8 +26,8 @@ from tilewright.ops import (
     max_pool2d,
     relu,
 )
-from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
+from tilewright.targets.sw26010.network.code import constant_block, emit_network
 from tilewright.targets.sw26010.networks import NETWORKS
 
 

@@ -19,8 +19,8 @@ from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops import relu
 from tilewright.ops.piece import intervals
 from tilewright.report.network import plan_totals
-from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
+from tilewright.targets.sw26010.emulation.run import run_emulated, run_emulated_many
+from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 MACHINE = load_machine("sw26010")
 LENET = network("lenet5", 1)

@@ -15,7 +15,7 @@ from tilewright.common.errors import SimulationError, ToolError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated, run_emulated_many
+from tilewright.targets.sw26010.emulation.run import run_emulated, run_emulated_many
 
 MACHINE = load_machine("sw26010")
 

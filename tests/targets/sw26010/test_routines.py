@@ -30,15 +30,15 @@ from tilewright.ir.primitives import (
 )
 from tilewright.ir.scalar import parse_scalar
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010 import reduce_timing
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.map_timing import shipped_timings
+from tilewright.targets.sw26010.elementwise.maps import map_routine
+from tilewright.targets.sw26010.elementwise.reduce import Lie
+from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.elementwise.routines import all_routines, routine_of
 from tilewright.targets.sw26010.prices import COSTS
-from tilewright.targets.sw26010.vector_map import map_routine
-from tilewright.targets.sw26010.vector_reduce import Lie
-from tilewright.targets.sw26010.vector_reduce_text import reduce_routine, reduce_text
-from tilewright.targets.sw26010.vector_routines import all_routines, routine_of
-from tilewright.targets.sw26010.vector_timing import timings_of
+from tilewright.targets.sw26010.timing import reductions
+from tilewright.targets.sw26010.timing.maps import shipped_timings
+from tilewright.targets.sw26010.timing.vector import timings_of
 
 WINDOWS = """\
 def windows():
@@ -188,7 +188,7 @@ def test_what_is_priced_by_a_routine_is_emitted_as_that_routine(name: str) -> No
         if isinstance(primitive, Reduce):
             reduction = reduce_routine(primitive.function, primitive.expression, Lie(2), precision)
             assert reduction is not None
-            assert reduction.name in reduce_timing.shipped_timings()[table].routines
+            assert reduction.name in reductions.shipped_timings()[table].routines
             assert f"{reduction.name}:" in reduce_text(reduction)
             continue
         routine = routine_of(primitive, precision)

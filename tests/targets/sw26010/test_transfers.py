@@ -21,7 +21,7 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.ops import Conv2d
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.emulate import run_emulated_many
+from tilewright.targets.sw26010.emulation.run import run_emulated_many
 from tilewright.targets.sw26010.names import core_scope
 
 MACHINE = load_machine("sw26010")

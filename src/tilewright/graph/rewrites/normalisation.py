@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import BatchNorm, Bias, Conv2d, Gemm
-from tilewright.ops.mapping import Mapping, straight
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Shape
 
 _FACTOR = "x1 / sqrt(x2 + {epsilon!r})"

@@ -13,25 +13,25 @@ from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.emit_build import build_plan, emit_makefile
-from tilewright.targets.sw26010.emit_gemm import emit_gemm_assembly, emit_gemm_dispatch
-from tilewright.targets.sw26010.emit_host import emit_header, emit_host, gemm_header
-from tilewright.targets.sw26010.emit_slave import emit_slave
-from tilewright.targets.sw26010.emulate import run_emulated
-from tilewright.targets.sw26010.emulation_build import mesh_flags, runtime_objects
-from tilewright.targets.sw26010.gemm_instances import (
+from tilewright.targets.sw26010.calls.files import routine_texts
+from tilewright.targets.sw26010.calls.maps import map_headers
+from tilewright.targets.sw26010.emit.build import build_plan, emit_makefile
+from tilewright.targets.sw26010.emit.host import emit_header, emit_host, gemm_header
+from tilewright.targets.sw26010.emit.slave import emit_slave
+from tilewright.targets.sw26010.emulation.build import mesh_flags, runtime_objects
+from tilewright.targets.sw26010.emulation.run import run_emulated
+from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch
+from tilewright.targets.sw26010.gemm.instances import (
     gemm_instances,
     gemm_types,
     has_chains,
 )
-from tilewright.targets.sw26010.map_calls import map_headers
 from tilewright.targets.sw26010.names import (
     buffer_infos,
     mesh_bindings,
     name_program,
     tensor_infos,
 )
-from tilewright.targets.sw26010.routine_files import routine_texts
 
 
 @dataclass(frozen=True)

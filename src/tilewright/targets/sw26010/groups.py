@@ -23,18 +23,18 @@ from tilewright.network.arranging import WHOLE
 from tilewright.network.groups import Cut, GroupWork
 from tilewright.network.plan import Stage
 from tilewright.network.products import one_group
-from tilewright.targets.sw26010.emit_build import (
+from tilewright.targets.sw26010.calls.files import routine_texts
+from tilewright.targets.sw26010.calls.maps import map_headers
+from tilewright.targets.sw26010.emit.build import (
     HOST_FLAGS,
     SLAVE_FLAGS,
     compile_step,
     emit_makefile,
 )
-from tilewright.targets.sw26010.emit_host import tensor_bytes
-from tilewright.targets.sw26010.groups_driver import Driver
-from tilewright.targets.sw26010.groups_sums import Sums
-from tilewright.targets.sw26010.launched import Launched, declare, launch, launched
-from tilewright.targets.sw26010.map_calls import map_headers
-from tilewright.targets.sw26010.routine_files import routine_texts
+from tilewright.targets.sw26010.emit.host import tensor_bytes
+from tilewright.targets.sw26010.launch.driver import Driver
+from tilewright.targets.sw26010.launch.programs import Launched, declare, launch, launched
+from tilewright.targets.sw26010.launch.sums import Sums
 
 _ALIGNMENT_BYTES = 128
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")

@@ -17,8 +17,8 @@ from tilewright.network.requirements import require_lowered
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 from tilewright.network.stored import write_native
-from tilewright.targets.sw26010.emit_network import constant_block, emit_network
-from tilewright.targets.sw26010.emulate import run_emulated
+from tilewright.targets.sw26010.emulation.run import run_emulated
+from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
 _LONGEST_SECONDS = 1800
 """After this time the code is taken to hang."""

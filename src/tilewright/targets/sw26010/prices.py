@@ -15,15 +15,15 @@ from tilewright.cost.prices import Limited, Prices
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
-from tilewright.targets.sw26010.compiled_loops import compiled_map, compiled_reduce
+from tilewright.targets.sw26010.calls.compiled_loops import compiled_map, compiled_reduce
+from tilewright.targets.sw26010.calls.map_prices import emitted_map
+from tilewright.targets.sw26010.calls.reduce_prices import emitted_reduce
+from tilewright.targets.sw26010.calls.vector_prices import emitted_costs
 from tilewright.targets.sw26010.dma import request_fields
-from tilewright.targets.sw26010.gemm_chain_timing import chain_terms
-from tilewright.targets.sw26010.gemm_instances import PRECISIONS
-from tilewright.targets.sw26010.gemm_reach import reaches
-from tilewright.targets.sw26010.map_prices import emitted_map
-from tilewright.targets.sw26010.reduce_prices import emitted_reduce
-from tilewright.targets.sw26010.timings import linked_timing, product_timing
-from tilewright.targets.sw26010.vector_prices import emitted_costs
+from tilewright.targets.sw26010.gemm.instances import PRECISIONS
+from tilewright.targets.sw26010.gemm.reach import reaches
+from tilewright.targets.sw26010.timing.chain import chain_terms
+from tilewright.targets.sw26010.timing.product import linked_timing, product_timing
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:

@@ -24,34 +24,34 @@ from tilewright.ir.primitives import Map, MatrixProduct, Reduce
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.simulate.program import Program as CoreProgram
-from tilewright.targets.sw26010.exact_gemm import GEMM_CYCLES, exact_gemm_cost
-from tilewright.targets.sw26010.gemm_instances import GemmInstance, called_instances
-from tilewright.targets.sw26010.gemm_shape import VECTOR_LANES
-from tilewright.targets.sw26010.map_prices import (
+from tilewright.targets.sw26010.calls.map_prices import (
     has_as_many_loops,
     map_rows,
     routine_cycles,
     routine_of_rows,
 )
-from tilewright.targets.sw26010.map_timing import map_cycles
-from tilewright.targets.sw26010.names import mesh_bindings
-from tilewright.targets.sw26010.nest_rows import Rows, has_loops
-from tilewright.targets.sw26010.reduce_prices import (
+from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops
+from tilewright.targets.sw26010.calls.reduce_prices import (
     PricedLoops,
     mode_cycles,
     mode_shares,
     priced_loops,
     routine_of_code,
 )
-from tilewright.targets.sw26010.reduce_timing import reduce_cycles
-from tilewright.targets.sw26010.vector_code import MODES
-from tilewright.targets.sw26010.vector_map import MapRoutine
-from tilewright.targets.sw26010.vector_prices import nest_cycles as priced_nest
-from tilewright.targets.sw26010.vector_prices import nests_of, repacked_cycles
-from tilewright.targets.sw26010.vector_reduce import ELEMENTS, ReduceRoutine
-from tilewright.targets.sw26010.vector_reduce_text import reduce_text
-from tilewright.targets.sw26010.vector_routines import Routine, routine_of
-from tilewright.targets.sw26010.vector_timing import (
+from tilewright.targets.sw26010.calls.vector_prices import nest_cycles as priced_nest
+from tilewright.targets.sw26010.calls.vector_prices import nests_of, repacked_cycles
+from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine
+from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, ReduceRoutine
+from tilewright.targets.sw26010.elementwise.reduce_text import reduce_text
+from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
+from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, exact_gemm_cost
+from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
+from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
+from tilewright.targets.sw26010.names import mesh_bindings
+from tilewright.targets.sw26010.timing.maps import map_cycles
+from tilewright.targets.sw26010.timing.reductions import reduce_cycles
+from tilewright.targets.sw26010.timing.vector import (
     assembled,
     nest_cycles,
     routine_program,

@@ -12,8 +12,8 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.passes.lowering import Lowering
-from tilewright.targets.sw26010.gemm_instances import square_mesh
-from tilewright.targets.sw26010.gemm_tables import LARGEST_LINKS
+from tilewright.targets.sw26010.gemm.instances import square_mesh
+from tilewright.targets.sw26010.gemm.tables import LARGEST_LINKS
 
 CHAINS = ChainRules(overwrites=False, packs=False, most_links=LARGEST_LINKS)
 """What the routine of a chain takes; an operand that is packed is one product's. Its cycles are

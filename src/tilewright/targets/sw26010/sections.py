@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from tilewright.isa import load_table, table_names
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
-from tilewright.targets.sw26010.gemm_parts import TABLE_NAME
-from tilewright.targets.sw26010.gemm_shape import SCALAR_BLOCK, VECTOR_BLOCK, VECTOR_LANES
+from tilewright.targets.sw26010.gemm.parts import TABLE_NAME
+from tilewright.targets.sw26010.gemm.shape import SCALAR_BLOCK, VECTOR_BLOCK, VECTOR_LANES
 
 _BLOCK = (("register_block_vectors", VECTOR_BLOCK // VECTOR_LANES),
           ("register_block_scalars", SCALAR_BLOCK))  # fmt: skip

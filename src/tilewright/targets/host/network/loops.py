@@ -17,7 +17,8 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import Element, parse_scalar
-from tilewright.ops.mapping import Access, Mapping, Reduction
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit_threads import THREAD, loop_head
 from tilewright.targets.host.network.elements import write_value

@@ -150,7 +150,7 @@ class _Placing:
 
 
 def _in_place(plan: Plan) -> tuple[dict[int, Life], dict[int, int]]:
-    """(the lives of what has memory of its own, the value whose memory each of the others takes)."""
+    """(the lives of what has memory of its own, whose memory each of the other values takes)."""
     lives, same = plan.lives, dict[int, int]()
     for number, stage in enumerate(plan.stages):
         result = lives.get(stage.writes)

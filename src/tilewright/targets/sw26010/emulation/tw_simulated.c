@@ -1,5 +1,5 @@
 /* Products by another process: the operands' LDMs go out through standard output and come back,
- * multiplied, through standard input (`simulated_products.py` is the other side). */
+ * multiplied, through standard input (`simulated.py` is the other side). */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,0 +1,118 @@
+"""Affine addresses: the element of a stored tensor that belongs to one step of some axes.
+
+Along each dimension the place is an offset plus a sum of steps times axes. Beyond the border a
+tensor reads as its `fill`, where it has one. A layout, a window, a border, a flip, a part of a
+larger tensor and a broadcast are all accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tilewright.common.errors import ShapeError
+from tilewright.ops.box import Box, Interval
+from tilewright.ops.op import Array, Shape, require_shape, show_shape
+
+Term = tuple[int, int]
+"""An axis, and how many places one step along it is."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where in a tensor stored as `shape` the element of a step of the axes lies: along each
+    dimension at `offsets` plus the sum of the `terms`. Beyond the border stands `fill`.
+
+    >>> window = Access((7,), (((0, 2), (1, 1)),), (-1,), fill=0.0)  # x[2*r + t - 1]
+    >>> window.read(np.arange(7.0), (4, 3)).tolist()[0]
+    [0.0, 0.0, 1.0]
+    """
+
+    shape: Shape
+    terms: tuple[tuple[Term, ...], ...]
+    offsets: tuple[int, ...]
+    fill: float | None = None
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes along which the place moves."""
+        return frozenset(axis for dim in self.terms for axis, _ in dim)
+
+    def span(self, dimension: int, axes: Box) -> Interval:
+        """The places along a dimension that steps of the axes within `axes` reach."""
+        first = last = self.offsets[dimension]
+        for axis, step in self.terms[dimension]:
+            start, stop = axes.start[axis], axes.stop[axis] - 1
+            first += step * (start if step > 0 else stop)
+            last += step * (stop if step > 0 else start)
+        return first, last + 1
+
+    def index(self, extents: Shape) -> tuple[Array, ...]:
+        """The places of all steps, an array for each dimension that broadcasts to `extents`."""
+        found = []
+        for terms, offset in zip(self.terms, self.offsets, strict=True):
+            place = np.full([1] * len(extents), offset, np.int64)
+            for axis, step in terms:
+                along = [1] * len(extents)
+                along[axis] = extents[axis]
+                place = place + (np.arange(extents[axis]) * step).reshape(along)
+            found.append(place)
+        return tuple(found)
+
+    def check(self, kind: str, extents: Shape) -> None:
+        """Raise ShapeError where a place lies outside a tensor without a fill."""
+        require_shape(kind, "stored shape", self.shape)
+        if not len(self.shape) == len(self.terms) == len(self.offsets):
+            raise ShapeError(f"{kind}: each of {len(self.shape)} dimensions needs one place")
+        if self.fill is not None:
+            return
+        whole = Box.whole(extents)
+        for d in range(len(self.shape)):
+            first, end = self.span(d, whole)
+            if first < 0 or end > self.shape[d]:
+                raise ShapeError(
+                    f"{kind}: dimension {d} of {show_shape(self.shape)} is addressed from "
+                    f"{first} to {end - 1}"
+                )
+
+    def read(self, stored: Array, extents: Shape) -> Array:
+        """The elements at all steps, a view where nothing is filled; an axis that the place does
+        not move along has extent 1.
+        """
+        whole = Box.whole(extents)
+        spans = [self.span(d, whole) for d in range(len(self.shape))]
+        around = [(max(0, -a), max(0, b - n)) for (a, b), n in zip(spans, self.shape, strict=True)]
+        if self.fill is not None and any(map(any, around)):
+            stored = np.pad(stored, around, constant_values=stored.dtype.type(self.fill))
+        return self._strided(stored, extents, [before for before, _ in around])
+
+    def write(self, stored: Array, extents: Shape, values: Array) -> None:
+        """Put `values`, which broadcast to `extents`, into the places of all steps."""
+        self._strided(stored, extents, [0] * len(self.shape))[...] = self._own(values)
+
+    def _own(self, values: Array) -> Array:
+        """The values along the axes that the place moves along."""
+        first = tuple(slice(None) if a in self.axes else slice(1) for a in range(values.ndim))
+        return values[first]
+
+    def _strided(self, stored: Array, extents: Shape, before: Sequence[int]) -> Array:
+        """The view of `stored`, which has so many places before those of the tensor."""
+        if not self.shape:
+            return stored.reshape([1] * len(extents))
+        strides = [0] * len(extents)
+        for terms, stride in zip(self.terms, stored.strides, strict=True):
+            for axis, step in terms:
+                strides[axis] += step * stride
+        shape = [n if axis in self.axes else 1 for axis, n in enumerate(extents)]
+        first = [offset + more for offset, more in zip(self.offsets, before, strict=True)]
+        origin = stored[tuple(slice(i, i + 1) for i in first)]
+        return as_strided(origin, shape, strides)
+
+
+def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:
+    """A tensor whose dimensions are these axes, or all in order."""
+    named = range(len(shape)) if axes is None else axes
+    return Access(shape, tuple(((axis, 1),) for axis in named), (0,) * len(shape))

@@ -1,0 +1,384 @@
+"""An operator as its definition: axes, the access of the result and of each operand, a body.
+
+`y[n,o,r,c] += x[n,i,2*r+u-1,2*c+v-1] * w[o,i,u,v]` is one: for each step of the axes the body over
+the operands' elements, gathered over the axes that the result does not have. Shapes, operations,
+the regions that a part of the result needs, parts, divisions and the meaning in NumPy follow from
+it, once for every operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Literal, TypeAlias
+
+from tilewright.common.errors import ProgramError, ShapeError
+from tilewright.ir.scalar import (
+    Apply,
+    Element,
+    Scalar,
+    integral,
+    operand_count,
+    operations,
+    parse_scalar,
+)
+from tilewright.ops.access import Access
+from tilewright.ops.box import Box, Interval
+from tilewright.ops.evaluation import evaluated
+from tilewright.ops.numerics import Numerics, partial_types, require_products
+from tilewright.ops.op import Array, Follows, Shape, Typed, require_shape, show_shape
+from tilewright.ops.piece import Divided, intervals, piece
+
+Gather: TypeAlias = Literal["sum", "max", "min", "prod"]
+"""How the steps that share a place of the result become its one element."""
+_MOST_AXES, _MOST_EXTENT = 16, 1 << 31
+_FACTORS = 2
+
+
+@dataclass(frozen=True)
+class Definition(Typed):
+    """The elements of the result: `finish` (over x0) of the `body` (over x0, x1, ... of the
+    operands), gathered over the axes that `result` does not move along.
+
+    `axes` and `tensors` are names for people, the result's first: two definitions that differ in
+    them alone are equal. Places of the result that no step reaches hold zero. Raises ShapeError
+    for places outside a tensor, a result that two steps write without a gather, or types that do
+    not hold the body.
+    """
+
+    extents: Shape
+    result: Access
+    operands: tuple[Access, ...]
+    body: str = "x0"
+    gather: Gather | None = None
+    finish: str = "x0"
+    dtype: str = "f64"
+    axes: tuple[str, ...] = field(default=(), compare=False)
+    tensors: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        require_shape("definition", "extents", self.extents)
+        if len(self.extents) > _MOST_AXES:
+            raise ShapeError(
+                f"definition: {len(self.extents)} axes, at most {_MOST_AXES} are taken"
+            )
+        if max(self.extents, default=1) >= _MOST_EXTENT:
+            raise ShapeError(
+                f"definition: an axis takes less than {_MOST_EXTENT:,} steps, found "
+                f"{show_shape(self.extents)}"
+            )
+        for access in (self.result, *self.operands):
+            access.check("definition", self.extents)
+        self._require_written_once()
+        if operand_count(self.scalar) > len(self.operands):
+            raise ShapeError(
+                f"definition: {self.body[:60]!r} reads more than {len(self.operands)} operands"
+            )
+        if operand_count(parse_scalar(self.finish)) > 1:
+            raise ShapeError(f"definition: {self.finish[:60]!r} reads more than the gathered x0")
+        if not self.numerics.is_float:
+            self._require_integral()
+
+    def _require_written_once(self) -> None:
+        """Steps that differ in an axis of the result write different places."""
+        if self.result.fill is not None:
+            raise ShapeError("definition: the result has no places beyond its border")
+        seen: set[int] = set()
+        for d, terms in enumerate(self.result.terms):
+            reach = 1
+            for axis, step in sorted(terms, key=lambda term: term[1]):
+                if self.extents[axis] == 1:
+                    continue
+                if step < reach or axis in seen:
+                    raise ShapeError(
+                        f"definition: dimension {d} of the result is written twice by steps of "
+                        f"{self.axis_name(axis)}",
+                        fix="solve the index for the result's own axes",
+                    )
+                seen.add(axis)
+                reach = step * (self.extents[axis] - 1) + reach
+        idle = [a for a in self.gathered if self.gather is None and self.extents[a] > 1]
+        if idle:
+            raise ShapeError(
+                f"definition: the result is written twice by steps of {self.axis_name(idle[0])}",
+                fix="gather them: += for their sum, max= for the largest",
+            )
+
+    def _require_integral(self) -> None:
+        try:
+            integral(self.scalar)
+            integral(parse_scalar(self.finish))
+        except ProgramError as error:
+            raise ShapeError(f"definition: {error.message}", fix=error.fix) from error
+        if self.is_contraction and len(self.operands) == _FACTORS:
+            require_products("definition", self.numerics)
+
+    @property
+    def kind(self) -> str:
+        """`contraction` for the sum of products of two operands, else `map` or `reduce`."""
+        if self.is_contraction and len(self.operands) == _FACTORS:
+            return "contraction"
+        return "map" if self.gather is None else "reduce"
+
+    @cached_property
+    def scalar(self) -> Scalar:
+        """The body as a tree."""
+        return parse_scalar(self.body)
+
+    @cached_property
+    def is_contraction(self) -> bool:
+        """Whether it sums products of one element of each operand, and nothing else."""
+        factors = sorted(factors_of(self.scalar) or ())
+        plain = self.gather == "sum" and self.finish == "x0"
+        return plain and len(factors) > 1 and factors == list(range(len(self.operands)))
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """The axes of the result."""
+        return tuple(a for a in range(len(self.extents)) if a in self.result.axes)
+
+    @cached_property
+    def gathered(self) -> tuple[int, ...]:
+        """The other axes."""
+        return tuple(a for a in range(len(self.extents)) if a not in self.result.axes)
+
+    def axis_name(self, axis: int) -> str:
+        """The name of an axis, by its number where it has none."""
+        return self.axes[axis] if self.axes else f"i{axis}"
+
+    def tensor_name(self, number: int) -> str:
+        """The name of the result (0) or of an operand (from 1 on)."""
+        if self.tensors:
+            return self.tensors[number]
+        return "y" if number == 0 else f"x{number - 1}"
+
+    @property
+    def numerics(self) -> Numerics:
+        """The element types of operands, sums and result."""
+        return Numerics.parse(self.dtype, len(self.operands))
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The operands as they are stored."""
+        return tuple(access.shape for access in self.operands)
+
+    @property
+    def out_shape(self) -> Shape:
+        """The result as it is stored."""
+        return self.result.shape
+
+    @property
+    def flops(self) -> int:
+        """The operations of the body and one to gather, for each step; those of `finish` for each
+        element.
+        """
+        each = operations(self.scalar) + (self.gather is not None)
+        last = operations(parse_scalar(self.finish))
+        return prod(self.extents) * each + prod(self.extents[a] for a in self.kept) * last
+
+    def describe(self) -> str:
+        """The definition as text, then the extents.
+
+        >>> row = Access((8,), (((0, 1), (1, 1)),), (0,))
+        >>> Definition((6, 3), Access((6,), (((0, 1),),), (0,)), (row,), gather="max").describe()
+        'y[i0] max= x0[i0+i1]; i0=6, i1=3'
+        """
+        sign = {None: "=", "sum": "+=", "max": "max=", "min": "min=", "prod": "*="}[self.gather]
+        names = [self._element(i + 1, access) for i, access in enumerate(self.operands)]
+        body = _named(self.scalar, names)
+        if self.finish != "x0":
+            body += f" then {self.finish}"
+        extents = ", ".join(f"{self.axis_name(a)}={n}" for a, n in enumerate(self.extents))
+        return f"{self._element(0, self.result)} {sign} {body}; {extents}"
+
+    def _element(self, number: int, access: Access) -> str:
+        places = zip(access.terms, access.offsets, strict=True)
+        return f"{self.tensor_name(number)}[{','.join(self._place(*p) for p in places)}]"
+
+    def _place(self, terms: Sequence[tuple[int, int]], offset: int) -> str:
+        words = [_signed(step, self.axis_name(axis)) for axis, step in terms]
+        text = "".join(words) + (f"{offset:+d}" if offset or not words else "")
+        return text.removeprefix("+")
+
+    def reference(self, *operands: Array) -> Array:
+        """The meaning: floats in double precision and rounded once, integers exactly modulo the
+        bits of their sums and rounded once.
+        """
+        return evaluated(self, operands)
+
+    # Regions and parts, by interval arithmetic on the places.
+
+    @cached_property
+    def _divisible(self) -> tuple[int, ...]:
+        """The axes over which sums may be divided."""
+        return self.gathered if self.gather == "sum" and self.finish == "x0" else ()
+
+    @property
+    def terms(self) -> Shape:
+        """The extents of the axes that are summed over; none where the sums are finished."""
+        return tuple(self.extents[a] for a in self._divisible)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """For each dimension the one of the result and of the terms that moves its place."""
+        moving = [a for a, n in enumerate(self.extents) if n > 1]
+        of_result = {a: d for d, p in enumerate(self.result.terms) for a, _ in p if a in moving}
+        of_terms = {a: i for i, a in enumerate(self._divisible) if a in moving}
+        found: list[Follows] = [tuple((d, None) for d in range(len(self.result.terms)))]
+        for access in self.operands:
+            own = []
+            for place in access.terms:
+                by_result = {of_result[a] for a, _ in place if a in of_result}
+                by_terms = {of_terms[a] for a, _ in place if a in of_terms}
+                if len(by_result) > 1 or len(by_terms) > 1:
+                    return None
+                own.append((next(iter(by_result), None), next(iter(by_terms), None)))
+            found.append(tuple(own))
+        return tuple(found)
+
+    def axes_of(self, result: Box, terms: Box | None = None) -> Box:
+        """The steps of the axes that write into a region: the smallest box around them, one step
+        where there are none.
+        """
+        sides = [(0, n) for n in self.extents]
+        if terms is not None:
+            for axis, side in zip(self._divisible, terms.sides, strict=True):
+                sides[axis] = side
+        for place, offset, side in zip(
+            self.result.terms, self.result.offsets, result.sides, strict=True
+        ):
+            for axis, found in _solved(place, offset, side, self.extents):
+                sides[axis] = found
+        return Box.of(*sides)
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The region, grown to all places of the steps that reach into it: whole blocks where it
+        lies in several of two axes in one dimension.
+        """
+        axes = self.axes_of(result, terms)
+        spans = [self.result.span(d, axes) for d in range(len(self.out_shape))]
+        pairs = zip(spans, result.sides, strict=True)
+        return Box.of(*((min(a, c), max(b, d)) for (a, b), (c, d) in pairs))
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The region of each operand that a region of the result takes, without what is filled:
+        the nearest element where that is all.
+        """
+        axes = self.axes_of(result, terms)
+        return tuple(
+            Box.of(*(_inside(x.span(d, axes), n) for d, n in enumerate(x.shape)))
+            for x in self.operands
+        )
+
+    def part(self, result: Box, terms: Box | None = None) -> Definition:
+        """The definition on the steps that write a computable region, of smaller tensors."""
+        axes = self.axes_of(result, terms)
+        boxes = (result, *self.needed(result, terms))
+        accesses = zip((self.result, *self.operands), boxes, strict=True)
+        y, *given = (_shifted(access, axes, box) for access, box in accesses)
+        partial = terms is not None and terms.shape != self.terms
+        types = partial_types(self.numerics) if partial else self.dtype
+        return replace(self, extents=axes.shape, result=y, operands=tuple(given), dtype=types)
+
+    def divided(self, groups: int) -> Divided:
+        """Equal pieces along each axis that is the outermost of its dimension of the result."""
+        found: Divided = []
+        whole = Box.whole(self.out_shape)
+        for d, terms in enumerate(self.result.terms):
+            if not terms:
+                continue
+            axis, step = max(terms, key=lambda term: term[1])
+            if self.extents[axis] == 1:
+                continue
+            first = self.result.offsets[d]
+            cut = [(first + a * step, first + b * step) for a, b in intervals(
+                self.extents[axis], groups)]  # fmt: skip
+            sides = [(a, min(b, self.out_shape[d])) for a, b in cut]
+            pieces = tuple(piece(self, whole.along(d, side)) for side in sides)
+            found.append((self.axis_name(axis), pieces))
+        return found
+
+    def with_magnitudes(self) -> Definition:
+        """The definition with sums in place of differences."""
+        return replace(self, body=str(_magnitudes(self.scalar)))
+
+
+def factors_of(scalar: Scalar) -> list[int] | None:
+    """The operands whose product an expression is, None where it is none.
+
+    >>> factors_of(parse_scalar("x0 * x2 * x1")), factors_of(parse_scalar("x0 + x1"))
+    ([0, 2, 1], None)
+    """
+    match scalar:
+        case Element(index):
+            return [index]
+        case Apply("*", (left, right)):
+            a, b = factors_of(left), factors_of(right)
+            return None if a is None or b is None else a + b
+        case _:
+            return None
+
+
+def _magnitudes(scalar: Scalar) -> Scalar:
+    """The expression with sums in place of differences: a bound on the magnitude of its terms."""
+    match scalar:
+        case Apply("negative", (inner,)):
+            return _magnitudes(inner)
+        case Apply(function, arguments):
+            name = "+" if function == "-" else function
+            return Apply(name, tuple(map(_magnitudes, arguments)))
+        case _:
+            return scalar
+
+
+def _named(scalar: Scalar, elements: Sequence[str]) -> str:
+    """The text of a body with the operands' elements in the place of x0, x1, ..."""
+    text = str(scalar)
+    for index in reversed(range(len(elements))):
+        text = text.replace(f"x{index}", f"{{{index}}}")
+    return text.format(*elements)
+
+
+def _signed(step: int, name: str) -> str:
+    sign = "-" if step < 0 else "+"
+    return f"{sign}{name}" if abs(step) == 1 else f"{sign}{abs(step)}*{name}"
+
+
+def _solved(
+    terms: Sequence[tuple[int, int]], offset: int, side: Interval, extents: Shape
+) -> list[tuple[int, Interval]]:
+    """The steps of each axis of a place whose places lie in an interval: all steps of the inner
+    axes where several of an outer one reach into it.
+    """
+    low, high = side[0] - offset, side[1] - 1 - offset
+    ordered = sorted(terms, key=lambda term: -term[1])
+    inner = sum(step * (extents[axis] - 1) for axis, step in ordered)
+    found: list[tuple[int, Interval]] = []
+    for axis, step in ordered:
+        last = extents[axis] - 1
+        inner -= step * last
+        first = min(max(0, -((inner - low) // step)), last)
+        end = max(min(last, high // step), first)
+        found.append((axis, (first, end + 1)))
+        if first == end:
+            low, high = low - first * step, high - first * step
+        else:
+            low, high = 0, inner
+    return found
+
+
+def _inside(side: Interval, extent: int) -> Interval:
+    """The part of an interval inside a tensor, one place at its border where there is none."""
+    start = min(max(side[0], 0), extent - 1)
+    return start, max(min(side[1], extent), start + 1)
+
+
+def _shifted(access: Access, axes: Box, box: Box) -> Access:
+    """The access from the first step of `axes`, counted from the first place of `box`."""
+    offsets = tuple(
+        offset + sum(step * axes.start[axis] for axis, step in terms) - first
+        for offset, terms, first in zip(access.offsets, access.terms, box.start, strict=True)
+    )
+    return replace(access, shape=box.shape, offsets=offsets)

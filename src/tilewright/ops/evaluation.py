@@ -1,0 +1,147 @@
+"""The meaning of a definition in NumPy: strided views, and BLAS where it sums products.
+
+In: a definition and its operands. Out: the result, floats computed in double precision and rounded
+once, integers exactly modulo the bits of their sums and rounded once. Steps are taken a portion at
+a time, so that the memory stays near that of the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.common.fixed_point import exact_product
+from tilewright.ir.scalar import Scalar, integral, parse_scalar
+from tilewright.ops.op import Array, Shape, for_sums, in_double, in_integers, in_own_type, rounded
+
+if TYPE_CHECKING:
+    from tilewright.ops.definition import Definition
+
+_PORTION = 1 << 20
+"""Elements of a gathered operand that are laid out at a time: enough for BLAS, few for caches."""
+_GATHERED: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "max": np.fmax,
+    "min": np.fmin,
+    "prod": np.multiply,
+}
+"""Largest and smallest skip what is no number, as pooling does."""
+
+
+def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
+    """The result; raises ShapeError for operands of other shapes or types."""
+    exact = not op.numerics.is_float
+    with np.errstate(all="ignore"):  # infinities and what is no number are results, too
+        if op.kind == "contraction":
+            terms = prod(op.extents[a] for a in op.gathered)
+            given = in_own_type(op, operands) if exact else for_sums(op, operands, terms)
+            return _stored(op, _contracted(op, given))
+        given = [*in_integers(op, operands)] if exact else [*in_double(op, operands)]
+        return _stored(op, _gathered(op, given))
+
+
+def _stored(op: Definition, values: Array) -> Array:
+    """The result's tensor of the values along all axes, those gathered of extent 1."""
+    if op.numerics.is_float:
+        values = rounded(op, np.asarray(values, np.float64))
+    elif op.gather is None:
+        values = values.astype(op.numerics.sums.numpy).astype(op.numerics.result.numpy)
+    else:
+        values = op.numerics.write_back(values)
+    whole = np.zeros(op.out_shape, values.dtype)
+    kept = tuple(n if a in op.result.axes else 1 for a, n in enumerate(op.extents))
+    op.result.write(whole, op.extents, np.broadcast_to(values, kept))
+    return whole
+
+
+def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
+    """The body over all steps, gathered and finished."""
+    elements = [x.read(a, op.extents) for x, a in zip(op.operands, operands, strict=True)]
+    kept = [n if a in op.result.axes else 1 for a, n in enumerate(op.extents)]
+    kind = np.float64 if op.numerics.is_float else np.int64
+    found = np.empty(kept, kind)
+    body, finish = _scalar(op, op.body), _scalar(op, op.finish)
+    for part in _portions(op.extents, op.kept):
+        shape = [len(range(*s.indices(n))) for s, n in zip(part, op.extents, strict=True)]
+        own = [x[_along(part, x.shape)] for x in elements]
+        values = np.broadcast_to(np.asarray(body.value(own), kind), shape)
+        if op.gather is not None and op.gathered:
+            values = _GATHERED[op.gather].reduce(values, axis=op.gathered, keepdims=True)
+        found[_along(part, found.shape)] = finish.value([values])
+    return found
+
+
+def _scalar(op: Definition, text: str) -> Scalar:
+    scalar = parse_scalar(text)
+    return scalar if op.numerics.is_float else integral(scalar)
+
+
+def _portions(extents: Shape, axes: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    """Slices of the steps along the first of `axes`, the outermost in memory as a rule."""
+    every = [slice(None)] * len(extents)
+    if prod(extents) <= _PORTION or not axes:
+        yield tuple(every)
+        return
+    axis = next((a for a in axes if extents[a] > 1), axes[0])
+    step = max(1, _PORTION * extents[axis] // prod(extents))
+    for start in range(0, extents[axis], step):
+        every[axis] = slice(start, start + step)
+        yield tuple(every)
+
+
+def _along(part: Sequence[slice], shape: Shape) -> tuple[slice, ...]:
+    """The portion of an array that has extent 1 along some axes."""
+    return tuple(slice(None) if n == 1 else s for s, n in zip(part, shape, strict=True))
+
+
+def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
+    """The sums of products of two operands by matrix products, batch by batch."""
+    a, b = (x.read(y, op.extents) for x, y in zip(op.operands, operands, strict=True))
+    multiply = np.matmul if op.numerics.is_float else exact_product
+    if _is_window(op, 0) and not _is_window(op, 1):
+        a, b = b, a  # windows are laid out as columns
+    own = [frozenset(d for d, n in enumerate(x.shape) if n > 1) for x in (a, b)]
+    kept = frozenset(op.kept)
+    single = [d for d in op.gathered if d not in own[0] | own[1]]
+    a, b = (_summed(x, mine & frozenset(op.gathered) - other) for x, mine, other in (
+        (a, own[0], own[1]), (b, own[1], own[0])))  # fmt: skip
+    batch = sorted(own[0] & own[1] & kept)
+    rows, columns = sorted(own[0] & kept - own[1]), sorted(own[1] & kept - own[0])
+    depth = sorted(own[0] & own[1] - kept)
+    left = _laid_out(a, batch, rows, depth)
+    shape = [n if d in kept and d in own[0] | own[1] else 1 for d, n in enumerate(op.extents)]
+    found = np.empty(shape, np.float64 if op.numerics.is_float else np.int64)
+    order = [*batch, *rows, *columns]
+    for part in _portions(b.shape, columns):
+        own_b = b[part]
+        extents = [*(b.shape[d] for d in batch), *(a.shape[d] for d in rows)]
+        extents += [own_b.shape[d] for d in columns]
+        product = multiply(left, _laid_out(own_b, batch, depth, columns)).reshape(extents)
+        target = found[part].transpose([*order, *(d for d in range(found.ndim) if d not in order)])
+        target[...] = product.reshape(target.shape)
+    return found * prod(op.extents[d] for d in single) if single else found
+
+
+def _is_window(op: Definition, operand: int) -> bool:
+    """Whether several axes move the place in one dimension."""
+    return any(len(place) > 1 for place in op.operands[operand].terms)
+
+
+def _summed(x: Array, axes: frozenset[int]) -> Array:
+    """The operand, summed along the axes that it alone has."""
+    if not axes:
+        return x
+    wide = x.astype(np.int64) if x.dtype.kind != "f" else x
+    total: Array = wide.sum(axis=tuple(axes), keepdims=True)
+    return total
+
+
+def _laid_out(x: Array, batch: list[int], rows: list[int], columns: list[int]) -> Array:
+    """batch x rows x columns, the other dimensions of extent 1 left out."""
+    order = [*batch, *rows, *columns]
+    rest = [d for d in range(x.ndim) if d not in order]
+    parts = [prod(x.shape[d] for d in dims) for dims in (batch, rows, columns)]
+    return x.transpose([*order, *rest]).reshape(parts)

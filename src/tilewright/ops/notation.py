@@ -1,0 +1,360 @@
+"""Definitions as text: `y[n,o] += x[n,i] * w[o,i]`, with extents of axes and shapes of tensors.
+
+In: a statement, and sizes by name. Out: a `Definition`. The syntax is Python's, but nothing of the
+text is executed: an index is a sum of multiples of axes, a body an expression over elements
+(`ir.scalar`). An error names the character that it is about.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tilewright.common.errors import ProgramError, ShapeError, TilewrightError
+from tilewright.common.syntax import expression_tree
+from tilewright.ir.scalar import parse_scalar
+from tilewright.ops.access import Access
+from tilewright.ops.box import Box
+from tilewright.ops.definition import Definition, Gather
+from tilewright.ops.op import Shape, show_shape
+
+Size = int | Shape
+"""The extent of an axis, or the shape of a tensor."""
+Fill = float | Mapping[str, float] | None
+"""Beyond the border of every operand, of some by name, or of none."""
+
+_LONGEST = 1 << 14
+_MOST = 1 << 31
+_GATHERS: dict[str, Gather | None] = {
+    "=": None,
+    "+=": "sum",
+    "*=": "prod",
+    "max=": "max",
+    "min=": "min",
+}
+_ASSIGNMENT = re.compile(r"(?<![=<>!+*])\s(?P<sign>\+=|\*=|max=|min=|=)(?!=)")
+
+
+@dataclass(frozen=True)
+class Element:
+    """A tensor with the affine place of one of its elements: terms by axis and an offset for each
+    dimension.
+    """
+
+    tensor: str
+    places: tuple[tuple[tuple[tuple[str, int], ...], int], ...]
+    column: int
+
+
+@dataclass
+class Statement:
+    """A statement as written: the result, the elements that are read, and the body over them."""
+
+    text: str
+    result: Element
+    gather: Gather | None
+    reads: list[Element] = field(default_factory=list)
+    body: str = ""
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """The result, then what is read."""
+        return (self.result, *self.reads)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Their names, those of the result first, in the order in which they come up."""
+        named = (a for e in self.elements for terms, _ in e.places for a, _ in terms)
+        return tuple(dict.fromkeys(named))
+
+    def column_of(self, axis: str, element: Element) -> int:
+        """Where an element first names an axis."""
+        named = re.compile(rf"(?<![\w]){re.escape(axis)}(?![\w])")
+        inside = self.text.index("[", element.column)
+        found = named.search(self.text, inside)
+        return found.start() if found else element.column
+
+    def refused(self, message: str, column: int, fix: str = "") -> ShapeError:
+        """An error about a character of the text, counted from 1."""
+        shown = self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
+        return ShapeError(f"{shown!r}, character {column + 1}: {message}", fix=fix)
+
+
+def define(text: str, *, dtype: str = "f64", fill: Fill = None, **sizes: Size) -> Definition:
+    """The operator that a statement defines; `sizes` are extents of axes and shapes of tensors.
+
+    `=` writes each element once, `+=`, `*=`, `max=` and `min=` gather what the axes that the result
+    does not have give. Raises ShapeError, naming the character, for what is no statement, for sizes
+    that are missing or contradict each other, and for places outside a tensor without a `fill`.
+
+    >>> define("y[n,o] += x[n,i] * w[o,i]", n=8, o=4, i=16).input_shapes
+    ((8, 16), (4, 16))
+    >>> define("y[r] max= x[2*r+t-1]", r=4, t=3, x=(8,), fill=0).out_shape
+    (4,)
+    """
+    return defined(parse_statement(text), sizes, dtype=dtype, fill=fill)
+
+
+def parse_statement(text: str) -> Statement:
+    """Read a statement; ShapeError names the character where it is none."""
+    text = text.strip()
+    if len(text) > _LONGEST:
+        raise ShapeError(f"a statement of {len(text):,} characters, at most {_LONGEST:,} are read")
+    found = _ASSIGNMENT.search(f"{text} ")
+    if found is None:
+        raise ShapeError(
+            f"{text[:60]!r} is no statement", fix="write RESULT[axes] += BODY, or =, *=, max=, min="
+        )
+    sign = found.start("sign")
+    empty = Statement(text, Element("", (), 0), _GATHERS[found.group("sign")])
+    left = _parsed(empty, 0, sign)
+    if not isinstance(left, ast.Subscript):
+        raise empty.refused("the result is no element, as y[i]", 0)
+    reader = _Reader(empty, 0)
+    empty.result = reader.element(left)
+    _require_apart(empty)
+    start = found.end("sign")
+    body = _parsed(empty, start, len(text))
+    empty.body = ast.unparse(_Reader(empty, _column(empty, start)).visit(body))
+    try:
+        parse_scalar(empty.body)
+    except ProgramError as error:
+        raise empty.refused(error.message, _column(empty, start), error.fix) from None
+    return empty
+
+
+def _column(statement: Statement, start: int) -> int:
+    """The first character from `start` on that is no blank."""
+    return len(statement.text) - len(statement.text[start:].lstrip())
+
+
+def _parsed(statement: Statement, start: int, end: int) -> ast.expr:
+    text = statement.text[start:end]
+    try:
+        if not text.isascii():
+            wide = next(i for i, c in enumerate(text.lstrip()) if not c.isascii())
+            raise SyntaxError("", ("", 1, wide + 1, ""))
+        return expression_tree(text)
+    except SyntaxError as error:
+        at = _column(statement, start) + max(0, (error.offset or 1) - 1)
+        raise statement.refused("no expression can be read here", at) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise statement.refused("the expression is too deep to read", start) from None
+
+
+class _Reader(ast.NodeTransformer):
+    """Puts x0, x1, ... in the place of the elements that a body reads, and collects these."""
+
+    def __init__(self, statement: Statement, column: int) -> None:
+        self.statement, self.column = statement, column
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        found, reads = self.element(node), self.statement.reads
+        same = [i for i, e in enumerate(reads) if (e.tensor, e.places) == (
+            found.tensor, found.places)]  # fmt: skip
+        if not same:
+            reads.append(found)
+        return ast.Name(f"x{same[0] if same else len(reads) - 1}", ast.Load())
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id == "inf":
+            return node
+        raise self.refused(f"{node.id!r} is no element", node, f"write {node.id}[...]")
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """The name of a function is none of an element; `ir.scalar` knows the functions."""
+        node.args = [self.visit(argument) for argument in node.args]
+        return node
+
+    def element(self, node: ast.Subscript) -> Element:
+        """The tensor and the places in its dimensions."""
+        if not isinstance(node.value, ast.Name):
+            raise self.refused("a tensor is called by a name", node)
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        places = tuple(self._place(index) for index in inner)
+        return Element(node.value.id, places, self.column + node.col_offset)
+
+    def _place(self, node: ast.expr) -> tuple[tuple[tuple[str, int], ...], int]:
+        terms: dict[str, int] = {}
+        offset = self._add(node, 1, terms)
+        return tuple((axis, step) for axis, step in terms.items() if step), offset
+
+    def _add(self, node: ast.expr, factor: int, terms: dict[str, int]) -> int:
+        """Add `factor` times an index to `terms`; the constant in it."""
+        if abs(factor) >= _MOST:
+            raise self.refused(f"a step of {factor}, at most {_MOST - 1:,}", node)
+        match node:
+            case ast.Constant(value=int(number)) if not isinstance(number, bool):
+                return factor * number
+            case ast.Name(id=name):
+                terms[name] = terms.get(name, 0) + factor
+                return 0
+            case ast.UnaryOp(ast.USub(), inner):
+                return self._add(inner, -factor, terms)
+            case ast.BinOp(left, ast.Add(), right):
+                return self._add(left, factor, terms) + self._add(right, factor, terms)
+            case ast.BinOp(left, ast.Sub(), right):
+                return self._add(left, factor, terms) + self._add(right, -factor, terms)
+            case ast.BinOp(ast.Constant(value=int(number)), ast.Mult(), inner):
+                return self._add(inner, factor * number, terms)
+            case ast.BinOp(inner, ast.Mult(), ast.Constant(value=int(number))):
+                return self._add(inner, factor * number, terms)
+            case _:
+                raise self.refused(
+                    "an index is a sum of multiples of axes",
+                    node,
+                    "write it as 2*r + u - 1; solve a quotient for the other index",
+                )
+
+    def refused(self, message: str, node: ast.expr, fix: str = "") -> ShapeError:
+        """An error about the first character of a node."""
+        return self.statement.refused(message, self.column + node.col_offset, fix)
+
+
+def _require_apart(statement: Statement) -> None:
+    """The result names each axis once."""
+    seen: set[str] = set()
+    for terms, _ in statement.result.places:
+        for axis, _ in terms:
+            if axis in seen:
+                raise statement.refused(f"the result names axis {axis!r} twice", 0)
+            seen.add(axis)
+
+
+def defined(
+    statement: Statement, sizes: Mapping[str, Size], *, dtype: str = "f64", fill: Fill = None
+) -> Definition:
+    """The definition of a statement with these sizes; raises as `define` does."""
+    shapes = {name: size for name, size in sizes.items() if isinstance(size, tuple)}
+    extents = _extents(statement, sizes, shapes)
+    axes = statement.axes
+    numbers = {axis: number for number, axis in enumerate(axes)}
+    whole = Box.whole(tuple(extents[axis] for axis in axes))
+    made: list[Access] = []
+    turned = {a for place, _ in statement.result.places for a, step in place if step < 0}
+    for element in (_turned(e, turned, extents) for e in statement.elements):
+        terms = tuple(tuple((numbers[a], s) for a, s in place) for place, _ in element.places)
+        offsets = tuple(offset for _, offset in element.places)
+        beyond = fill.get(element.tensor) if isinstance(fill, Mapping) else fill
+        beyond = None if not made else beyond  # the result comes first
+        access = Access((1,) * len(terms), terms, offsets, beyond)
+        shape = shapes.get(element.tensor) or _reached(statement, access, element, whole)
+        access = Access(shape, terms, offsets, _where_needed(access, shape, whole))
+        _require_inside(statement, element, access, whole)
+        made.append(access)
+    names = tuple(e.tensor for e in statement.elements)
+    try:
+        return Definition(
+            whole.shape, made[0], tuple(made[1:]), statement.body, statement.gather, "x0", dtype,
+            axes, names,
+        )  # fmt: skip
+    except TilewrightError as error:
+        raise ShapeError(f"{statement.text[:60]!r}: {error.message}", fix=error.fix) from None
+
+
+def _turned(element: Element, axes: set[str], extents: Mapping[str, int]) -> Element:
+    """The element with these axes counted from their last step backwards."""
+    places = []
+    for terms, offset in element.places:
+        first = offset + sum(step * (extents[a] - 1) for a, step in terms if a in axes)
+        places.append((tuple((a, -step if a in axes else step) for a, step in terms), first))
+    return replace(element, places=tuple(places))
+
+
+def _extents(
+    statement: Statement, sizes: Mapping[str, Size], shapes: Mapping[str, Shape]
+) -> dict[str, int]:
+    """The extent of each axis: given, or that of a dimension that it runs along alone."""
+    found = _given(statement, sizes)
+    by: dict[str, str] = {}
+    for element in statement.elements:
+        shape = shapes.get(element.tensor)
+        if shape is None:
+            continue
+        if len(shape) != len(element.places):
+            raise statement.refused(
+                f"{element.tensor} has {len(shape)} dimensions, {show_shape(shape)}, and "
+                f"{len(element.places)} indices",
+                element.column,
+            )
+        for (terms, offset), extent in zip(element.places, shape, strict=True):
+            axis = terms[0][0] if len(terms) == 1 and terms[0][1] == 1 and not offset else ""
+            if not axis or axis in sizes:  # given: some steps of a larger tensor
+                continue
+            if found.setdefault(axis, extent) != extent:
+                raise statement.refused(
+                    f"axis {axis!r} has {extent} steps in {element.tensor} and {found[axis]} by "
+                    f"{by[axis]}",
+                    element.column,
+                )
+            by.setdefault(axis, f"{element.tensor}={show_shape(shape)}")
+    for element in statement.elements:
+        for axis in (a for terms, _ in element.places for a, _ in terms):
+            if axis not in found:
+                column = statement.column_of(axis, element)
+                raise statement.refused(f"axis {axis!r} has no extent", column, f"give {axis}=...")
+    return found
+
+
+def _given(statement: Statement, sizes: Mapping[str, Size]) -> dict[str, int]:
+    """The extents among the sizes; ShapeError for names and numbers that cannot be."""
+    tensors = {e.tensor for e in statement.elements}
+    for name, size in sizes.items():
+        if name not in tensors and name not in statement.axes:
+            known = ", ".join((*statement.axes, *sorted(tensors)))
+            raise ShapeError(
+                f"{statement.text[:60]!r} has no {name!r}", fix=f"it has the names {known}"
+            )
+        _require_size(name, size)
+        if (name in tensors) != isinstance(size, tuple):
+            kind = "the shape of a tensor" if name in tensors else "the extent of an axis"
+            raise ShapeError(f"{name!r} is {kind}, found {size}")
+    return {name: size for name, size in sizes.items() if isinstance(size, int)}
+
+
+def _require_size(name: str, size: Size) -> None:
+    extents = size if isinstance(size, tuple) else (size,)
+    for extent in extents:
+        if isinstance(extent, bool) or not isinstance(extent, int) or not 0 < extent < _MOST:
+            raise ShapeError(f"{name} must be from 1 to {_MOST - 1:,}, found {extent!r}")
+
+
+def _reached(statement: Statement, access: Access, element: Element, axes: Box) -> Shape:
+    """The shape of a tensor that nobody gave: up to the last place that is read anywhere."""
+    if access.fill is not None and any(len(t) > 1 or o for t, o in element.places):
+        raise statement.refused(
+            f"{element.tensor} is filled beyond a border that is not known",
+            element.column,
+            f"give its shape, {element.tensor}=...",
+        )
+    ends = [access.span(d, axes)[1] for d in range(len(access.shape))]
+    for other in statement.elements:
+        if other.tensor == element.tensor and len(other.places) == len(ends):
+            numbers = {axis: number for number, axis in enumerate(statement.axes)}
+            terms = tuple(tuple((numbers[a], s) for a, s in place) for place, _ in other.places)
+            own = Access(access.shape, terms, tuple(o for _, o in other.places))
+            ends = [max(end, own.span(d, axes)[1]) for d, end in enumerate(ends)]
+    return tuple(max(1, end) for end in ends)
+
+
+def _where_needed(access: Access, shape: Shape, axes: Box) -> float | None:
+    """The fill, where any place lies beyond the border."""
+    spans = (access.span(d, axes) for d in range(len(shape)))
+    inside = all(a >= 0 and b <= n for (a, b), n in zip(spans, shape, strict=True))
+    return None if inside else access.fill
+
+
+def _require_inside(statement: Statement, element: Element, access: Access, axes: Box) -> None:
+    if access.fill is not None:
+        return
+    for d, extent in enumerate(access.shape):
+        first, end = access.span(d, axes)
+        if first < 0 or end > extent:
+            raise statement.refused(
+                f"index {d + 1} of {element.tensor} runs from {first} to {end - 1}, outside "
+                f"0..{extent - 1}",
+                element.column,
+                f"give fill=... for what lies beyond the border, or another {element.tensor}=...",
+            )

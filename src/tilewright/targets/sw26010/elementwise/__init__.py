@@ -1,0 +1,1 @@
+"""Elementwise routines in assembly: maps, reductions, Winograd's transforms, other row lengths."""

@@ -1,0 +1,134 @@
+"""Straight pieces of SW26010 assembly with labels: what the elementwise routines are written in.
+
+In: instructions in the obvious order, block by block. Out: a routine's text, each block scheduled
+for the core's two pipes by the scheduler that the matrix primitive uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from struct import pack
+
+from tilewright.isa import Instruction, Label, Register, load_table
+from tilewright.isa.dependence import AliasRules
+from tilewright.isa.operations import operations_of
+from tilewright.isa.reorder import list_schedule
+from tilewright.targets.sw26010.gemm.parts import TABLE_NAME, instruction
+from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
+
+LINK, STACK, ZERO = 26, 30, 31
+MODES = ("vectors", "elements")
+
+
+@dataclass
+class RoutineText:
+    """Blocks of one routine; labels get the routine's name in front."""
+
+    name: str
+    aliases: AliasRules
+    lines: list[str] = field(default_factory=list)
+
+    def block(self, label: str, code: Sequence[Instruction]) -> None:
+        """Append straight code, whose last instruction may branch; `label` may be empty."""
+        if label:
+            self.lines.append(f"{self.name}_{label}:")
+        for index in self._order(code):
+            self.lines.append(f"    {_named(code[index], self.name).text()}")
+
+    def _order(self, code: Sequence[Instruction]) -> Sequence[int]:
+        last = code[-1] if code else None
+        fixed = last is not None and last.is_branch
+        free = code[:-1] if fixed else code
+        rules = load_table(TABLE_NAME).issue
+        order = list_schedule(operations_of(free), rules, aliases=self.aliases).order
+        return (*order, len(code) - 1) if fixed else order
+
+    def text(self) -> str:
+        """The routine as an object of its own."""
+        name = self.name
+        head = ["    .text", "    .align 4", f"    .globl {name}", f"    .type {name}, @function"]
+        return "\n".join([*head, f"{name}:", *self.lines, f"    .size {name}, . - {name}", ""])
+
+
+def _named(line: Instruction, prefix: str) -> Instruction:
+    operands = tuple(
+        Label(f"{prefix}_{o.name}") if isinstance(o, Label) else o for o in line.operands
+    )
+    return replace(line, operands=operands)
+
+
+def op(mnemonic: str, *operands: int | str | tuple[int, int]) -> Instruction:
+    """An instruction of register numbers and labels; memory is (displacement, base).
+
+    >>> op("addl", 1, 2, 3).text(), op("bne", 4, "row").text(), op("ldl", 5, (8, 30)).text()
+    ('addl $1, $2, $3', 'bne $4, row', 'ldl $5, 8($30)')
+    """
+    given = [
+        Label(o) if isinstance(o, str) else o if isinstance(o, tuple) else Register(o)
+        for o in operands
+    ]
+    return instruction(mnemonic, *given)
+
+
+def with_number(mnemonic: str, source: int, number: int, target: int) -> Instruction:
+    """target = source `mnemonic` number, of 0 to 255."""
+    return instruction(mnemonic, Register(source), number, Register(target))
+
+
+def move(source: int, target: int, distance: int = 0) -> Instruction:
+    """target = source + distance."""
+    return op("ldi", target, (distance, source))
+
+
+def spread(source: int, target: int) -> Instruction:
+    """Lane 0 of the source in every lane of the target."""
+    return instruction("vshff", Register(source), Register(source), 0, Register(target))
+
+
+def constant(value: float, register: int) -> list[Instruction]:
+    """The bits of a double, sixteen at a time, to all lanes of a register."""
+    bits = int.from_bytes(pack(">d", value), "big")
+    pieces = []
+    for _ in range(4):
+        low = (bits & 0xFFFF) - (bits >> 15 & 1) * 0x10000
+        pieces.append(low)
+        bits = bits - low >> 16
+    code, behind = [move(ZERO, register, pieces[3])], 0
+    for piece in reversed(pieces[:3]):
+        behind += 16
+        if piece:
+            code += [
+                with_number("sll", register, behind, register),
+                move(register, register, piece),
+            ]
+            behind = 0
+    if behind:
+        code.append(with_number("sll", register, behind, register))
+    return [*code, spread(register, register)]
+
+
+def scaled_add(precision: Precision) -> str:
+    """The instruction that adds so many elements to an address."""
+    return f"s{precision.element_bytes}addl"
+
+
+def load(precision: Precision, mode: str) -> str:
+    """The load of one item: a vector, or one element."""
+    return precision.vector_load if mode == "vectors" else f"fld{precision.prefix}"
+
+
+def store(precision: Precision, mode: str) -> str:
+    """The store of one item."""
+    return precision.vector_store if mode == "vectors" else f"fst{precision.prefix}"
+
+
+def item_elements(mode: str) -> int:
+    """Elements of one item."""
+    return VECTOR_LANES if mode == "vectors" else 1
+
+
+def saved(registers: Iterable[int], place: int, *, restore: bool = False) -> list[Instruction]:
+    """Whole registers to the frame from byte `place` on, or back."""
+    name = "vldd" if restore else "vstd"
+    return [op(name, register, (place + 32 * i, STACK)) for i, register in enumerate(registers)]

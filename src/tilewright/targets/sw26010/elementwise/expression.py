@@ -1,0 +1,139 @@
+"""Expressions over elements as straight arithmetic of an SW26010 core.
+
+In: the expression of a `map` or `reduce`. Out: the core's operations on numbered values, the same
+for one element and for a vector, or a refusal where the core has no instructions for a function.
+Each operation rounds as the expression says: none are joined, but within a function. A comparison
+gives a mask, and a selection looks at a mask or at the sign of a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import copysign, isfinite
+
+from tilewright.common.errors import ProgramError
+from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Number, Scalar
+from tilewright.targets.sw26010.elementwise.functions import (
+    exponential,
+    exponential_less_one,
+    has_power,
+    hyperbolic_tangent,
+    power,
+    rounded,
+)
+from tilewright.targets.sw26010.elementwise.logarithms import logarithm, logarithm_of_one_more
+from tilewright.targets.sw26010.elementwise.powers import general_power
+from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
+
+_BINARY = {"+": "vaddd", "-": "vsubd", "*": "vmuld", "/": "vdivd"}
+_TRUE = 2.0
+"""What a comparison that holds gives."""
+
+
+@dataclass
+class Arithmetic:
+    """The operations of an expression over `inputs`, which are values of `sums`. What occurs twice
+    is computed once. `library` operations stand for functions of the C library, one after the
+    other: how many a function takes is that of `ir.scalar`.
+    """
+
+    sums: Sums
+    inputs: Sequence[int]
+    library: bool = False
+    known: dict[str, int] = field(default_factory=dict)
+
+    def value(self, scalar: Scalar) -> int:
+        """The number of the value; ProgramError for what the core has no instruction for."""
+        text = str(scalar)  # which tells 0.0 and -0.0 apart
+        if text not in self.known:
+            self.known[text] = self._computed(scalar)
+        return self.known[text]
+
+    def _computed(self, scalar: Scalar) -> int:
+        match scalar:
+            case Number(number):
+                zero = number == 0 and copysign(1, number) > 0
+                return ZERO_VALUE if zero else self.sums.constant(number)
+            case Element(index):
+                return self.inputs[index]
+            case Apply(function, (a, b)) if function in _BINARY:
+                return self.sums.add(_BINARY[function], self.value(a), self.value(b))
+            case Apply("negative", (a,)):
+                return self.sums.add("vmuld", self.value(a), self.sums.constant(-1.0))
+            case Apply("abs", (a,)):
+                return self._absolute(self.value(a))
+            case Apply("sqrt", (a,)):
+                return self.sums.add("vsqrtd", self.value(a))
+            case Apply("if", (test, then, otherwise)):
+                return self._selected(test, self.value(then), self.value(otherwise))
+            case Apply() if self.library:
+                return self._called(scalar)
+            case Apply("exp", (a,)):
+                return exponential(self.sums, self.value(a))
+            case Apply("expm1", (a,)):
+                return exponential_less_one(self.sums, self.value(a))
+            case Apply("tanh", (a,)):
+                return hyperbolic_tangent(self.sums, self.value(a))
+            case Apply("log", (a,)):
+                return logarithm(self.sums, self.value(a))
+            case Apply("log1p", (a,)):
+                return logarithm_of_one_more(self.sums, self.value(a))
+            case Apply("floor" | "ceil", (a,)):
+                return rounded(self.sums, self.value(a), up=scalar.function == "ceil")
+            case Apply("pow", (a, Number(exponent))) if has_power(exponent):
+                return power(self.sums, self.value(a), exponent)
+            case Apply("pow", (_, Number(0.0))):
+                return self.sums.constant(1.0)
+            case Apply("pow", (a, Number(exponent))) if isfinite(exponent):
+                y = self.sums.constant(exponent)
+                return general_power(self.sums, self.value(a), y, exponent)
+            case Apply("pow", (a, b)):
+                return general_power(self.sums, self.value(a), self.value(b))
+            case Apply("<" | ">" | "!=" | "or"):
+                one = self.sums.constant(1.0)
+                return self.sums.add("vseleq", self._mask(scalar), ZERO_VALUE, one)
+            case _:
+                raise ProgramError(f"the core has no instruction for {str(scalar)[:60]!r}")
+
+    def _absolute(self, value: int) -> int:
+        """0 - x up to zero, of either sign, x above and where it is no number."""
+        return self.sums.add("vselle", value, self.sums.add("vsubd", ZERO_VALUE, value), value)
+
+    def _selected(self, test: Scalar, then: int, otherwise: int) -> int:
+        match test:
+            case Apply("<", (a, Number(0.0))) | Apply(">", (Number(0.0), a)):
+                return self.sums.add("vsellt", self.value(a), then, otherwise)
+            case Apply("!=", (a, b)):
+                same = self.sums.add("vfcmpeq", self.value(a), self.value(b))
+                return self.sums.add("vseleq", same, then, otherwise)
+            case _:
+                return self.sums.add("vseleq", self._mask(test), otherwise, then)
+
+    def _mask(self, test: Scalar) -> int:
+        """A value that is zero where the test does not hold."""
+        match test:
+            case Apply("<", (a, b)) | Apply(">", (b, a)):
+                return self.sums.add("vfcmplt", self.value(a), self.value(b))
+            case Apply("!=", (a, b)):
+                same = self.sums.add("vfcmpeq", self.value(a), self.value(b))
+                return self.sums.add("vseleq", same, self.sums.constant(_TRUE), ZERO_VALUE)
+            case Apply("or", (a, b)):
+                return self.sums.add("vaddd", self._truth(a), self._truth(b))
+            case _:
+                return self.value(test)
+
+    def _truth(self, test: Scalar) -> int:
+        """A mask of a value that holds unless it is zero."""
+        return self._mask(test if _is_test(test) else Apply("!=", (test, Number(0.0))))
+
+    def _called(self, call: Apply) -> int:
+        """As many multiply-adds as the function counts, each behind the one before."""
+        value, *others = [self.value(argument) for argument in call.arguments]
+        for _ in range(FUNCTIONS[call.function].operations):
+            value = self.sums.add("vmad", value, *(others or [value])[:1], ZERO_VALUE)
+        return value
+
+
+def _is_test(scalar: Scalar) -> bool:
+    return isinstance(scalar, Apply) and scalar.function in ("<", ">", "!=", "or")

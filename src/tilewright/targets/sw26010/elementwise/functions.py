@@ -1,0 +1,150 @@
+"""exp, expm1, tanh, powers by quarters, floor and ceil as arithmetic of an SW26010 core.
+
+In: a value among `Sums`. Out: operations on it, those of `POWER` among them, whose scalar code a
+routine writes. x = 2 n ln 2 + r with |r| <= ln 2 (Cody and Waite: n times the first part of 2 ln 2
+is exact), and exp(r) - 1 is a polynomial whose coefficients interpolate it at the zeros of a
+Chebyshev polynomial (7e-17 relative to exp(r)): results are within 3 units in the last place.
+exp(x) is scaled by 2 ** n twice, so that results overflow and underflow once, by rounding.
+Infinities and what is no number come out as they should. floor and ceil are exact.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf
+
+from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
+
+POWER = "power_of_two"
+"""2 ** n in every lane of the result, of lanes n + `SHIFT`, where |n| < 1023."""
+EXPONENT_BIT = 52
+SHIFT = 1.5 * 2.0**EXPONENT_BIT + 1023.0
+"""What is added to n so that a shift of the sum's bits is 2 ** n."""
+_PER_STEP, _STEP, _STEP_REST = 0.7213475204444817, 1.3862943602725863, 8.473042731618568e-10
+"""1 / (2 ln 2), and 2 ln 2 in two parts, the first one of 31 bits."""
+_SERIES = (
+    0.5,
+    0.16666666666666666,
+    0.04166666666667706,
+    0.008333333333334025,
+    0.0013888888886365736,
+    0.00019841269839588894,
+    2.4801589541267114e-05,
+    2.755732071613358e-06,
+    2.7556420848787645e-07,
+    2.5051509818642554e-08,
+    2.104273907020085e-09,
+    1.6169649662588736e-10,
+)
+"""Coefficients of (exp(r) - 1 - r) / r ** 2."""
+_LOWEST, _HIGHEST, _SATURATED = -760.0, 720.0, 40.0
+"""Beyond these exp is 0 or infinite, and tanh is 1; from the last one on exp - 1 counts as exp."""
+_MOST_FACTORS = 3
+_WHOLE = 2.0**52
+"""From here on every double is whole, and adding it rounds what is smaller to whole numbers."""
+
+
+def exponential(sums: Sums, x: int) -> int:
+    """exp(x)."""
+    power, less_one = _parts(sums, _limited(sums, x, _LOWEST, _HIGHEST))
+    whole = sums.add("vaddd", sums.constant(1.0), less_one)
+    return sums.add("vmuld", power, sums.add("vmuld", power, whole))
+
+
+def exponential_of_pair(sums: Sums, x: int, rest: int) -> int:
+    """exp(x + rest), where rest is beyond the last place of x, and nothing beyond the limits."""
+    limited = _limited(sums, x, _LOWEST, _HIGHEST)
+    inside = sums.add("vfcmpeq", limited, x)
+    rest = sums.add("vseleq", inside, ZERO_VALUE, rest)
+    power, less_one = _parts(sums, limited)
+    one = sums.constant(1.0)
+    less_one = sums.add("vmad", rest, sums.add("vaddd", one, less_one), less_one)
+    return sums.add("vmuld", power, sums.add("vmuld", power, sums.add("vaddd", one, less_one)))
+
+
+def exponential_less_one(sums: Sums, x: int) -> int:
+    """exp(x) - 1, which is a zero of the same sign where x is one."""
+    x = _limited(sums, x, _LOWEST, _HIGHEST)
+    small = sums.add("vfcmplt", x, sums.constant(_SATURATED))
+    power, less_one = _parts(sums, x)
+    whole = sums.add("vmuld", power, sums.add("vaddd", sums.constant(1.0), less_one))
+    near = _less_one(sums, power, less_one)
+    return sums.add("vseleq", small, sums.add("vmuld", power, whole), near)
+
+
+def hyperbolic_tangent(sums: Sums, x: int) -> int:
+    """e / (e + 2) of e = exp(2 x) - 1, which is a zero of the same sign where x is one."""
+    limited = _limited(sums, x, -_SATURATED, _SATURATED)
+    power, less_one = _parts(sums, sums.add("vaddd", limited, limited))
+    e = _less_one(sums, power, less_one)
+    return sums.add("vdivd", e, sums.add("vaddd", e, sums.constant(2.0)))
+
+
+def has_power(exponent: float) -> bool:
+    """Whether `power` knows the exponent: quarters up to 3.75, without whole numbers but 1 to 3."""
+    quarters = 4 * exponent
+    return quarters == int(quarters) and 1 <= quarters < 4 * (_MOST_FACTORS + 1)
+
+
+def power(sums: Sums, x: int, exponent: float) -> int:
+    """x ** exponent as factors x and the roots of x; a root of minus infinity is infinite, as in C,
+    and that of minus zero is zero.
+    """
+    factors, quarters = divmod(Fraction(exponent), 1)
+    parts, quarters = [x] * int(factors), quarters * 4
+    if quarters:
+        lowest = sums.add("vfcmpeq", x, sums.constant(-inf))
+        positive = sums.add("vseleq", lowest, x, sums.constant(inf))
+        base = sums.add("vaddd", positive, ZERO_VALUE)
+        root = sums.add("vsqrtd", base)
+        parts = [base] * int(factors)
+        parts += [root] if quarters >= 2 else []
+        parts += [sums.add("vsqrtd", root)] if quarters % 2 else []
+    total, *others = parts
+    for other in others:
+        total = sums.add("vmuld", total, other)
+    return total
+
+
+def rounded(sums: Sums, x: int, *, up: bool) -> int:
+    """The nearest whole number up to x, or from it on, with the sign of x where it is zero."""
+    large = sums.constant(_WHOLE)
+    shift = sums.add("vsellt", x, sums.constant(-_WHOLE), large)
+    nearest = sums.add("vsubd", sums.add("vaddd", x, shift), shift)
+    ordered = (nearest, x) if up else (x, nearest)
+    beyond = sums.add("vfcmplt", *ordered)
+    moved = sums.add("vmad" if up else "vnmad", beyond, sums.constant(0.5), nearest)
+    signed = sums.add("vseleq", moved, sums.add("vmuld", x, ZERO_VALUE), moved)
+    square = sums.add("vmuld", x, x)
+    has_fraction = sums.add("vfcmplt", square, sums.constant(_WHOLE**2))
+    return sums.add("vseleq", has_fraction, x, signed)
+
+
+def _limited(sums: Sums, x: int, lowest: float, highest: float) -> int:
+    """x between two limits, and as it is where it is no number."""
+    low, high = sums.constant(lowest), sums.constant(highest)
+    below = sums.add("vfcmplt", x, low)
+    x = sums.add("vseleq", below, x, low)
+    above = sums.add("vfcmplt", high, x)
+    return sums.add("vseleq", above, x, high)
+
+
+def _less_one(sums: Sums, power: int, less_one: int) -> int:
+    """exp(x) - 1 of the parts of an x that is not large."""
+    square = sums.add("vmuld", power, power)
+    rest = sums.add("vsubd", sums.constant(1.0), square)
+    return sums.add("vmsd", square, less_one, rest)
+
+
+def _parts(sums: Sums, x: int) -> tuple[int, int]:
+    """2 ** n and exp(r) - 1."""
+    shift = sums.constant(SHIFT)
+    shifted = sums.add("vmad", x, sums.constant(_PER_STEP), shift)
+    n = sums.add("vsubd", shifted, shift)
+    r = sums.add("vnmad", n, sums.constant(_STEP), x)
+    r = sums.add("vnmad", n, sums.constant(_STEP_REST), r)
+    scale = sums.add(POWER, shifted)
+    series, *lower = reversed([sums.constant(c) for c in (1.0, *_SERIES)])
+    for coefficient in lower:
+        series = sums.add("vmad", series, r, coefficient)
+    return scale, sums.add("vmuld", r, series)

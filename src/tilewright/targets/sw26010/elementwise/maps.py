@@ -1,0 +1,366 @@
+"""Maps of expressions over elements in SW26010 assembly: y = f(x0, ..., x3), row after row.
+
+In: an expression, which of its operands stay the same along a row, and the precision. Out: the text
+of a routine with six nested loops. Rows that lie contiguous and aligned are done by vectors, others
+element by element, or four of them in the lanes of a vector where the expression takes long; which
+of the two is decided once in a call. Arithmetic is in double precision, whatever the elements are,
+and rounds as the expression says; a store rounds to the elements' type.
+
+The arguments are y, the operands' addresses, the extents of the loops, and for y and each operand
+what its pointer moves by at the end of an iteration of each loop, in elements: innermost from one
+element to the next, further out what is left to the next row once a row is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from tilewright.common.digest import digest
+from tilewright.common.errors import ProgramError
+from tilewright.ir.scalar import operand_count, parse_scalar
+from tilewright.isa import Instruction
+from tilewright.isa.dependence import AliasRules
+from tilewright.targets.sw26010.elementwise.code import (
+    LINK,
+    MODES,
+    STACK,
+    ZERO,
+    RoutineText,
+    constant,
+    load,
+    move,
+    op,
+    saved,
+    scaled_add,
+    store,
+    with_number,
+)
+from tilewright.targets.sw26010.elementwise.expression import Arithmetic
+from tilewright.targets.sw26010.elementwise.lanes import (
+    Access,
+    Chunk,
+    LanesAccess,
+    loaded_lanes,
+    stored_lanes,
+)
+from tilewright.targets.sw26010.elementwise.operands import (
+    LEVELS,
+    MOST_SOURCES,
+    PLACES,
+    SOURCES,
+    STEP,
+    STEPS,
+    Y,
+    begun,
+    far_bytes,
+    first_of,
+    moved,
+    reached,
+    watched,
+)
+from tilewright.targets.sw26010.elementwise.steps import LONG, WORD, Steps, stored_constants
+from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
+from tilewright.targets.sw26010.gemm.shape import F32, F64, VECTOR_LANES, Precision
+
+_COUNT, _EXTENT = 18, 20
+_LEFT, _ROWS_LEFT, _OUTER = 25, 27, 28
+_FREE, _KEPT = (5, 6, 7, 8, PLACES), (9, 10, 11, 12, 13, 14, 15)
+_STACK_AT, _SAVED_AT = 40, 64
+_LOOPS_IN_MEMORY = LEVELS - 2
+_UNROLLED = (4, 2, 1)
+_PRECISIONS = {p.name: p for p in (F64, F32)}
+
+
+@dataclass(frozen=True)
+class MapRoutine:
+    """The routine of an expression; `still` says of each operand whether it stays the same along a
+    row. Where it is `short` of registers, constants and these are loaded where they are needed.
+    """
+
+    precision: Precision
+    expression: str
+    still: tuple[bool, ...]
+    unrolled: int
+    short: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its symbol, which is that of its twin in C."""
+        what = digest(self.expression, ",".join(map(str, self.still)))[:10]
+        return f"tw_map_{what}_{self.precision.name}"
+
+    def text(self) -> str:
+        """Its assembly."""
+        return _text(self)
+
+    @cached_property
+    def arithmetic(self) -> tuple[Sums, int]:
+        """The operations on one item, whose values 0, 1, ... are the operands, and the result."""
+        sums = Sums(count=len(self.still))
+        scalar = parse_scalar(self.expression)
+        return sums, Arithmetic(sums, range(len(self.still))).value(scalar)
+
+    @cached_property
+    def uses(self) -> list[int]:
+        """Every use of a value, one after the other."""
+        sums, result = self.arithmetic
+        return [*(value for _, sources, _ in sums.steps for value in sources), result]
+
+    @property
+    def by_lanes(self) -> bool:
+        """Whether elements that lie apart are brought together to vectors: those of what takes
+        long enough.
+        """
+        return any(name in LONG for name, _, _ in self.arithmetic[0].steps)
+
+    def chunks(self, mode: str) -> tuple[Chunk, ...]:
+        """What a row is cut into: as many of the first one as there are, then those of half the
+        size each once at most.
+        """
+        counts = [n for n in _UNROLLED if n <= self.unrolled]
+        if mode == "elements" and self.by_lanes:
+            lanes = (Chunk("lanes", n) for n in counts)
+            return (*lanes, Chunk(mode, 2), Chunk(mode, 1))
+        return tuple(Chunk(mode, n) for n in counts)
+
+    @property
+    def walking(self) -> tuple[int, ...]:
+        """The operands that a row walks over."""
+        return tuple(i for i, still in enumerate(self.still) if not still and i in self.uses)
+
+    @property
+    def registers(self) -> tuple[int, ...]:
+        """Those of constants, then of operands that stay the same, then for values."""
+        used = (*SOURCES[: len(self.still)], *STEP[: 1 + len(self.still)])
+        others = (r for r in (*SOURCES, *STEP) if r not in used)
+        return (*_FREE, *others, *_KEPT)
+
+    @cached_property
+    def place(self) -> dict[int, int]:
+        """The registers of constants, by value, and of operands that stay the same."""
+        constants = [-1 - i for i in range(len(self.arithmetic[0].constants))]
+        still = [i for i, same in enumerate(self.still) if same and i in self.uses]
+        if self.constants_in_memory:
+            constants = []
+        if self.short:
+            still = []
+        fixed = dict(zip([*constants, *still], reversed(self.registers), strict=False))
+        return {ZERO_VALUE: ZERO, **fixed}
+
+    @property
+    def constants_in_memory(self) -> bool:
+        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        still = sum(same and i in self.uses for i, same in enumerate(self.still))
+        return self.short or len(self.arithmetic[0].constants) + still > len(_KEPT)
+
+    @property
+    def constants_at(self) -> int:
+        """Their place in the frame, behind that of the registers that are saved."""
+        return self.saved_at + 32 * len(self.saves)
+
+    @property
+    def saved_at(self) -> int:
+        """The place in the frame of the registers that are saved, behind that of pointers."""
+        return _SAVED_AT + far_bytes(len(self.still))
+
+    @cached_property
+    def saves(self) -> tuple[int, ...]:
+        """The kept registers that are overwritten."""
+        found = (chunk for mode in MODES for chunk in self.chunks(mode))
+        code = [one for chunk in found for one in self._code(chunk, 0)]
+        taken = {*self.place.values(), *(r for one in code for r in one.writes)}
+        return tuple(r for r in _KEPT if r in taken)
+
+    def items(self, chunk: Chunk) -> list[Instruction]:
+        """A chunk, with the pointers advanced; ProgramError where registers run out."""
+        return self._code(chunk, self.constants_at)
+
+    def _code(self, chunk: Chunk, memory: int) -> list[Instruction]:
+        """Elements that are more than the registers are for follow each other."""
+        count = min(chunk.items, self.unrolled)
+        once = _Items(self, chunk.mode, memory).code(count)
+        return once * (chunk.items // count)
+
+
+class _Items:
+    """Successive items: each operation for all of them, operands loaded where they are needed."""
+
+    def __init__(self, routine: MapRoutine, mode: str, memory: int = 0) -> None:
+        self.routine, self.mode = routine, mode
+        free = deque(r for r in routine.registers if r not in routine.place.values())
+        lanes = 1 if mode == "elements" else VECTOR_LANES
+        sums, text = routine.arithmetic[0], routine.expression
+        self.steps = Steps(sums, routine.place, free, memory, lanes, text)
+
+    def code(self, count: int) -> list[Instruction]:
+        """All instructions of the items."""
+        steps, (_, result) = self.steps, self.routine.arithmetic
+        places: list[dict[int, int]] = [{} for _ in range(count)]
+        left = [list(self.routine.uses) for _ in range(count)]
+        steps.append(places, left, self._loaded)
+        for item, place in enumerate(places):
+            if result not in place and result not in self.routine.place:
+                place[result] = self._loaded(result, item)
+            register = {**self.routine.place, **place}[result]
+            self._access(store, stored_lanes, register, 0, item)
+            steps.release([result], place, left[item])
+        return [*steps.code, *self._forward(count)]
+
+    def _loaded(self, value: int, item: int) -> int:
+        register, precision = self.steps.taken(), self.routine.precision
+        if self.routine.still[value]:
+            self.steps.code += first_of(precision, 1 + value, register)
+            return register
+        self._access(load, loaded_lanes, register, 1 + value, item)
+        return register
+
+    def _access(
+        self, one: Access, lanes: LanesAccess, register: int, operand: int, item: int
+    ) -> None:
+        precision, steps, mode = self.routine.precision, self.steps, self.mode
+        single = steps.taken() if mode == "lanes" else register
+
+        def accessed(pointer: int, step: int) -> list[Instruction]:
+            if mode == "lanes":
+                return lanes(precision, register, single, (pointer, step))
+            name = one(precision, mode)
+            if mode == "vectors":
+                return [op(name, register, (item * precision.vector_bytes, pointer))]
+            forward = op(scaled_add(precision), step, pointer, pointer)
+            return [op(name, register, (0, pointer)), forward]
+
+        code, spare = reached(operand, steps.taken, accessed)
+        steps.code += code
+        steps.free.extend((*spare, single) if mode == "lanes" else spare)
+
+    def _forward(self, count: int) -> list[Instruction]:
+        if self.mode != "vectors":
+            return []
+        distance, code = count * self.routine.precision.vector_bytes, []
+        for operand in (0, *(1 + i for i in self.routine.walking)):
+            forward, spare = reached(operand, self.steps.taken, lambda p, _: [move(p, p, distance)])
+            code += forward
+            self.steps.free.extend(spare)
+        return code
+
+
+@cache
+def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRoutine | None:
+    """The routine of an expression over so many operands; none where the core has no instruction
+    for a function, or not the registers for its values.
+    """
+    if dtype not in _PRECISIONS or len(still) > MOST_SOURCES:
+        return None
+    scalar = parse_scalar(expression)
+    if operand_count(scalar) > len(still):
+        return None
+    for unrolled, short in (*((n, False) for n in _UNROLLED), (1, True)):
+        routine = MapRoutine(_PRECISIONS[dtype], str(scalar), still, unrolled, short)
+        try:
+            for chunk in (chunk for mode in MODES for chunk in routine.chunks(mode)):
+                routine.items(chunk)
+        except ProgramError:
+            continue
+        return routine
+    return None
+
+
+@cache
+def _text(routine: MapRoutine) -> str:
+    objects = {Y: "y", STACK: "frame"} | dict.fromkeys(SOURCES, "x")
+    objects |= dict.fromkeys((PLACES, _COUNT, STEPS), "arguments")
+    text = RoutineText(routine.name, AliasRules(objects))
+    text.block("", _opening(routine))
+    text.block("", [op("bne", _LEFT, "elements_row")])
+    for mode in MODES:
+        _rows(text, routine, mode)
+    text.block("done", [*_closing(routine), op("ret", LINK)])
+    return text.text()
+
+
+def _opening(routine: MapRoutine) -> list[Instruction]:
+    """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
+    in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
+    size = routine.constants_at + WORD * len(in_memory)
+    code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
+    code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
+    code += saved(routine.saves, routine.saved_at)
+    for i in range(len(routine.still)):
+        code += begun(1 + i, 5) if i in routine.uses else []
+    turns = deque((5, 6, 7, 8))
+    code += [move(ZERO, _OUTER), op("ldl", _EXTENT, (WORD * (LEVELS - 1), _COUNT))]
+    for level in range(LEVELS - 1):
+        register = _ROWS_LEFT if level == _LOOPS_IN_MEMORY else turns[0]
+        turns.rotate(-1)
+        code.append(op("ldl", register, (WORD * level, _COUNT)))
+        if level < _LOOPS_IN_MEMORY:
+            code.append(op("stl", register, (WORD * level, STACK)))
+        code += [with_number("subl", register, 1, turns[0])]
+        code += [op("or", _OUTER, turns[0], _OUTER)]
+        turns.rotate(-1)
+    code += _forbidden(routine, turns)
+    code += stored_constants(in_memory, routine.constants_at, turns)
+    if not routine.constants_in_memory:
+        for number, value in enumerate(routine.arithmetic[0].constants):
+            code += constant(value, routine.place[-1 - number])
+    code += [with_number("subl", _EXTENT, 1, 5), op("or", _OUTER, 5, 5)]
+    return [*code, op("blt", 5, "done")]
+
+
+def _forbidden(routine: MapRoutine, turns: deque[int]) -> list[Instruction]:
+    """LEFT = 0 only where rows are contiguous, whole vectors that start aligned."""
+    code = [with_number("and", _EXTENT, VECTOR_LANES - 1, _LEFT)]
+    for operand in (0, *(1 + i for i in routine.walking)):
+        code += watched(routine.precision, operand, _LEFT, turns)
+    return code
+
+
+def _rows(text: RoutineText, routine: MapRoutine, mode: str) -> None:
+    """One row after the other in one mode."""
+    most, *fewer = routine.chunks(mode)
+    follows = [*(f"{mode}_rest_{chunk.elements}" for chunk in fewer), f"{mode}_next"]
+    opening = [with_number("srl", _EXTENT, most.elements.bit_length() - 1, _LEFT)]
+    still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
+    for i in still:
+        opening += first_of(routine.precision, 1 + i, routine.place[i])
+    text.block(f"{mode}_row", [*opening, op("beq", _LEFT, follows[0])])
+    group = f"{mode}_group"
+    count = [with_number("subl", _LEFT, 1, _LEFT), op("bne", _LEFT, group)]
+    text.block(group, [*routine.items(most), *count])
+    for chunk, label, following in zip(fewer, follows, follows[1:], strict=False):
+        test = with_number("and", _EXTENT, chunk.elements, _LEFT)
+        text.block(label, [test, op("beq", _LEFT, following)])
+        text.block("", routine.items(chunk))
+    _next(text, routine, mode)
+
+
+def _next(text: RoutineText, routine: MapRoutine, mode: str) -> None:
+    """Leads to the next row, through as many levels of the nest as have ended."""
+    text.block(f"{mode}_next", [op("beq", _OUTER, "done")])
+    count = with_number("subl", _ROWS_LEFT, 1, _ROWS_LEFT)
+    forward = _moved(routine, _LOOPS_IN_MEMORY)
+    text.block("", [*forward, count, op("bne", _ROWS_LEFT, f"{mode}_row")])
+    for level in reversed(range(_LOOPS_IN_MEMORY)):
+        inner = level + 1
+        again = [op("ldl", _ROWS_LEFT, (WORD * inner, _COUNT))]
+        if inner < _LOOPS_IN_MEMORY:
+            again = [op("ldl", 5, (WORD * inner, _COUNT)), op("stl", 5, (WORD * inner, STACK))]
+        code = [op("ldl", _LEFT, (WORD * level, STACK)), *again, *_moved(routine, level)]
+        code += [with_number("subl", _LEFT, 1, _LEFT), op("stl", _LEFT, (WORD * level, STACK))]
+        text.block("", [*code, op("bne", _LEFT, f"{mode}_row")])
+    text.block("", [op("br", "done")])
+
+
+def _moved(routine: MapRoutine, level: int) -> list[Instruction]:
+    """Every pointer to the next iteration of a loop."""
+    turns, code = deque((6, 7, 8, PLACES)), []
+    for operand in (0, *(1 + i for i in range(len(routine.still)) if i in routine.uses)):
+        code += moved(routine.precision, operand, level, turns)
+    return code
+
+
+def _closing(routine: MapRoutine) -> list[Instruction]:
+    code = saved(routine.saves, routine.saved_at, restore=True)
+    return [*code, op("ldl", STACK, (_STACK_AT, STACK))]

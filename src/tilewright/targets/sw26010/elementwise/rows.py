@@ -1,0 +1,140 @@
+"""Another length for the rows of a tile, in its place, in SW26010 assembly: what re-packing does.
+
+In: the precision. Out: the text of `tw_repack_rows`, with the arguments tile, rows, new and old
+length in elements. Rows that grow are moved last row first and from their ends, and what is new is
+zero; rows that shrink are moved first row first. So nothing is overwritten before it has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.isa import Instruction
+from tilewright.isa.dependence import AliasRules
+from tilewright.targets.sw26010.elementwise.code import (
+    LINK,
+    MODES,
+    ZERO,
+    RoutineText,
+    item_elements,
+    load,
+    move,
+    op,
+    scaled_add,
+    store,
+    with_number,
+)
+from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
+
+UNROLLED = 8
+TILE, ROWS, NEW, OLD = 16, 17, 18, 19
+_TO, _FROM, _LEFT, _TO_ROW, _FROM_ROW, _ADDED, _MODE = 20, 21, 22, 23, 24, 25, 27
+_DATA = (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+def rows_name(precision: Precision) -> str:
+    """The symbol of the routine."""
+    return f"tw_repack_rows_{precision.name}"
+
+
+def rows_routine(precision: Precision) -> str:
+    """The assembly text of the routine."""
+    # Rows overlap where they come from and where they go: no access passes another.
+    routine = RoutineText(rows_name(precision), AliasRules())
+    aligned = [op("or", NEW, OLD, _MODE), with_number("and", _MODE, VECTOR_LANES - 1, _MODE)]
+    aligned.append(with_number("and", TILE, precision.vector_bytes - 1, _LEFT))
+    aligned += [op("or", _MODE, _LEFT, _MODE), op("subl", NEW, OLD, _ADDED)]
+    routine.block("", [*aligned, op("beq", _ADDED, "done")])
+    routine.block("", [op("ble", ROWS, "done")])
+    routine.block("", [op("blt", _ADDED, "shrink")])
+    _grow(routine, precision)
+    _shrink(routine, precision)
+    routine.block("done", [op("ret", LINK)])
+    return routine.text()
+
+
+def _grow(routine: RoutineText, precision: Precision) -> None:
+    """Pointers stand at the ends of rows; $1 takes products."""
+    add = scaled_add(precision)
+    ends = [op("mull", ROWS, NEW, 1), op(add, 1, TILE, _TO_ROW)]
+    ends += [op("mull", ROWS, OLD, 2), op(add, 2, TILE, _FROM_ROW)]
+    routine.block("", [*ends, op("bne", _MODE, "grow_elements")])
+    for mode in MODES:
+        row = [move(_TO_ROW, _TO), move(_FROM_ROW, _FROM)]
+        row += _counted(mode, _ADDED)
+        routine.block(f"grow_{mode}", [*row, op("beq", _LEFT, f"zero_{mode}_rest")])
+        zeros = _stored(precision, mode, [ZERO] * UNROLLED, -1)
+        _loop(routine, f"zero_{mode}", zeros)
+        _rest(routine, f"zero_{mode}", mode, _ADDED, _stored(precision, mode, [ZERO], -1))
+        last = [with_number("subl", ROWS, 1, ROWS), op("beq", ROWS, "done")]
+        routine.block(f"zero_{mode}_over", last)
+        _moves(routine, f"up_{mode}", precision, mode, OLD, -1)
+        size = f"s{precision.element_bytes}addl"
+        back = [op("subl", ZERO, NEW, 1), op(size, 1, _TO_ROW, _TO_ROW)]
+        back += [op("subl", ZERO, OLD, 2), op(size, 2, _FROM_ROW, _FROM_ROW)]
+        routine.block(f"up_{mode}_over", [*back, op("br", f"grow_{mode}")])
+
+
+def _shrink(routine: RoutineText, precision: Precision) -> None:
+    """The first row is where it belongs."""
+    add = scaled_add(precision)
+    start = [move(TILE, _TO_ROW), move(TILE, _FROM_ROW)]
+    routine.block("shrink", [*start, op("bne", _MODE, "shrink_elements")])
+    for mode in MODES:
+        row = [with_number("subl", ROWS, 1, ROWS)]
+        row += [op(add, NEW, _TO_ROW, _TO_ROW), op(add, OLD, _FROM_ROW, _FROM_ROW)]
+        routine.block(f"shrink_{mode}", [*row, op("beq", ROWS, "done")])
+        routine.block("", [move(_TO_ROW, _TO), move(_FROM_ROW, _FROM)])
+        _moves(routine, f"down_{mode}", precision, mode, NEW, 1)
+        routine.block(f"down_{mode}_over", [op("br", f"shrink_{mode}")])
+
+
+def _moves(
+    routine: RoutineText, label: str, precision: Precision, mode: str, length: int, way: int
+) -> None:
+    """A row of `length` elements from `_FROM` to `_TO`, forward or backward."""
+    routine.block("", [*_counted(mode, length), op("beq", _LEFT, f"{label}_rest")])
+    _loop(routine, label, _moved(precision, mode, UNROLLED, way))
+    _rest(routine, label, mode, length, _moved(precision, mode, 1, way))
+
+
+def _rest(
+    routine: RoutineText, label: str, mode: str, length: int, body: Sequence[Instruction]
+) -> None:
+    """What the unrolled loop leaves, one item after the other."""
+    code = [with_number("and", length, UNROLLED * item_elements(mode) - 1, _LEFT)]
+    if mode == "vectors":
+        code.append(with_number("srl", _LEFT, 2, _LEFT))
+    routine.block(f"{label}_rest", [*code, op("beq", _LEFT, f"{label}_over")])
+    _loop(routine, f"{label}_single", body)
+
+
+def _counted(mode: str, length: int) -> list[Instruction]:
+    shift = (UNROLLED * item_elements(mode)).bit_length() - 1
+    return [with_number("srl", length, shift, _LEFT)]
+
+
+def _loop(routine: RoutineText, label: str, body: Sequence[Instruction]) -> None:
+    count = with_number("subl", _LEFT, 1, _LEFT)
+    routine.block(label, [*body, count, op("bne", _LEFT, label)])
+
+
+def _moved(precision: Precision, mode: str, count: int, way: int) -> list[Instruction]:
+    data = _DATA[:count]
+    size, name = _item_bytes(precision, mode), load(precision, mode)
+    places = [way * i * size if way > 0 else -(i + 1) * size for i in range(count)]
+    code = [op(name, r, (p, _FROM)) for r, p in zip(data, places, strict=True)]
+    return [*code, move(_FROM, _FROM, way * count * size), *_stored(precision, mode, data, way)]
+
+
+def _stored(
+    precision: Precision, mode: str, registers: Sequence[int], way: int
+) -> list[Instruction]:
+    size, name = _item_bytes(precision, mode), store(precision, mode)
+    places = [i * size if way > 0 else -(i + 1) * size for i in range(len(registers))]
+    code = [op(name, r, (p, _TO)) for r, p in zip(registers, places, strict=True)]
+    return [*code, move(_TO, _TO, way * len(registers) * size)]
+
+
+def _item_bytes(precision: Precision, mode: str) -> int:
+    return item_elements(mode) * precision.element_bytes

@@ -1,0 +1,240 @@
+"""Running generated SW26010 code on the host: artifact and input tensors in, output tensors out.
+
+The C that a user would take to the machine is compiled against an emulated tool chain and run in a
+process of its own (`emulation/`): cores with an LDM each, DMA that delivers at the wait, and a
+report where the machine would trap, hang or compute garbage. Tensors travel in one file that both
+sides map; where the system has files without a place on a disk, it is one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+import numpy as np
+
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ShapeError, SimulationError, ToolError
+from tilewright.targets.sw26010.emit.host import tensor_bytes
+from tilewright.targets.sw26010.emulation.build import build_cases
+from tilewright.targets.sw26010.emulation.simulated import SWITCH, SimulatedProducts
+
+Outputs: TypeAlias = dict[str, Array]
+Case: TypeAlias = tuple[Artifact, Mapping[str, Array]]
+
+MESH = (8, 8)
+"""Rows and columns of the real machine."""
+
+_WORD_BYTES = 8
+_ALIGNMENT_BYTES = 128
+_REPORT_BYTES = 4096
+_LEAST_GAP_BYTES = 65536
+_ENDED_WELL, _REPORTED, _TIME_RAN_OUT = 0, 1, 2
+_REPORT, _RESULT, _SIGNAL, _TENSORS = 2, 4, 5, 7
+
+
+def run_emulated(
+    artifact: Artifact,
+    inputs: Mapping[str, Array],
+    *,
+    seconds: int = 300,
+    mesh: tuple[int, int] = MESH,
+    products: SimulatedProducts | None = None,
+) -> Outputs:
+    """Run an SW26010 artifact on the host and return its output tensors, shaped as declared.
+
+    The code is that of a `mesh` of so many rows and columns. Its matrix products are computed by
+    the host, or with `products` by the artifact's own assembly on simulated cores.
+
+    `inputs` holds an array for each input tensor, in the program's storage order. Raises
+    SimulationError with the report of what the code does wrong (a missing wait, a slot used too
+    early, an address out of bounds, a deadlock, unwritten results, more than `seconds`), ToolError
+    where it cannot be built.
+    """
+    cases = [(artifact, inputs)]
+    (result,) = run_emulated_many(cases, seconds=seconds, mesh=mesh, products=products)
+    if isinstance(result, SimulationError):
+        raise result
+    return result
+
+
+def run_emulated_many(
+    cases: Sequence[Case],
+    *,
+    seconds: int = 60,
+    mesh: tuple[int, int] = MESH,
+    products: SimulatedProducts | None = None,
+) -> list[Outputs | SimulationError]:
+    """Run many cases with one build, each in a process of its own; equal artifacts are compiled
+    once.
+
+    A case that fails gives its SimulationError in its place. `seconds` bounds each case.
+    """
+    if not cases:
+        return []
+    distinct: list[Artifact] = []
+    numbers: dict[int, int] = {}
+    for artifact, _ in cases:
+        if id(artifact) not in numbers:
+            numbers[id(artifact)] = len(distinct)
+            distinct.append(artifact)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        executable = build_cases(distinct, Path(folder), mesh)
+        with _shared_file(Path(folder)) as file:
+            data = _Data(cases, [numbers[id(a)] for a, _ in cases], seconds, file)
+            command = [str(executable), f"/dev/fd/{file.fileno()}"]
+            if products is None:
+                _execute(command, file, seconds * len(cases) + 60)
+            else:
+                _execute_with(products, command, file)
+        return [data.result(i) for i in range(len(cases))]
+
+
+def _shared_file(folder: Path) -> BinaryIO:
+    """A file that two processes map: in memory, which no disk slows down, or in `folder`."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("tilewright"), "w+b")
+    return (folder / "data").open("w+b")
+
+
+def _execute(command: list[str], file: BinaryIO, seconds: int) -> None:
+    shared = (file.fileno(),)
+    try:
+        done = subprocess.run(
+            command, pass_fds=shared, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SimulationError(f"the emulation did not end within {seconds} s") from None
+    if done.returncode:
+        raise ToolError(f"the emulation ended with status {done.returncode}: {done.stderr.strip()}")
+
+
+def _execute_with(products: SimulatedProducts, command: list[str], file: BinaryIO) -> None:
+    """Run the process and serve its products; each case ends by itself in its seconds."""
+    environment, pipe = {**os.environ, SWITCH: "1"}, subprocess.PIPE
+    shared = (file.fileno(),)
+    with subprocess.Popen(
+        command, env=environment, stdin=pipe, stdout=pipe, pass_fds=shared
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        products.serve(process.stdout, process.stdin)
+    if process.returncode:
+        raise ToolError(f"the emulation ended with status {process.returncode}")
+
+
+class _Data:
+    """The file that both sides map: words of `tw_main.c`, reports, tensors."""
+
+    def __init__(
+        self, cases: Sequence[Case], numbers: list[int], seconds: int, file: BinaryIO
+    ) -> None:
+        self._cases = cases
+        self._records: list[int] = []
+        self._places: list[list[int]] = []
+        words = [len(cases), *([0] * len(cases))]
+        for i, (artifact, _) in enumerate(cases):
+            words[1 + i] = len(words)
+            self._records.append(len(words))
+            public = _public(artifact)
+            words += [
+                numbers[i],
+                seconds,
+                0,
+                _REPORT_BYTES,
+                0,
+                0,
+                len(public),
+                *([0] * len(public)),
+            ]
+        end = self._place(words)
+        self._memory = np.memmap(file, np.uint8, "w+", shape=(end,))
+        self._words = self._memory[: len(words) * _WORD_BYTES].view(np.int64)
+        self._words[:] = words
+        for i, (artifact, inputs) in enumerate(cases):
+            self._write(i, artifact, inputs)
+
+    def _place(self, words: list[int]) -> int:
+        """Give every report and tensor its offset; returns the file's size."""
+        end = len(words) * _WORD_BYTES
+        for (artifact, _), record in zip(self._cases, self._records, strict=True):
+            words[record + _REPORT], end = end, end + _REPORT_BYTES
+            places = []
+            for number, t in enumerate(_public(artifact)):
+                end = -(-end // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+                words[record + _TENSORS + number] = end
+                places.append(end)
+                # As much again stays free (the file is sparse): an address behind one tensor
+                # must not fall into the next.
+                end += 2 * max(tensor_bytes(t), _LEAST_GAP_BYTES)
+            self._places.append(places)
+        return end
+
+    def _tensor(self, place: int, t: TensorInfo) -> Array:
+        flat = self._memory[place : place + tensor_bytes(t)]
+        return flat.view(dtype(t.dtype).numpy).reshape(t.shape)
+
+    def _write(self, i: int, artifact: Artifact, inputs: Mapping[str, Array]) -> None:
+        for place, t in zip(self._places[i], _public(artifact), strict=True):
+            self._tensor(place, t)[...] = _given(t, inputs) if t.is_given else np.nan
+
+    def result(self, i: int) -> Outputs | SimulationError:
+        """The outputs of case `i`, or why there are none; arrays in the file, which they keep."""
+        artifact, record = self._cases[i][0], self._records[i]
+        status = int(self._words[record + _RESULT])
+        if status != _ENDED_WELL:
+            return self._failure(artifact, record, status)
+        placed = zip(self._places[i], _public(artifact), strict=True)
+        return {t.name: np.asarray(self._tensor(p, t)) for p, t in placed if t.kind == "output"}
+
+    def _failure(self, artifact: Artifact, record: int, status: int) -> SimulationError:
+        if status == _TIME_RAN_OUT:
+            seconds = int(self._words[record + 1])
+            return SimulationError(f"{artifact.name} did not end within {seconds} s")
+        if status != _REPORTED:
+            number = int(self._words[record + _SIGNAL])
+            name = signal.Signals(number).name if number else "no signal"
+            return SimulationError(f"{artifact.name} was stopped by {name}")
+        start = int(self._words[record + _REPORT])
+        raw = bytes(self._memory[start : start + _REPORT_BYTES])
+        report = raw.split(b"\0", 1)[0].decode("ascii", "replace").rstrip("\n")
+        return SimulationError(report, fix=_statement(report, artifact))
+
+
+def _public(artifact: Artifact) -> tuple[TensorInfo, ...]:
+    return tuple(t for t in artifact.tensors if t.kind != "scratch")
+
+
+def _given(t: TensorInfo, inputs: Mapping[str, Array]) -> Array:
+    if t.name not in inputs:
+        raise ShapeError(f"input tensor {t.name!r} is missing")
+    given = inputs[t.name]
+    if given.shape != t.shape:
+        raise ShapeError(f"input tensor {t.name!r} has shape {given.shape}, expected {t.shape}")
+    return given
+
+
+def _statement(report: str, artifact: Artifact) -> str:
+    """The text of the statement that a report names by file and line."""
+    match = re.match(r"([A-Za-z0-9_]+\.c):(\d+): ", report)
+    lines = artifact.files.get(match[1], "").splitlines() if match else []
+    if match is None or not 0 < int(match[2]) <= len(lines):
+        return ""
+    first = last = int(match[2]) - 1
+    while first > 0 and not _starts_statement(lines[first - 1]):
+        first -= 1
+    while last < len(lines) - 1 and not lines[last].rstrip().endswith((";", "{", "}")):
+        last += 1
+    return "the statement is " + " ".join(line.strip() for line in lines[first : last + 1])
+
+
+def _starts_statement(previous: str) -> bool:
+    """Whether a new statement begins after this line."""
+    return previous.rstrip().endswith((";", "{", "}", "*/", ")")) or not previous.strip()

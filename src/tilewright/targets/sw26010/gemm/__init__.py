@@ -1,0 +1,1 @@
+"""The matrix primitive in assembly: its instances, slot template, code and exact cycles."""

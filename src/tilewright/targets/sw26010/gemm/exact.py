@@ -1,0 +1,146 @@
+"""The cost of a matrix product by simulating its routine instruction by instruction.
+
+In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
+frame included, as a `CallCost`: `simulate(program, machine, costs={**call_costs(machine),
+MatrixProduct: cost})`. It takes the place of the calibrated form of swATOP Eq. 2. The machine's
+instruction table gives the timing; its `switch_cycles`, which no simulation shows, are added.
+Cycles do not depend on the data, and on leading dimensions only where a pointer step needs several
+instructions (beyond 32 KB); the smallest legal ones are simulated. Each shape is simulated once per
+process, and once at all with a cache.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import accumulate
+
+import msgspec
+import numpy as np
+
+from tilewright.asm import assemble, link
+from tilewright.common.cache import Cache
+from tilewright.common.digest import digest, own_sources
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Value
+from tilewright.cost.calls import CallCost, PricedCall
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.isa import InstructionTable, load_table, table_names
+from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
+from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, routine_name
+from tilewright.targets.sw26010.gemm.instances import PRECISIONS, GemmInstance, square_mesh
+from tilewright.targets.sw26010.gemm.parts import TABLE_NAME
+from tilewright.targets.sw26010.gemm.shape import (
+    VECTOR_LANES,
+    GemmShape,
+    GemmVariant,
+    Layout,
+)
+from tilewright.targets.sw26010.timing.chain import chain_memory
+
+_ARTIFACT = "measured"
+_VECTOR_BYTES = 32
+GEMM_CYCLES = Cache("gemm-cycles")
+"""The simulated cycles of this user."""
+
+
+def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
+    """A cost function for `gemm` calls; `cache` keeps cycles for other processes.
+
+    The function takes one shape at a time. It raises ProgramError for a machine with other cores
+    than the routines are written for, ScheduleError and CapacityError for shapes that they refuse.
+    """
+
+    def cost(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+        table = _table_of(machine)
+        if any(np.ndim(call.dims[axis]) for axis in "mnk"):
+            raise ProgramError(
+                "exact cycles of a gemm are simulated one shape at a time",
+                fix="price many shapes with the calibrated form, call_costs(machine)",
+            )
+        mesh = square_mesh(machine)
+        instance = _instance(call, mesh)
+        blocks = instance.plan.vector_blocks * instance.plan.scalar_blocks
+        switches = blocks * mesh * machine.section(GemmPrimitive).switch_cycles
+        return _known_cycles(instance, table, cache) + switches
+
+    return cost
+
+
+def _table_of(machine: Machine) -> str:
+    """The machine's instruction table, if the routines are written for its cores."""
+    table = machine.core.instruction_table
+    fits = table in table_names() and load_table(table).instruction_set == TABLE_NAME
+    if table is None or not fits:
+        raise ProgramError(
+            f"machine {machine.name!r} has cores of {table!r}, the routines are for {TABLE_NAME!r}",
+            fix="use the calibrated form, call_costs(machine)",
+        )
+    return table
+
+
+def _instance(call: PricedCall[MatrixProduct], mesh: int) -> GemmInstance:
+    """The routine of a call, with the smallest leading dimensions."""
+    m, n, k = (int(call.dims[axis]) for axis in "mnk")
+    links = int(call.dims.get("links", 1))
+    k //= links
+    by_m = call.primitive.along == "m"
+    packs = call.primitive.workspace is not None
+    orders: tuple[Layout, Layout] = ("row", "column") if packs else ("column", "row")
+    a: Layout = orders[0] if by_m else "column"
+    b: Layout = "row" if by_m else orders[1]
+    precision = PRECISIONS[call.dtype]
+    variant = GemmVariant("m" if by_m else "n", a, b, precision)
+    leading = (m if a == "column" else k, n if b == "row" else k, m if by_m else n)
+    lda, ldb, ldc = map(_whole_vectors, leading)
+    return GemmInstance(variant, GemmShape(m, n, k, lda, ldb, ldc, mesh=mesh, links=links))
+
+
+def _whole_vectors(extent: int) -> int:
+    return -(-extent // VECTOR_LANES) * VECTOR_LANES
+
+
+def _known_cycles(instance: GemmInstance, table: str, kept: Cache | None) -> int:
+    if kept is None:
+        return routine_cycles(instance, table)
+    key = digest(instance.symbol, str(instance.shape.mesh), _sources_digest(table))
+    return kept.value(key, int, lambda: routine_cycles(instance, table))
+
+
+@cache
+def _sources_digest(table: str) -> str:
+    """Everything that decides the cycles: instruction tables, code generator and simulator."""
+    tables = (msgspec.json.encode(load_table(name)) for name in (TABLE_NAME, table))
+    return digest(*tables, own_sources())
+
+
+@cache
+def routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
+    """Cycles from the call of the emitted routine to the return of the last core.
+
+    The routine is the same for every table of the instruction set `TABLE_NAME`; its time is not.
+    """
+    table = load_table(table_name)
+    symbol = routine_name(_ARTIFACT, instance)
+    text = emit_gemm_assembly(_ARTIFACT, [instance])
+    program = load_image(link([assemble(text, table)], table), table).program
+    mesh = Mesh(instance.shape.mesh, instance.shape.mesh)
+    if instance.shape.links == 1:
+        registers = _arguments(instance, table)
+        return simulate_mesh(program, mesh, entries=symbol, registers=registers).cycles
+    given = instance.plan.operand_bytes, instance.shape.links, instance.shape.mesh**2
+    memory, (pairs, result, _) = chain_memory(*given)
+    registers = {"$16": pairs, "$17": result, "$30": table.local_memory_bytes}
+    run = simulate_mesh(program, mesh, entries=symbol, registers=registers, local_memory=memory)
+    return run.cycles
+
+
+def _arguments(instance: GemmInstance, table: InstructionTable) -> dict[str, int]:
+    """Addresses of A, B, C and the workspace, one behind the other, and the stack pointer."""
+    sizes = (-(-size // _VECTOR_BYTES) * _VECTOR_BYTES for size in instance.plan.operand_bytes)
+    places = list(accumulate(sizes, initial=0))
+    registers = {f"${16 + i}": place for i, place in enumerate(places)}
+    return {**registers, "$30": table.local_memory_bytes}

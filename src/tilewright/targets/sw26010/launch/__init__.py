@@ -1,0 +1,1 @@
+"""Host files that launch programs on core groups beside others."""

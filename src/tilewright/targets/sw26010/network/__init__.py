@@ -1,0 +1,1 @@
+"""A whole network as one program that launches all its stages."""

@@ -1,0 +1,374 @@
+"""A whole network for the core groups: a plan in, one C file that launches all its stages out.
+
+Equal stages share a slave function. `<name>_host.c` gives every stage the addresses of its
+tensors: inputs and outputs of the network, parts of one block of constants, parts of an arena that
+it allocates. One launch for each group runs all stages. All products of the network share one
+assembly file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo
+from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
+from tilewright.codegen.c.writer import CWriter
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Const
+from tilewright.graph.names import safe_name
+from tilewright.ir.nodes import Program, Tensor
+from tilewright.machine import Machine
+from tilewright.network.interpret import constants
+from tilewright.network.plan import Plan
+from tilewright.network.products import one_group
+from tilewright.ops.op import Shape
+from tilewright.targets.sw26010.calls.files import routine_texts
+from tilewright.targets.sw26010.emit.build import emit_makefile, own_names
+from tilewright.targets.sw26010.emit.host import (
+    READY,
+    emit_header,
+    entry_prototype,
+    gemm_header,
+    initialize_once,
+    tensor_bytes,
+)
+from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch
+from tilewright.targets.sw26010.gemm.instances import gemm_instances, gemm_types, has_chains
+from tilewright.targets.sw26010.launch.programs import Launched, declare, launched
+from tilewright.targets.sw26010.names import (
+    KERNEL_SUFFIX,
+    PARAMETERS_SUFFIX,
+    Naming,
+    name_program,
+    tensor_infos,
+)
+from tilewright.targets.sw26010.network.build import network_build
+from tilewright.targets.sw26010.network.driver import NetworkDriver
+from tilewright.targets.sw26010.network.stages import Launch, StagesCode
+
+
+@dataclass(frozen=True)
+class NetworkArtifact(Artifact):
+    """Generated code of a network: `kernels` are its distinct stages, without files of theirs, and
+    `stages` what runs them all in one launch; `block` is the name of the tensor that holds all
+    constants.
+    """
+
+    kernels: tuple[Artifact, ...] = ()
+    stages: Artifact | None = None
+    block: str = "constants"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where in memory what lies: elements into the block of constants, or into the arena; `shared`
+    is where the stages' own scratch tensors begin, of which each group has `own` elements.
+
+    Groups that run the plan on their own `images` have an arena each.
+    """
+
+    places: dict[int, int]
+    constants: int
+    shared: int
+    own: int
+    arena: int
+    images: tuple[slice, ...]
+
+    def whole(self, shape: Shape) -> Shape:
+        """The shape of a given or asked tensor, of a group's shape, for all groups."""
+        return (self.images[-1].stop, *shape[1:]) if self.images else shape
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Addresses in C: of each value, and of the arena."""
+
+    values: Mapping[int, str]
+    arena: str
+
+
+def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -> NetworkArtifact:
+    """Generate the sources of a whole network; `images` are those of each group that runs the plan
+    on its own ones, in the tensors of all. Without them the plan's tensors are the network's.
+
+    Raises as emission of one program does.
+    """
+    single = one_group(machine)
+    name = name_program(Program(safe_name(plan.name), (), (), (), ())).artifact
+    kernels = _kernels(plan, single, name)
+    layout = _layout(plan, single, kernels, images)
+    public, block = _public(plan, layout)
+    whole = Program(name, (), tuple(_declared(t) for t in public), (), ())
+    naming = name_program(whole)
+    infos = tensor_infos(whole, naming)
+    distinct, code = tuple(dict.fromkeys(kernels.values())), _code(plan, single, kernels, name)
+    instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
+    chains = has_chains(instances)
+    files = {
+        f"{name}.h": emit_header(whole, naming),
+        f"{name}_host.c": _host(plan, code, layout, (naming, infos)),
+        **code.files(),
+        "spm_gemm.h": gemm_header(chains=chains),
+        "tw_primitives.h": primitives_header(),
+        "tw_primitives.c": primitives_source(),
+    }
+    for kernel in distinct:
+        files |= kernel.files(single)
+    kinds = tuple(dict.fromkeys(kind for k in distinct for kind in gemm_types(k.program)))
+    if kinds:
+        files[f"{name}_gemm.S"] = emit_gemm_assembly(name, tuple(instances))
+        files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
+    routines = routine_texts(kernel.program for kernel in distinct)
+    files |= routines
+    gemm_names = own_names(name, chains=chains) if kinds else ()
+    build = network_build(code, [*routines], gemm_names)
+    files["Makefile"] = emit_makefile(build, [*routines])
+    spm = single.spm
+    return NetworkArtifact(
+        name,
+        machine.target,
+        files,
+        build,
+        infos,
+        (),
+        spm.capacity_bytes,
+        spm.alignment_bytes,
+        tuple(_described(kernel, plan, kernels, single) for kernel in distinct),
+        code.described(),
+        block,
+    )
+
+
+def _code(plan: Plan, machine: Machine, kernels: Mapping[int, Launched], name: str) -> StagesCode:
+    """What each group runs: all stages in one launch."""
+    launches = (
+        Launch(kernels[id(stage.candidate)], f"{stage.name}: {stage.work}", stage.groups, meets)
+        for stage, meets in zip(plan.stages, plan.meetings, strict=True)
+    )
+    return StagesCode(name, tuple(launches), machine, plan.together)
+
+
+def _described(
+    kernel: Launched, plan: Plan, kernels: Mapping[int, Launched], machine: Machine
+) -> Artifact:
+    """What is known of a kernel, its tensors as far as any group's share reaches: what the last
+    group's begins with lies behind the first one's.
+    """
+    found, reach = kernel.described(machine), dict[str, int]()
+    for stage in plan.stages:
+        if stage.division is not None and kernels[id(stage.candidate)] is kernel:
+            last = stage.starts(stage.groups - 1)
+            for (name, value), start in zip(stage.arguments, last, strict=True):
+                size = plan.values[value].form.elements - start
+                reach[name] = min(size, reach.get(name, size))
+    tensors = (replace(t, shape=(reach[t.name],)) if t.name in reach else t for t in found.tensors)
+    return replace(found, tensors=tuple(tensors))
+
+
+def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
+    """The block of constants that the code takes, made of the weights."""
+    element = dtype(plan.dtype)
+    unit = plan.machine.main.alignment_bytes // element.size_bytes
+    sizes = [v.form.elements for v in plan.values if v.role == "constant"]
+    block = np.zeros(max(1, sum(-(-size // unit) * unit for size in sizes)), element.numpy)
+    start = 0
+    for _, part in constants(plan, weights):
+        block[start : start + part.size] = part
+        start += -(-part.size // unit) * unit
+    return block
+
+
+def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
+    """The kernel of each stage, by the identity of its candidate."""
+    found: dict[int, Launched] = {}
+    for stage in plan.stages:
+        key = id(stage.candidate)
+        if key not in found:
+            program = stage.candidate.program(machine)
+            found[key] = launched(program, machine, f"{name}_{len(found)}_{program.name}")
+    return found
+
+
+def _layout(
+    plan: Plan, machine: Machine, kernels: dict[int, Launched], images: tuple[slice, ...]
+) -> _Layout:
+    """Constants one after the other; the arena by liveness, behind it the stages' own scratch."""
+    size = dtype(plan.dtype).size_bytes
+    unit = machine.main.alignment_bytes // size
+    offsets, arena_bytes = plan.arena
+    places, filled = {}, 0
+    for number, value in enumerate(plan.values):
+        match value.role:
+            case "constant":
+                places[number] = filled
+                filled += -(-value.form.elements // unit) * unit
+            case "scratch" if number in offsets:
+                places[number] = offsets[number] // size
+            case _:
+                pass
+    shared = -(-(arena_bytes // size) // unit) * unit
+    own = (
+        sum(_rounded(t, unit) for t in kernel.tensors if t.kind == "scratch")
+        for kernel in kernels.values()
+    )
+    each = max(own, default=0)
+    return _Layout(places, filled, shared, each, shared + plan.together * each, images)
+
+
+def _rounded(t: TensorInfo, unit: int) -> int:
+    """Elements of a tensor, up to where the next one may begin."""
+    elements = tensor_bytes(t) // dtype(t.dtype).size_bytes
+    return -(-elements // unit) * unit
+
+
+def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
+    """The tensors of the entry function and the arena; the name of the block of constants."""
+    kind, known = plan.dtype, {value.name for value in plan.values}
+    results = _result_names(plan)
+    name, scratch = "constants", "arena"
+    while {name, scratch} & {*known, *results}:
+        name, scratch = f"{name}_", f"{scratch}_"
+    inputs = [
+        TensorInfo(name, "", kind, "input", layout.whole(plan.values[v].form.shape))
+        for name, v in plan.inputs
+    ]
+    outputs = [
+        TensorInfo(own, "", kind, "output", layout.whole(form.shape))
+        for own, (_, _, form) in zip(results, plan.outputs, strict=True)
+    ]
+    block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
+    arenas = max(1, layout.arena * max(1, len(layout.images)))
+    arena = TensorInfo(scratch, "", kind, "scratch", (arenas,))
+    return [*inputs, block, *outputs, arena], name
+
+
+def _result_names(plan: Plan) -> tuple[str, ...]:
+    """What the entry function calls each output: its name, unless an input has it."""
+    given = {name for name, _ in plan.inputs}
+    taken = given | {name for name, _, _ in plan.outputs}
+    found = []
+    for name, _, _ in plan.outputs:
+        own = name
+        while own in given or (own != name and own in taken):
+            own = f"{own}_output"
+        taken.add(own)
+        found.append(own)
+    return tuple(found)
+
+
+def _declared(info: TensorInfo) -> Tensor:
+    dims = tuple(f"d{i}" for i in range(len(info.shape)))
+    return Tensor(info.name, info.dtype, info.kind, dims, tuple(Const(n) for n in info.shape))
+
+
+def _host(
+    plan: Plan,
+    code: StagesCode,
+    layout: _Layout,
+    whole: tuple[Naming, tuple[TensorInfo, ...]],
+) -> str:
+    """The text of `<name>_host.c`."""
+    naming, infos = whole
+    writer, machine = CWriter(), code.machine
+    writer.comment(f"{naming.artifact}_host.c: launches all stages at once. Generated.")
+    has_threads = plan.together > 1 or bool(layout.images)
+    threads = "#include <pthread.h>\n" if has_threads else ""
+    words = "#include <string.h>\n" if code.meets else ""
+    writer.lines(f"{threads}#include <stdlib.h>\n{words}#include <athread.h>")
+    writer.line()
+    writer.lines(f'#include "{naming.artifact}.h"\n#include "{code.name}.h"')
+    writer.line()
+    declare(writer, [code.name])
+    if has_threads:
+        _driven(writer, plan, code, layout, whole)
+        return writer.text()
+    places = _places(plan, layout, infos, _parameter)
+    with writer.block(entry_prototype(infos, naming)):
+        kind = dtype(plan.dtype).c_name
+        arena = next(info for info in infos if info.kind == "scratch")
+        writer.line(READY)
+        writer.line(f"struct {code.name}{PARAMETERS_SUFFIX} parameters;")
+        writer.line("void *memory = 0;")
+        writer.line(f"{kind} *arena;")
+        size = f"{machine.main.alignment_bytes}, {tensor_bytes(arena)}UL"
+        with writer.block(f"if (posix_memalign(&memory, {size}))"):
+            writer.line("return 1;")
+        writer.line(f"arena = ({kind} *)memory;")
+        initialize_once(writer)
+        writer.line("parameters.group = 0;")
+        _given(writer, plan, code, places, layout)
+        writer.lines(f"athread_spawn({code.name}{KERNEL_SUFFIX}, &parameters);\nathread_join();")
+        writer.line("free(memory);")
+        writer.line("return 0;")
+    return writer.text()
+
+
+def _parameter(info: TensorInfo) -> str:
+    """A tensor in the entry function, where the arena is a variable."""
+    return "arena" if info.kind == "scratch" else info.identifier
+
+
+def _driven(
+    writer: CWriter,
+    plan: Plan,
+    code: StagesCode,
+    layout: _Layout,
+    whole: tuple[Naming, tuple[TensorInfo, ...]],
+) -> None:
+    """The rest of the file where groups compute stages together, or images of their own."""
+    groups = len(layout.images) or plan.together
+    driver = NetworkDriver(*whole, groups, code)
+    if layout.images:
+        starts = [str(part.start) for part in layout.images]
+        writer.comment("The first image of each group.")
+        writer.array(f"static const long {driver.name}_first[{groups}]", starts)
+        writer.line()
+    places = _places(plan, layout, driver.infos, driver.place, f"{driver.name}_first")
+    driver.write(writer, partial(_given, writer, plan, code, places, layout))
+
+
+def _places(
+    plan: Plan,
+    layout: _Layout,
+    infos: Sequence[TensorInfo],
+    place: Callable[[TensorInfo], str],
+    first: str = "",
+) -> _Places:
+    """The address of every value in C; `place` is that of a tensor of the call, `first` the array
+    of each group's first image.
+    """
+    named = {info.name: place(info) for info in infos}
+    bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
+    results = zip(_result_names(plan), plan.outputs, strict=True)
+    outside = {value: (named[name], plan.values[value].form.shape) for name, value in plan.inputs}
+    outside |= {value: (named[name], form.shape) for name, (_, value, form) in results}
+    if layout.images:
+        bases["scratch"] += f" + group * {layout.arena}L"
+    found = {v: f"{bases[plan.values[v].role]} + {at}" for v, at in layout.places.items()}
+    for value, (base, shape) in outside.items():
+        image = f" + {first}[group] * {prod(shape[1:])}L" if layout.images else ""
+        found[value] = base + image
+    return _Places(found, bases["scratch"])
+
+
+def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layout: _Layout) -> None:
+    """Write what the stages of a `group` are given: the addresses of their tensors."""
+    for number, (stage, launch) in enumerate(zip(plan.stages, code.launches, strict=True)):
+        own, free = dict(stage.arguments), layout.shared
+        names = [name for name, _ in stage.arguments]
+        steps = dict(zip(names, stage.division.steps, strict=True)) if stage.division else {}
+        writer.comment(launch.title)
+        for info in launch.kernel.tensors:
+            unit = code.machine.main.alignment_bytes // dtype(info.dtype).size_bytes
+            if info.name in own:
+                place, step = places.values[own[info.name]], steps.get(info.name, 0)
+            else:
+                step = layout.own if stage.division else 0
+                place, free = f"{places.arena} + {free}", free + _rounded(info, unit)
+            place += f" + group * {step}L" if step else ""
+            writer.line(f"parameters.stage{number}.{info.identifier} = {place};")

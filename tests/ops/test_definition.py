@@ -1,0 +1,166 @@
+"""Definitions: what follows from them equals what named operators say, and the meaning by index."""
+
+import numpy as np
+import pytest
+
+from support.definitions import by_index, integers_for, random_definition
+from tilewright.common.errors import ShapeError
+from tilewright.ops import conv2d
+from tilewright.ops.access import Access, straight
+from tilewright.ops.box import Box
+from tilewright.ops.definition import Definition
+from tilewright.ops.piece import piece
+
+
+def convolution(op):
+    """The definition of a convolution."""
+    g, i, o = op.groups, op.in_channels // op.groups, op.out_channels // op.groups
+    extents = (op.batch, g, o, op.out_height, op.out_width, i, *op.kernel)
+    top, left, *_ = op.padding
+    (down, right), (below, beside) = op.stride, op.dilation
+    out, into = ((1, o), (2, 1)), ((1, i), (5, 1))
+    rows, columns = ((3, down), (6, below)), ((4, right), (7, beside))
+    images, weights = op.input_shapes
+    y = Access(op.out_shape, (((0, 1),), out, ((3, 1),), ((4, 1),)), (0,) * 4)
+    x = Access(images, (((0, 1),), into, rows, columns), (0, 0, -top, -left), 0.0)
+    w = Access(weights, (out, ((5, 1),), ((6, 1),), ((7, 1),)), (0,) * 4)
+    names = tuple("ngorciuv"), ("y", "x", "w")
+    return Definition(extents, y, (x, w), "x0 * x1", "sum", "x0", op.dtype, *names)
+
+
+def random_convolution(rng):
+    groups = int(rng.choice([1, 1, 2, 3]))
+    pair = lambda most: tuple(map(int, rng.integers(1, most + 1, 2)))  # noqa: E731
+    kernel, stride, dilation, image = pair(4), pair(3), pair(3), pair(11)
+    padding = tuple(map(int, rng.integers(0, 4, 4)))
+    channels = [groups * int(n) for n in rng.integers(1, 4, 2)]
+    dtype = str(rng.choice(["f64", "f32", "i8:i32", "i16:i32:i16"]))
+    try:
+        return conv2d(
+            batch=int(rng.integers(1, 4)), in_channels=channels[0], out_channels=channels[1],
+            height=image[0], width=image[1], kernel=kernel, stride=stride, padding=padding,
+            dilation=dilation, groups=groups, dtype=dtype,
+        )  # fmt: skip
+    except ShapeError:
+        return random_convolution(rng)
+
+
+def random_region(rng, shape):
+    pairs = [sorted(map(int, rng.integers(0, n, 2))) for n in shape]
+    return Box.of(*((a, b + 1) for a, b in pairs))
+
+
+def sees_the_image(op, region, terms):
+    """Whether a region reads something other than padding along each dimension: of padding alone
+    `Conv2d` asks for the whole padded image, and a definition for the nearest element.
+    """
+    axes, x = op.axes_of(region, terms), op.operands[0]
+    spans = [x.span(d, axes) for d in range(4)]
+    return all(end > 0 and start < n for (start, end), n in zip(spans, x.shape, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_convolution_follows_from_its_definition(seed):
+    rng = np.random.default_rng(seed)
+    op = random_convolution(rng)
+    found = convolution(op)
+    assert (found.kind, found.out_shape, found.input_shapes, found.flops) == (
+        "contraction", op.out_shape, op.input_shapes, op.flops,
+    )  # fmt: skip
+    operands = integers_for(rng, op)
+    expected = op.reference(*operands)
+    assert np.array_equal(found.reference(*operands), expected)
+    assert found.reference(*operands).dtype == expected.dtype
+    for _ in range(5):
+        terms = None
+        if op.groups == 1:
+            assert found.terms == op.terms
+            terms = random_region(rng, op.terms) if rng.integers(2) else None
+        region = op.computable(random_region(rng, op.out_shape), terms)
+        assert found.computable(region, terms) == region
+        if sees_the_image(found, region, terms):
+            assert found.needed(region, terms) == op.needed(region, terms)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_meaning_is_that_by_index_arrays(seed):
+    rng = np.random.default_rng(seed)
+    op = random_definition(rng)
+    operands = integers_for(rng, op)
+    assert np.array_equal(op.reference(*operands), by_index(op, *operands))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_parts_and_terms_make_the_whole(seed):
+    rng = np.random.default_rng(seed)
+    op = random_definition(rng)
+    operands = integers_for(rng, op)
+    whole = op.reference(*operands)
+    made = piece(op, random_region(rng, op.out_shape))
+    found = made.op.reference(*(x[b.slices] for x, b in zip(operands, made.operands, strict=True)))
+    assert np.array_equal(found, whole[made.result.slices])
+    if op.terms and op.terms[0] > 1:
+        cut = int(rng.integers(1, op.terms[0]))
+        every = Box.whole(op.terms)
+        total = 0
+        for side in ((0, cut), (cut, op.terms[0])):
+            own = piece(op, Box.whole(op.out_shape), every.along(0, side))
+            parts = zip(operands, own.operands, strict=True)
+            total = total + own.op.reference(*(x[b.slices] for x, b in parts))
+        assert np.array_equal(total, whole)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_divided_pieces_cover_the_result(seed):
+    rng = np.random.default_rng(seed)
+    op = random_definition(rng)
+    operands = integers_for(rng, op)
+    whole = op.reference(*operands)
+    for _, pieces in op.divided(3):
+        found = np.zeros_like(whole)
+        for own in pieces:
+            found[own.result.slices] = own.op.reference(*own.take(operands))
+        assert np.array_equal(found, whole)
+
+
+ROW = straight((4,))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Definition((4, 3), ROW, (ROW,), "x0"),
+            "definition: the result is written twice by steps of i1; fix: gather them: += for "
+            "their sum, max= for the largest",
+        ),
+        (
+            lambda: Definition((4, 2), Access((6,), (((0, 1), (1, 2)),), (0,)), (), "1"),
+            "definition: dimension 0 of the result is written twice by steps of i1; fix: solve "
+            "the index for the result's own axes",
+        ),
+        (
+            lambda: Definition((4,), ROW, (Access((4,), (((0, 2),),), (0,)),), "x0"),
+            "definition: dimension 0 of 4 is addressed from 0 to 6",
+        ),
+        (
+            lambda: Definition((4,), ROW, (ROW,), "x1"),
+            "definition: 'x1' reads more than 1 operands",
+        ),
+        (
+            lambda: Definition((4,), ROW, (ROW,), "x0", None, "x1"),
+            "definition: 'x1' reads more than the gathered x0",
+        ),
+        (
+            lambda: Definition((4, 3), ROW, (ROW, straight((3,), (1,))), "x0 * x1", "sum", "x0",
+                               "i16:i16"),
+            "definition: sums of i16 do not hold every product of i16 and i16; fix: sums of more "
+            "bits, such as i8:i32, i16:i32 or i32:i64",
+        ),
+    ],
+)  # fmt: skip
+def test_contradictions_are_refused(make, message):
+    with pytest.raises(ShapeError) as refused:
+        make()
+    found = refused.value
+    assert found.message + (f"; fix: {found.fix}" if found.fix else "") == message

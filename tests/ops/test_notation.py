@@ -1,0 +1,179 @@
+"""Definitions as text: what is read, what is refused and where, and that nothing is executed."""
+
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from tilewright.common.errors import TilewrightError
+from tilewright.ops import conv2d
+from tilewright.ops.notation import define
+
+CONVOLUTION = "y[n,o,r,c] += x[n,i,2*r+u-1,2*c+v-1] * w[o,i,u,v]"
+
+
+def integers(op, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-3, 4, shape).astype(float) for shape in op.input_shapes]
+
+
+def test_a_convolution_is_one_line():
+    op = define(CONVOLUTION, x=(2, 3, 9, 11), w=(4, 3, 3, 3), r=5, c=6, fill=0)
+    named = conv2d(
+        batch=2, in_channels=3, out_channels=4, height=9, width=11, kernel=3, stride=2, padding=1
+    )
+    operands = integers(op)
+    assert (op.input_shapes, op.out_shape) == (named.input_shapes, named.out_shape)
+    assert op.flops == named.flops
+    assert np.array_equal(op.reference(*operands), named.reference(*operands))
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "meaning"),
+    [
+        ("y[q,k] += a[q,d] * b[k,d]", {"q": 3, "k": 4, "d": 5}, lambda a, b: a @ b.T),
+        (
+            "y[i,r] += x[i,j,k] * b[j,r] * c[k,r]",
+            {"i": 3, "j": 4, "k": 2, "r": 5},
+            lambda x, b, c: np.einsum("ijk,jr,kr->ir", x, b, c),
+        ),
+        (
+            "y[n,m] += abs(x[n,k] - w[m,k])",
+            {"n": 3, "m": 4, "k": 5},
+            lambda x, w: np.abs(x[:, None] - w).sum(-1),
+        ),
+        ("y[r] max= x[2*r+3*t]", {"r": 3, "t": 2}, lambda x: np.maximum(x[:6:2], x[3::2])),
+        ("y[i] min= x[i,j]", {"i": 3, "j": 4}, lambda x: x.min(1)),
+        ("y[i] *= x[i,j]", {"i": 3, "j": 4}, lambda x: x.prod(1)),
+        ("y[7-i] = x[i]", {"i": 8}, lambda x: x[::-1]),
+        ("y[i,j] = x[j,i]", {"i": 3, "j": 4}, lambda x: x.T),
+        ("y[4*i+j] = x[i,j]", {"i": 3, "j": 4}, lambda x: x.reshape(-1)),
+        ("y[i] = x[i] + x[i+1]", {"i": 4, "x": (5,)}, lambda x, again: x[:-1] + again[1:]),
+        ("y[i] = x[i] * x[i]", {"i": 4}, lambda x: x * x),
+        ("y[i] = 2.5", {"i": 4}, lambda: np.full(4, 2.5)),
+    ],
+)
+def test_what_a_statement_means(text, sizes, meaning):
+    op = define(text, **sizes)
+    operands = integers(op)
+    assert np.array_equal(op.reference(*operands), meaning(*operands))
+
+
+def test_sizes_of_axes_follow_from_shapes():
+    op = define("y[n,o] += x[n,i] * w[o,i]", x=(8, 16), w=(4, 16))
+    assert op.describe() == "y[n,o] += x[n,i] * w[o,i]; n=8, o=4, i=16"
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "message"),
+    [
+        (
+            "y[n,m] += x[n,k] * w[m,q]",
+            {"n": 3, "m": 4, "k": 5},
+            "'y[n,m] += x[n,k] * w[m,q]', character 24: axis 'q' has no extent; give q=...",
+        ),
+        (
+            "y[n,n] = x[n]",
+            {"n": 3},
+            "'y[n,n] = x[n]', character 1: the result names axis 'n' twice",
+        ),
+        (
+            "y[n] = x[n/2]",
+            {"n": 3},
+            "'y[n] = x[n/2]', character 10: an index is a sum of multiples of axes; write it as "
+            "2*r + u - 1; solve a quotient for the other index",
+        ),
+        (
+            "y[n] = x[n-1]",
+            {"n": 3},
+            "'y[n] = x[n-1]', character 8: index 1 of x runs from -1 to 1, outside 0..1; give "
+            "fill=... for what lies beyond the border, or another x=...",
+        ),
+        (
+            "y[n] = x[n+1]",
+            {"n": 3, "fill": 0},
+            "'y[n] = x[n+1]', character 8: x is filled beyond a border that is not known; give its "
+            "shape, x=...",
+        ),
+        ("y = x[n]", {"n": 3}, "'y = x[n]', character 1: the result is no element, as y[i]"),
+        ("y[n] = z", {"n": 3}, "'y[n] = z', character 8: 'z' is no element; write z[...]"),
+        (
+            "y[n] == x[n]",
+            {"n": 3},
+            "'y[n] == x[n]' is no statement; write RESULT[axes] += BODY, or =, *=, max=, min=",
+        ),
+        ("y[n] = x[n] +", {"n": 3}, "'y[n] = x[n] +', character 8: no expression can be read here"),
+        ("y[n] = x[n]", {"n": 0}, "n must be from 1 to 2,147,483,647, found 0"),
+        ("y[n] = x[n]", {"n": 2**31}, "n must be from 1 to 2,147,483,647, found 2147483648"),
+        (
+            "y[n] = x[n] * w[n]",
+            {"x": (3,), "w": (4,)},
+            "'y[n] = x[n] * w[n]', character 15: axis 'n' has 4 steps in w and 3 by x=3",
+        ),
+        ("y[n] = x[n]", {"n": 3, "m": 2}, "'y[n] = x[n]' has no 'm'; it has the names n, x, y"),
+        (
+            "y[n] = x[m]",
+            {"n": 3, "m": 2},
+            "'y[n] = x[m]': definition: the result is written twice by steps of m; gather them: += "
+            "for their sum, max= for the largest",
+        ),
+        (
+            "y[n+m] = x[n,m]",
+            {"n": 3, "m": 2},
+            "'y[n+m] = x[n,m]': definition: dimension 0 of the result is written twice by steps of "
+            "m; solve the index for the result's own axes",
+        ),
+        (
+            f"y[{','.join(f'a{i}' for i in range(100))}] = 1",
+            {f"a{i}": 1 for i in range(100)},
+            "'y[a0,a1,a2,a3,a4,a5,a6,a7,a8,a9,a10,a11,a12,a13,a14,a15,a16,': definition: 100 axes, "
+            "at most 16 are taken",
+        ),
+        (
+            "y[n] = " + "x[n]+" * 200_000 + "x[n]",
+            {"n": 3},
+            "a statement of 1,000,011 characters, at most 16,384 are read",
+        ),
+        ("y[n] = x[n][n]", {"n": 8}, "'y[n] = x[n][n]', character 8: a tensor is called by a name"),
+        ("y[n] = x[n]", {"n": (3,)}, "'n' is the extent of an axis, found (3,)"),
+        ("y[n] = x[n]", {"x": 3}, "'x' is the shape of a tensor, found 3"),
+        (
+            "y[n] = x[n]",
+            {"x": (3, 4)},
+            "'y[n] = x[n]', character 8: x has 2 dimensions, 3x4, and 1 indices",
+        ),
+    ],
+)
+def test_what_is_refused(text, sizes, message):
+    with pytest.raises(TilewrightError) as refused:
+        define(text, **sizes)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["__import__('os').abort()", "x[n].__class__", "(lambda: 1)()", "[x[n] for n in x]", "x[n:2]"],
+)
+def test_nothing_of_a_text_is_executed(body):
+    with pytest.raises(TilewrightError):
+        define(f"y[n] = {body}", n=3)
+
+
+PIECES = ("y[n]", "x[n]", "[", "]", "(", ")", "+=", "=", "max=", "*", "+", "-", "/", "n", "2", ",",
+          "w[m,n]", "if", "else", "lambda", "'", '"', "\\", "é", "\0", "#", ":", "1e999", "inf",
+          "exp(", "**", "@", "x[n/2]", "x[-n]", "_", "{", "}", "not", "99999999999")  # fmt: skip
+
+
+def test_mutated_texts_are_read_or_refused():
+    rng = np.random.default_rng(7)
+    for _ in range(1500):
+        text = list(CONVOLUTION if rng.integers(2) else "y[n] += x[n,m] * w[m]")
+        for _ in range(int(rng.integers(1, 5))):
+            at = int(rng.integers(len(text) + 1))
+            text[at : at + int(rng.integers(0, 3))] = [str(rng.choice(PIECES))]
+        begun = time.perf_counter()
+        sizes = {a: 3 for a in "norciuvm" if a in "".join(text)}
+        with suppress(TilewrightError):
+            define("".join(text), **sizes)
+        assert time.perf_counter() - begun < 10

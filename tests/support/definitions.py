@@ -1,0 +1,103 @@
+"""Definitions for tests: of named operators, random ones, and their meaning by explicit indices."""
+
+import itertools
+from math import prod
+
+import numpy as np
+
+from tilewright.ir.scalar import parse_scalar
+from tilewright.ops.access import Access
+from tilewright.ops.definition import Definition
+
+GATHERED = {"sum": np.add, "max": np.fmax, "min": np.fmin, "prod": np.multiply}
+
+
+def window_place(rng, axes, extents):
+    """A place of up to two axes with steps of either sign, and where it may begin."""
+    chosen = rng.permutation(axes)[: int(rng.integers(1, 3))] if axes else []
+    terms = tuple((int(a), int(rng.choice([1, 1, 1, 2, 3, -1]))) for a in chosen)
+    return terms, int(rng.integers(-2, 3))
+
+
+def random_access(rng, axes, extents):
+    """An access whose dimensions each move along one or two of `axes`, padded or just inside."""
+    places, free = [], list(axes)
+    while free:
+        terms, offset = window_place(rng, free, extents)
+        free = [a for a in free if a not in dict(terms)]
+        places.append((terms, offset))
+    filled, shape, offsets = bool(rng.integers(2)), [], []
+    for terms, offset in places:
+        low = sum(min(0, s * (extents[a] - 1)) for a, s in terms)
+        high = sum(max(0, s * (extents[a] - 1)) for a, s in terms)
+        first = offset if filled else int(rng.integers(0, 2)) - low
+        more = int(rng.integers(-2, 2)) if filled else int(rng.integers(0, 2))
+        offsets.append(first)
+        shape.append(max(1, first + high + 1 + more))
+    terms = tuple(t for t, _ in places)
+    return Access(tuple(shape), terms, tuple(offsets), 0.0 if filled else None)
+
+
+def result_access(rng, kept, extents):
+    """A result: each axis a dimension, or two axes in one."""
+    terms, shape, free = [], [], [int(a) for a in rng.permutation(kept)]
+    while free:
+        outer = free.pop()
+        if free and rng.integers(3) == 0:
+            inner = free.pop()
+            terms.append(((outer, extents[inner]), (inner, 1)))
+            shape.append(extents[outer] * extents[inner])
+        else:
+            terms.append(((outer, 1),))
+            shape.append(extents[outer])
+    return Access(tuple(shape), tuple(terms), (0,) * len(shape))
+
+
+def random_definition(rng, bodies=("x0 * x1", "x0", "x0 + x1", "x0 * x1 * x2", "abs(x0 - x1)")):
+    """Up to seven axes and three operands: padding, steps, joint axes, any gather."""
+    rank = int(rng.integers(1, 8))
+    extents = tuple(int(n) for n in rng.integers(1, 5 if rank < 5 else 4, rank))
+    body = str(rng.choice(bodies))
+    gather = [None, "sum", "sum", "max", "min", "prod"][int(rng.integers(6))]
+    axes = list(range(rank))
+    kept = axes if gather is None else [a for a in axes if rng.integers(3)]
+    count = sum(f"x{i}" in body for i in range(3))
+    operands = []
+    for i in range(count):
+        own = [a for a in axes if rng.integers(4) or (i == 0 and a not in kept)]
+        operands.append(random_access(rng, own, extents))
+    return Definition(extents, result_access(rng, kept, extents), tuple(operands), body, gather)
+
+
+def by_index(op, *operands):
+    """The meaning by explicit index arrays, step by step, sharing nothing with `evaluated`."""
+    steps = list(itertools.product(*map(range, op.extents)))
+    values = []
+    for access, x in zip(op.operands, operands, strict=True):
+        own = []
+        for step in steps:
+            place = _place(access, step)
+            inside = all(0 <= i < n for i, n in zip(place, access.shape, strict=True))
+            own.append(x[place] if inside else access.fill)
+        values.append(np.array(own, np.float64))
+    each = np.broadcast_to(parse_scalar(op.body).value(values), (prod(op.extents),))
+    result, seen = np.zeros(op.out_shape), set()
+    for step, value in zip(steps, each, strict=True):
+        place = _place(op.result, step)
+        first = place not in seen
+        seen.add(place)
+        result[place] = value if first else GATHERED[op.gather](result[place], value)
+    return result
+
+
+def _place(access, step):
+    return tuple(
+        offset + sum(step[a] * s for a, s in terms)
+        for terms, offset in zip(access.terms, access.offsets, strict=True)
+    )
+
+
+def integers_for(rng, op):
+    """Small integers for each operand, in its own type."""
+    pairs = zip(op.input_shapes, op.numerics.operands, strict=True)
+    return tuple(rng.integers(-3, 4, shape).astype(kind.numpy) for shape, kind in pairs)
