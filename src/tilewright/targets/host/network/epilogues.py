@@ -1,7 +1,7 @@
 """Epilogues that kernels have in registers: biases, sums and rectifiers, and borders around both.
 
 In: the expression that follows a product, and the form in which its result is wanted. Out: a
-`Finished` candidate, for `network.layouts` to choose where that is faster than a pass.
+`InRegisters` candidate, for `network.layouts` to choose where that is faster than a pass.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, parse_scalar
-from tilewright.machine import Machine
-from tilewright.network.bordered import Bordered
-from tilewright.network.epilogues import Epilogue
+from tilewright.network.epilogues import Epilogue, Finished
 from tilewright.network.form import Form, StoredDim
-from tilewright.passes.base import Observer
 from tilewright.targets.host.epilogue import Bias, Relu, Residual, Step, parameter
 from tilewright.targets.host.kernel_epilogue import NO_BORDER, PLAIN, Border, KernelEpilogue
 from tilewright.tune.candidate import Candidate
@@ -24,37 +20,42 @@ _CHANNELS, _ROWS, _COLUMNS = 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Finished(Bordered):
-    """A `plain` candidate whose kernel has an epilogue; `operands` name, by the parameters of its
-    kernel, what stands beside the product in the expression.
+class InRegisters(Finished):
+    """A candidate whose kernel has an epilogue; `operands` name, by the parameters of the kernel,
+    what stands beside the product in the expression.
     """
 
-    plain: Candidate
-    epilogue: KernelEpilogue
+    in_kernel: KernelEpilogue
     operands: Mapping[str, int]
 
-    @property
-    def beside(self) -> Form:
-        """The form of what an epilogue adds: that of the result."""
-        return self.form
 
-    def program(self, machine: Machine, observer: Observer | None = None) -> Program:
-        """The plain program: the epilogue is in the code of its kernel."""
-        return self.plain.program(machine, observer)
-
-
-def finished(
-    plain: Candidate, form: Form, epilogue: KernelEpilogue, operands: Mapping[str, int]
-) -> Finished:
-    """A candidate with an epilogue, its result in a form."""
-    own = (plain.op, plain.seed, plain.nests, plain.blocks)
-    return Finished(*own, form=form, plain=plain, epilogue=epilogue, operands=operands)
+def in_registers(
+    plain: Candidate,
+    own: Form,
+    form: Form,
+    in_kernel: KernelEpilogue,
+    operands: Mapping[str, int],
+    epilogue: Epilogue | None,
+) -> InRegisters:
+    """A candidate, whose result lies in its `own` form, with an epilogue of its kernel."""
+    return InRegisters(
+        plain.op,
+        plain.seed,
+        plain.nests,
+        plain.blocks,
+        form=form,
+        plain=plain,
+        own=own,
+        epilogue=epilogue,
+        in_kernel=in_kernel,
+        operands=operands,
+    )
 
 
 def parts_of(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Mapping[str, int]]:
     """(the plain candidate, what its kernel does behind it, the operands that this takes)."""
-    if isinstance(candidate, Finished):
-        return candidate.plain, candidate.epilogue, candidate.operands
+    if isinstance(candidate, InRegisters):
+        return candidate.plain, candidate.in_kernel, candidate.operands
     return candidate, PLAIN, {}
 
 

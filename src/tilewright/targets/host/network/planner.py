@@ -17,7 +17,7 @@ from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.bordered import Bordered
-from tilewright.network.epilogues import Request
+from tilewright.network.epilogues import Epilogue, Request
 from tilewright.network.form import Form
 from tilewright.network.forms import Forms
 from tilewright.network.plan import Scheduled, Schedules
@@ -27,12 +27,11 @@ from tilewright.network.variants import Variant, as_it_stands
 from tilewright.ops import Gemm, Op
 from tilewright.ops.mapping import Mapping as Elementwise
 from tilewright.ops.mapping import Reduction
-from tilewright.targets.host.epilogue import Step
 from tilewright.targets.host.kernel_epilogue import KernelEpilogue, can_fuse, fusing_pays
 from tilewright.targets.host.network.epilogues import (
-    Finished,
+    InRegisters,
     border_between,
-    finished,
+    in_registers,
     parts_of,
     steps_of,
 )
@@ -65,9 +64,8 @@ class Rules:
         """Every kernel that can do all of it in its registers, where that is faster than a pass."""
         found: dict[Request, Sequence[Candidate]] = {}
         for op, epilogue in dict.fromkeys(requests):
-            if (steps := steps_of(epilogue)) is not None:
-                plain = ranked.candidates[op]
-                found[op, epilogue] = [f for c in plain if (f := self._finished(c, *steps))]
+            plain = ranked.candidates[op]
+            found[op, epilogue] = [f for c in plain if (f := self._finished(c, epilogue))]
         return found
 
     def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
@@ -82,19 +80,22 @@ class Rules:
         del steps, divide
         return {op: Scheduled(self._cycles(op)) for op in ops}
 
-    def _finished(
-        self, plain: Candidate, steps: tuple[Step, ...], operands: Mapping[str, int]
-    ) -> Finished | None:
-        form = self.forms.of(plain, constants=False)[plain.seed.result]
-        epilogue = KernelEpilogue(steps)
-        return finished(plain, form, epilogue, operands) if self._fuses(plain, epilogue) else None
+    def _finished(self, plain: Candidate, epilogue: Epilogue) -> InRegisters | None:
+        if (found := steps_of(epilogue)) is None:
+            return None
+        steps, operands = found
+        own = self.forms.of(plain, constants=False)[plain.seed.result]
+        done = in_registers(plain, own, own, KernelEpilogue(steps), operands, epilogue)
+        return done if self._fuses(plain, done.in_kernel) else None
 
-    def _inside(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
+    def _inside(self, candidate: Candidate, own: Form, form: Form) -> InRegisters | None:
         if (border := border_between(own, form)) is None:
             return None
-        plain, done, operands = parts_of(candidate)
-        epilogue = replace(done, border=border)
-        return finished(plain, form, epilogue, operands) if self._fuses(plain, epilogue) else None
+        plain, in_kernel, operands = parts_of(candidate)
+        in_kernel = replace(in_kernel, border=border)
+        epilogue = candidate.epilogue if isinstance(candidate, InRegisters) else None
+        done = in_registers(plain, own, form, in_kernel, operands, epilogue)
+        return done if self._fuses(plain, in_kernel) else None
 
     def _fuses(self, plain: Candidate, epilogue: KernelEpilogue) -> bool:
         if plain not in self._programs:
