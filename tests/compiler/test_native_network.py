@@ -6,13 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from support.candidates import Machines
+from support.candidates import HOSTS, Machines
 from support.examples import examples
 from support.native import NATIVE_HOSTS, THREADED_HOSTS
-from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
+from support.networks import (
+    TOLERANCE,
+    compiled_networks,
+    numbers_for,
+    quickly_loaded,
+    ranked_networks,
+)
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
-from tilewright.machine import load_machine
+from tilewright.machine import Machine, load_machine
+from tilewright.network.build import build_plan
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.products import Ranked
 from tilewright.network.search import Search
 from tilewright.ops import (
     Bias,
@@ -28,6 +37,7 @@ from tilewright.ops import (
 )
 from tilewright.ops.op import Shape
 from tilewright.targets.host.network.generate import generated
+from tilewright.targets.host.network.planner import Rules
 from tilewright.targets.host.network.run import NetworkCode
 
 pytestmark = pytest.mark.hypothesis
@@ -52,6 +62,23 @@ def test_random_networks_compute_their_reference(hosts: Machines, count: int) ->
             scale = max(1.0, float(np.abs(expected[name]).max()))
             error = float(np.abs(found - expected[name]).max())
             assert error <= TOLERANCE[code.dtype] * scale, (name, network)
+
+    check()
+
+
+def test_plans_of_random_networks_mean_their_reference() -> None:
+    @examples(8)
+    @given(ranked_networks(HOSTS))
+    def check(found: tuple[Network, Machine, Ranked]) -> None:
+        network, machine, ranked = found
+        plan = build_plan(network, machine, ranked=ranked, planner=Rules(machine))
+        assert plan.layout_choice is None or plan.layout_choice.proven
+        weights, inputs = numbers_for(network)
+        outputs = interpret_plan(plan, inputs, weights)
+        for name, expected in network.evaluate({**weights, **inputs}).items():
+            scale = max(1.0, float(np.abs(expected).max()))
+            error = float(np.abs(outputs[name] - expected).max())
+            assert error <= TOLERANCE[plan.dtype] * scale, (name, network)
 
     check()
 

@@ -13,7 +13,7 @@ from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.targets.host.network.generate import generated
-from tilewright.targets.host.network.native import require_computed
+from tilewright.targets.host.networks import NETWORKS
 
 
 def test_the_list_has_every_operator_that_has_a_lowering() -> None:
@@ -27,7 +27,7 @@ def test_the_simulated_machine_has_a_stage_for_each() -> None:
 @pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
 def test_this_computer_computes_each_as_its_reference_says() -> None:
     network, machine = every_operator(), NATIVE_HOSTS[0]
-    require_computed(network, machine)
+    NETWORKS.require(network, machine)
     rng = np.random.default_rng(0)
     inputs, weights = (
         {t.name: rng.uniform(0.5, 2.0, t.shape).astype(np.float32) for t in tensors}

@@ -15,6 +15,7 @@ from tilewright.codegen.artifact import Array
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.weights import random_weights
+from tilewright.machine import Machine
 from tilewright.network.products import Ranked
 from tilewright.ops import (
     BatchNorm,
@@ -239,8 +240,8 @@ def head(net: NetworkBuilder, x: str) -> str:
 
 
 @st.composite
-def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, NetworkCode]:
-    """A network and its code by random candidates of random layouts."""
+def ranked_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Machine, Ranked]:
+    """A network with random candidates of random layouts."""
     network, machine = draw(networks(moving=True)), draw(st.sampled_from(machines))
     chosen: dict[Op, Candidate] = {}
     for op in dict.fromkeys(op for _, op in network.layers()):
@@ -251,7 +252,13 @@ def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Net
         unpriced = candidate(draw, op, algorithm, machine)
         nests = tuple(replace(nest, cycles=1e6) for nest in unpriced.nests)
         chosen[op] = replace(unpriced, nests=nests)
-    ranked = Ranked({op: (candidate,) for op, candidate in chosen.items()})
+    return network, machine, Ranked({op: (found,) for op, found in chosen.items()})
+
+
+@st.composite
+def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, NetworkCode]:
+    """A network and its code by random candidates of random layouts."""
+    network, machine, ranked = draw(ranked_networks(machines))
     return network, network_code(network, machine, ranked)
 
 

@@ -261,5 +261,5 @@ class Reduction(_InMemory):
             gathered = gather.reduce(np.broadcast_to(each, self.extents), axis=along, initial=start)
             found = np.asarray(parse_scalar(self.finish).value([gathered]), np.float64)
         whole = np.zeros(self.result.shape)
-        whole[self.result.index(self.extents[: self.kept])] = found
+        self.result.write(whole, self.extents[: self.kept], found)
         return rounded(self, whole)

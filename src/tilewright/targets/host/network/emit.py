@@ -27,18 +27,9 @@ from tilewright.targets.host.emit_threads import (
     THREADS,
     thread_functions,
 )
-from tilewright.targets.host.native import FLAGS
+from tilewright.targets.host.native import COMPILE_FLAGS
 from tilewright.targets.host.network.loops import write_mapping, write_reduction
 from tilewright.targets.host.network.places import Call, Place, Places
-
-COMPILE_FLAGS = (
-    *(flag for flag in FLAGS if flag not in ("-shared", "-o", "library.so")),
-    "-fno-math-errno",
-    "-fno-trapping-math",
-)
-"""What one file is compiled with: no function says what went wrong but by its result, which lets
-conditions and roots be computed by vectors.
-"""
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,9 @@ def network_code(
     network: Network, machine: Machine, ranked: Ranked, progress: Progress = silent
 ) -> NetworkCode:
     """The code of a network whose products are computed by some of these candidates."""
-    plan = build_plan(network, machine, ranked=ranked, planner=Rules(machine), progress=progress)
-    name = safe_name(network.name)
-    kernels, flags = Kernels(name, machine), compiler_flags(machine)
+    rules, name = Rules(machine), safe_name(network.name)
+    plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
+    kernels, flags = Kernels(name, machine, rules), compiler_flags(machine)
     places = placed(plan, kernels, progress)
     emitted = Emitted(name, plan, places, machine.thread_count)
     shapes = {t.name: t.shape for t in network.tensors.values()}

@@ -20,6 +20,7 @@ from tilewright.seeds.epilogues import operand_name
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.kernel_epilogue import KernelEpilogue
 from tilewright.targets.host.network.epilogues import parts_of
+from tilewright.targets.host.network.planner import Rules
 from tilewright.tune.candidate import Candidate
 
 
@@ -39,8 +40,8 @@ class Kernel:
 class Kernels:
     """Generates the kernels of a network's stages when they are first asked for."""
 
-    def __init__(self, network: str, machine: Machine) -> None:
-        self._network, self._machine = network, machine
+    def __init__(self, network: str, machine: Machine, rules: Rules) -> None:
+        self._network, self._machine, self._rules = network, machine, rules
         self._taken = {network, f"{network}_run", f"{network}_profile"}
         self._found: dict[tuple[Candidate, KernelEpilogue], Kernel] = {}
 
@@ -55,7 +56,7 @@ class Kernels:
         if (plain, epilogue) not in self._found:
             name = safe_name(f"{self._network}_{stage.nodes[0]}", self._taken)
             self._taken.add(name)
-            program = replace(plain.program(self._machine), name=name)
+            program = replace(self._rules.program(plain), name=name)
             artifact = CODE.emit(program, self._machine, epilogue)
             self._found[plain, epilogue] = Kernel(artifact, self._causes(plain))
         return self._found[plain, epilogue]
@@ -65,7 +66,7 @@ class Kernels:
         cycles, found = candidate.cycles, dict[str, int]()
         if not isfinite(cycles):
             return found
-        _, program = split_ahead(candidate.program(self._machine))
+        _, program = split_ahead(self._rules.program(candidate))
         for (kind, _), part in model_causes(program, self._machine, cycles):
             found[kind] = found.get(kind, 0) + part
         return found

@@ -30,7 +30,6 @@ from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
 from tilewright.network.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
-from tilewright.network.requirements import require_lowered
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
@@ -177,15 +176,15 @@ def compile_network(
 
     Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
     """
-    require_computed(network, machine)
+    require_floats(network)
     _require_addressable(network)
     own, ahead = without_ahead(FoldedNormalisation().apply(network))
     code = _code(own, machine, search, progress)
     return HostNetwork(code, machine, load_network(code, progress), ahead, dict(network.values))
 
 
-def require_computed(network: Network, machine: Machine) -> None:
-    """Raise GraphError for operators that cannot be run here."""
+def require_floats(network: Network) -> None:
+    """Raise GraphError for operators on anything else."""
     for node in network.nodes:
         if not node.op.numerics.is_float:
             raise GraphError(
@@ -193,7 +192,6 @@ def require_computed(network: Network, machine: Machine) -> None:
                 "computer compute floats",
                 fix="compile its operators one by one",
             )
-    require_lowered(network, machine)
 
 
 def _require_addressable(network: Network) -> None:

@@ -97,10 +97,14 @@ class Rules:
         done = in_registers(plain, own, form, in_kernel, operands, epilogue)
         return done if self._fuses(plain, in_kernel) else None
 
-    def _fuses(self, plain: Candidate, epilogue: KernelEpilogue) -> bool:
+    def program(self, plain: Candidate) -> Program:
+        """The program of a candidate, made once."""
         if plain not in self._programs:
             self._programs[plain] = plain.program(self._machine)
-        program = self._programs[plain]
+        return self._programs[plain]
+
+    def _fuses(self, plain: Candidate, epilogue: KernelEpilogue) -> bool:
+        program = self.program(plain)
         return can_fuse(program, epilogue) and fusing_pays(program, epilogue)
 
     def _cycles(self, op: Op) -> float:

@@ -33,9 +33,8 @@ from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.native import KIND, USER, native_instruction_sets
+from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
 from tilewright.targets.host.network.constants import Constant, made
-from tilewright.targets.host.network.emit import COMPILE_FLAGS
 
 Seconds = float
 
