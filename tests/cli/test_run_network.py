@@ -49,7 +49,7 @@ def expected(x):
 
 def test_a_table_of_stages_and_totals(network):
     text = run("run", network, *HOST, "--compare", "reference").stdout
-    stage = r"gemm m3 n7 k12 transpose_b \+ bias, relu"
+    stage = r"gemm m3 n7 k12 transpose_b bias relu"
     assert re.search(stage + r" +prepacked +[\d.]+ +[\d.]+ +[\d.]+", text)
     assert re.search(r"total [\d.]+ [mu]s measured", text)
     assert re.search(r"against reference: largest difference \d\.\d\de-\d\d of the", text)
@@ -59,11 +59,10 @@ def test_explain_says_where_the_time_goes_by_stage_by_work_and_by_cause(network)
     text = run("explain", network, *HOST).stdout
     number = r"[\d.]+(e-\d+)?"
     assert re.search(
-        r"\n\nthe 2 stages, the slowest first:\n"
-        r"(  (system +[\d.]+ %: product, by the model compute (useful|overhead) \d+ %[^\n]*"
-        r"|output0 +[\d.]+ %: layout, 168 bytes at [\d.]+ GB/s)\n){2}"
-        r"\nby work: (product|layout) [\d.]+ %, (product|layout) [\d.]+ %; [\d.]+ % outside the "
-        r"products\nproducts by cause \(model\): compute (useful|overhead) [^\n]*\n"
+        r"\n\nthe stage, the slowest first:\n"
+        r"  system +100.0 %: product, by the model compute (useful|overhead) \d+ %[^\n]*\n"
+        r"\nby work: product 100.0 %; 0.0 % outside the products\n"
+        r"products by cause \(model\): compute (useful|overhead) [^\n]*\n"
         r"fusing: 2 elementwise operators in 0 passes of their own; 2 in the kernels of products "
         r"and 0 in the\n  pass of another one, which saves as many passes\n"
         rf"(the graph was rewritten by [^\n]*\n)?total {number} [mu]s measured",
@@ -71,7 +70,7 @@ def test_explain_says_where_the_time_goes_by_stage_by_work_and_by_cause(network)
     ), text
     found = json.loads(run("explain", network, *HOST, "--json").stdout)
     stages = found["run"]["stages"]
-    assert [s["work"] for s in stages] == ["product", "layout"]
+    assert [s["work"] for s in stages] == ["product"]
     assert found["product_causes"] == stages[0]["causes"]
     assert sum(found["work_milliseconds"].values()) == pytest.approx(
         sum(s["measured_milliseconds"] for s in stages)
@@ -80,10 +79,10 @@ def test_explain_says_where_the_time_goes_by_stage_by_work_and_by_cause(network)
 
 
 def test_explain_a_stage_or_layer_of_a_network_of_this_computer(network):
-    text = run("explain", network, *HOST, "--layer", "output0").stdout
+    text = run("explain", "lenet5", *HOST, "--layer", "s2", "--no-changes").stdout
     assert re.fullmatch(
-        r"output0: output\nlayout on host, f32\n[\d.]+ [mu]s measured, [\d.]+ % of the network's "
-        r"time; moves 168 bytes, [\d.]+ GB/s\n",
+        r"s2: average_pool2d 1x6x28x28, 2x2 s2x2\nwindow on host\w*, f32\n[\d.]+ [mu]s measured, "
+        r"[\d.]+ % of the network's time; moves 23520 bytes, [\d.]+ GB/s\n",
         text,
     ), text
     known = run("explain", "lenet5", *HOST, "--layer", "f6", "--json", "--no-changes").stdout
@@ -91,7 +90,7 @@ def test_explain_a_stage_or_layer_of_a_network_of_this_computer(network):
     assert (layer["name"], layer["algorithm"]) == ("f6", "prepacked")
     assert "algorithm prepacked" in layer["schedule"]
     assert run("explain", network, *HOST, "--layer", "a", code=1).stderr == (
-        "error: there is no stage 'a'\n  fix: the stages are system, output0\n"
+        "error: there is no stage 'a'\n  fix: the stages are system\n"
     )
 
 
@@ -239,7 +238,7 @@ def test_shapes_are_for_files():
 
 def test_networks_run_on_this_computer_unless_another_machine_is_named(network):
     settings = HOST[2:]
-    assert " on host, f32" in run("run", network, *settings).stdout
+    assert re.search(r"m on host\w*, f32", run("run", network, *settings).stdout)
 
 
 def test_without_onnxruntime_it_says_what_to_install(network, monkeypatch):

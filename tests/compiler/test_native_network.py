@@ -6,13 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from support.candidates import Machines
+from support.candidates import HOSTS, Machines
 from support.examples import examples
 from support.native import NATIVE_HOSTS, THREADED_HOSTS
-from support.networks import TOLERANCE, compiled_networks, numbers_for, quickly_loaded
+from support.networks import (
+    TOLERANCE,
+    compiled_networks,
+    numbers_for,
+    quickly_loaded,
+    ranked_networks,
+)
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
-from tilewright.machine import load_machine
+from tilewright.machine import Machine, load_machine
+from tilewright.network.build import build_plan
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.products import Ranked
 from tilewright.network.search import Search
 from tilewright.ops import (
     Bias,
@@ -28,6 +37,7 @@ from tilewright.ops import (
 )
 from tilewright.ops.op import Shape
 from tilewright.targets.host.network.generate import generated
+from tilewright.targets.host.network.planner import Rules
 from tilewright.targets.host.network.run import NetworkCode
 
 pytestmark = pytest.mark.hypothesis
@@ -52,6 +62,23 @@ def test_random_networks_compute_their_reference(hosts: Machines, count: int) ->
             scale = max(1.0, float(np.abs(expected[name]).max()))
             error = float(np.abs(found - expected[name]).max())
             assert error <= TOLERANCE[code.dtype] * scale, (name, network)
+
+    check()
+
+
+def test_plans_of_random_networks_mean_their_reference() -> None:
+    @examples(8)
+    @given(ranked_networks(HOSTS))
+    def check(found: tuple[Network, Machine, Ranked]) -> None:
+        network, machine, ranked = found
+        plan = build_plan(network, machine, ranked=ranked, planner=Rules(machine))
+        assert plan.layout_choice is None or plan.layout_choice.proven
+        weights, inputs = numbers_for(network)
+        outputs = interpret_plan(plan, inputs, weights)
+        for name, expected in network.evaluate({**weights, **inputs}).items():
+            scale = max(1.0, float(np.abs(expected).max()))
+            error = float(np.abs(outputs[name] - expected).max())
+            assert error <= TOLERANCE[plan.dtype] * scale, (name, network)
 
     check()
 
@@ -82,15 +109,13 @@ def residual_block() -> Network:
 def test_kernels_finish_what_follows_them_where_they_can() -> None:
     code = generated(residual_block(), load_machine("host_avx2"), DIRECT)
     conv = "conv2d 1x32x12x12 -> 32"
-    assert [(s.name, s.label) for s in code.stages if "direct" in s.algorithm] == [
-        ("first", f"{conv}, 3x3 s1 p1 + bias, leaky_relu, border"),
-        ("second", f"{conv}, 3x3 s1 p1 + bias, relu, border"),
-        ("third", f"{conv}, 3x3 s1 p1"),
-    ]
-    assert [(s.name, s.label) for s in code.stages if "direct" not in s.algorithm][1:-1] == [
-        ("sum_relu", "bias, add, relu"),
+    assert [(s.name, s.label) for s in code.stages][1:] == [
+        ("first", f"{conv}, 3x3 s1 p1 bias leaky_relu"),
+        ("second", f"{conv}, 3x3 s1 p1 bias relu"),
+        ("first_bias_leaky_relu_layout", "copy 12x384"),
+        ("third", f"{conv}, 3x3 s1 p1 bias add relu"),
         ("last", f"{conv}, 1x1 s1 p0"),
-        ("last_bias_tanh", "bias, tanh"),
+        ("last_bias_tanh", "bias tanh"),
     ]
 
 

@@ -1,22 +1,31 @@
-"""Layouts are chosen for the whole network: what neighbours have counts."""
+"""Layouts are chosen for the whole network on this computer, too: what neighbours have counts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pytest
 
+from tilewright.common.progress import silent
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
+from tilewright.network.build import build_plan
 from tilewright.network.form import Form, StoredDim, canonical
+from tilewright.network.forms import Forms
+from tilewright.network.layouts import WholeNetwork
+from tilewright.network.products import Ranked
+from tilewright.network.search import Search
+from tilewright.network.variants import as_it_stands
 from tilewright.ops import Conv2d, Unary, conv2d, relu
 from tilewright.seeds.space import seeds_for
-from tilewright.targets.host.network.fuse import grouped
-from tilewright.targets.host.network.layouts import Layouts, Way
+from tilewright.targets.host.network.planner import Rules, ranked_kernels
 from tilewright.tune.candidate import Candidate
 
 SHAPE = (1, 32, 28, 28)
+HOST = load_machine("host_avx2")
 
 
 def form(*order: int) -> Form:
@@ -39,47 +48,67 @@ def chain() -> Network:
     for number, kernel in enumerate((1, 3, 5)):
         op = layer(kernel)
         x = net.apply(op, x, net.weight(f"w{number}", op.input_shapes[1]), name=f"c{number}")
-        x = net.apply(relu(SHAPE, dtype="f32"), x, name=f"r{number}")
     return net.build((x,))
 
 
-def way(op: Conv2d, own: Form, seconds: float) -> Way:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Priced(Candidate):
+    """A candidate at a price, all of whose tensors lie in one form."""
+
+    form: Form
+    price: float
+
+    @property
+    def cycles(self) -> float:
+        return self.price
+
+
+class OneForm(Forms):
+    def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
+        del constants
+        assert isinstance(candidate, Priced)
+        return {"x": candidate.form, "y": candidate.form}
+
+
+def priced(op: Conv2d, prices: Mapping[Form, float]) -> tuple[Candidate, ...]:
     (seed,) = seeds_for(op, "implicit")
-    return Way(Candidate(op, seed, ()), {"x": own, "w": own, "y": own}, seconds)
+    return tuple(Priced(op, seed, (), form=f, price=cycles) for f, cycles in prices.items())
 
 
-@pytest.mark.parametrize(("gain", "middle"), [(1e-7, CHANNELS), (1.0, PIXELS)])
+@pytest.mark.parametrize(("gain", "middle"), [(1e2, CHANNELS), (1e9, PIXELS)])
 def test_a_product_between_others_takes_their_layout_unless_its_own_gains_more(
     gain: float, middle: Form
 ) -> None:
-    network = chain()
-    ways = {op: [way(op, CHANNELS, 2.0), way(op, PIXELS, 2.0 + 1e-2)] for op in map(layer, (1, 5))}
-    ways[layer(3)] = [way(layer(3), PIXELS, 2.0), way(layer(3), CHANNELS, 2.0 + gain)]
-    weights = {tensor.name for tensor in network.weights}
-    layouts = Layouts(grouped(network), load_machine("host"), weights)
-    found = layouts.chosen(ways)
-    assert found[layer(3)].forms["x"] == middle
-    fastest = {op: own[0] for op, own in ways.items()}
-    assert layouts.seconds(found) <= layouts.seconds(fastest)
+    variant, planner = as_it_stands(chain()), Rules(HOST)
+    planner.forms = OneForm()
+    outer = {CHANNELS: 1e6, PIXELS: 1e12}
+    candidates = {layer(kernel): priced(layer(kernel), outer) for kernel in (1, 5)}
+    candidates[layer(3)] = priced(layer(3), {PIXELS: 1e6, CHANNELS: 1e6 + gain})
+    ranked = Ranked(candidates)
+    whole = WholeNetwork(variant.network, variant.chains, ranked, {}, planner, HOST)
+    found = whole.cheapest()
+    assert found.choice is not None
+    assert found.choice.proven
+    taken = found.products["c1"]
+    assert isinstance(taken, Priced)
+    assert taken.form == middle
 
 
-def followed_by(op: Unary) -> Network:
-    net = NetworkBuilder("one", "f32")
+def between(op: Unary) -> Network:
+    net = NetworkBuilder("two", "f32")
     x, product = net.input("x", SHAPE), layer(3)
-    y = net.apply(product, x, net.weight("w", product.input_shapes[1]), name="c")
-    return net.build((net.apply(op, y, name="f"),))
+    w = net.weight("w", product.input_shapes[1])
+    y = net.apply(op, net.apply(product, x, w, name="c"), name="f")
+    return net.build((net.apply(product, y, w, name="d"),))
 
 
-@pytest.mark.parametrize(
-    ("op", "passes"), [(relu(SHAPE, dtype="f32"), 0), (Unary("tanh", SHAPE, dtype="f32"), 1)]
-)
-def test_only_what_a_kernel_cannot_finish_costs_a_pass(op: Unary, passes: int) -> None:
-    network, machine = followed_by(op), load_machine("host")
-    layouts = Layouts(grouped(network), machine, {"w"})
-    copy = (
-        4
-        * math.prod(SHAPE)
-        * sum(1 / way.peak_bytes_per_second for way in (machine.dma.get, machine.dma.put))
-    )
-    found = layouts.seconds({layer(3): way(layer(3), PIXELS, 2.0)})
-    assert found == pytest.approx(2.0 + passes * copy, rel=1e-12)
+@pytest.mark.parametrize("op", [relu(SHAPE, dtype="f32"), Unary("tanh", SHAPE, dtype="f32")])
+def test_only_what_a_kernel_cannot_finish_costs_a_pass(op: Unary) -> None:
+    network = between(op)
+    ranked = ranked_kernels(network, HOST, Search("direct", keep=1), silent)
+    plan = build_plan(network, HOST, ranked=ranked, planner=Rules(HOST))
+    passes = [stage.scheduled.cycles for stage in plan.stages if stage.work == "elementwise"]
+    ways = (HOST.dma.get, HOST.dma.put)
+    copy = 4 * math.prod(SHAPE) * sum(HOST.clock_hz / way.peak_bytes_per_second for way in ways)
+    expected = [] if op.function == "relu" else [copy]
+    assert passes == pytest.approx(expected, rel=1e-12)

@@ -18,7 +18,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network
 from tilewright.network.arena import ALIGNMENT_BYTES, Life
 from tilewright.targets.host.instruction_sets import instruction_set
-from tilewright.targets.host.network import memory
+from tilewright.targets.host.network import places
 from tilewright.targets.host.network.run import NetworkCode
 
 Region = tuple[int, int]
@@ -75,7 +75,7 @@ def test_no_stage_leaves_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
             at += (life.size_bytes // ALIGNMENT_BYTES + 2) * ALIGNMENT_BYTES
         return offsets, at
 
-    monkeypatch.setattr(memory, "place", spaced)
+    monkeypatch.setattr(places, "place", spaced)
 
     @examples(2)
     @given(compiled_networks(NATIVE_HOSTS))

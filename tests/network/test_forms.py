@@ -21,7 +21,6 @@ from tilewright.network.form import (
 )
 from tilewright.network.forms import Forms, _plain_form
 from tilewright.ops import Conv2d, conv2d
-from tilewright.targets.host.network.loops import address, levels_for
 from tilewright.tune.search import rank
 from tilewright.tune.ways import ways
 
@@ -84,23 +83,6 @@ def test_equal_memory_has_equal_forms() -> None:
     outer = canonical((6,), [StoredDim(0, 3, 2), StoredDim(0, 1, 3)], (0,))
     assert outer == row_major((6,))
     assert like(BLOCKED, (1, 20, 2, 3)).elements == 2 * 2 * 3 * 16
-
-
-def test_loops_over_two_forms_reach_each_element_in_both() -> None:
-    plain = row_major(SHAPE)
-    levels = levels_for(BLOCKED, [plain])
-    there, here = address(BLOCKED, SHAPE, levels), address(plain, SHAPE, levels)
-    places = BLOCKED.places().reshape(-1)
-    seen = set()
-    for indices in np.ndindex(*(level.count for level in levels)):
-        at = dict(zip((level.name for level in levels), indices, strict=True))
-        channel = sum(v * s for (n, s) in levels[-1].outside for v in [at[n]]) + indices[-1]
-        if channel >= SHAPE[1]:
-            continue
-        number = here.start + int(np.dot(indices, here.strides))
-        assert places[there.start + int(np.dot(indices, there.strides))] == number
-        seen.add(number)
-    assert seen == set(range(600))
 
 
 def test_what_is_needed_at_the_same_time_never_overlaps() -> None:

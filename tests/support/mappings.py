@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,10 @@ def mappings(draw: Draw) -> Mapping:
 
 
 @st.composite
-def reductions(draw: Draw) -> Reduction:
-    """Windows over one axis, and further axes that are gathered whole."""
+def reductions(draw: Draw, *, beyond: bool = False) -> Reduction:
+    """Windows over one axis, and further axes that are gathered whole; some windows may reach
+    `beyond` the operand.
+    """
     kept = tuple(draw(st.lists(st.integers(1, 7), min_size=1, max_size=2)))
     tap, stride = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     whole = draw(st.lists(st.integers(1, 6), max_size=1))
@@ -59,12 +62,19 @@ def reductions(draw: Draw) -> Reduction:
     terms += [((len(kept) + 1, 1),) for _ in whole]
     shape = ((kept[0] - 1) * stride + tap, *kept[1:], *whole)
     order = draw(st.permutations(range(len(terms))))
-    operand = Access(
-        tuple(shape[i] for i in order), tuple(terms[i] for i in order), (0,) * len(order)
-    )
-    result = _access(draw, list(enumerate(kept)), bordered=draw(st.booleans()))
     function = draw(st.sampled_from(("sum", "max")))
     expression = draw(st.sampled_from(("x0", "x0 * x0")))
+    reach = [draw(st.integers(0, tap - 1)) if beyond and axis == 0 else 0 for axis in order]
+    fill = (0.0 if function == "sum" else -inf) if any(reach) else None
+    if fill and expression != "x0":
+        expression = "x0"
+    operand = Access(
+        tuple(max(1, shape[i] - 2 * r) for i, r in zip(order, reach, strict=True)),
+        tuple(terms[i] for i in order),
+        tuple(-r for r in reach),
+        fill,
+    )
+    result = _access(draw, list(enumerate(kept)), bordered=draw(st.booleans()))
     finish = draw(st.sampled_from(("x0", "x0 / 4")))
     return Reduction(extents, len(kept), result, operand, function, expression, finish)
 

@@ -1,4 +1,4 @@
-"""Random small networks of all operators that the host runs, computed by random candidates."""
+"""Random small networks of all operators, computed by random candidates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from support.native import quick_library
 from tilewright.codegen.artifact import Array
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.graph.names import safe_name
 from tilewright.graph.weights import random_weights
-from tilewright.network.forms import Forms
+from tilewright.machine import Machine
+from tilewright.network.products import Ranked
 from tilewright.ops import (
     BatchNorm,
     Bias,
@@ -41,7 +41,6 @@ from tilewright.ops import (
 )
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.network.generate import network_code
-from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.run import LoadedNetwork, NetworkCode
 from tilewright.tune.candidate import Candidate
 
@@ -56,7 +55,7 @@ def networks(
     draw: st.DrawFn, dtypes: Sequence[str] = ("f32", "f64"), *, moving: bool = False
 ) -> Network:
     """Convolutions with what stands around them, joined by sums and concatenations, a head;
-    `moving`: also what moves and reduces, which plans compute and the host does not.
+    `moving`: also what moves and reduces.
     """
     net = NetworkBuilder(
         draw(st.sampled_from(["net", "exp", "../x y"])), draw(st.sampled_from(dtypes))
@@ -241,18 +240,26 @@ def head(net: NetworkBuilder, x: str) -> str:
 
 
 @st.composite
-def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, NetworkCode]:
-    """A network and its code by random candidates of random layouts."""
-    network, machine = draw(networks()), draw(st.sampled_from(machines))
+def ranked_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Machine, Ranked]:
+    """A network with random candidates of random layouts."""
+    network, machine = draw(networks(moving=True)), draw(st.sampled_from(machines))
     chosen: dict[Op, Candidate] = {}
     for op in dict.fromkeys(op for _, op in network.layers()):
         known = [s.name for s in seeds_for(op, addressed=True)] + ["prepacked"] * (
             op.kind == "gemm"
         )
         algorithm = draw(st.sampled_from(known))
-        chosen[op] = candidate(draw, op, algorithm, machine)
-    kernels = Kernels(safe_name(network.name), chosen, machine, Forms())
-    return network, network_code(network, machine, kernels)
+        unpriced = candidate(draw, op, algorithm, machine)
+        nests = tuple(replace(nest, cycles=1e6) for nest in unpriced.nests)
+        chosen[op] = replace(unpriced, nests=nests)
+    return network, machine, Ranked({op: (found,) for op, found in chosen.items()})
+
+
+@st.composite
+def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, NetworkCode]:
+    """A network and its code by random candidates of random layouts."""
+    network, machine, ranked = draw(ranked_networks(machines))
+    return network, network_code(network, machine, ranked)
 
 
 def merged(parts: Sequence[Network]) -> Network:

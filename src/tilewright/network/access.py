@@ -170,16 +170,17 @@ def _split(access: Access, extents: Sequence[int]) -> Access:
             shape.append(size)
             terms.append(tuple(ordered))
             offsets.append(offset)
-    return Access(tuple(shape), tuple(terms), tuple(offsets))
+    return Access(tuple(shape), tuple(terms), tuple(offsets), access.fill)
 
 
 def _joined_dims(access: Access) -> Access:
     """Dimensions of one place are no dimensions."""
     kept = [d for d, size in enumerate(access.shape) if size > 1 or access.terms[d]]
-    return Access(
-        tuple(access.shape[d] for d in kept),
-        tuple(access.terms[d] for d in kept),
-        tuple(access.offsets[d] for d in kept),
+    return replace(
+        access,
+        shape=tuple(access.shape[d] for d in kept),
+        terms=tuple(access.terms[d] for d in kept),
+        offsets=tuple(access.offsets[d] for d in kept),
     )
 
 
@@ -206,7 +207,7 @@ def _joined_loops(loops: _Loops, outer: int) -> _Loops | None:
         shape = (*access.shape[:d], access.shape[d] * size, *access.shape[d + 2 :])
         offsets = (*access.offsets[:d], access.offsets[d] * size, *access.offsets[d + 2 :])
         terms = (*access.terms[: d + 1], *access.terms[d + 2 :])
-        accesses.append(Access(shape, terms, offsets))
+        accesses.append(Access(shape, terms, offsets, access.fill))
     place = {i: i if i <= outer else i - 1 for i in range(len(loops.extents)) if i != inner}
     extents = [n for i, n in enumerate(loops.extents) if i != inner]
     extents[outer] = loops.extents[outer] * loops.extents[inner]

@@ -15,6 +15,7 @@ from tilewright.ir.nodes import Call, Program, Range, Stmt, Tile, Transfer
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 from tilewright.network.form import Form
+from tilewright.network.memory import unbordered
 from tilewright.ops import Conv2d
 from tilewright.tune.candidate import Candidate, NestChoice
 
@@ -29,6 +30,11 @@ class Bordered(Candidate):
     """A candidate whose result lies in a `form` with a border, which it does not write."""
 
     form: Form
+
+    @property
+    def beside(self) -> Form:
+        """The form of what an epilogue adds: the border belongs to the result alone."""
+        return unbordered(self.form)
 
 
 class Borders:

@@ -7,24 +7,22 @@ next product reads. Operators without a lowering are refused before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import ceil
 
 from tilewright.common.errors import CapacityError
-from tilewright.common.progress import Progress, Steps, silent
+from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import batch_of
 from tilewright.machine import Machine
-from tilewright.network.bordered import Borders
-from tilewright.network.builder import Builder, Schedules, drafted
-from tilewright.network.epilogues import Rankings, ranked_epilogues, saved_cycles
-from tilewright.network.forms import Forms
+from tilewright.network.builder import Builder, drafted
+from tilewright.network.epilogues import saved_cycles
 from tilewright.network.layouts import WholeNetwork, nearest
-from tilewright.network.plan import Plan
-from tilewright.network.products import Ranked, one_group, ranked_products, ranked_stages
+from tilewright.network.plan import Plan, Schedules
+from tilewright.network.planner import Planner, Programs
+from tilewright.network.products import Ranked, ranked_products
 from tilewright.network.requirements import (
     own_part,
     require_lowered,
@@ -32,9 +30,8 @@ from tilewright.network.requirements import (
 )
 from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.together import ranked_parts, ranked_shares
-from tilewright.network.variants import Variant, variants
-from tilewright.ops.op import Op
+from tilewright.network.together import ranked_shares
+from tilewright.network.variants import Variant
 
 
 def build_plan(
@@ -44,10 +41,11 @@ def build_plan(
     *,
     fuse: bool = True,
     ranked: Ranked | None = None,
+    planner: Planner | None = None,
     progress: Progress = silent,
 ) -> Plan:
     """The plan of one group's part of the network, every stage with its schedule; `ranked` are its
-    products where they are known.
+    products where they are known, `planner` is what the family adds.
 
     Raises GraphError for operators without a lowering and for mixed element types, before any
     search, CapacityError where values exceed main memory or no schedule fits.
@@ -55,31 +53,25 @@ def build_plan(
     ranked = ranked or rank_network(network, machine, search, progress=progress)
     part = network if ranked.images == 1 else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
-    drafts, known = list[Builder](), _Known(machine)
-    for own, variant in product(options, variants(part, fuse=fuse)):
+    drafts, known = list[Builder](), Schedules()
+    planner = planner or Programs(machine)
+    for own, variant in product(options, planner.variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
-        if all(own.least_cycles(part) < b.cycles(known.schedules, machine) for b in drafts):
+        if all(own.least_cycles(part) < b.cycles(known, machine) for b in drafts):
             divide = bool(ranked.shares)
-            drafts.append(_cheapest(variant, own, machine, known, progress, divide=divide))
-    best = min(drafts, key=lambda builder: builder.cycles(known.schedules, machine))
+            found = _cheapest(variant, own, machine, planner, known, progress, divide=divide)
+            drafts.append(found)
+    best = min(drafts, key=lambda builder: builder.cycles(known, machine))
     least = options[0].least_cycles(part) - max(builder.saved_cycles for builder in drafts)
-    return best.plan(known.schedules, machine, ranked.images, least)
-
-
-class _Known:
-    """What the drafts of one network share: found for the first that asks."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.forms, self.rankings = Forms(), Rankings()
-        self.borders = Borders(one_group(machine))
-        self.schedules: Schedules = {}
+    return best.plan(known, machine, ranked.images, least)
 
 
 def _cheapest(
     variant: Variant,
     own: Ranked,
     machine: Machine,
-    known: _Known,
+    planner: Planner,
+    known: Schedules,
     progress: Progress,
     *,
     divide: bool,
@@ -88,21 +80,21 @@ def _cheapest(
     chosen for the whole; `own` are the products to choose from. Other work is divided over the
     groups if they may `divide` it; what is found out is added to what is `known`.
     """
-    part, chains, forms = variant.network, variant.chains, known.forms
+    part, chains, forms = variant.network, variant.chains, planner.forms
     requests = [chain.request for chain in chains if chain.request is not None]
-    epilogues = ranked_epilogues(requests, own, machine, known.rankings)
+    epilogues = planner.epilogues(requests, own)
     progress("lay out", 0, 3)
     found = [nearest(part, chains, own, epilogues, forms)]
     progress("lay out", 1, 3)
-    whole = WholeNetwork(part, chains, own, epilogues, forms, known.borders, machine)
+    whole = WholeNetwork(part, chains, own, epilogues, planner, machine)
     found.append(whole.cheapest())
     progress("lay out", 2, 3)
-    drafts = [drafted(variant, layouts, forms) for layouts in found]
+    drafts = [drafted(variant, layouts, forms, views=planner.views) for layouts in found]
     progress("lay out", 3, 3)
-    ops = [d.op for builder in drafts for d in builder.memory.drafts if d.candidate is None]
-    new, steps = [op for op in ops if op not in known.schedules], partial(progress, "schedule")
-    known.schedules |= _schedules(new, machine, steps, divide=divide)
-    cycles = [builder.cycles(known.schedules, machine) for builder in drafts]
+    ops = [d.op for builder in drafts for d in builder.memory.drafts if d.scheduled is None]
+    new, steps = [op for op in ops if op not in known], partial(progress, "schedule")
+    known |= planner.scheduled(new, steps, divide=divide)
+    cycles = [builder.cycles(known, machine) for builder in drafts]
     best = drafts[cycles.index(min(cycles))]
     best.saved_cycles = saved_cycles(requests, own, epilogues)
     if chosen := found[-1].choice:
@@ -144,12 +136,3 @@ def _has_room(network: Network, machine: Machine) -> bool:
     except CapacityError:
         return False
     return True
-
-
-def _schedules(ops: Sequence[Op], machine: Machine, steps: Steps, *, divide: bool) -> Schedules:
-    """The schedule of each mapping and reduction, of a group's share where that is faster."""
-    found: Schedules = {op: (c, None) for op, c in ranked_stages(ops, machine, steps).items()}
-    for op, part in (ranked_parts(ops, machine) if divide else {}).items():
-        if part[0].cycles < found[op][0].cycles:
-            found[op] = part
-    return found

@@ -24,31 +24,28 @@ from tilewright.network.layouts import Chain, Layouts
 from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
 from tilewright.network.pieces import Beside, Share
-from tilewright.network.plan import Plan, Work, lives_of
+from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of
 from tilewright.network.requirements import refuse_crowded
 from tilewright.network.results import LayoutChoice
-from tilewright.network.shares import Division
 from tilewright.network.variants import Variant
 from tilewright.network.waits import Use, cycles_before
 from tilewright.ops import CONTRACTIONS
-from tilewright.ops.op import Op
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
-
-Schedules = dict[Op, tuple[Candidate, Division | None]]
-"""How an operator is computed, and where the groups' shares begin if they divide it."""
 
 
 class Builder:
     """Appends the drafts of one fused node after the other, as `layouts` say."""
 
-    def __init__(self, variant: Variant, layouts: Layouts, forms: Forms) -> None:
+    def __init__(
+        self, variant: Variant, layouts: Layouts, forms: Forms, *, views: bool = False
+    ) -> None:
         network = variant.network
         (kind,) = {t.dtype for t in network.tensors.values()}
         self.network, self.layouts, self.forms = network, layouts, forms
         self.ahead = variant.ahead
         self.weights = {t.name: t for t in network.weights}
-        self.memory = Memory(kind)
+        self.memory = Memory(kind, layouts.forms if views else None)
         self.inputs = []
         for t in network.inputs:
             located = self.memory.value(t.name, row_major(t.shape), "input")
@@ -61,14 +58,14 @@ class Builder:
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
         """The cycles of all stages by the model, those before each included."""
         drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
-        own = ((d.candidate or schedules[d.op][0]).cycles for d in drafts)
+        own = ((d.scheduled or schedules[d.op]).cycles for d in drafts)
         return sum(own) + sum(sum(cycles.values()) for cycles in before)
 
     def uses(self, schedules: Schedules) -> list[Use]:
         """What each stage reads and writes, on how many groups."""
         found = []
         for draft in self.memory.drafts:
-            division = draft.division if draft.candidate else schedules[draft.op][1]
+            division = (draft.scheduled or schedules[draft.op]).division
             *reads, writes = (value for _, value in draft.arguments)
             found.append(Use(tuple(reads), writes, division.groups if division else 1))
         return found
@@ -95,7 +92,11 @@ class Builder:
 
     def _other(self, node: Node) -> Located:
         self._hold_weights(node.inputs)
-        return LOWERINGS[type(node.op)](self.memory, node, node.op)
+        before = len(self.memory.values)
+        made = LOWERINGS[type(node.op)](self.memory, node, node.op)
+        if self.memory.views is not None and made.value >= before:
+            self.memory.fill(node.output, made)
+        return made
 
     def _hold_weights(self, names: Iterable[str]) -> None:
         """Those of the tensors that are weights have a place: as C arrays."""
@@ -134,8 +135,7 @@ class Builder:
         beside = chain.request[1].beside
         reads = expressed(chain.finishing).reads[1:]
         for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
-            # a border belongs to the result alone
-            own = unbordered(form) if isinstance(candidate, Bordered) else form
+            own = candidate.beside if isinstance(candidate, Bordered) else form
             place = self._tensor(read.tensors[0], own) if as_result else self._read(read)
             operands.append((operand_name(i), place.value))
         y = self.memory.value(output, form)
@@ -148,8 +148,7 @@ class Builder:
                 (*operands, (candidate.seed.result, y.value)),
                 tuple(n.name for n in nodes),
                 sum(n.op.flops for n in nodes),
-                candidate,
-                self._division(candidate, beside),
+                self._scheduled(candidate, beside),
             )
         )
         self._fill(candidate, y)
@@ -177,8 +176,7 @@ class Builder:
                 (*operands, (seed.result, y.value)),
                 (node.name,),
                 node.op.flops,
-                candidate,
-                self._division(candidate),
+                self._scheduled(candidate),
             )
         )
         self._fill(candidate, y)
@@ -189,10 +187,11 @@ class Builder:
         if isinstance(candidate, Bordered):
             self.memory.fill(self.memory.values[y.value].name, y)
 
-    def _division(self, candidate: Candidate, beside: Sequence[Beside] = ()) -> Division | None:
-        if not isinstance(candidate, Share):
-            return None
-        return candidate.division(self.forms.of(candidate), beside)
+    def _scheduled(self, candidate: Candidate, beside: Sequence[Beside] = ()) -> Scheduled:
+        division = None
+        if isinstance(candidate, Share):
+            division = candidate.division(self.forms.of(candidate), beside)
+        return Scheduled(candidate.cycles, candidate, division)
 
     def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
         """Elementwise nodes, behind what is `made` by the first of them if that is something else,
@@ -229,11 +228,17 @@ class Builder:
         return operands
 
     def _read(self, read: Read) -> Located:
-        if read.made is not None or read.tensors[0] in self.weights:
-            shape = self.weights[read.tensors[0]].shape
+        first = read.tensors[0]
+        if self.weights.keys() >= set(read.tensors):
             made = (read.made or "x0", read.tensors)
-            return self.memory.constant(made, row_major(shape), read.axes)
-        return replace(self.memory.held[read.tensors[0]][0], axes=read.axes)
+            return self.memory.constant(made, row_major(self.weights[first].shape), read.axes)
+        if read.made is None:
+            return replace(self.memory.held[first][0], axes=read.axes)
+        self._hold_weights(read.tensors)
+        operands = [self.memory.held[name][0] for name in read.tensors]
+        y = self.memory.value(f"{first}_made", row_major(operands[0].form.shape))
+        self.memory.map(f"{first}_made", "elementwise", read.made, y, operands)
+        return replace(y, axes=read.axes)
 
     def plan(self, schedules: Schedules, machine: Machine, groups: int, least: float) -> Plan:
         """The plan of one of `groups` groups, no cheaper than the `least` cycles of its products.
@@ -248,10 +253,7 @@ class Builder:
             self.memory.dtype,
             groups,
             tuple(self.memory.values),
-            tuple(
-                d.stage(*((d.candidate, d.division) if d.candidate else schedules[d.op]))
-                for d in drafts
-            ),
+            tuple(d.stage(d.scheduled or schedules[d.op]) for d in drafts),
             tuple(self.inputs),
             tuple(self.outputs),
             least,
@@ -273,9 +275,9 @@ class Builder:
         refuse_crowded(self.network, lives, machine, needed)
 
 
-def drafted(variant: Variant, layouts: Layouts, forms: Forms) -> Builder:
-    """All stages of a way to compute a network, drafted."""
-    builder = Builder(variant, layouts, forms)
+def drafted(variant: Variant, layouts: Layouts, forms: Forms, *, views: bool = False) -> Builder:
+    """All stages of a way to compute a network, drafted; `views`: as `network.memory` says."""
+    builder = Builder(variant, layouts, forms, views=views)
     for chain in variant.chains:
         builder.add(chain)
     builder.finish()

@@ -13,15 +13,19 @@ from math import prod
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Node
+from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import Element, parse_scalar
 from tilewright.machine import Machine
+from tilewright.network.bordered import Bordered
 from tilewright.network.expressed import expressed
+from tilewright.network.form import Form
 from tilewright.network.pieces import Beside, Pieces, Share
 from tilewright.network.products import Ranked, constants_of, one_group
 from tilewright.network.together import shares_in
 from tilewright.network.waits import next_cycles
 from tilewright.ops import Conv2d, Gemm, Op, Pool2d
 from tilewright.ops.op import Shape
+from tilewright.passes.base import Observer
 from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
 from tilewright.seeds.pooling import PoolWindows, windows_of, with_pooling
 from tilewright.seeds.space import Seed
@@ -52,6 +56,26 @@ class Epilogue:
 
 
 Request = tuple[Op, Epilogue]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Finished(Bordered):
+    """A `plain` candidate, whose result lies in its `own` form, where the code of its program does
+    an epilogue too and writes another form.
+    """
+
+    plain: Candidate
+    own: Form
+    epilogue: Epilogue | None
+
+    @property
+    def beside(self) -> Form:
+        """The form of what an epilogue adds: that of the result."""
+        return self.form
+
+    def program(self, machine: Machine, observer: Observer | None = None) -> Program:
+        """The plain one."""
+        return self.plain.program(machine, observer)
 
 
 def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue | None:

@@ -101,7 +101,9 @@ def measured_explanation(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> 
         for kind, cycles in stage.causes.items():
             causes[kind] = causes.get(kind, 0) + cycles
     behind = [len(s.nodes) - 1 for s in run.stages if s.work == "product" and s.nodes]
-    passes = [len(s.nodes) for s in run.stages if s.work == "elementwise" and s.nodes]
+    gathered = {node for s in run.stages if s.work == "window" for node in s.nodes}
+    elementwise = [s for s in run.stages if s.work == "elementwise" and s.nodes]
+    passes = [len(s.nodes) for s in elementwise if not gathered.issuperset(s.nodes)]
     in_products, merged = sum(behind), sum(passes) - len(passes)
     return MeasuredExplanation(
         run,

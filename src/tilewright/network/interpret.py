@@ -1,13 +1,14 @@
-"""What a plan means: its stages run one after the other by the meaning of their programs.
+"""The meaning of a plan: its stages run one after the other by the meaning of their programs.
 
 In: a plan, the inputs of one group and the weights. Out: the outputs. Each stage sees the values
 that its arguments name and no others; an element that no stage has written and one reads is an
-error and not a wrong number.
+error and not a wrong number. A stage without a program means its operator; what a kernel does in
+its own code behind a program means its expression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -20,19 +21,17 @@ from tilewright.graph.names import quoted
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import parse_scalar
+from tilewright.network.ahead import WithAhead
+from tilewright.network.epilogues import Finished
 from tilewright.network.plan import Plan, Stage, Value
-
-Run = Callable[[Stage, Program, Mapping[str, Array]], Array]
-"""The result of a stage's program, from its tensors by name; what it leaves unwritten is NaN."""
+from tilewright.ops.mapping import Mapping as Elementwise
+from tilewright.ops.mapping import Reduction
 
 
 def interpret_plan(
-    plan: Plan,
-    inputs: Mapping[str, Array],
-    weights: Mapping[str, Array],
-    run: Run | None = None,
+    plan: Plan, inputs: Mapping[str, Array], weights: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """The outputs of one group by name, each stage run by `run`, or by the interpreter.
+    """The outputs of one group by name.
 
     Raises GraphError for a missing tensor, SimulationError for an element that is read and that
     nothing has written.
@@ -45,7 +44,7 @@ def interpret_plan(
     last = {v: n for n, stage in enumerate(plan.stages) for v in (*stage.reads, stage.writes)}
     kept = {value for _, value, _ in plan.outputs}
     for number, stage in enumerate(plan.stages):
-        _run_stage(plan, stage, memory, run or _interpreted(plan))
+        _run_stage(plan, stage, memory)
         for value in {*stage.reads, stage.writes} - kept:
             if last[value] == number:
                 memory.pop(value, None)
@@ -57,27 +56,11 @@ def interpret_plan(
 
 def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, Array]]:
     """(its number, its elements in memory order) of each constant, made of the weights."""
-    if plan.ahead:
-        weights = _with_ahead(plan, weights)
+    weights = WithAhead(weights, plan.ahead)
     for number, value in enumerate(plan.values):
         if value.role == "constant":
             stored = value.form.stored(_made(value, weights))
             yield number, stored.astype(dtype(value.dtype).numpy, copy=False)
-
-
-def _with_ahead(plan: Plan, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights, and what is computed of them ahead of all runs."""
-    found = dict(weights)
-    for node in plan.ahead:
-        with np.errstate(all="ignore"):
-            found[node.output] = node.op.reference(*(_given(found, name) for name in node.inputs))
-    return found
-
-
-def _given(weights: Mapping[str, Array], name: str) -> Array:
-    if name not in weights:
-        raise GraphError(f"no numbers are given for {quoted(name)}")
-    return weights[name]
 
 
 def _made(value: Value, weights: Mapping[str, Array]) -> Array:
@@ -85,41 +68,84 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
         return value.numbers
     assert value.made is not None
     expression, names = value.made
-    operands = [np.asarray(_given(weights, name), np.float64) for name in names]
+    operands = [np.asarray(weights[name], np.float64) for name in names]
     with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
         found: Array = np.asarray(parse_scalar(expression).value(operands))
     return found.reshape(value.form.shape)
 
 
-def _interpreted(plan: Plan) -> Run:
-    mesh = (plan.machine.mesh.rows, plan.machine.mesh.columns)
-
-    def run(stage: Stage, program: Program, tensors: Mapping[str, Array]) -> Array:
-        return interpret(program, tensors, mesh)[stage.arguments[-1][0]]
-
-    return run
-
-
-def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array], run: Run) -> None:
+def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array]) -> None:
     """Run one stage; what it leaves unwritten of its result stays as it was."""
-    program, target = stage.candidate.program(plan.machine), stage.writes
-    size = prod(d.extent for d in plan.values[target].form.dims)
-    before = memory.get(target)
-    whole = np.full(size, np.nan) if before is None else before.copy()
-    for group in range(stage.groups):
-        starts = stage.starts(group)
-        tensors = {}
-        for (name, value), start in zip(stage.arguments[:-1], starts, strict=False):
+    own, before = plan.values[stage.writes], memory.get(stage.writes)
+    size, kind = own.form.elements, dtype(own.dtype).numpy
+    whole = np.full(size, np.nan, kind) if before is None else before.copy()
+    for start, result in _results(plan, stage, memory):
+        part = whole[start : start + result.size]
+        part[...] = np.where(np.isnan(result[: part.size]), part, result[: part.size])
+    memory[stage.writes] = whole
+
+
+def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
+    """Where what each group writes begins, and its elements, NaN where it writes none."""
+    if stage.scheduled.candidate is None:
+        operands = [_written(plan, value, memory.get(value), stage.name) for value in stage.reads]
+        assert isinstance(stage.op, Elementwise | Reduction)
+        yield 0, _by_operator(stage.op, operands)
+    elif isinstance(stage.candidate, Finished):
+        yield 0, _finished(plan, stage, stage.candidate, memory)
+    else:
+        program = stage.candidate.program(plan.machine)
+        for group in range(stage.groups):
+            starts = stage.starts(group)
+            tensors = _tensors(plan, stage, program, starts, memory)
+            yield starts[-1], _interpreted(plan, program, tensors, stage.arguments[-1][0])
+
+
+def _by_operator(op: Elementwise | Reduction, operands: Sequence[Array]) -> Array:
+    shaped = [x.reshape(shape) for x, shape in zip(operands, op.input_shapes, strict=True)]
+    written = np.zeros(op.out_shape, np.bool_)
+    extents = op.extents if isinstance(op, Elementwise) else op.extents[: op.kept]
+    op.result.write(written, extents, np.ones(extents, np.bool_))
+    return np.where(written, op.reference(*shaped), np.nan).reshape(-1)
+
+
+def _tensors(
+    plan: Plan,
+    stage: Stage,
+    program: Program,
+    starts: Sequence[int],
+    memory: Mapping[int, Array],
+) -> dict[str, Array]:
+    """The tensors that a program of a stage reads, by name, which begin at these elements."""
+    found = {}
+    for (name, value), start in zip(stage.arguments[:-1], starts, strict=False):
+        if name in {tensor.name for tensor in program.tensors}:
             held = _written(plan, value, memory.get(value), stage.name)
             shape = tuple(int(evaluate(e, {})) for e in program.tensor(name).shape)
-            tensors[name] = _share(held, start, prod(shape)).reshape(shape)
-        result = run(stage, program, tensors).reshape(-1)
-        if before is None and group == 0:
-            whole = whole.astype(result.dtype)
-        part = whole[starts[-1] : starts[-1] + result.size]
-        result = result[: part.size]
-        part[...] = np.where(np.isnan(result), part, result)
-    memory[target] = whole
+            found[name] = _share(held, start, prod(shape)).reshape(shape)
+    return found
+
+
+def _interpreted(plan: Plan, program: Program, tensors: Mapping[str, Array], result: str) -> Array:
+    mesh = (plan.machine.mesh.rows, plan.machine.mesh.columns)
+    return interpret(program, tensors, mesh)[result].reshape(-1)
+
+
+def _finished(plan: Plan, stage: Stage, candidate: Finished, memory: Mapping[int, Array]) -> Array:
+    """The product's result with the expression behind it, in its place inside a border."""
+    program, starts = candidate.program(plan.machine), (0,) * len(stage.arguments)
+    tensors = _tensors(plan, stage, program, starts, memory)
+    result = _interpreted(plan, program, tensors, stage.arguments[-1][0])
+    found = candidate.own.read(result)
+    if candidate.epilogue is not None:
+        elements, beside = [found], stage.reads[len(candidate.seed.operands) :]
+        for value, (axes, _) in zip(beside, candidate.epilogue.beside, strict=True):
+            operand = _written(plan, value, memory.get(value), stage.name)
+            along = [n if axis in axes else 1 for axis, n in enumerate(found.shape)]
+            elements.append(plan.values[value].form.read(operand).reshape(along))
+        found = np.asarray(parse_scalar(candidate.epilogue.expression).value(elements))
+    places = candidate.form.places().reshape(-1)
+    return np.where(places < 0, np.nan, found.reshape(-1)[np.maximum(places, 0)])
 
 
 def _share(held: Array, start: int, size: int) -> Array:

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
-from tilewright.network.bordered import Bordered, Borders
+from tilewright.network.bordered import Bordered
 from tilewright.network.epilogues import Request
 from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, permuted, row_major, same_memory
@@ -32,9 +33,9 @@ from tilewright.ops.op import Shape
 from tilewright.partition.solve import Choice, cheapest
 from tilewright.tune.candidate import Candidate
 
-_AGAINST_THE_GRAIN = 1.5
-"""A copy takes so many times longer where another dimension runs along memory afterwards: of 1, 1.5
-and 3 the one that makes the plan of ResNet-50 fastest by the model."""
+if TYPE_CHECKING:
+    from tilewright.network.planner import Planner
+
 _OTHER_ORDER = 10.0
 """What gathers elements keeps the order that it finds: not to be chosen otherwise."""
 _MOST_WAYS = 8
@@ -154,12 +155,11 @@ class WholeNetwork:
         chains: Sequence[Chain],
         ranked: Ranked,
         epilogues: Epilogues,
-        forms: Forms,
-        borders: Borders,
+        planner: Planner,
         machine: Machine,
     ) -> None:
         self.network, self.chains, self.ranked = network, chains, ranked
-        self.epilogues, self.forms, self._borders = epilogues, forms, borders
+        self.epilogues, self.forms, self._planner = epilogues, planner.forms, planner
         self._machine = machine
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
@@ -218,7 +218,7 @@ class WholeNetwork:
             return 0.0 if alike else _OTHER_ORDER * self._moving(held)
         if name in way.takes:
             return self._copy(held, way.takes[name])
-        against = _grain(held, way.form) - 1 if name in way.reads else 0.0
+        against = self._grain(held, way.form) - 1 if name in way.reads else 0.0
         return against * self._moving(held) / 2
 
     def _ways(self, chain: Chain) -> list[_Way]:
@@ -253,7 +253,7 @@ class WholeNetwork:
             return [_Way(0.0, natural, takes)]
         beside = self._read_whole(chain.nodes[1:])
         return [
-            _Way(self._pass(form, _grain(natural, form)), form, takes, reads=beside)
+            _Way(self._pass(form, self._grain(natural, form)), form, takes, reads=beside)
             for form in self._out_forms(chain, [natural])
         ]
 
@@ -263,11 +263,14 @@ class WholeNetwork:
         found = []
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
             own = _kept_order(chain.first.op, held)
-            forms = [own] if len(chain.nodes) == 1 else self._out_forms(chain, [own])
+            alone = len(chain.nodes) == 1
+            as_read = alone and not (
+                self._planner.views and not isinstance(chain.first.op, Transpose)
+            )
             takes = {name: held} if name else {}
-            found += [
-                _Way(self._pass(f) * (len(chain.nodes) > 1), f, takes, follows=name) for f in forms
-            ]
+            for f in [own] if as_read else self._out_forms(chain, [own]):
+                against = (self._grain(own, f) - 1) * self._moving(f) if alone else self._pass(f)
+                found.append(_Way(against, f, takes, follows=name))
         return found
 
     def _product_ways(self, chain: Chain) -> list[_Way]:
@@ -283,33 +286,28 @@ class WholeNetwork:
                 if name not in self._weights
             }
             natural, cycles = _result(candidate, self.forms), candidate.cycles
-            if fused:
-                takes |= dict.fromkeys(beside, natural)
+            own = takes | dict.fromkeys(beside, natural) if fused else takes
             done = fused or not behind
             if chain.pool is not None and not fused:
                 natural = _kept_order(chain.pool.op, natural)
                 cycles += self._pooling(chain.pool.op, natural)
             elif done:
                 for other in self._bordered(chain, candidate, natural):
-                    way = _Way(other.cycles, other.form, takes, other, fused)
-                    key = (other.form, *sorted(takes.items(), key=lambda item: item[0]))
-                    if key not in found or way.cycles < found[key].cycles:
-                        found[key] = way
+                    inside = takes | dict.fromkeys(beside, other.beside) if fused else takes
+                    _keep(found, _Way(other.cycles, other.form, inside, other, fused))
             for form in [natural] if done else self._out_forms(chain, [natural]):
                 price = cycles
                 if not done:  # the result and each tensor beside are read
-                    price += self._pass(form, _grain(natural, form) + len(beside) / 2)
-                way = _Way(price, form, takes, candidate, fused, reads=() if done else beside)
-                key = (form, *sorted(takes.items(), key=lambda item: item[0]))
-                if key not in found or price < found[key].cycles:
-                    found[key] = way
+                    price += self._pass(form, self._grain(natural, form) + len(beside) / 2)
+                reads = () if done else beside
+                _keep(found, _Way(price, form, own, candidate, fused, reads=reads))
         return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]
 
     def _bordered(self, chain: Chain, candidate: Candidate, own: Form) -> Iterator[Bordered]:
         """The candidate with its result inside each border that somebody wants around it."""
         for form in self._wanted.get(chain.output, ()):
             if form.has_zeros and unbordered(form) == own:
-                found = self._borders.around(candidate, own, form)
+                found = self._planner.bordered(candidate, own, form)
                 if found is not None:
                     yield found
 
@@ -338,7 +336,12 @@ class WholeNetwork:
 
     def _copy(self, held: Form, wanted: Form) -> float:
         """Cycles of a copy from one form into another, none where they are the same memory."""
-        return 0.0 if same_memory(held, wanted) else self._pass(wanted, _grain(held, wanted))
+        return 0.0 if same_memory(held, wanted) else self._pass(wanted, self._grain(held, wanted))
+
+    def _grain(self, a: Form, b: Form) -> float:
+        """How many times longer a copy takes: by which dimensions run along memory."""
+        same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
+        return 1.0 if same else self._planner.against_the_grain
 
     def _pass(self, form: Form, times: float = 1.0) -> float:
         """Cycles of a stage that reads a tensor and writes it in a form, so many times as long as
@@ -376,7 +379,8 @@ def _order(form: Form) -> tuple[int, ...]:
     return tuple(dict.fromkeys(d.axis for d in form.dims))
 
 
-def _grain(a: Form, b: Form) -> float:
-    """How many times longer a copy takes: by which dimensions run along memory."""
-    same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
-    return 1.0 if same else _AGAINST_THE_GRAIN
+def _keep(ways: dict[tuple[object, ...], _Way], way: _Way) -> None:
+    """Add a way unless one of the same forms takes no longer."""
+    key = (way.form, *sorted(way.takes.items(), key=lambda item: item[0]))
+    if key not in ways or way.cycles < ways[key].cycles:
+        ways[key] = way

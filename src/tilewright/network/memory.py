@@ -1,11 +1,14 @@
 """What a plan has so far: values, where each tensor lies, and the stages that make them.
 
 In: forms and expressions from `network.builder`. Out: drafts of stages; a tensor that is wanted in
-another form gets a stage that copies it, and places that hold no element are filled.
+another form gets a stage that copies it, and places that hold no element are filled. Where stages
+work on `views`, those that gather or move elements read a tensor as it lies and write the form that
+is wanted next.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Named
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,13 +16,11 @@ from tilewright.codegen.artifact import Array
 from tilewright.graph.names import safe_name
 from tilewright.network.access import access_of, blocked_loops, normalised_mapping, run_together
 from tilewright.network.form import Form, StoredDim, canonical, row_major, same_memory
-from tilewright.network.plan import Role, Stage, Value, Work
-from tilewright.network.shares import Division
+from tilewright.network.plan import Role, Scheduled, Stage, Value, Work
 from tilewright.ops import Op
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Shape
-from tilewright.tune.candidate import Candidate
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Located:
 
 @dataclass(frozen=True)
 class Draft:
-    """A stage whose schedule is not chosen yet, unless it came with a candidate."""
+    """A stage whose schedule is not chosen yet, unless it came with one."""
 
     name: str
     label: str
@@ -43,29 +44,29 @@ class Draft:
     arguments: tuple[tuple[str, int], ...]
     nodes: tuple[str, ...] = ()
     flops: int = 0
-    candidate: Candidate | None = None
-    division: Division | None = None
+    scheduled: Scheduled | None = None
 
-    def stage(self, candidate: Candidate, division: Division | None = None) -> Stage:
-        """The stage with the schedule that was chosen."""
+    def stage(self, scheduled: Scheduled) -> Stage:
+        """The stage as it was scheduled."""
         return Stage(
             self.name,
             self.label,
             self.work,
             self.op,
-            candidate,
+            scheduled,
             self.arguments,
             self.nodes,
             self.flops,
-            division,
         )
 
 
 class Memory:
-    """Values and drafts, appended to; `held` has the places of each tensor by name."""
+    """Values and drafts, appended to; `held` has the places of each tensor by name, `views` the
+    forms in which tensors are wanted, None where stages do not work on views.
+    """
 
-    def __init__(self, dtype: str) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: str, views: Named[str, Form] | None = None) -> None:
+        self.dtype, self.views = dtype, views
         self.values: list[Value] = []
         self.drafts: list[Draft] = []
         self.held: dict[str, list[Located]] = {}
@@ -104,6 +105,34 @@ class Memory:
         self.map(f"{tensor}_layout", "layout", "x0", made, (self.held[tensor][0],))
         self.held[tensor].append(made)
         return made
+
+    def source(self, tensor: str) -> Located:
+        """A tensor for what gathers or moves its elements: as it lies, or its elements alone."""
+        held = self.held[tensor][0]
+        if self.views is not None and _unblocked(held.form):
+            return held
+        return self.in_form(tensor, unbordered(held.form))
+
+    def around(
+        self, tensor: str, before: Sequence[int], after: Sequence[int], filled: float
+    ) -> tuple[Located, float | None]:
+        """A tensor for windows that reach so far beyond it, and what these read there: nothing
+        where it has been copied inside a border.
+        """
+        form = self.held[tensor][0].form
+        if self.views is None or not _unblocked(form):
+            return self.in_form(tensor, bordered(form, before, after), filled), None
+        reaches = any(before) or any(after)
+        if reaches and filled and form.has_zeros:
+            return self.in_form(tensor, unbordered(form)), filled
+        return self.held[tensor][0], filled if reaches else None
+
+    def result(self, tensor: str, form: Form) -> Located:
+        """New memory for a tensor that is gathered or moved: in the form that is wanted of it where
+        stages may write any, else in this one.
+        """
+        wanted = (self.views or {}).get(tensor, form)
+        return self.value(tensor, wanted if _unblocked(wanted) else form)
 
     def map(
         self,
@@ -198,6 +227,10 @@ class Memory:
                 if part[0] < part[1]:
                     op = _strip(form, dims[0], part, filled, self.dtype)
                     self.mapped(f"{name}_border", "layout", op, result, ())
+
+
+def _unblocked(form: Form) -> bool:
+    return len({d.axis for d in form.dims}) == len(form.dims)
 
 
 def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str) -> Mapping:

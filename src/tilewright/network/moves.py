@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tilewright.graph.graph import Node
 from tilewright.network.access import Index, access_of, plain
 from tilewright.network.form import canonical, permuted, row_major
-from tilewright.network.memory import Located, Memory, bordered, in_order, unbordered
+from tilewright.network.memory import Located, Memory, bordered, in_order
 from tilewright.ops import Concat, Pad, Reshape, Resize, Slice, SpaceToDepth, Transpose
 from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Shape
@@ -77,19 +77,14 @@ def space_to_depth(memory: Memory, node: Node, op: SpaceToDepth) -> Located:
 
 def concatenated(memory: Memory, node: Node, op: Concat) -> Located:
     """Each tensor into its part of the result, all in the order of the first."""
-    tensors = [_unbordered(memory, name) for name in node.inputs]
+    tensors = [memory.source(name) for name in node.inputs]
     order = [d.axis for d in tensors[0].form.dims]
-    y, start = memory.value(node.output, in_order(op.out_shape, order)), 0
+    y, start = memory.result(node.output, in_order(op.out_shape, order)), 0
     for x, shape in zip(tensors, op.input_shapes, strict=True):
         index = [(((axis, 1),), start if axis == op.axis else 0) for axis in range(len(shape))]
         _move(memory, node, shape, (x, y), (plain(len(shape)), index))
         start += shape[op.axis]
     return y
-
-
-def _unbordered(memory: Memory, name: str) -> Located:
-    """A tensor whose elements alone lie in memory."""
-    return memory.in_form(name, unbordered(memory.held[name][0].form))
 
 
 def _moved(
@@ -102,8 +97,8 @@ def _moved(
 ) -> Located:
     """The elements of a node's operand at `source` as those of a new tensor at `target`."""
     (name,) = node.inputs
-    x = _unbordered(memory, name)
-    y = memory.value(node.output, in_order(shape, [d.axis for d in x.form.dims]))
+    x = memory.source(name)
+    y = memory.result(node.output, in_order(shape, [d.axis for d in x.form.dims]))
     _move(memory, node, extents, (x, y), (source, target))
     return y
 

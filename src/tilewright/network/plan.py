@@ -53,23 +53,48 @@ class Value:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
-    """One program: `op` on memory or on the operator's own tensors, by `candidate`.
+class Scheduled:
+    """How an operator is computed, in so many cycles by the model: by a candidate, or as its
+    accesses say where it has none. Where several groups compute it together, `division` says where
+    in memory the tensors of each begin.
+    """
 
-    `arguments` say which value each tensor of the program is; the last one is written. `nodes` are
-    those of the network that it computes. Where several groups compute it together, `division` says
-    where in these values the tensors of each begin.
+    cycles: float
+    candidate: Candidate | None = None
+    division: Division | None = None
+
+
+Schedules = dict[Op, Scheduled]
+"""How each operator is computed that comes without a schedule."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One operator, on memory or on its own tensors, as it is `scheduled`.
+
+    `arguments` say which value each of its tensors is; the last one is written. `nodes` are those
+    of the network that it computes.
     """
 
     name: str
     label: str
     work: Work
     op: Op
-    candidate: Candidate
+    scheduled: Scheduled
     arguments: tuple[tuple[str, int], ...]
     nodes: tuple[str, ...] = ()
     flops: int = 0
-    division: Division | None = None
+
+    @property
+    def candidate(self) -> Candidate:
+        """The schedule of what has one."""
+        assert self.scheduled.candidate is not None
+        return self.scheduled.candidate
+
+    @property
+    def division(self) -> Division | None:
+        """Where the tensors of each group begin, None where one computes all of it."""
+        return self.scheduled.division
 
     @property
     def groups(self) -> int:
@@ -157,7 +182,7 @@ class Plan:
     def estimate_cycles(self) -> float:
         """Cycles of a group by the model, those before each stage included."""
         pairs = zip(self.stages, self.before, strict=True)
-        return sum(stage.candidate.cycles + sum(before.values()) for stage, before in pairs)
+        return sum(stage.scheduled.cycles + sum(before.values()) for stage, before in pairs)
 
     @property
     def constant_bytes(self) -> int:

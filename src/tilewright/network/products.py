@@ -16,6 +16,7 @@ from tilewright.common.progress import Progress, Steps, uncounted
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.pieces import Share
+from tilewright.network.plan import Scheduled
 from tilewright.network.search import Search
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import Seed
@@ -106,7 +107,7 @@ def ranked_products(
 
 def ranked_stages(
     ops: Sequence[Op], machine: Machine, steps: Steps = uncounted
-) -> dict[Op, Candidate]:
+) -> dict[Op, Scheduled]:
     """The best candidate of each mapping or reduction on one group; `steps` counts them."""
     single = one_group(machine)
     distinct = [op for op in dict.fromkeys(ops) if op.kind not in CONTRACTIONS]
@@ -114,7 +115,8 @@ def ranked_stages(
         return {}
     names = [op.describe()[:60] for op in distinct]
     choices = choose(distinct, single, keep=1, names=names, steps=steps)
-    return {choice.op: choice.best.candidate for choice in choices}
+    found = {choice.op: choice.best.candidate for choice in choices}
+    return {op: Scheduled(c.cycles, c) for op, c in found.items()}
 
 
 def constants_of(seed: Seed) -> frozenset[str]:

@@ -122,7 +122,7 @@ def _stage_result(run: PlanRun, number: int) -> StageResult:
         stage.name,
         stage.label,
         stage.candidate.seed.name if stage.work == "product" else "",
-        1e3 * (stage.candidate.cycles + sum(before.values())) / per_second,
+        1e3 * (stage.scheduled.cycles + sum(before.values())) / per_second,
         gflops=plan.groups * stage.flops * per_second / cycles / 1e9 if cycles else None,
         work=stage.work,
         cycles=cycles,

@@ -16,6 +16,7 @@ from tilewright.common.progress import Progress
 from tilewright.machine import Machine
 from tilewright.network.groups import stored_forms
 from tilewright.network.pieces import Pieces, Share, pieces_of
+from tilewright.network.plan import Scheduled
 from tilewright.network.products import by_cycles, one_group
 from tilewright.network.search import Search
 from tilewright.network.shares import Division, share_of
@@ -88,7 +89,7 @@ def _lies(piece: Candidate, share: Share) -> bool:
     return True
 
 
-def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, tuple[Candidate, Division]]:
+def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     """For each mapping or reduction that groups can compute together the best candidate of a
     share, and where the shares begin.
     """
@@ -110,4 +111,4 @@ def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, tuple[Candidat
         for c in ranking.best:
             if op not in best or c.cycles < best[op].cycles:
                 best[op] = c
-    return {op: (candidate, parts[op][1]) for op, candidate in best.items()}
+    return {op: Scheduled(c.cycles, c, parts[op][1]) for op, c in best.items()}

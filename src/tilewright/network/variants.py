@@ -7,14 +7,14 @@ gathered early. What needs weights alone is apart: it is computed ahead of all r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.graph.fused import members
-from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.graph.rewrites.constants import is_small
+from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.early_pooling import EarlyPooling
 from tilewright.graph.rewrites.fusion import Fusion
+from tilewright.network.ahead import without_ahead
 from tilewright.network.epilogues import Request, epilogue_of
 from tilewright.network.layouts import Chain
 from tilewright.ops import CONTRACTIONS, Conv2d, Pool2d
@@ -44,30 +44,17 @@ def variants(network: Network, *, fuse: bool) -> list[Variant]:
 
 def _variant(network: Network, *, fuse: bool) -> Variant:
     own, ahead = without_ahead(network)
-    whole = [members(node) for node in (Fusion().apply(own) if fuse else own).nodes]
-    return Variant(own, ahead, tuple(_chains(_pooled(whole, own) if fuse else whole, own)))
+    chains = _fused(own) if fuse else [(node,) for node in own.nodes]
+    return Variant(own, ahead, tuple(_chains(_pooled(chains, own) if fuse else chains, own)))
 
 
-def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
-    """(the network without the nodes that need weights alone, those nodes in order)."""
-    weights = {t.name: t for t in network.weights}
-    ahead, nodes = list[Node](), list[Node]()
-    for node in network.nodes:
-        known = node.inputs and weights.keys() >= set(node.inputs)
-        if known and node.output not in network.outputs and is_small(node):
-            weights[node.output] = Tensor(node.output, node.op.out_shape, node.op.out_dtype)
-            ahead.append(node)
-        else:
-            nodes.append(node)
-    if not ahead:
-        return network, ()
-    read = _read(nodes) | set(network.outputs)
-    kept = tuple(t for name, t in weights.items() if name in read)
-    return replace(network, weights=kept, nodes=tuple(nodes)), tuple(ahead)
+def as_it_stands(network: Network) -> Variant:
+    """The network with what can be computed in one go, nothing ahead and no windows in products."""
+    return Variant(network, (), tuple(_chains(_fused(network), network)))
 
 
-def _read(nodes: Iterable[Node]) -> set[str]:
-    return {name for node in nodes for name in node.inputs}
+def _fused(network: Network) -> list[tuple[Node, ...]]:
+    return [members(node) for node in Fusion().apply(network).nodes]
 
 
 def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[Chain]:

@@ -6,7 +6,7 @@ rows of tensors as they lie, and the elementwise work around them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 
 from tilewright.graph.graph import Node
@@ -16,7 +16,6 @@ from tilewright.network.memory import (
     Draft,
     Located,
     Memory,
-    bordered,
     in_order,
     unbordered,
     without_axis,
@@ -31,17 +30,17 @@ def pool(memory: Memory, node: Node, op: Pool2d) -> Located:
     """Windows of images; what an average counts differs at a border that is not counted."""
     (name,) = node.inputs
     filled = -inf if op.reduction == "max" else 0.0
-    form = memory.held[name][0].form
+    shape = op.input_shapes[0]
     _, _, rows, columns = op.out_shape
     before, after = [0, 0, 0, 0], [0, 0, 0, 0]
     for axis, count in ((_ROWS, rows), (_COLUMNS, columns)):
         i = axis - _ROWS
         before[axis] = op.padding[i]
         reach = (count - 1) * op.stride[i] + op.kernel[i] - op.padding[i]
-        after[axis] = max(0, reach - form.shape[axis])
-    x = memory.in_form(name, bordered(form, before, after), filled)
-    y = memory.value(node.output, in_order(op.out_shape, [d.axis for d in x.form.dims]))
-    loops = _pool_loops(op)
+        after[axis] = max(0, reach - shape[axis])
+    x, beyond = memory.around(name, before, after, filled)
+    y = memory.result(node.output, in_order(op.out_shape, [d.axis for d in x.form.dims]))
+    loops = _pool_loops(op, beyond)
     if op.reduction == "max":
         _reduce(memory, node, (x, y), loops, "max")
         return y
@@ -50,28 +49,28 @@ def pool(memory: Memory, node: Node, op: Pool2d) -> Located:
         finish = f"x0 / {float(counts.flat[0])!r}"
         _reduce(memory, node, (x, y), loops, "sum", finish=finish)
         return y
-    total = memory.value(f"{node.output}_sum", y.form)
+    total = memory.value(f"{node.output}_sum", unbordered(y.form))
     _reduce(memory, node, (x, total), loops, "sum")
     divisors = memory.numbers(f"{node.name}_counts", counts.astype(float), (_ROWS, _COLUMNS))
     memory.map(node.name, "elementwise", "x0 / x1", y, (total, divisors), nodes=(node.name,))
     return y
 
 
-def _pool_loops(op: Pool2d) -> _Loops:
+def _pool_loops(op: Pool2d, beyond: float | None) -> _Loops:
     """One for each axis of the result, then the taps."""
     windows: tuple[Index, ...] = (
         (((2, op.stride[0]), (4, 1)), -op.padding[0]),
         (((3, op.stride[1]), (5, 1)), -op.padding[1]),
     )
-    return _Loops((*op.out_shape, *op.kernel), 4, (*plain(2), *windows), plain(4))
+    return _Loops((*op.out_shape, *op.kernel), 4, (*plain(2), *windows), plain(4), beyond)
 
 
 def softmax(memory: Memory, node: Node, op: Softmax) -> Located:
     """Largest, powers, sum, quotient."""
-    x = memory.in_form(node.inputs[0], unbordered(memory.held[node.inputs[0]][0].form))
-    single = without_axis(x.form, op.axis)
+    x = memory.source(node.inputs[0])
+    single, whole = without_axis(x.form, op.axis), unbordered(x.form)
     largest, total = (memory.value(f"{node.output}_{n}", single) for n in ("largest", "sum"))
-    powers, y = (memory.value(n, x.form) for n in (f"{node.output}_powers", node.output))
+    powers, y = (memory.value(n, whole) for n in (f"{node.output}_powers", node.output))
     rank = len(op.shape)
     others = [axis for axis in range(rank) if axis != op.axis]
     extents = (*(op.shape[a] for a in others), op.shape[op.axis])
@@ -106,8 +105,8 @@ def softmax(memory: Memory, node: Node, op: Softmax) -> Located:
 
 def reduced(memory: Memory, node: Node, op: Reduce) -> Located:
     """The axes as loops that gather."""
-    x = memory.in_form(node.inputs[0], unbordered(memory.held[node.inputs[0]][0].form))
-    y = memory.value(node.output, in_order(op.out_shape, [d.axis for d in x.form.dims]))
+    x = memory.source(node.inputs[0])
+    y = memory.result(node.output, in_order(op.out_shape, [d.axis for d in x.form.dims]))
     rank = len(op.shape)
     others = [axis for axis in range(rank) if axis not in op.axes]
     ordered = (*others, *op.axes)
@@ -132,17 +131,16 @@ def reduced(memory: Memory, node: Node, op: Reduce) -> Located:
 def local_response(memory: Memory, node: Node, op: LocalResponseNorm) -> Located:
     """The sum of squares over neighbouring channels, then the power."""
     (name,) = node.inputs
-    form = memory.held[name][0].form
     first = (op.size - 1) // 2
     before = tuple(first if axis == 1 else 0 for axis in range(len(op.shape)))
     after = tuple(op.size - 1 - first if axis == 1 else 0 for axis in range(len(op.shape)))
-    x = memory.in_form(name, bordered(form, before, after))
+    x, beyond = memory.around(name, before, after, 0.0)
     squares = memory.value(f"{node.output}_squares", unbordered(x.form))
     rank = len(op.shape)
     index = tuple(
         (((axis, 1), (rank, 1)), -first) if axis == 1 else (((axis, 1),), 0) for axis in range(rank)
     )
-    rows = _Loops((*op.shape, op.size), rank, index, plain(rank))
+    rows = _Loops((*op.shape, op.size), rank, index, plain(rank), beyond)
     _reduce(memory, node, (x, squares), rows, "sum", expression="x0 * x0")
     y = memory.value(node.output, squares.form)
     scale = op.alpha / op.size
@@ -163,13 +161,14 @@ def local_response(memory: Memory, node: Node, op: LocalResponseNorm) -> Located
 @dataclass(frozen=True)
 class _Loops:
     """Loops of which the first `kept` are the result's, and the index of an element of the operand
-    and of the result along each of their axes.
+    and of the result along each of their axes; the operand reads `beyond` around its elements.
     """
 
     extents: tuple[int, ...]
     kept: int
     operand: tuple[Index, ...]
     result: tuple[Index, ...]
+    beyond: float | None = None
 
 
 def _reduce(
@@ -189,7 +188,7 @@ def _reduce(
         loops.extents,
         loops.kept,
         access_of(y.form, loops.result, loops.extents),
-        access_of(x.form, loops.operand, loops.extents),
+        replace(access_of(x.form, loops.operand, loops.extents), fill=loops.beyond),
         function,
         expression,
         finish,

@@ -9,7 +9,7 @@ broadcast is the same operator with another access.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -45,12 +45,16 @@ from tilewright.ops.op import (
 _INTEGER_OPERANDS = 2
 
 
-def _check(access: Access, kind: str, extents: Shape) -> None:
-    """Raise ShapeError unless every place lies inside the tensor and steps run forwards."""
+def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -> None:
+    """Raise ShapeError unless every place lies inside the tensor, but for what may lie `beyond`,
+    and steps run forwards.
+    """
     access.check(kind, extents)
     steps = [step for terms in access.terms for _, step in terms]
-    if access.fill is not None or min(steps, default=1) < 1:
+    if min(steps, default=1) < 1:
         raise ShapeError(f"{kind}: tensors as they lie are addressed by steps of 1 or more")
+    if access.fill is not None and not beyond:
+        raise ShapeError(f"{kind}: only what a reduction gathers may lie beyond a tensor")
 
 
 class _Stored(Protocol):
@@ -208,7 +212,8 @@ OPERATORS["map"] = Maker(Mapping, mapping)
 @dataclass(frozen=True)
 class Reduction(_InMemory):
     """The result's places hold `finish` (over x0) of the sum or the largest of `expression` (over
-    x0) along the last axes, those beyond the result's `kept` ones.
+    x0) along the last axes, those beyond the result's `kept` ones. Places beyond the operand count
+    for nothing.
     """
 
     kind: ClassVar[str] = "reduce"
@@ -225,12 +230,24 @@ class Reduction(_InMemory):
         require_shape(self.kind, "extents", self.extents)
         require_float(self.kind, self.numerics)
         _require_floats(self.kind, self.expression, self.finish)
-        for access in (self.result, self.operand):
-            _check(access, self.kind, self.extents)
+        _check(self.result, self.kind, self.extents)
+        _check(self.operand, self.kind, self.extents, beyond=True)
+        self._require_neutral()
         if not 0 <= self.kept <= len(self.extents) or max(self.result.axes, default=-1) >= (
             self.kept
         ):
             raise ShapeError(f"reduce: the result has axes beyond the {self.kept} that are kept")
+
+    def _require_neutral(self) -> None:
+        if self.operand.fill is None:
+            return
+        neutral = 0.0 if self.function == "sum" else -inf
+        found = parse_scalar(self.expression).value([np.array(self.operand.fill)])
+        if found != neutral:
+            raise ShapeError(
+                f"reduce: places beyond the tensor would count as {float(found)!r} in a "
+                f"{self.function}, of which {neutral!r} changes nothing"
+            )
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -264,5 +281,5 @@ class Reduction(_InMemory):
             gathered = gather.reduce(np.broadcast_to(each, self.extents), axis=along, initial=start)
             found = np.asarray(parse_scalar(self.finish).value([gathered]), np.float64)
         whole = np.zeros(self.result.shape)
-        whole[self.result.index(self.extents[: self.kept])] = found
+        self.result.write(whole, self.extents[: self.kept], found)
         return rounded(self, whole)

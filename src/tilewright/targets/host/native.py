@@ -23,6 +23,10 @@ USER = "the host target"
 KIND = "host"
 """The kind of the libraries in the cache."""
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")
+COMPILE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
+"""For one file of a network: no function says what went wrong but by its result, which lets
+conditions and roots be computed by vectors.
+"""
 
 
 @cache

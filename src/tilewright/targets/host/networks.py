@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.search import Search
-from tilewright.targets.host.network.native import HostNetwork, compile_network, require_computed
+from tilewright.targets.host.network.native import HostNetwork, compile_network, require_floats
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class HostNetworks:
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators that cannot be run here."""
-        del machine
-        require_computed(network)
+        require_floats(network)
+        import_module("tilewright.network.requirements").require_lowered(network, machine)
 
 
 NETWORKS = HostNetworks()

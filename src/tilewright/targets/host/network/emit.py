@@ -1,17 +1,23 @@
-"""The C of a network: a plan in, one file with its function, a header and a Makefile out.
+"""The C of a network: a plan and its places in, its function, a header and a Makefile out.
 
 Each stage is a static function of the network's memory, and the network a table of them: the same
-table is run whole, and stage by stage with a clock between.
+table is run whole, and stage by stage with a clock between. What fills the border around a result
+belongs to the stage that makes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping as Named
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.c.writer import CWriter, Names
 from tilewright.common.dtypes import DType, dtype
+from tilewright.common.errors import ProgramError
+from tilewright.network.plan import Plan
+from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.targets.host.emit_header import thread_parameters
 from tilewright.targets.host.emit_threads import (
     MEET,
@@ -21,30 +27,40 @@ from tilewright.targets.host.emit_threads import (
     THREADS,
     thread_functions,
 )
-from tilewright.targets.host.native import FLAGS
-from tilewright.targets.host.network.loops import write_zeros
-from tilewright.targets.host.network.plan import (
-    KernelCall,
-    Map,
-    NetworkPlan,
-    Pool,
-    Rows,
-    Stage,
-)
-from tilewright.targets.host.network.stage_text import write_map, write_pool, write_rows
+from tilewright.targets.host.native import COMPILE_FLAGS
+from tilewright.targets.host.network.loops import write_mapping, write_reduction
+from tilewright.targets.host.network.places import Call, Place, Places
 
-COMPILE_FLAGS = (
-    *(flag for flag in FLAGS if flag not in ("-shared", "-o", "library.so")),
-    "-fno-math-errno",
-    "-fno-trapping-math",
-)
-"""What one file is compiled with: no function says what went wrong but by its result, which lets
-conditions and roots be computed by vectors.
-"""
+
+@dataclass(frozen=True)
+class Emitted:
+    """What is emitted: a plan, where its values lie, and which of its stages are one function."""
+
+    name: str
+    plan: Plan
+    places: Places
+    threads: int
+
+    @property
+    def functions(self) -> list[list[int]]:
+        """The numbers of the stages of each function: one, and what fills around its result."""
+        found: list[list[int]] = []
+        for number, stage in enumerate(self.plan.stages):
+            fills = isinstance(stage.op, Mapping) and not stage.op.operands
+            if fills and found and self.plan.stages[found[-1][0]].writes == stage.writes:
+                found[-1].append(number)
+            else:
+                found.append([number])
+        return found
+
+    @property
+    def kind(self) -> DType:
+        """The type of all elements."""
+        return dtype(self.plan.dtype)
 
 
 def emit_network(
-    plan: NetworkPlan, kernels: Sequence[Artifact], flags: Sequence[str]
+    found: Emitted, kernels: Sequence[Artifact], flags: Sequence[str]
 ) -> dict[str, str]:
     """All files by name; `kernels` hold the functions that the plan's stages call, `flags` are the
     compiler's for the machine.
@@ -55,190 +71,197 @@ def emit_network(
         for name, text in kernel.files.items()
         if name.endswith((".c", ".h"))
     }
-    files[f"{plan.name}.c"] = _source(plan, kernels)
-    files[f"{plan.name}.h"] = _header(plan)
-    files["Makefile"] = _makefile(plan, files, flags)
+    files[f"{found.name}.c"] = _source(found, kernels)
+    files[f"{found.name}.h"] = _header(found)
+    files["Makefile"] = _makefile(found, files, flags)
     return files
 
 
-def parameters(plan: NetworkPlan) -> list[str]:
+def parameters(found: Emitted) -> list[str]:
     """Those of the network's functions: inputs, outputs, constants, arena."""
-    kind, names = dtype(plan.dtype).c_name, _parameter_names(plan)
-    inputs = [f"const {kind} *{names['input', i]}" for i in range(len(plan.inputs))]
-    outputs = [f"{kind} *{names['output', i]}" for i in range(len(plan.outputs))]
+    kind, names = found.kind.c_name, _parameter_names(found.plan)
+    inputs = [f"const {kind} *{names['input', i]}" for i in range(len(found.plan.inputs))]
+    outputs = [f"{kind} *{names['output', i]}" for i in range(len(found.plan.outputs))]
     return [*inputs, *outputs, "const void *constants", "void *arena"]
 
 
-def _parameter_names(plan: NetworkPlan) -> dict[tuple[str, int], str]:
+def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
     """Identifiers out of the network's own names, which are any text."""
     names = Names()
     for word in ("constants", "arena", "seconds", "m", "i", "before", "after", "stages"):
         names.of("own", word)
     found = {("input", i): names.of("input", name) for i, (name, _) in enumerate(plan.inputs)}
-    more = {("output", i): names.of("output", name) for i, (name, _) in enumerate(plan.outputs)}
+    more = {("output", i): names.of("output", name) for i, (name, *_) in enumerate(plan.outputs)}
     return found | more
 
 
-def _header(plan: NetworkPlan) -> str:
-    writer, kind = CWriter(), dtype(plan.dtype).c_name
-    guard = f"TW_{plan.name.upper()}_H"
-    writer.comment(f"{plan.name}.h: a whole network for this computer. Generated.")
+def _header(found: Emitted) -> str:
+    writer, kind, plan = CWriter(), found.kind.c_name, found.plan
+    upper, places = found.name.upper(), found.places
+    guard = f"TW_{upper}_H"
+    writer.comment(f"{found.name}.h: a whole network for this computer. Generated.")
     writer.lines(f"#ifndef {guard}\n#define {guard}")
     writer.line()
     names = _parameter_names(plan)
-    for place, given in (("input", plan.inputs), ("output", plan.outputs)):
-        for i, (_, value) in enumerate(given):
-            elements = plan.values[value].elements
+    inputs, outputs = ([value for _, value, *_ in given] for given in (plan.inputs, plan.outputs))
+    for place, given in (("input", inputs), ("output", outputs)):
+        for i, value in enumerate(given):
+            elements = plan.values[value].form.elements
             writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major")
     writer.comment(
-        f"constants: the {plan.constant_bytes} bytes of {plan.name}.bin, from a multiple of "
-        f"64 on; arena: {plan.arena_bytes} bytes from a multiple of 64 on, which are overwritten."
+        f"constants: the {places.constant_bytes} bytes of {found.name}.bin, from a multiple of "
+        f"64 on; arena: {places.arena_bytes} bytes from a multiple of 64 on, which are overwritten."
     )
-    upper = plan.name.upper()
-    writer.line(f"#define {upper}_CONSTANT_BYTES {plan.constant_bytes}UL")
-    writer.line(f"#define {upper}_ARENA_BYTES {plan.arena_bytes}UL")
-    writer.call(f"void {plan.name}_run", parameters(plan))
+    writer.line(f"#define {upper}_CONSTANT_BYTES {places.constant_bytes}UL")
+    writer.line(f"#define {upper}_ARENA_BYTES {places.arena_bytes}UL")
+    writer.call(f"void {found.name}_run", parameters(found))
     writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
-    writer.line(f"#define {upper}_STAGES {len(plan.stages)}")
-    writer.call(f"void {plan.name}_profile", [*parameters(plan), "double *seconds"])
+    writer.line(f"#define {upper}_STAGES {len(found.functions)}")
+    writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
     writer.line()
     writer.line("#endif")
     return writer.text()
 
 
-def _source(plan: NetworkPlan, kernels: Sequence[Artifact]) -> str:
-    writer, kind = CWriter(), dtype(plan.dtype)
-    writer.comment(f"{plan.name}.c: the stages of a network and their order. Generated.")
+def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
+    writer = CWriter()
+    writer.comment(f"{found.name}.c: the stages of a network and their order. Generated.")
     writer.lines("#define _POSIX_C_SOURCE 199309L\n#include <math.h>\n#include <string.h>")
     writer.line("#include <time.h>")
-    for name in (plan.name, *(k.name for k in kernels)):
+    for name in (found.name, *(k.name for k in kernels)):
         writer.line(f'#include "{name}.h"')
     writer.line()
-    if plan.threads > 1:
+    if found.threads > 1:
         writer.lines(thread_functions())
         writer.line()
-    _write_memory(plan, kind, writer)
-    for number, stage in enumerate(plan.stages):
-        _write_stage(number, stage, plan, kind, writer)
-    team = ", long, long" if plan.threads > 1 else ""
+    _write_memory(found, writer)
+    for number, stages in enumerate(found.functions):
+        _write_function(number, stages, found, writer)
+    team = ", long, long" if found.threads > 1 else ""
     with writer.block(f"static void (*const stages[])(const struct memory *{team}) =", "};"):
-        for number in range(len(plan.stages)):
+        for number in range(len(found.functions)):
             writer.line(f"stage{number},")
     writer.line()
-    _write_entries(plan, writer)
+    _write_entries(found, writer)
     return writer.text()
 
 
-def _write_memory(plan: NetworkPlan, kind: DType, writer: CWriter) -> None:
+def _write_memory(found: Emitted, writer: CWriter) -> None:
+    kind, plan = found.kind.c_name, found.plan
     with writer.block("struct memory", "};"):
-        writer.line(f"const {kind.c_name} *inputs[{max(1, len(plan.inputs))}];")
-        writer.line(f"{kind.c_name} *outputs[{max(1, len(plan.outputs))}];")
+        writer.line(f"const {kind} *inputs[{max(1, len(plan.inputs))}];")
+        writer.line(f"{kind} *outputs[{max(1, len(plan.outputs))}];")
         writer.line("const char *constants;")
         writer.line("char *arena;")
     writer.line()
 
 
-def _pointer(value: int, plan: NetworkPlan, kind: DType) -> str:
+def _pointer(place: Place, kind: DType) -> str:
     """The C text of where a value lies."""
-    found = plan.values[value]
-    match found.place:
+    where, at = place
+    match where:
         case "input":
-            return f"m->inputs[{found.at}]"
+            return f"m->inputs[{at}]"
         case "output":
-            return f"m->outputs[{found.at}]"
+            return f"m->outputs[{at}]"
         case "constant":
-            return f"(const {kind.c_name} *)(m->constants + {found.at})"
+            return f"(const {kind.c_name} *)(m->constants + {at})"
         case "arena":
-            return f"({kind.c_name} *)(m->arena + {found.at})"
+            return f"({kind.c_name} *)(m->arena + {at})"
         case _:
-            assert_never(found.place)
+            assert_never(where)
 
 
-def _write_stage(
-    number: int, stage: Stage, plan: NetworkPlan, kind: DType, writer: CWriter
-) -> None:
-    writer.comment(f"{stage.name}: {stage.label}")
-    team = thread_parameters() if plan.threads > 1 else []
+def _write_function(number: int, stages: Sequence[int], found: Emitted, writer: CWriter) -> None:
+    first = found.plan.stages[stages[0]]
+    writer.comment(f"{first.name}: {first.label}")
+    team = thread_parameters() if found.threads > 1 else []
     writer.head(f"static void stage{number}", ["const struct memory *m", *team])
-    work, threads = stage.work, plan.threads
     with writer.block():
-        match work:
-            case KernelCall(function, arguments, bordered):
-                if bordered is not None:
-                    _declare([], bordered.value, plan, kind, writer)
-                    write_zeros(bordered.form, "y", writer, divided=threads > 1)
-                given = [_pointer(v, plan, kind) for v in arguments]
-                if threads > 1:
-                    writer.call(f"{function}_thread", [*given, THREAD, THREADS])
-                else:
-                    writer.call(function, given)
-            case Map(y, operands, _, _):
-                _declare([o.value for o in operands], y.value, plan, kind, writer)
-                write_map(work, kind, writer, threads)
-            case Pool(_, x, y):
-                _declare([x.value], y.value, plan, kind, writer)
-                write_pool(work, kind, writer, threads)
-            case Rows(_, source, target):
-                _declare([source], target, plan, kind, writer)
-                write_rows(work, kind, writer, threads)
-            case _:
-                assert_never(work)
+        for stage in stages:
+            with writer.block() if len(stages) > 1 else writer.flat():
+                _write_stage(stage, found, writer)
     writer.line()
 
 
-def _declare(
-    sources: Sequence[int], target: int, plan: NetworkPlan, kind: DType, writer: CWriter
-) -> None:
-    for i, value in enumerate(sources):
-        writer.line(f"const {kind.c_name} *const x{i} = {_pointer(value, plan, kind)};")
-    writer.line(f"{kind.c_name} *const y = {_pointer(target, plan, kind)};")
+def _write_stage(number: int, found: Emitted, writer: CWriter) -> None:
+    stage, kind, threads = found.plan.stages[number], found.kind, found.threads
+    if number in found.places.calls:
+        _write_call(found.places.calls[number], kind, writer, threads)
+        return
+    for i, value in enumerate(stage.reads):
+        pointer = _pointer(found.places.values[value], kind)
+        writer.line(f"const {kind.c_name} *const x{i} = {pointer};")
+    writer.line(f"{kind.c_name} *const y = {_pointer(found.places.values[stage.writes], kind)};")
+    match stage.op:
+        case Mapping() as op:
+            write_mapping(op, kind, writer, threads)
+        case Reduction() as op:
+            write_reduction(op, kind, writer, threads)
+        case op:
+            raise ProgramError(f"stage {stage.name}: {op.describe()} is no loop over elements")
 
 
-def _write_entries(plan: NetworkPlan, writer: CWriter) -> None:
-    names, count = _parameter_names(plan), len(plan.stages)
-    inputs = ", ".join(names["input", i] for i in range(len(plan.inputs))) or "0"
-    outputs = ", ".join(names["output", i] for i in range(len(plan.outputs))) or "0"
+def _write_call(call: Call, kind: DType, writer: CWriter, threads: int) -> None:
+    for packing in call.packings:
+        ends = [_pointer(place, kind) for place in (packing.source, packing.target)]
+        with writer.block(f"if ({THREAD} == 0)") if threads > 1 else writer.flat():
+            writer.call(packing.function, ends)
+    if call.packings and threads > 1:
+        writer.line(MEET)
+    function = call.kernel.artifact.name
+    given = [_pointer(place, kind) for place in call.arguments]
+    if threads > 1:
+        writer.call(f"{function}_thread", [*given, THREAD, THREADS])
+    else:
+        writer.call(function, given)
+
+
+def _write_entries(found: Emitted, writer: CWriter) -> None:
+    names, count = _parameter_names(found.plan), len(found.functions)
+    inputs = ", ".join(names["input", i] for i in range(len(found.plan.inputs))) or "0"
+    outputs = ", ".join(names["output", i] for i in range(len(found.plan.outputs))) or "0"
     memory = f"const struct memory m = {{{{{inputs}}}, {{{outputs}}}, constants, arena}};"
-    writer.head(f"void {plan.name}_run", parameters(plan))
+    writer.head(f"void {found.name}_run", parameters(found))
     with writer.block():
         writer.line(memory)
-        _start_team(plan, writer)
+        _start_team(found, writer)
         with writer.block(f"for (long i = 0; i < {count}; i++)"):
-            _write_turn(plan, writer)
+            _write_turn(found, writer)
     writer.line()
-    writer.head(f"void {plan.name}_profile", [*parameters(plan), "double *seconds"])
+    writer.head(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
     with writer.block():
         writer.line(memory)
-        _start_team(plan, writer)
+        _start_team(found, writer)
         with writer.block(f"for (long i = 0; i < {count}; i++)"):
             writer.line("struct timespec before, after;")
-            clock = "CLOCK_THREAD_CPUTIME_ID" if plan.threads == 1 else "CLOCK_MONOTONIC"
+            clock = "CLOCK_THREAD_CPUTIME_ID" if found.threads == 1 else "CLOCK_MONOTONIC"
             writer.line(f"clock_gettime({clock}, &before);")
-            _write_turn(plan, writer)
+            _write_turn(found, writer)
             writer.line(f"clock_gettime({clock}, &after);")
-            if plan.threads > 1:
+            if found.threads > 1:
                 writer.line("#pragma omp master")
             writer.line("seconds[i] += (double)(after.tv_sec - before.tv_sec)")
             writer.line("        + (double)(after.tv_nsec - before.tv_nsec) * 1e-9;")
 
 
-def _start_team(plan: NetworkPlan, writer: CWriter) -> None:
+def _start_team(found: Emitted, writer: CWriter) -> None:
     """All threads run the loop that follows."""
-    if plan.threads > 1:
-        writer.line(f"#pragma omp parallel num_threads({plan.threads})")
+    if found.threads > 1:
+        writer.line(f"#pragma omp parallel num_threads({found.threads})")
 
 
-def _write_turn(plan: NetworkPlan, writer: CWriter) -> None:
+def _write_turn(found: Emitted, writer: CWriter) -> None:
     """One stage, done when all threads are."""
-    if plan.threads > 1:
+    if found.threads > 1:
         writer.line(f"stages[i](&m, {TEAM});")
         writer.line(MEET)
     else:
         writer.line("stages[i](&m);")
 
 
-def _makefile(plan: NetworkPlan, files: Mapping[str, str], machine_flags: Sequence[str]) -> str:
-    library = f"lib{plan.name}.so"
+def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[str]) -> str:
+    library = f"lib{found.name}.so"
     objects = sorted(name[:-2] + ".o" for name in files if name.endswith(".c"))
     lines = [
         "# Generated.",

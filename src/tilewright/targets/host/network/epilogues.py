@@ -1,68 +1,95 @@
-"""The epilogue of a product's kernel in a group: all operators that follow it, or none.
+"""Epilogues that kernels have in registers: biases, sums and rectifiers, and borders around both.
 
-In: a group, the form that its kernel writes and the one that is wanted. Out: the epilogue, None
-where a pass of its own is needed: for other functions than biases, sums and rectifiers, or another
-form than the kernel's with a border.
+In: the expression that follows a product, and the form in which its result is wanted. Out: a
+`InRegisters` candidate, for `network.layouts` to choose where that is faster than a pass.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.ir.scalar import Apply, Element, Number, Scalar, parse_scalar
+from tilewright.network.epilogues import Epilogue, Finished
 from tilewright.network.form import Form, StoredDim
-from tilewright.ops import Binary, Unary
-from tilewright.targets.host.epilogue import Bias, Relu, Residual, parameter
-from tilewright.targets.host.kernel_epilogue import NO_BORDER, Border, KernelEpilogue
-from tilewright.targets.host.network.constants import Channels
-from tilewright.targets.host.network.fuse import Elementwise, Group
+from tilewright.targets.host.epilogue import Bias, Relu, Residual, Step, parameter
+from tilewright.targets.host.kernel_epilogue import NO_BORDER, PLAIN, Border, KernelEpilogue
+from tilewright.tune.candidate import Candidate
 
-_ROWS, _COLUMNS = 2, 3
+_CHANNELS, _ROWS, _COLUMNS = 1, 2, 3
 
 
-def epilogue_of(
-    group: Group, natural: Form, wanted: Form, *, scaled: bool
-) -> KernelEpilogue | None:
-    """The epilogue that makes a group's result of its product; `scaled`: factors are in weights."""
-    border = border_between(natural, wanted)
-    if border is None or (not scaled and any(a.kind == "batch_norm" for a in group.affine)):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InRegisters(Finished):
+    """A candidate whose kernel has an epilogue; `operands` name, by the parameters of the kernel,
+    what stands beside the product in the expression.
+    """
+
+    in_kernel: KernelEpilogue
+    operands: Mapping[str, int]
+
+
+def in_registers(
+    plain: Candidate,
+    own: Form,
+    form: Form,
+    in_kernel: KernelEpilogue,
+    operands: Mapping[str, int],
+    epilogue: Epilogue | None,
+) -> InRegisters:
+    """A candidate, whose result lies in its `own` form, with an epilogue of its kernel."""
+    return InRegisters(
+        plain.op,
+        plain.seed,
+        plain.nests,
+        plain.blocks,
+        form=form,
+        plain=plain,
+        own=own,
+        epilogue=epilogue,
+        in_kernel=in_kernel,
+        operands=operands,
+    )
+
+
+def parts_of(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Mapping[str, int]]:
+    """(the plain candidate, what its kernel does behind it, the operands that this takes)."""
+    if isinstance(candidate, InRegisters):
+        return candidate.plain, candidate.in_kernel, candidate.operands
+    return candidate, PLAIN, {}
+
+
+def steps_of(epilogue: Epilogue) -> tuple[tuple[Step, ...], dict[str, int]] | None:
+    """(the steps, the operand of the expression by the parameter that takes it), None for an
+    expression of other functions, or of vectors along other axes than the channels.
+    """
+    found = None if epilogue.windows else _steps(parse_scalar(epilogue.expression), epilogue)
+    if found is None:
         return None
-    steps = [_step(step, natural) for step in group.steps]
-    known = [step for step in steps if step is not None]
-    if len(known) < len(steps):
-        return None
-    return KernelEpilogue((*([Bias()] if group.affine else []), *known), border)
+    names = [parameter(i, step) for i, (step, _) in enumerate(found)]
+    pairs = zip(names, (operand for _, operand in found), strict=True)
+    return tuple(step for step, _ in found), {name: operand for name, operand in pairs if name}
 
 
-def taken_by(group: Group, epilogue: KernelEpilogue) -> dict[str, Channels | str]:
-    """What the steps take, by the names of the kernel's tensors: a constant, or a tensor."""
-    added = (step.other for step in group.steps if isinstance(step.op, Binary))
-    found: dict[str, Channels | str] = {}
-    for index, step in enumerate(epilogue.steps):
-        match step:
-            case Bias():
-                affine = Channels("addend", tuple(group.affine), group.shape[1])
-                found[parameter(index, step)] = affine
-            case Residual():
-                found[parameter(index, step)] = next(added)
-            case Relu():
-                pass
-    return found
-
-
-def words_of(group: Group, epilogue: KernelEpilogue) -> list[str]:
-    """The epilogue in words, for tables."""
-    words = [*(["bias"] if group.affine else []), *(step.op.kind for step in group.steps)]
-    return words + (["border"] if epilogue.border != NO_BORDER else [])
-
-
-def _step(step: Elementwise, form: Form) -> Residual | Relu | None:
-    match step.op:
-        case Unary("relu"):
-            return Relu()
-        case Unary("leaky_relu") as op if 0 < op.alpha < 1:
-            return Relu(op.alpha)
-        case Binary("add") as op if op.a_shape == op.b_shape == form.shape and step.axis is None:
-            return Residual()
+def _steps(scalar: Scalar, epilogue: Epilogue) -> list[tuple[Step, int]] | None:
+    step: tuple[Step, int] | None = None
+    match scalar:
+        case Element(0):
+            return []
+        case Apply("if", (Apply("<", (x, Number(0))), Number(0), y)) if x == y:
+            step = Relu(), 0
+        case Apply("if", (Apply("<", (x, Number(0))), Apply("*", (Number(slope), z)), y)) if (
+            x == y == z and 0 < slope < 1
+        ):
+            step = Relu(slope), 0
+        case Apply("+", (x, Element(operand)) | (Element(operand), x)) if operand:
+            axes, whole = epilogue.beside[operand - 1]
+            if whole or axes == (_CHANNELS,):
+                step = Residual() if whole else Bias(), operand
         case _:
             return None
+    before = _steps(x, epilogue)
+    return None if step is None or before is None else [*before, step]
 
 
 def border_between(natural: Form, wanted: Form) -> Border | None:

@@ -1,172 +1,179 @@
-"""Loops over the elements of tensors that lie in memory in different forms.
+"""C loops over tensors as they lie in memory: mappings and reductions, straight from accesses.
 
-In: the form that is written and all forms that take part. Out: loops in the order of the written
-memory, with blocks of any of them as loops of their own, so that every address is affine.
+In: an operator of `ops.mapping`. Out: lines in a writer, on arrays called y and x0, x1, ... Loops
+run in the order of the memory that is written; the innermost is left to the compiler's vectoriser,
+one of them is divided among threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 
 from tilewright.codegen.c.writer import CWriter
+from tilewright.common.dtypes import DType
 from tilewright.common.errors import ProgramError
-from tilewright.network.form import Form, Shape, chain
-from tilewright.targets.host.emit_threads import MEET, THREAD, loop_head
+from tilewright.ir.scalar import Element, parse_scalar
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.op import Shape
+from tilewright.targets.host.emit_threads import THREAD, loop_head
+from tilewright.targets.host.network.elements import write_value
 
 _TURNS = 4
 """Iterations for each thread from which on a loop is long enough to be divided."""
-
-
-@dataclass(frozen=True)
-class LoopLevel:
-    """A loop: `count` times, each `step` indices along `axis`; `rest` indices of the axis where
-    blocks outside it may end before the axis does (0: they never do).
-    """
-
-    axis: int
-    step: int
-    count: int
-    name: str
-    rest: int = 0
-    outside: tuple[tuple[str, int], ...] = ()
+_NEAR = 2
+"""Elements from one lane's to the next's up to which vectors gather them well."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Elements from the start of memory: a constant, and one coefficient per loop."""
+    """Elements from the start of memory: a constant, and one stride per axis."""
 
     start: int
     strides: tuple[int, ...]
 
-    def text(self, levels: Sequence[LoopLevel]) -> str:
-        """The C expression."""
+    def text(self) -> str:
+        """The C expression; the index along axis 2 is called i2."""
         terms = [
-            level.name if stride == 1 else f"{level.name} * {stride}L"
-            for level, stride in zip(levels, self.strides, strict=True)
+            f"i{axis}" if stride == 1 else f"i{axis} * {stride}L"
+            for axis, stride in enumerate(self.strides)
             if stride
         ]
-        return " + ".join(([str(self.start)] if self.start else []) + terms) or "0"
+        return " + ".join([*([str(self.start)] if self.start else []), *terms]) or "0"
 
 
-def levels_for(y: Form, others: Sequence[Form]) -> tuple[LoopLevel, ...]:
-    """The loops over the elements of y; raises ProgramError where some address is not affine."""
-    levels: list[LoopLevel] = []
-    for place, dim in enumerate(y.dims):
-        extent = y.shape[dim.axis]
-        steps = chain((y, *others), dim.axis)
-        if steps is None:
-            raise ProgramError(f"blocks along axis {dim.axis} do not divide each other")
-        own = [d.step for d in y.dims[:place] if d.axis == dim.axis]
-        outer = min(own, default=0)
-        if extent == 1:
-            continue
-        inside = [s for s in steps if s >= dim.step and (not outer or s < outer)]
-        for s in inside:
-            wider = [t for t in steps if t > s]
-            above = min(wider, default=0)
-            count = above // s if above else -(-extent // s)
-            partial = bool(above) and extent % above != 0
-            outside = tuple((v.name, v.step) for v in levels if v.axis == dim.axis)
-            name = f"i{len(levels)}"
-            rest = extent if partial else 0
-            levels.append(LoopLevel(dim.axis, s, count, name, rest, outside if partial else ()))
-    return tuple(levels)
-
-
-def address(form: Form, shape: Shape, levels: Sequence[LoopLevel]) -> Address:
-    """Where an element of a tensor of `form` is that is broadcast to `shape`."""
-    start, strides = 0, [0] * len(levels)
-    for place, (dim, stride) in enumerate(zip(form.dims, form.strides, strict=True)):
-        own = form.along(dim.axis)
-        if len(own) == 1:
-            start += form.before[dim.axis] * stride
-        if form.shape[dim.axis] == 1 and shape[dim.axis] > 1:
-            continue
-        outer = min((d.step for d in form.dims[:place] if d.axis == dim.axis), default=0)
-        for number, level in enumerate(levels):
-            if level.axis == dim.axis and level.step >= dim.step:
-                if outer and level.step >= outer:
-                    continue
-                strides[number] += level.step // dim.step * stride
+def address(access: Access, extents: Shape) -> Address:
+    """Where the element of a step of each axis lies."""
+    start, strides = 0, [0] * len(extents)
+    for d, (terms, offset) in enumerate(zip(access.terms, access.offsets, strict=True)):
+        stride = prod(access.shape[d + 1 :])
+        start += offset * stride
+        for axis, step in terms:
+            if extents[axis] > 1:
+                strides[axis] += step * stride
     return Address(start, tuple(strides))
 
 
-def collapsed(
-    levels: Sequence[LoopLevel], addresses: Sequence[Address]
-) -> tuple[tuple[LoopLevel, ...], tuple[Address, ...]]:
-    """The same with loops joined that run on where an inner one ends, for all addresses."""
-    kept = list(range(len(levels)))
-    joined = list(levels)
-    for outer in reversed(range(len(levels) - 1)):
-        after = kept[kept.index(outer) + 1]
-        plain = not (joined[outer].rest or joined[after].rest or _bounds_use(joined[outer], levels))
-        count = joined[after].count
-        if plain and all(a.strides[outer] == a.strides[after] * count for a in addresses):
-            level = joined[after]
-            joined[after] = LoopLevel(
-                level.axis, level.step, count * joined[outer].count, level.name
-            )
-            kept.remove(outer)
-    shorter = tuple(Address(a.start, tuple(a.strides[k] for k in kept)) for a in addresses)
-    return tuple(joined[k] for k in kept), shorter
+def write_mapping(op: Mapping, kind: DType, writer: CWriter, threads: int = 1) -> None:
+    """y from x0, x1, ...: the expression of each element."""
+    places = [address(access, op.extents) for access in op.operands]
+    with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
+        elements = [f"x{i}[{place.text()}]" for i, place in enumerate(places)]
+        value = write_value(parse_scalar(op.expression), elements, kind, writer)
+        writer.line(f"y[{address(op.result, op.extents).text()}] = {value};")
 
 
-def _bounds_use(level: LoopLevel, levels: Sequence[LoopLevel]) -> bool:
-    """Whether the bound of another loop names this one."""
-    return any(level.name in dict(other.outside) for other in levels)
-
-
-def shared_level(levels: Sequence[LoopLevel], threads: int) -> LoopLevel | None:
-    """The loop that threads divide: the first with work enough for all, else the longest; None
-    where all are one iteration.
+def write_reduction(op: Reduction, kind: DType, writer: CWriter, threads: int = 1) -> None:
+    """y from x0: windows or rows gathered, of one element in a register, or side by side in y for
+    a vector of them.
     """
-    able = [level for level in levels if not level.rest]
-    wide = (level for level in able if level.count >= _TURNS * threads)
-    return next(wide, max(able, key=lambda level: level.count, default=None))
+    lanes = _lanes(op)
+    outer = [axis for axis in range(op.kept) if axis not in lanes]
+    apart = threads if lanes and all(op.extents[axis] == 1 for axis in outer) else 1
+    inside = partial(_nest, op.extents, lanes, writer, apart, independent=True)
+    y = f"y[{address(op.result, op.extents).text()}]"
+    gathered = y if lanes else "v"
+    with _nest(op.extents, outer, writer, 1 if apart > 1 else threads):
+        declared = "" if lanes else f"{kind.c_name} "
+        with inside():
+            first = "-INFINITY" if op.function == "max" else "0"
+            writer.line(f"{declared}{gathered} = {first};")
+        with _gathering(op, writer), inside():
+            _write_gathered(op, gathered, kind, writer)
+        finish = parse_scalar(op.finish)
+        if not lanes or finish != Element(0):
+            with inside():
+                writer.line(f"{y} = {write_value(finish, [gathered], kind, writer)};")
 
 
-def head(level: LoopLevel, *, divided: bool = False) -> str:
-    """The C text that begins a loop."""
-    if level.rest:
-        bound = str(level.count)
-        gone = " - ".join(f"{name} * {step}L" for name, step in level.outside)
-        left = f"({level.rest} - {gone} + {level.step - 1}) / {level.step}"
-        bound = f"{left} < {level.count} ? {left} : {level.count}"
-        return f"for (long {level.name} = 0, n = {bound}; {level.name} < n; {level.name}++)"
-    return loop_head(level.name, level.count, divided=divided)
-
-
-def write_zeros(form: Form, memory: str, writer: CWriter, *, divided: bool = False) -> None:
-    """Zeros in all places that hold no element, and, where it is simpler, everywhere; `divided`
-    among threads.
+def _lanes(op: Reduction) -> tuple[int, ...]:
+    """The innermost axis of the result, where the elements of the operand along it are close to
+    each other and all gather as many.
     """
-    if not form.has_zeros:
-        return
-    if any(len(form.along(d.axis)) > 1 for d in form.dims if form.shape[d.axis] % d.step) or any(
-        len(form.along(d.axis)) > 1 and _tail(form, d.axis) for d in form.dims
-    ):
-        with writer.block(f"if ({THREAD} == 0)") if divided else writer.flat():
-            writer.line(f"memset({memory}, 0, {form.elements} * sizeof *{memory});")
-        if divided:
-            writer.line(MEET)
-        return
-    outside = 1
-    for dim, inner in zip(form.dims, form.strides, strict=True):
-        before = form.before[dim.axis] if len(form.along(dim.axis)) == 1 else 0
-        after = dim.extent - before - form.shape[dim.axis]
-        if len(form.along(dim.axis)) == 1 and (before or after):
-            with writer.block(loop_head("p", outside, divided=divided)):
-                for first, count in ((0, before), (dim.extent - after, after)):
-                    if count:
-                        at = f"{memory} + p * {dim.extent * inner}L + {first * inner}"
-                        writer.line(f"memset({at}, 0, {count * inner} * sizeof *{memory});")
-        outside *= dim.extent
+    axis = op.kept - 1
+    beyond = {a for d in _beyond(op) for a, _ in op.operand.terms[d]}
+    if axis < 0 or axis in beyond or op.extents[axis] == 1 or op.kept == len(op.extents):
+        return ()
+    to, of = (address(access, op.extents).strides[axis] for access in (op.result, op.operand))
+    return (axis,) if to == 1 and 1 <= of <= _NEAR else ()
 
 
-def _tail(form: Form, axis: int) -> bool:
-    """Whether the last block of an axis is not full."""
-    extent = 1
-    for d in form.along(axis):
-        extent *= d.extent
-    return extent != form.shape[axis]
+def _beyond(op: Reduction) -> list[int]:
+    """The dimensions of the operand that some places lie beyond."""
+    found = []
+    for d, (terms, offset) in enumerate(zip(op.operand.terms, op.operand.offsets, strict=True)):
+        last = offset + sum((op.extents[axis] - 1) * step for axis, step in terms)
+        if offset < 0 or last >= op.operand.shape[d]:
+            found.append(d)
+    return found
+
+
+@contextmanager
+def _gathering(op: Reduction, writer: CWriter) -> Iterator[None]:
+    """Loops over what one element gathers, without places beyond the operand."""
+    ends: dict[int, tuple[str, str]] = {}
+    for d in _beyond(op):
+        size, own = op.operand.shape[d], dict(op.operand.terms[d])
+        gathered = [axis for axis in own if axis >= op.kept]
+        if len(gathered) != 1 or gathered[0] in ends:
+            raise ProgramError(f"{op.describe()}: several loops lead beyond dimension {d}")
+        (axis,) = gathered
+        step, extent = own.pop(axis), op.extents[axis]
+        moving = [own.get(a, 0) if n > 1 else 0 for a, n in enumerate(op.extents)]
+        at = f"at{axis}"
+        writer.line(f"const long {at} = {Address(op.operand.offsets[d], tuple(moving)).text()};")
+        first, room = (_steps_to(at, end, step) for end in (0, size))
+        writer.line(f"const long first{axis} = {at} < 0 ? {first} : 0;")
+        inside = f"{at} + {(extent - 1) * step} < {size} ? {extent} : {room}"
+        writer.line(f"const long end{axis} = {inside};")
+        ends[axis] = (f"first{axis}", f"end{axis}")
+    with ExitStack() as stack:
+        for axis in range(op.kept, len(op.extents)):
+            i, (first, end) = f"i{axis}", ends.get(axis, ("0", str(op.extents[axis])))
+            stack.enter_context(writer.block(f"for (long {i} = {first}; {i} < {end}; {i}++)"))
+        yield
+
+
+def _steps_to(at: str, end: int, step: int) -> str:
+    """How many steps lead from a place to an end or beyond it."""
+    return f"{end} - {at}" if step == 1 else f"({end + step - 1} - {at}) / {step}"
+
+
+def _write_gathered(op: Reduction, total: str, kind: DType, writer: CWriter) -> None:
+    element = f"x0[{address(op.operand, op.extents).text()}]"
+    x = write_value(parse_scalar(op.expression), [element], kind, writer)
+    if op.function == "max":
+        writer.line(f"const {kind.c_name} x = {x};")
+        writer.line(f"{total} = {total} < x ? x : {total};")
+    else:
+        writer.line(f"{total} += {x};")
+
+
+@contextmanager
+def _nest(
+    extents: Shape, axes: Sequence[int], writer: CWriter, threads: int, *, independent: bool = False
+) -> Iterator[None]:
+    """Loops along axes around what is written inside, one of them divided among threads;
+    `independent`: the innermost carries no dependence.
+    """
+    longer = [axis for axis in axes if extents[axis] > 1]
+    shared = _shared(extents, longer, threads) if threads > 1 else None
+    with ExitStack() as stack:
+        if threads > 1 and shared is None:
+            stack.enter_context(writer.block(f"if ({THREAD} == 0)"))
+        for axis in longer:
+            if independent and axis == longer[-1]:
+                writer.line("#pragma GCC ivdep")
+            head = loop_head(f"i{axis}", extents[axis], divided=axis == shared)
+            stack.enter_context(writer.block(head))
+        yield
+
+
+def _shared(extents: Shape, axes: Sequence[int], threads: int) -> int | None:
+    """The axis that threads divide: the first with work enough for all, else the longest."""
+    wide = (axis for axis in axes if extents[axis] >= _TURNS * threads)
+    return next(wide, max(axes, key=lambda axis: extents[axis], default=None))

@@ -24,9 +24,11 @@ from tilewright.common.digest import digest, own_sources
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, GraphError
 from tilewright.common.progress import Progress, silent
-from tilewright.graph.graph import Network
+from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
+from tilewright.network.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import BY_THE_MODEL, Search
@@ -35,7 +37,6 @@ from tilewright.ops.op import show_shape
 from tilewright.seeds.space import users_own
 from tilewright.targets.host.network import measuring
 from tilewright.targets.host.network.apart import generated_apart
-from tilewright.targets.host.network.moves import require_moves
 from tilewright.targets.host.network.run import (
     BoundNetwork,
     LoadedNetwork,
@@ -52,13 +53,15 @@ _ADDRESSABLE_BYTES = 1 << 47
 class HostNetwork:
     """A whole network as one function on this computer.
 
-    `weights` are the numbers that are known, until the constants have been made of them; others are
-    given to `run`. What stays in memory is constants, arena, inputs and outputs.
+    `weights` are the numbers that are known, until the constants have been made of them and of what
+    the nodes `ahead` compute of them; others are given to `run`. What stays in memory is constants,
+    arena, inputs and outputs.
     """
 
     code: NetworkCode
     machine: Machine
     loaded: LoadedNetwork
+    ahead: tuple[Node, ...] = ()
     weights: dict[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -88,7 +91,7 @@ class HostNetwork:
 
     def give_weights(self, weights: Mapping[str, Array]) -> None:
         """Make the constants of these numbers, and of those that are known and not among them."""
-        made = self.loaded.constants({**self.weights, **weights})
+        made = self.loaded.constants(WithAhead({**self.weights, **weights}, self.ahead))
         give_back()
         self.__dict__["_bound"] = self.loaded.bind(made)
 
@@ -156,7 +159,7 @@ class HostNetwork:
 
     @cached_property
     def _bound(self) -> BoundNetwork:
-        constants = self.loaded.constants(self.weights)
+        constants = self.loaded.constants(WithAhead(self.weights, self.ahead))
         self.weights.clear()
         give_back()
         return self.loaded.bind(constants)
@@ -173,14 +176,15 @@ def compile_network(
 
     Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
     """
-    require_computed(network)
+    require_floats(network)
     _require_addressable(network)
-    code = _code(network, machine, search, progress)
-    return HostNetwork(code, machine, load_network(code, progress), dict(network.values))
+    own, ahead = without_ahead(FoldedNormalisation().apply(network))
+    code = _code(own, machine, search, progress)
+    return HostNetwork(code, machine, load_network(code, progress), ahead, dict(network.values))
 
 
-def require_computed(network: Network) -> None:
-    """Raise GraphError for operators that cannot be run here."""
+def require_floats(network: Network) -> None:
+    """Raise GraphError for operators on anything else."""
     for node in network.nodes:
         if not node.op.numerics.is_float:
             raise GraphError(
@@ -188,7 +192,6 @@ def require_computed(network: Network) -> None:
                 "computer compute floats",
                 fix="compile its operators one by one",
             )
-    require_moves(network)
 
 
 def _require_addressable(network: Network) -> None:

@@ -33,16 +33,8 @@ from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.native import KIND, USER, native_instruction_sets
-from tilewright.targets.host.network.constants import (
-    Channels,
-    Constant,
-    KernelWeights,
-    Plain,
-    composed,
-    scaled_weights,
-)
-from tilewright.targets.host.network.emit import COMPILE_FLAGS
+from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
+from tilewright.targets.host.network.constants import Constant, made
 
 Seconds = float
 
@@ -97,7 +89,8 @@ class LoadedNetwork:
 
         Raises GraphError for a missing weight, ShapeError for one of the wrong shape.
         """
-        _check("weight", self.code.weights, weights)
+        for name, _ in self.code.weights:
+            _require_given("weight", name, weights)
         element = dtype(self.code.dtype)
         memory = aligned(-(-self.code.constant_bytes // element.size_bytes), element)
         for constant in self.code.constants:
@@ -114,20 +107,17 @@ class LoadedNetwork:
         return BoundNetwork(self, (*arrays, constants, arena))
 
     def _make(self, constant: Constant, weights: Mapping[str, Array], place: Array) -> None:
-        match constant.recipe:
-            case Plain(weight):
-                place[...] = weights[weight].reshape(-1)
-            case Channels(part, affine, size):
-                place[...] = composed(affine, size, weights)[part == "addend"]
-            case KernelWeights(_, form, pack) as recipe:
-                element = dtype(self.code.dtype)
-                scaled = scaled_weights(recipe, weights).astype(element.numpy)
-                if not pack:
-                    place[...] = form.stored(scaled)
-                    return
-                plain = aligned(form.elements, element)
-                plain[...] = form.stored(scaled)
-                self.library[pack](address(plain), address(place))
+        element, shapes = dtype(self.code.dtype), dict(self.code.weights)
+        own = {name: weights[name] for name in constant.weights}
+        for name, array in own.items():
+            _require_shape("weight", name, array, shapes[name])
+        elements = made(constant, own, element)
+        if not constant.pack:
+            place[...] = elements
+            return
+        plain = aligned(constant.form.elements, element)
+        plain[...] = elements
+        self.library[constant.pack](address(plain), address(place))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +136,9 @@ class BoundNetwork:
         """Copy inputs to where the network reads them; GraphError or ShapeError if they do not
         fit.
         """
-        _check("input", self.network.code.inputs, inputs)
+        for name, shape in self.network.code.inputs:
+            _require_given("input", name, inputs)
+            _require_shape("input", name, inputs[name], shape)
         for (name, _), place in zip(self.network.code.inputs, self.arrays, strict=False):
             place[...] = np.asarray(inputs[name]).reshape(-1)
 
@@ -225,12 +217,14 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _check(what: str, expected: Sequence[tuple[str, Shape]], given: Mapping[str, Array]) -> None:
-    for name, shape in expected:
-        if name not in given:
-            raise GraphError(f"no numbers are given for the {what} {quoted(name)}")
-        if given[name].shape != shape:
-            raise ShapeError(
-                f"{what} {quoted(name)} has shape {show_shape(given[name].shape)}, "
-                f"expected {show_shape(shape)}"
-            )
+def _require_given(what: str, name: str, given: Mapping[str, Array]) -> None:
+    if name not in given:
+        raise GraphError(f"no numbers are given for the {what} {quoted(name)}")
+
+
+def _require_shape(what: str, name: str, array: Array, shape: Shape) -> None:
+    if array.shape != shape:
+        raise ShapeError(
+            f"{what} {quoted(name)} has shape {show_shape(array.shape)}, "
+            f"expected {show_shape(shape)}"
+        )

@@ -1,0 +1,107 @@
+"""Normalisation by weights that follows a product goes into the product's own weights.
+
+`conv, bias, batch_norm` becomes `conv, bias`, and nodes that make the weights of these two of those
+of the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Named
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tilewright.graph.graph import Network, Node
+from tilewright.ops import BatchNorm, Bias, Conv2d, Gemm
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import Mapping
+from tilewright.ops.op import Shape
+
+_FACTOR = "x1 / sqrt(x2 + {epsilon!r})"
+
+
+@dataclass(frozen=True)
+class FoldedNormalisation:
+    """Biases and normalisations that alone use a product's result become one bias."""
+
+    name: ClassVar[str] = "normalisation"
+
+    def apply(self, network: Network) -> Network:
+        """The network whose products have the factors of the normalisations behind them."""
+        consumers: dict[str, list[Node]] = {}
+        for node in network.nodes:
+            for name in node.inputs:
+                consumers.setdefault(name, []).append(node)
+        weights = {t.name: t.shape for t in network.weights}
+        taken, nodes = set[str](), list[Node]()
+        for node in network.nodes:
+            if node.name not in taken:
+                behind = _affine_behind(node, consumers, weights, network.outputs)
+                taken.update(n.name for n in behind)
+                nodes += _folded(node, behind, weights) if behind else [node]
+        return replace(network, nodes=tuple(nodes)) if taken else network
+
+
+def _affine_behind(
+    product: Node,
+    consumers: Named[str, Sequence[Node]],
+    weights: Named[str, Shape],
+    outputs: Sequence[str],
+) -> list[Node]:
+    """The biases and normalisations by weights that follow a product by weights, up to the last
+    normalisation.
+    """
+    match product.op:
+        case Conv2d() | Gemm(beta=0.0) if product.inputs[1] in weights:
+            pass
+        case _:
+            return []
+    found, last = list[Node](), product
+    while last.output not in outputs and len(consumers.get(last.output, ())) == 1:
+        (last,) = consumers[last.output]
+        match last.op:
+            case BatchNorm() | Bias(axis=1, scale=1.0) if weights.keys() >= set(last.inputs[1:]):
+                found.append(last)
+            case _:
+                break
+    while found and isinstance(found[-1].op, Bias):
+        found.pop()
+    return found
+
+
+def _folded(product: Node, behind: Sequence[Node], weights: Named[str, Shape]) -> list[Node]:
+    """The nodes that make the new weights and the new bias, the product, its bias."""
+    image, weight, *others = product.inputs
+    op, shape, addend = product.op, weights[weight], ""
+    axis = 0 if isinstance(op, Conv2d) or (isinstance(op, Gemm) and op.transpose_b) else 1
+    made = list[Node]()
+    for node in behind:
+        vectors = node.inputs[1:]
+        if isinstance(node.op, BatchNorm):
+            scale, shift, mean, variance = vectors
+            factor = _FACTOR.format(epsilon=node.op.epsilon)
+            name = f"{node.name}.weight"
+            scaled = _mapped(shape, (axis,), 2, f"x0 * {factor}", op.dtype)
+            made.append(Node(name, scaled, (weight, scale, variance), name))
+            weight = name
+            before, vectors = "x4 - x0" if addend else "-x0", (mean, scale, variance, shift)
+            expression = f"x3 + ({before}) * {factor}"
+        else:
+            expression = "x0 + x1" if addend else "x0"
+        vectors += (addend,) * bool(addend)
+        addend = f"{node.name}.addend"
+        size = (node.op.out_shape[1],)
+        moved = _mapped(size, (0,), len(vectors) - 1, expression, op.dtype)
+        made.append(Node(addend, moved, vectors, addend))
+    last, inner = behind[-1], f"{behind[-1].output}.product"
+    bias = Bias(op.out_shape, 1, dtype=op.dtype)
+    product = replace(product, inputs=(image, weight, *others), output=inner)
+    return [*made, product, replace(last, op=bias, inputs=(inner, addend))]
+
+
+def _mapped(
+    shape: Shape, axes: tuple[int, ...], vectors: int, expression: str, dtype: str
+) -> Mapping:
+    """An expression over the elements of a tensor and of so many vectors along some axes."""
+    whole, vector = straight(shape), straight(tuple(shape[axis] for axis in axes), axes)
+    return Mapping(shape, whole, (whole, *[vector] * vectors), expression, dtype)

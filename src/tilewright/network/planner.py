@@ -1,0 +1,91 @@
+"""What a family adds to the planning of networks: rewrites, epilogues, borders, prices.
+
+In: a machine. Out: a `Planner`, which `network.build` asks. `Programs` is that of machines whose
+stages are programs of the loop IR, epilogues and borders included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tilewright.common.progress import Steps
+from tilewright.graph.graph import Network
+from tilewright.machine import Machine
+from tilewright.network.bordered import Bordered, Borders
+from tilewright.network.epilogues import Rankings, Request, ranked_epilogues
+from tilewright.network.form import Form
+from tilewright.network.forms import Forms
+from tilewright.network.plan import Schedules
+from tilewright.network.products import Ranked, one_group, ranked_stages
+from tilewright.network.together import ranked_parts
+from tilewright.network.variants import Variant, variants
+from tilewright.ops.op import Op
+from tilewright.tune.candidate import Candidate
+
+
+class Planner(Protocol):
+    """What all drafts of a network's plan have in common; what is found out is kept.
+
+    `views`: stages read and write tensors where they lie, so that moving and gathering needs no
+    copies out of borders or into padding, and may write any form. A copy after which another
+    dimension runs along memory takes `against_the_grain` times longer.
+    """
+
+    @property
+    def views(self) -> bool: ...
+    @property
+    def against_the_grain(self) -> float: ...
+    @property
+    def forms(self) -> Forms: ...
+
+    def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
+        """The ways to compute a network that plans are drafted of."""
+
+    def epilogues(
+        self, requests: Sequence[Request], ranked: Ranked
+    ) -> Mapping[Request, Sequence[Candidate]]:
+        """The candidates of products with what follows them, best first."""
+
+    def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
+        """The candidate, whose result lies in its `own` form, with the result inside a border."""
+
+    def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
+        """How mappings and reductions are computed, divided among groups where they `divide` work
+        and that is faster.
+        """
+
+
+class Programs:
+    """Plans for machines whose stages are programs of the loop IR."""
+
+    views = False
+    against_the_grain = 1.5
+    """Of 1, 1.5 and 3 the one that makes the plan of ResNet-50 fastest by the model."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.forms = Forms()
+        self._machine, self._rankings = machine, Rankings()
+        self._borders = Borders(one_group(machine))
+
+    def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
+        """As `network.variants` finds them."""
+        return variants(network, fuse=fuse)
+
+    def epilogues(
+        self, requests: Sequence[Request], ranked: Ranked
+    ) -> Mapping[Request, Sequence[Candidate]]:
+        """Programs that compute all of it, where these pay."""
+        return ranked_epilogues(requests, ranked, self._machine, self._rankings)
+
+    def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
+        """The same schedule on a larger tensor."""
+        return self._borders.around(candidate, own, form)
+
+    def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
+        """The schedule of each, of a group's share where that is faster."""
+        found: Schedules = ranked_stages(ops, self._machine, steps)
+        for op, part in (ranked_parts(ops, self._machine) if divide else {}).items():
+            if part.cycles < found[op].cycles:
+                found[op] = part
+        return found

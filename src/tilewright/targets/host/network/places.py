@@ -1,0 +1,174 @@
+"""Where the values of a plan lie: in arguments, in constants, in the arena.
+
+In: a plan and the kernels of its products. Out: `Places`, by which code is emitted. A kernel's
+workspace lies in the arena while it runs, as do weights that are known only then and that the
+kernel takes packed. A mapping whose result lies as an operand that nobody needs any more is
+computed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tilewright.codegen.artifact import TensorInfo
+from tilewright.common.dtypes import dtype
+from tilewright.common.progress import Progress, silent
+from tilewright.network.arena import ALIGNMENT_BYTES, Life, place
+from tilewright.network.plan import Plan, Stage
+from tilewright.ops.mapping import Mapping
+from tilewright.targets.host.emit_header import pack_name, stored_elements
+from tilewright.targets.host.network.constants import Constant
+from tilewright.targets.host.network.kernels import Kernel, Kernels, arguments
+
+Where: TypeAlias = Literal["input", "output", "constant", "arena"]
+Place: TypeAlias = tuple[Where, int]
+"""Argument number, or byte of the constants or the arena."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A call that packs one operand of a kernel ahead of it."""
+
+    function: str
+    source: Place
+    target: Place
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a kernel's function, the last of whose arguments is its workspace."""
+
+    kernel: Kernel
+    arguments: tuple[Place, ...]
+    packings: tuple[Packing, ...] = ()
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where each value lies, and the calls of the stages that are products, by their numbers."""
+
+    values: dict[int, Place]
+    calls: dict[int, Call]
+    constants: tuple[Constant, ...]
+    constant_bytes: int
+    arena_bytes: int
+
+
+def placed(plan: Plan, kernels: Kernels, progress: Progress = silent) -> Places:
+    """A place for everything, nothing in that of what is needed at the same time."""
+    placing, drafts = _Placing(plan), dict[int, _Draft]()
+    products = [n for n, stage in enumerate(plan.stages) if stage.work == "product"]
+    for number in products:
+        progress("generate", len(drafts), len(products))
+        stage = plan.stages[number]
+        drafts[number] = placing.call(number, stage, kernels.of(stage))
+    progress("generate", len(drafts), len(products))
+    return placing.places(drafts)
+
+
+_Draft: TypeAlias = tuple[Kernel, list[int], list[tuple[str, int, int]]]
+
+
+class _Placing:
+    """Numbers what needs a place: values of the plan, and behind them what stages add."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._size = dtype(plan.dtype).size_bytes
+        self._lives, self._same = _in_place(plan)
+        self._constants: dict[tuple[int, str], tuple[int, Constant]] = {}
+        self._constant_bytes = 0
+        self._count = len(plan.values)
+
+    def call(self, number: int, stage: Stage, kernel: Kernel) -> _Draft:
+        """A kernel, the numbers of its arguments, and what is packed for it on the way."""
+        given, packings = list[int](), list[tuple[str, int, int]]()
+        for info, value in arguments(stage, kernel):
+            if not info.is_packed:
+                given.append(self._constant(value) if self._is_constant(value) else value)
+                continue
+            function = pack_name(kernel.artifact.name, info)
+            if self._is_constant(value):
+                given.append(self._constant(value, function, info))
+            else:
+                packed = self._add(number, stored_elements(info) * self._size)
+                packings.append((function, value, packed))
+                given.append(packed)
+        given.append(self._add(number, kernel.artifact.scratchpad_bytes))
+        return kernel, given, packings
+
+    def places(self, drafts: dict[int, _Draft]) -> Places:
+        """Everything in its place."""
+        for stage in self.plan.stages:
+            if stage.work != "product":
+                for value in filter(self._is_constant, stage.reads):
+                    self._constant(value)
+        offsets, arena_bytes = place(self._lives)
+        found: dict[int, Place] = {number: ("arena", at) for number, at in offsets.items()}
+        found |= {v: found[same] for v, same in self._same.items()}
+        found |= {number: ("constant", c.at) for number, c in self._constants.values()}
+        found |= {value: ("input", i) for i, (_, value) in enumerate(self.plan.inputs)}
+        found |= {value: ("output", i) for i, (_, value, _) in enumerate(self.plan.outputs)}
+        calls = {
+            number: Call(
+                kernel,
+                tuple(found[n] for n in given),
+                tuple(Packing(f, found[a], found[b]) for f, a, b in packings),
+            )
+            for number, (kernel, given, packings) in drafts.items()
+        }
+        constants = tuple(c for _, c in self._constants.values())
+        return Places(found, calls, constants, self._constant_bytes, arena_bytes)
+
+    def _is_constant(self, value: int) -> bool:
+        return self.plan.values[value].role == "constant"
+
+    def _constant(self, value: int, pack: str = "", info: TensorInfo | None = None) -> int:
+        """The number of a constant, as it is or packed by a function of a kernel."""
+        if (value, pack) not in self._constants:
+            own = self.plan.values[value]
+            elements = stored_elements(info) if info else own.form.elements
+            at = -(-self._constant_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            self._constant_bytes = at + elements * self._size
+            made, names = own.made or ("", ())
+            numbers = () if own.numbers is None else tuple(own.numbers.reshape(-1).tolist())
+            constant = Constant(at, elements, own.form, made, names, numbers, pack)
+            self._constants[value, pack] = (self._number() if pack else value, constant)
+        return self._constants[value, pack][0]
+
+    def _add(self, stage: int, size_bytes: int) -> int:
+        """Memory of the arena for one stage."""
+        number = self._number()
+        self._lives[number] = Life(size_bytes, stage, stage)
+        return number
+
+    def _number(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+
+def _in_place(plan: Plan) -> tuple[dict[int, Life], dict[int, int]]:
+    """(the lives of what has memory of its own, whose memory each of the other values takes)."""
+    lives, same = plan.lives, dict[int, int]()
+    for number, stage in enumerate(plan.stages):
+        result = lives.get(stage.writes)
+        if result is None or result.first != number:
+            continue
+        for value in _overwritable(stage):
+            root = same.get(value, value)
+            if root in lives and lives[root].last == number:
+                first, last = lives[root].first, lives.pop(stage.writes).last
+                lives[root] = Life(result.size_bytes, first, last)
+                same[stage.writes] = root
+                break
+    return lives, same
+
+
+def _overwritable(stage: Stage) -> Iterator[int]:
+    """The operands of a mapping that it reads in the very places that it writes."""
+    if isinstance(stage.op, Mapping):
+        for access, value in zip(stage.op.operands, stage.reads, strict=True):
+            if access == stage.op.result and stage.reads.count(value) == 1:
+                yield value

@@ -1,0 +1,192 @@
+"""How networks are planned for this computer: kernels with epilogues, loops over views.
+
+In: a machine and the ranked kernels of a network's products. Out: what `network.build` asks for.
+A kernel does biases, sums and rectifiers in its registers and writes inside a border; what is not
+in a kernel is one pass over memory, priced as reading and writing from the last cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.progress import Progress, Steps
+from tilewright.graph.graph import Network
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.network.bordered import Bordered
+from tilewright.network.epilogues import Epilogue, Request
+from tilewright.network.form import Form
+from tilewright.network.forms import Forms
+from tilewright.network.plan import Scheduled, Schedules
+from tilewright.network.products import Ranked, by_cycles
+from tilewright.network.search import Search
+from tilewright.network.variants import Variant, as_it_stands
+from tilewright.ops import Gemm, Op
+from tilewright.ops.mapping import Mapping as Elementwise
+from tilewright.ops.mapping import Reduction
+from tilewright.targets.host.kernel_epilogue import KernelEpilogue, can_fuse, fusing_pays
+from tilewright.targets.host.network.epilogues import (
+    InRegisters,
+    border_between,
+    in_registers,
+    parts_of,
+    steps_of,
+)
+from tilewright.tune.candidate import Candidate
+from tilewright.tune.choose import Choice, choose, confirm_choice
+from tilewright.tune.native import NativeMeasure
+
+
+class Rules:
+    """Plans kernels and loops for one machine."""
+
+    views = True
+    against_the_grain = 4.0
+    """A copy that changes which dimension runs along memory has a cache line for each element."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.forms = Forms()
+        self._machine = machine
+        self._programs: dict[Candidate, Program] = {}
+        self._bordered: dict[tuple[Candidate, Form], Bordered | None] = {}
+
+    def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
+        """As it stands; what needs weights alone has been taken out of it (`native`)."""
+        del fuse
+        return [as_it_stands(network)]
+
+    def epilogues(
+        self, requests: Sequence[Request], ranked: Ranked
+    ) -> Mapping[Request, Sequence[Candidate]]:
+        """Every kernel that can do all of it in its registers, where that is faster than a pass."""
+        found: dict[Request, Sequence[Candidate]] = {}
+        for op, epilogue in dict.fromkeys(requests):
+            plain = ranked.candidates[op]
+            found[op, epilogue] = [f for c in plain if (f := self._finished(c, epilogue))]
+        return found
+
+    def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
+        """The kernel of a candidate, whose result lies in its `own` form, inside a border."""
+        key = candidate, form
+        if key not in self._bordered:
+            self._bordered[key] = self._inside(candidate, own, form)
+        return self._bordered[key]
+
+    def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
+        """Loops, as long as it takes to read and write all from the last cache."""
+        del steps, divide
+        return {op: Scheduled(self._cycles(op)) for op in ops}
+
+    def _finished(self, plain: Candidate, epilogue: Epilogue) -> InRegisters | None:
+        if (found := steps_of(epilogue)) is None:
+            return None
+        steps, operands = found
+        own = self.forms.of(plain, constants=False)[plain.seed.result]
+        done = in_registers(plain, own, own, KernelEpilogue(steps), operands, epilogue)
+        return done if self._fuses(plain, done.in_kernel) else None
+
+    def _inside(self, candidate: Candidate, own: Form, form: Form) -> InRegisters | None:
+        if (border := border_between(own, form)) is None:
+            return None
+        plain, in_kernel, operands = parts_of(candidate)
+        in_kernel = replace(in_kernel, border=border)
+        epilogue = candidate.epilogue if isinstance(candidate, InRegisters) else None
+        done = in_registers(plain, own, form, in_kernel, operands, epilogue)
+        return done if self._fuses(plain, in_kernel) else None
+
+    def program(self, plain: Candidate) -> Program:
+        """The program of a candidate, made once."""
+        if plain not in self._programs:
+            self._programs[plain] = plain.program(self._machine)
+        return self._programs[plain]
+
+    def _fuses(self, plain: Candidate, epilogue: KernelEpilogue) -> bool:
+        program = self.program(plain)
+        return can_fuse(program, epilogue) and fusing_pays(program, epilogue)
+
+    def _cycles(self, op: Op) -> float:
+        assert isinstance(op, Elementwise | Reduction)
+        read, written = moved_elements(op)
+        engine, size = self._machine.dma, dtype(op.dtype).size_bytes
+        got = read * size / engine.get.peak_bytes_per_second
+        put = written * size / engine.put.peak_bytes_per_second
+        return (got + put) * self._machine.clock_hz
+
+
+def moved_elements(op: Elementwise | Reduction) -> tuple[int, int]:
+    """(elements read, elements written), each once for each of the operands."""
+    operands = op.operands if isinstance(op, Elementwise) else (op.operand,)
+    read, written = (
+        sum(min(prod(a.shape), prod(op.extents[axis] for axis in a.axes)) for a in accesses)
+        for accesses in (operands, (op.result,))
+    )
+    return read, written
+
+
+def ranked_kernels(
+    network: Network, machine: Machine, search: Search, progress: Progress
+) -> Ranked:
+    """The kernels of each product, best first: the fastest by the model under each form of what it
+    reads and writes, the winner alone where it was found by measuring.
+    """
+    forms, candidates = Forms(), dict[Op, tuple[Candidate, ...]]()
+    for choice in _choices(network, machine, search, progress):
+        found: dict[tuple[Form, ...], Candidate] = {}
+        for option in choice.options[: 1 if search.top else None]:
+            own = tuple(forms.of(option.candidate, constants=False).values())
+            found.setdefault(own, option.candidate)
+        candidates[choice.op] = by_cycles(found.values())
+    return Ranked(candidates)
+
+
+def _choices(
+    network: Network, machine: Machine, search: Search, progress: Progress
+) -> list[Choice]:
+    """What was chosen for each distinct product."""
+    firsts: dict[Op, str] = {op: layer for layer, op in reversed(list(network.layers()))}
+    if not firsts:
+        return []
+    by_weights = [op for op in firsts if _takes_weights(op, network)]
+    others = [op for op in firsts if op not in by_weights]
+    choices: list[Choice] = []
+
+    def steps(done: int, total: int) -> None:
+        """What is priced of `ops`, in proportion to their number."""
+        progress("choose", len(choices) + len(ops) * done // max(1, total), len(firsts))
+
+    for ops, algorithm in ((others, search.algorithm), (by_weights, "prepacked")):
+        choices += choose(
+            ops,
+            machine,
+            algorithm=algorithm,
+            max_error=search.max_error,
+            strict=False,
+            keep=max(search.keep, search.top),
+            names=[firsts[op] for op in ops],
+            steps=steps,
+        )
+    if search.top:
+        choices = _confirmed(choices, search.top, machine, progress)
+    return choices
+
+
+def _confirmed(
+    choices: Sequence[Choice], top: int, machine: Machine, progress: Progress
+) -> list[Choice]:
+    """The choices with the `top` best candidates of each measured."""
+    measure, confirmed = NativeMeasure(), list[Choice]()
+    for choice in choices:
+        progress("confirm", len(confirmed), len(choices))
+        confirmed.append(confirm_choice(choice, top, machine, measure))
+    progress("confirm", len(confirmed), len(choices))
+    return confirmed
+
+
+def _takes_weights(op: Op, network: Network) -> bool:
+    """Whether the second operand of each such matrix product is known before the network runs."""
+    weights = {tensor.name for tensor in network.weights}
+    seconds = [node.inputs[1] for node in network.nodes if node.op == op]
+    return isinstance(op, Gemm) and all(name in weights for name in seconds)

@@ -1,0 +1,42 @@
+"""Both families that plan networks compute the same operators: all that have a lowering."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.every_operator import ALONE, TOGETHER, every_operator
+from support.native import NATIVE_HOSTS
+from support.networks import quickly_loaded
+from support.plans import GROUP
+from tilewright.network.lowerings import LOWERINGS
+from tilewright.network.requirements import require_lowered
+from tilewright.network.search import Search
+from tilewright.targets.host.network.generate import generated
+from tilewright.targets.host.networks import NETWORKS
+
+
+def test_the_list_has_every_operator_that_has_a_lowering() -> None:
+    assert set(LOWERINGS) <= {type(op) for op in (*ALONE, *TOGETHER)}
+
+
+def test_the_simulated_machine_has_a_stage_for_each() -> None:
+    require_lowered(every_operator(), GROUP)
+
+
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+def test_this_computer_computes_each_as_its_reference_says() -> None:
+    network, machine = every_operator(), NATIVE_HOSTS[0]
+    NETWORKS.require(network, machine)
+    rng = np.random.default_rng(0)
+    inputs, weights = (
+        {t.name: rng.uniform(0.5, 2.0, t.shape).astype(np.float32) for t in tensors}
+        for tensors in (network.inputs, network.weights)
+    )
+    loaded = quickly_loaded(generated(network, machine, Search(keep=1)))
+    bound = loaded.bind(loaded.constants(weights))
+    bound.give(inputs)
+    bound.repeat(2)
+    outputs = bound.outputs()
+    for name, expected in network.evaluate({**weights, **inputs}).items():
+        np.testing.assert_allclose(outputs[name], expected, 1e-5, 1e-5, err_msg=name)

@@ -1,0 +1,119 @@
+"""Loops that are printed from accesses compute what mappings and reductions mean."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
+from support.mappings import inputs_of, mappings, reductions
+from support.native import quick_library
+from tilewright.codegen.c.writer import CWriter
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ShapeError
+from tilewright.ops.access import Access, straight
+from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.targets.host.emit_threads import THREAD, THREADS
+from tilewright.targets.host.network.loops import write_mapping, write_reduction
+
+Loops = Mapping | Reduction
+UNTOUCHED = 77.0
+"""What stands in memory that nothing writes."""
+
+
+def written(op: Loops, threads: int = 1) -> str:
+    """The C text of an operator."""
+    writer, kind = CWriter(), dtype(op.dtype)
+    if isinstance(op, Mapping):
+        write_mapping(op, kind, writer, threads)
+    else:
+        write_reduction(op, kind, writer, threads)
+    return writer.text()
+
+
+def library(ops: Sequence[Loops], threads: int) -> ctypes.CDLL:
+    """A function for each operator: `case3(y, x0, x1, ..., thread, threads)`."""
+    writer = CWriter()
+    writer.line("#include <math.h>")
+    writer.line("static inline long tw_first(long n, long part, long parts)")
+    writer.line("{ return n * part / parts; }")
+    for number, op in enumerate(ops):
+        kind = dtype(op.dtype).c_name
+        given = [f"const {kind} *x{i}" for i in range(len(op.input_shapes))]
+        team = [f"long {THREAD}", f"long {THREADS}"]
+        writer.head(f"void case{number}", [f"{kind} *y", *given, *team])
+        with writer.block():
+            writer.lines(written(op, threads))
+    return quick_library({"loops.c": writer.text()}, ("-lm",))
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("threads", [1, 3])
+def test_loops_compute_the_reference_and_leave_the_rest_alone(threads: int) -> None:
+    cases = st.lists(st.one_of(mappings(), reductions(beyond=True)), min_size=12, max_size=12)
+
+    @examples(4)
+    @given(cases)
+    def check(ops: list[Loops]) -> None:
+        code = library(ops, threads)
+        for number, op in enumerate(ops):
+            kind = dtype(op.dtype).numpy
+            operands = [x.astype(kind) for x in inputs_of(op, np.random.default_rng(number))]
+            found = np.full(op.out_shape, UNTOUCHED, kind)
+            arguments = [ctypes.c_void_p(a.ctypes.data) for a in (found, *operands)]
+            for thread in range(threads):
+                code[f"case{number}"](*arguments, ctypes.c_long(thread), ctypes.c_long(threads))
+            expected = np.full(op.out_shape, UNTOUCHED, kind)
+            extents = op.extents if isinstance(op, Mapping) else op.extents[: op.kept]
+            index = op.result.index(extents)
+            expected[index] = op.reference(*operands)[index]
+            np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=repr(op))
+
+    check()
+
+
+PIXELS, CHANNELS = 6, 32
+
+
+def test_windows_skip_what_lies_beyond_the_operand_with_vectors_of_channels() -> None:
+    windows = Access((PIXELS, CHANNELS), (((0, 2), (2, 1)), ((1, 1),)), (-1, 0), -np.inf)
+    op = Reduction((3, CHANNELS, 3), 2, straight((3, CHANNELS)), windows, "max", dtype="f32")
+    assert (
+        written(op)
+        == """\
+for (long i0 = 0; i0 < 3; i0++) {
+    #pragma GCC ivdep
+    for (long i1 = 0; i1 < 32; i1++) {
+        y[i0 * 32L + i1] = -INFINITY;
+    }
+    const long at2 = -1 + i0 * 2L;
+    const long first2 = at2 < 0 ? 0 - at2 : 0;
+    const long end2 = at2 + 2 < 6 ? 3 : 6 - at2;
+    for (long i2 = first2; i2 < end2; i2++) {
+        #pragma GCC ivdep
+        for (long i1 = 0; i1 < 32; i1++) {
+            const float x = x0[-32 + i0 * 64L + i1 + i2 * 32L];
+            y[i0 * 32L + i1] = y[i0 * 32L + i1] < x ? x : y[i0 * 32L + i1];
+        }
+    }
+}
+"""
+    )
+
+
+def test_what_lies_beyond_a_tensor_must_change_nothing() -> None:
+    windows = Access((4,), (((0, 1), (1, 1)),), (-1,), 0.0)
+    with pytest.raises(ShapeError) as caught:
+        Reduction((4, 3), 1, straight((4,)), windows, "max")
+    assert str(caught.value) == (
+        "reduce: places beyond the tensor would count as 0.0 in a max, of which -inf changes "
+        "nothing"
+    )
+    with pytest.raises(ShapeError) as caught:
+        Mapping((4, 3), straight((4, 3)), (windows,))
+    assert str(caught.value) == "map: only what a reduction gathers may lie beyond a tensor"
