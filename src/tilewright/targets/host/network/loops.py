@@ -16,7 +16,7 @@ from math import prod
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ProgramError
-from tilewright.ir.scalar import Element, parse_scalar
+from tilewright.ir.scalar import Apply, Element, Scalar, expanded, parse_scalar
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import Shape
@@ -63,8 +63,23 @@ def write_mapping(op: Mapping, kind: DType, writer: CWriter, threads: int = 1) -
     places = [address(access, op.extents) for access in op.operands]
     with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
         elements = [f"x{i}[{place.text()}]" for i, place in enumerate(places)]
-        value = write_value(parse_scalar(op.expression), elements, kind, writer)
+        scalar = expanded(parse_scalar(op.expression))
+        if len(elements) > 1 and _chooses(scalar):
+            # GCC 12 makes masked loads of those in one branch, of wrong elements at strides of 2.
+            for i, element in enumerate(elements):
+                writer.line(f"const {kind.c_name} e{i} = {element};")
+            elements = [f"e{i}" for i in range(len(elements))]
+        value = write_value(scalar, elements, kind, writer)
         writer.line(f"y[{address(op.result, op.extents).text()}] = {value};")
+
+
+def _chooses(scalar: Scalar) -> bool:
+    """Whether an expression reads some operands in one case alone."""
+    match scalar:
+        case Apply(function, arguments):
+            return function in ("if", "and", "or") or any(map(_chooses, arguments))
+        case _:
+            return False
 
 
 def write_reduction(op: Reduction, kind: DType, writer: CWriter, threads: int = 1) -> None:
