@@ -15,7 +15,7 @@ from pygments.token import Token
 
 from tilewright.asm.editor import Source, completions_of, definition_of, meaning_of, problems_of
 from tilewright.asm.highlight import AssemblyLexer
-from tilewright.cli.language_server import new_server
+from tilewright.cli.lsp import new_server
 from tilewright.isa import load_table
 from tilewright.targets.cambricon.dla.highlight import DlaLexer
 

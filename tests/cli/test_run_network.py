@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from support.onnx_models import floats, model, node, saved
-from tilewright.cli import output, run_network
+from tilewright.cli import networks, output
 from tilewright.cli.main import app
 from tilewright.common.errors import BusyError
 from tilewright.network import results
@@ -133,7 +133,7 @@ def test_another_result_of_the_file_ends_with_code_3(network, tmp_path, monkeypa
     """The file holds other numbers by the time of the comparison."""
     path = tmp_path / "m.onnx"
     path.write_bytes(network.read_bytes())
-    read = run_network.read_inputs
+    read = networks.read_inputs
 
     def changed(loaded, given):
         proto = onnx.load(path)
@@ -141,7 +141,7 @@ def test_another_result_of_the_file_ends_with_code_3(network, tmp_path, monkeypa
         path.write_bytes(proto.SerializeToString())
         return read(loaded, given)
 
-    monkeypatch.setattr(run_network, "read_inputs", changed)
+    monkeypatch.setattr(networks, "read_inputs", changed)
     done = run("run", path, *HOST, "--compare", "onnxruntime", code=3)
     assert re.fullmatch(
         r"error: outputs differ from onnxruntime's by \d\.\d\de[-+]\d\d of the largest magnitude, "

@@ -1,7 +1,7 @@
 """What an editor asks about an assembly source: what is wrong, what a word means, where it is from.
 
 In: the text of a source as it is typed, its table and its path. Out: plain values; the language
-server (`cli.language_server`) turns them into its protocol. Lines and columns count from 1.
+server (`cli.lsp`) turns them into its protocol. Lines and columns count from 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewright.asm.diagnostics import Diagnostic, Fault, SourceErrors, SourceLi
 from tilewright.asm.directives import directives
 from tilewright.asm.front_end import language_of
 from tilewright.asm.limits import DEFAULT_LIMITS
-from tilewright.asm.source import IncludeFolder
+from tilewright.asm.text.source import IncludeFolder
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionSpec, InstructionTable
 

@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""The options that commands share, declared without what reads them, so that help is light."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tilewright.common.limits import MOST_THREADS
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from tilewright.machine import Machine
+    from tilewright.compiler.settings import Check
+    from tilewright.network.plans import Other
 
 _MOST = 2**31 - 1
 DATA_HELP = "An .npz file: arrays of a program's data, of memories from their start, of registers."
@@ -27,6 +28,7 @@ Flag = Annotated[bool, typer.Option(rich_help_panel="Operator")]
 Factor = Annotated[float | None, typer.Option(rich_help_panel="Operator")]
 
 
+_DIVIDED = "Network divided over cores"
 AlgorithmName = Annotated[str | None, typer.Option(help="Consider one algorithm only.")]
 
 
@@ -47,18 +49,6 @@ class MachineOptions:
             min=1, max=MOST_THREADS, help="Threads that share the work, on this computer."
         ),
     ] = None
-
-    def load(self) -> Machine:
-        """The machine with its changes."""
-        from tilewright.machine import find_machine  # brings NumPy, which help does without
-
-        changes, name = overrides(self.set), self.machine or DEFAULT_MACHINE
-        machine = find_machine(name, changes)
-        if self.threads is None:
-            return machine
-        if machine.threads is None:
-            raise UsageProblem(f"--threads: {machine.name!r} has no threads")
-        return find_machine(name, {**changes, "threads.count": str(self.threads)})
 
 
 @dataclass(frozen=True)
@@ -212,6 +202,155 @@ class SearchOptions:
             if is_given:
                 name = option.replace("_", "-")
                 raise UsageProblem(f"--{name} is for kernels that are compiled alone: {way_out}")
+
+
+@dataclass(frozen=True)
+class DivisionOptions:
+    """What a plan has least of, and what it may do for that."""
+
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What a plan has least of: traffic (default), activations and sums (activations: "
+            "what cores send each other), time, or traffic and time with a cycle counted as this "
+            "many values.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = None
+    most_work: Annotated[
+        float | None,
+        typer.Option(
+            min=1.0,
+            help="How much of a layer a core may compute, over what it has by the BWDSP paper's "
+            "strategy (default 1); with more, halos may be computed again in place of moves.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = None
+    place: Annotated[
+        bool,
+        typer.Option(
+            "--place",
+            help="Choose the core of each share, too; share j is on core j otherwise.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = False
+
+    def require_undivided(self) -> None:
+        """Raise UsageProblem for what only networks divided over cores take."""
+        for field in fields(self):
+            if getattr(self, field.name) != field.default:
+                option = field.name.replace("_", "-")
+                raise UsageProblem(
+                    f"--{option} is for networks on machines whose cores divide them"
+                )
+
+
+@dataclass(frozen=True)
+class StrategyOptions(DivisionOptions):
+    """The same for commands whose `--partition` has no other meaning."""
+
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the grids of this strategy, or of several with commas between.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What to do beyond choosing."""
+
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for code and results.")
+    ] = None
+    top: Annotated[
+        int,
+        typer.Option(
+            min=0, max=10_000, help="Simulate or measure the K best and take the fastest."
+        ),
+    ] = 0
+    measure: Annotated[
+        bool, typer.Option(help="Time the chosen code, where the machine is this computer.")
+    ] = True
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Run the generated code of an operator or of every layer on the host; compare a "
+            "whole network with the reference.",
+        ),
+    ] = False
+    check_each_algorithm: Annotated[
+        bool,
+        typer.Option(
+            "--check-each-algorithm",
+            help="Run the code of each algorithm, on the smallest layer it applies to; of one that "
+            "did not win there, with fewer images where all would take long.",
+        ),
+    ] = False
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Replay the schedule in this file: a kernel's schedule.txt."),
+    ] = None
+    layers: Annotated[
+        bool,
+        typer.Option(
+            "--layers",
+            help="The convolutions and matrix products of a network, each tuned alone as a kernel.",
+        ),
+    ] = False
+    onnx_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="ONNX file for a network divided over cores, with the plan in its metadata."
+        ),
+    ] = None
+    timings: Annotated[bool, typer.Option("--timings", help="Say how long each stage took.")] = (
+        False
+    )
+
+    def require_undivided(self) -> None:
+        """Raise UsageProblem for what only networks divided over cores take."""
+        if self.onnx_out is not None:
+            raise UsageProblem("--onnx-out is for networks on machines whose cores divide them")
+
+    def require_one_check(self) -> None:
+        """Raise UsageProblem where checks of layers and of algorithms are both asked for."""
+        if self.check and self.check_each_algorithm:
+            raise UsageProblem("--check already checks every layer: leave --check-each-algorithm")
+
+    @property
+    def which(self) -> Check:
+        """Which code to run."""
+        if self.check:
+            return "each layer"
+        return "each algorithm" if self.check_each_algorithm else "none"
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What a network is compared with."""
+
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare a network with onnxruntime, which reads the file itself, or with the "
+            "NumPy reference; exit code 3 where they differ."
+        ),
+    ] = None
+
+    @property
+    def other(self) -> Other | None:
+        """The one that is meant; UsageProblem for anything else."""
+        match self.compare:
+            case None | "onnxruntime" | "reference":
+                return self.compare
+            case _:
+                raise UsageProblem(
+                    f"--compare takes onnxruntime or reference, found {self.compare!r}"
+                )
 
 
 def shapes_of(settings: list[str] | None) -> dict[str, tuple[int, ...]]:

@@ -141,14 +141,13 @@ def _messages(*, verbose: bool) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def guarded(command: Callable[..., None], **options: Any) -> None:
+def guarded(command: Callable[[Any], None], asked: Any) -> None:
     """Run a command; whatever is wrong with its input becomes a message and an exit code."""
-    output = options.get("output")
-    as_json = isinstance(output, OutputOptions) and output.json
-    verbose = isinstance(output, OutputOptions) and output.verbose
+    output = getattr(asked, "output", OutputOptions())
+    as_json = output.json
     try:
-        with _messages(verbose=verbose):
-            command(**options)
+        with _messages(verbose=output.verbose):
+            command(asked)
     except TilewrightError as error:
         _report(error, as_json)
         raise typer.Exit(error.exit_code) from None

@@ -9,13 +9,14 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.options import OperatorOptions, numbers, shapes_of
+from tilewright.cli.options import MachineOptions, OperatorOptions, numbers, overrides, shapes_of
 from tilewright.cli.output import UsageProblem
 from tilewright.common.errors import GraphError
 from tilewright.compiler.entry import load
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
+from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.ops import OPERATORS, Op
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")
@@ -65,6 +66,17 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
     given = _given(options)
     shapes = shapes_of(given.pop("shape", None))
     return load(path, known_dtype=known_dtype, shapes=shapes, **given)
+
+
+def machine_of(options: MachineOptions) -> Machine:
+    """The machine with its changes. Raises UsageProblem, MachineError."""
+    changes, name = overrides(options.set), options.machine or DEFAULT_MACHINE
+    machine = find_machine(name, changes)
+    if options.threads is None:
+        return machine
+    if machine.threads is None:
+        raise UsageProblem(f"--threads: {machine.name!r} has no threads")
+    return find_machine(name, {**changes, "threads.count": str(options.threads)})
 
 
 def is_operator(name: str) -> bool:

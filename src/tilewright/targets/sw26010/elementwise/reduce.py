@@ -26,7 +26,7 @@ from math import inf
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
 from tilewright.ir.primitives.maps import Gathering
-from tilewright.ir.scalar import operand_count, parse_scalar
+from tilewright.ir.scalar import expanded, operand_count, parse_scalar
 from tilewright.isa import Instruction, Register
 from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
@@ -429,7 +429,7 @@ def reduce_routine(
     """The routine of a reduction; none where the core has no instruction for a function, or not the
     registers for its values.
     """
-    scalar = parse_scalar(expression)
+    scalar = expanded(parse_scalar(expression))
     if dtype not in PRECISIONS or operand_count(scalar) > 1:
         return None
     plain = ReduceRoutine(PRECISIONS[dtype], function, str(scalar), lie)
