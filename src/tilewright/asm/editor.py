@@ -16,7 +16,7 @@ from tilewright.asm.diagnostics import Diagnostic, Fault, SourceErrors, SourceLi
 from tilewright.asm.directives import directives
 from tilewright.asm.front_end import language_of
 from tilewright.asm.limits import DEFAULT_LIMITS
-from tilewright.asm.source import IncludeFolder
+from tilewright.asm.text.source import IncludeFolder
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionSpec, InstructionTable
 

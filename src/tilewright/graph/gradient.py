@@ -17,7 +17,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
 from tilewright.ops.access import Access, straight
-from tilewright.ops.assembly import Assembly
+from tilewright.ops.assembly import Assembly, are_apart
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Addend, Computed, definitions_of
 from tilewright.ops.elementwise import Binary
@@ -168,7 +168,15 @@ class _Backward:
         parts = [(g.definition, (dy, *(reads[i] for i in g.operands))) for g in found]
         if not parts:
             return
-        self._add(name, self._assembled(f"d_{name}", parts))
+        self._add_parts(name, parts)
+
+    def _add_parts(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> None:
+        """Parts of a gradient, as one tensor where none writes what another one does."""
+        if are_apart([definition for definition, _ in parts]):
+            self._add(name, self._assembled(f"d_{name}", parts))
+        else:
+            for part in parts:
+                self._add(name, self._assembled(f"d_{name}", [part]))
 
     def _assembled(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> str:
         """One tensor of definitions that add up."""
@@ -201,8 +209,7 @@ class _Backward:
             tensors=(),
         )  # fmt: skip
         found = gradient(selection, 0)
-        parts = [(g.definition, (dy, *([hits] * len(g.operands)))) for g in found]
-        self._add(x, self._assembled(f"d_{x}", parts))
+        self._add_parts(x, [(g.definition, (dy, *([hits] * len(g.operands)))) for g in found])
 
     def _hits(
         self, record: _Record, definition: Definition, x: str, gathered: Sequence[int]

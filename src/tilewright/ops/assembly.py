@@ -1,20 +1,25 @@
-"""Results put together of several definitions, each of which writes its own places."""
+"""Results put together of several definitions, each of which writes places of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import gcd
 from typing import ClassVar
 
 from tilewright.common.errors import ShapeError
+from tilewright.ops.access import Access
+from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition
 from tilewright.ops.op import Array, Shape, Typed, show_shape
 
 
 @dataclass(frozen=True)
 class Assembly(Typed):
-    """The sum of the results of `parts`; `reads` are for each the numbers of its operands among
+    """The results of `parts` in one tensor; `reads` are for each the numbers of its operands among
     those of the whole. Raises ShapeError where parts differ in the shape of the result or of an
-    operand.
+    operand, or may write one place twice.
     """
 
     kind: ClassVar[str] = "assembly"
@@ -32,6 +37,8 @@ class Assembly(Typed):
                     raise ShapeError(
                         f"assembly: {name} is {show_shape(shapes[number])} and {show_shape(shape)}"
                     )
+        if not are_apart(self.parts):
+            raise ShapeError("assembly: two parts write the same places")
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -56,9 +63,29 @@ class Assembly(Typed):
 
     def reference(self, *operands: Array) -> Array:
         """The parts' results, added up."""
-        total: Array | None = None
-        for part, numbers in zip(self.parts, self.reads, strict=True):
-            own = part.reference(*(operands[number] for number in numbers))
-            total = own if total is None else total + own
-        assert total is not None
-        return total
+        pairs = zip(self.parts, self.reads, strict=True)
+        first, *others = (part.reference(*(operands[n] for n in own)) for part, own in pairs)
+        return sum(others, first)
+
+
+def are_apart(parts: Sequence[Definition]) -> bool:
+    """Whether no two of the parts can write the same place."""
+    places = [(part.result, Box.whole(part.extents)) for part in parts]
+    return all(_differ(*a, *b) for a, b in combinations(places, 2))
+
+
+def _differ(a: Access, axes_a: Box, b: Access, axes_b: Box) -> bool:
+    """Whether along some dimension the places lie in other intervals, or step past each other."""
+    for d in range(len(a.shape)):
+        (first_a, end_a), (first_b, end_b) = a.span(d, axes_a), b.span(d, axes_b)
+        if end_a <= first_b or end_b <= first_a:
+            return True
+        steps = (
+            step
+            for access, axes in ((a, axes_a), (b, axes_b))
+            for axis, step in access.terms[d]
+            if axes.stop[axis] > 1
+        )
+        if (a.offsets[d] - b.offsets[d]) % (gcd(*steps) or 1):
+            return True
+    return False

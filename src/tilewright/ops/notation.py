@@ -18,7 +18,7 @@ from tilewright.ir.scalar import parse_scalar
 from tilewright.ops.access import Access
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, Gather
-from tilewright.ops.op import Shape, show_shape
+from tilewright.ops.op import CONTRACTIONS, Maker, Shape, show_shape
 
 Size = int | Shape
 """The extent of an axis, or the shape of a tensor."""
@@ -358,3 +358,6 @@ def _require_inside(statement: Statement, element: Element, access: Access, axes
                 element.column,
                 f"give fill=... for what lies beyond the border, or another {element.tensor}=...",
             )
+
+
+CONTRACTIONS["contraction"] = Maker(Definition, define)

@@ -23,7 +23,7 @@ from tilewright.passes.staging import Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower
 from tilewright.seeds.space import Seed, Space
-from tilewright.seeds.steps import Layout, Step
+from tilewright.seeds.steps import Layout, Step, Vectorize
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +94,18 @@ def _structures(
 ) -> tuple[Structure, ...]:
     found: list[Structure] = []
     refused: list[TilewrightError] = []
+    legal_ones: set[tuple[Step, ...]] = set()
     for steps in _combinations(space, layouts, rules):
+        scalar = tuple(s for s in steps if not isinstance(s, Vectorize))
+        if scalar in legal_ones:
+            continue  # only one dimension of the result is contiguous
         made = _attempt(space, steps, dtype, staging, rules)
         if not isinstance(made, Structure):
             refused.append(made)
-        elif not _repeats(made, found):
+            continue
+        if scalar != steps:
+            legal_ones.add(scalar)
+        if not _repeats(made, found):
             found.append(made)
     if not found:
         raise _none_is_legal(space.nest.name, refused)

@@ -16,11 +16,14 @@ from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
 from tilewright.ir.primitives.registry import register
 from tilewright.ir.scalar import (
+    Apply,
+    Element,
     Scalar,
     check_floats,
     integral,
     operand_count,
     parse_scalar,
+    renumbered,
     wrapped,
 )
 from tilewright.ir.verify_types import check_one_type, element_types
@@ -107,6 +110,38 @@ class Map(ScalarPrimitive, frozen=True):
     def dependence(self, operands: tuple[Array, ...]) -> Array:
         y, *inputs = operands
         return np.zeros(y.shape) + sum(0.0 * x for x in inputs)
+
+
+@register
+class Accumulate(ScalarPrimitive, frozen=True):
+    """y = the sum or the largest of y and of the expression over the elements x0, x1, ... of the
+    further operands: one step of a gathering whose axes are loops. Runs as a `map`.
+    """
+
+    name: ClassVar[str] = "accumulate"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "accumulates"), Argument(""))
+    broadcasts: ClassVar[bool] = True
+
+    function: Gathering
+    expression: str = "x0"
+
+    @property
+    def scalar(self) -> Scalar:
+        return parse_scalar(self.expression)
+
+    @property
+    def executed(self) -> Map:
+        """The map of y and the further operands that does the same."""
+        count = operand_count(self.scalar)
+        each = renumbered(self.scalar, [Element(i + 1) for i in range(count)])
+        taken = "+" if self.function == "sum" else "max"
+        return Map(str(Apply(taken, (Element(0), each))))
+
+    def start(self, kind: DType) -> float:
+        return -np.inf if self.function == "max" else 0.0
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        return self.executed.meaning((operands[0], *operands))
 
 
 @register

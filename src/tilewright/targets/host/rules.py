@@ -19,6 +19,7 @@ from tilewright.passes.first_product import FirstProduct
 from tilewright.passes.handle_boundary import HandleBoundary
 from tilewright.passes.infer_dma import InferDma
 from tilewright.passes.lowering import Lowering
+from tilewright.passes.map_accumulations import MapAccumulations
 from tilewright.targets.host.sections import Caches
 
 _MAX_ERROR = 1e-5
@@ -29,7 +30,12 @@ def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The passes for copies that bring tiles into any layout, and for a matrix primitive that can
     overwrite its result.
     """
-    return InferDma(stages, workspace=False), HandleBoundary(), FirstProduct()
+    return (
+        InferDma(stages, workspace=False),
+        MapAccumulations(),
+        HandleBoundary(),
+        FirstProduct(),
+    )
 
 
 @dataclass(frozen=True)

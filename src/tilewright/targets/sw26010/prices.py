@@ -16,9 +16,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.calls.compiled_loops import compiled_map, compiled_reduce
-from tilewright.targets.sw26010.calls.map_prices import emitted_map
-from tilewright.targets.sw26010.calls.reduce_prices import emitted_reduce
-from tilewright.targets.sw26010.calls.vector_prices import emitted_costs
+from tilewright.targets.sw26010.calls.prices import emitted_costs, emitted_map, emitted_reduce
 from tilewright.targets.sw26010.dma import request_fields
 from tilewright.targets.sw26010.gemm.reach import reaches
 from tilewright.targets.sw26010.timing.products import chain_cycles, product_timing

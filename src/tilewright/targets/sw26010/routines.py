@@ -23,22 +23,21 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Map, MatrixProduct, Reduce
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.calls.map_prices import (
+from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops
+from tilewright.targets.sw26010.calls.prices import (
+    PricedLoops,
     has_as_many_loops,
     map_rows,
-    routine_cycles,
-    routine_of_rows,
-)
-from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops
-from tilewright.targets.sw26010.calls.reduce_prices import (
-    PricedLoops,
     mode_cycles,
     mode_shares,
+    nests_of,
     priced_loops,
+    repacked_cycles,
+    routine_cycles,
     routine_of_code,
+    routine_of_rows,
 )
-from tilewright.targets.sw26010.calls.vector_prices import nest_cycles as priced_nest
-from tilewright.targets.sw26010.calls.vector_prices import nests_of, repacked_cycles
+from tilewright.targets.sw26010.calls.prices import nest_cycles as priced_nest
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, ReduceRoutine

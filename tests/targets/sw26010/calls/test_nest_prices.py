@@ -35,10 +35,9 @@ from tilewright.ir.primitives import (
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program as CoreProgram
-from tilewright.targets.sw26010.calls.map_prices import map_rows
-from tilewright.targets.sw26010.calls.maps import routine_of_map
+from tilewright.targets.sw26010.calls.expressions import routine_of_map, routine_of_reduce
 from tilewright.targets.sw26010.calls.nest_rows import rows_of
-from tilewright.targets.sw26010.calls.reductions import routine_of_reduce
+from tilewright.targets.sw26010.calls.prices import map_rows
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.reduce_text import reduce_text

@@ -16,8 +16,8 @@ from tilewright.cost.timing import call_dims
 from tilewright.ir.nodes import Call, View, at
 from tilewright.ir.primitives import Reduce
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010.calls.reduce_prices import lie_of, priced_loops
-from tilewright.targets.sw26010.calls.reductions import reduce_loops, routine_of_reduce
+from tilewright.targets.sw26010.calls.expressions import reduce_loops, routine_of_reduce
+from tilewright.targets.sw26010.calls.prices import lie_of, priced_loops
 from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, LANES, VECTORS, Lie
 from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine
 from tilewright.targets.sw26010.timing.nests import around

@@ -24,7 +24,7 @@ from tilewright.ir.scalar import Apply, Element, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.calls.compiled_loops import compiled_map
-from tilewright.targets.sw26010.calls.maps import routine_of_map
+from tilewright.targets.sw26010.calls.expressions import routine_of_map
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine

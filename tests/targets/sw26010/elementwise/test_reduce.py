@@ -15,7 +15,7 @@ from support.held_out import NOT_SAMPLED
 from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.ir.scalar import parse_scalar
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.targets.sw26010.calls.reductions import header_of
+from tilewright.targets.sw26010.calls.expressions import header_of
 from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, PARTS, Lie, ReduceRoutine
 from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
-from tilewright.ir.scalar import operand_count, parse_scalar
+from tilewright.ir.scalar import expanded, operand_count, parse_scalar
 from tilewright.isa import Instruction
 from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
@@ -264,7 +264,7 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
     """
     if dtype not in _PRECISIONS or len(still) > MOST_SOURCES:
         return None
-    scalar = parse_scalar(expression)
+    scalar = expanded(parse_scalar(expression))
     if operand_count(scalar) > len(still):
         return None
     for unrolled, short in (*((n, False) for n in _UNROLLED), (1, True)):

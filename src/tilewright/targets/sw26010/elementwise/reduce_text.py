@@ -15,7 +15,7 @@ from functools import cache, partial
 
 from tilewright.common.errors import ProgramError
 from tilewright.ir.primitives.maps import Gathering
-from tilewright.ir.scalar import operand_count, parse_scalar
+from tilewright.ir.scalar import expanded, operand_count, parse_scalar
 from tilewright.isa import Instruction
 from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
@@ -59,13 +59,13 @@ from tilewright.targets.sw26010.elementwise.reduce import (
     VECTORS,
     X_STEP,
     Y_STEP,
+    Along,
     Items,
     Lie,
     ReduceRoutine,
     X,
     Y,
 )
-from tilewright.targets.sw26010.elementwise.reduce_along import Along
 from tilewright.targets.sw26010.elementwise.steps import stored_constants
 from tilewright.targets.sw26010.gemm.shape import F32, F64, VECTOR_LANES
 
@@ -85,7 +85,7 @@ def reduce_routine(
     """The routine of a reduction; none where the core has no instruction for a function, or not the
     registers for its values.
     """
-    scalar = parse_scalar(expression)
+    scalar = expanded(parse_scalar(expression))
     if dtype not in _PRECISIONS or operand_count(scalar) > 1:
         return None
     plain = ReduceRoutine(_PRECISIONS[dtype], function, str(scalar), lie)

@@ -29,7 +29,8 @@ from tilewright.simulate.program import Program
 SHIPPED_TABLES = ("sw26010_cpe", "sw26010_cpe_measured")
 OWN = "targets/sw26010"
 ELEMENTWISE_MAKERS = (
-    *("ir/winograd.py", "isa/dependence.py", "isa/operations.py", "isa/reorder.py"),
+    *("ir/scalar/error_function.py", "ir/winograd.py"),
+    *("isa/dependence.py", "isa/operations.py", "isa/reorder.py"),
     *(f"{OWN}/gemm/parts.py", f"{OWN}/gemm/shape.py", f"{OWN}/elementwise"),
     f"{OWN}/timing/nests.py",
 )

@@ -42,14 +42,6 @@ from tilewright.targets.sw26010.gemm.steps import chain_branches
 from tilewright.targets.sw26010.gemm.tables import TABLE_BYTES
 from tilewright.targets.sw26010.timing.derived import OWN, Derived
 
-MAKERS = tuple(
-    f"{OWN}/gemm/{name}"
-    for name in (
-        *("assembly.py", "blocks.py", "chain.py", "chain_blocks.py", "kernel.py", "pack.py"),
-        *("parts.py", "shape.py", "steps.py", "tables.py", "templates.toml"),
-    )
-)
-"""Files that make the primitives' code."""
 PRODUCT, PACKING, CHAIN = "product", "packing", "chain"
 Blocks = tuple[int, ...]
 SAMPLES: dict[str, tuple[Blocks, ...]] = {
@@ -173,7 +165,7 @@ def _frame_cycles(table: InstructionTable) -> int:
 
 PRODUCTS = Derived(
     file=__file__,
-    makers=MAKERS,
+    makers=(f"{OWN}/gemm",),
     frequent=lambda: [Primitive(*of) for of in product(PRECISIONS.values(), (False, True))],
     samples=lambda _, mode: SAMPLES[mode],
     terms=primitive_terms,
