@@ -34,7 +34,7 @@ RECORDS = "records.sqlite"
 """The file in the results' folder of `reproduce` that remembers them."""
 NETWORKS = ("alexnet", "lenet5", "mobilenet2", "resnet50", "vgg16", "yolov2")
 """The known networks, for help, which does without what reads them."""
-OPERATORS = ("conv2d", "gemm", "batched_matmul", "lookup", "map")
+OPERATORS = ("conv2d", "gemm", "batched_matmul", "contraction", "lookup", "map")
 """What is compiled by its options, for help."""
 
 WorkloadName = Annotated[
