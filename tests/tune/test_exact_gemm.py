@@ -16,7 +16,11 @@ from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.gemm import exact
-from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, simulated_gemm_cycles
+from tilewright.targets.sw26010.gemm.exact import (
+    GEMM_CYCLES,
+    exact_gemm_cost,
+    simulated_gemm_cycles,
+)
 from tilewright.tune.search import rank
 
 MACHINE = load_machine("sw26010_cg")
@@ -51,7 +55,7 @@ def test_a_program_is_simulated_with_exact_products():
     program = ranking.best[0].program(MACHINE)
     calibrated = simulate(program, MACHINE)
     exact = simulate(
-        program, MACHINE, costs={**call_costs(MACHINE), MatrixProduct: simulated_gemm_cycles}
+        program, MACHINE, costs={**call_costs(MACHINE), MatrixProduct: exact_gemm_cost()}
     )
     assert exact.cycles == pytest.approx(calibrated.cycles, rel=0.03)
 
@@ -84,6 +88,7 @@ def test_fitted_changes_of_roles_are_in_the_price_alone():
     assert price(MEASURED, one) - price(MEASURED_BRANCHES, one) == pytest.approx(switches)
     cycles = [simulated_gemm_cycles(machine, one) for machine in (MEASURED, MEASURED_BRANCHES)]
     assert cycles[0] == cycles[1]
+    assert exact_gemm_cost()(MEASURED, one) == pytest.approx(cycles[0] + switches)
 
 
 def test_many_shapes_at_once_are_refused():

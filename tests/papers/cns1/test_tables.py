@@ -169,6 +169,8 @@ def test_timelines_show_every_part(name, panels, parts):
         (0.1726, Printed("x", "0.17"), True),
         (5.6, Printed("x", "7", "<"), True),
         (5.2, Printed("x", "5.5", ">"), False),
+        (5.5, Printed("x", "5.5", ">"), False),
+        (7.0, Printed("x", "7", "<"), False),
     ],
 )
 def test_agreement_is_to_the_printed_digit(value, printed, agrees):

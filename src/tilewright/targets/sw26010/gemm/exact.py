@@ -2,9 +2,9 @@
 
 In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
 frame included, as a `CallCost`: `simulate(program, machine, costs={**call_costs(machine),
-MatrixProduct: simulated_gemm_cycles})`. It takes the place of the calibrated form of swATOP Eq. 2.
-The machine's instruction table gives the timing; its `switch_cycles`, which no simulation shows,
-are the price's alone.
+MatrixProduct: exact_gemm_cost()})`. It takes the place of the calibrated form of swATOP Eq. 2. The
+machine's instruction table gives the timing; its `switch_cycles`, which no simulation shows, are
+added to a cost, and not to what is called simulated.
 Cycles do not depend on the data, and on leading dimensions only where a pointer step needs several
 instructions (beyond 32 KB); the smallest legal ones are simulated. Each shape is simulated once per
 process, and once at all with a cache.
@@ -22,10 +22,12 @@ from tilewright.asm import assemble, link
 from tilewright.common.cache import Cache
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import ProgramError
-from tilewright.cost.calls import PricedCall
+from tilewright.common.expr import Value
+from tilewright.cost.calls import CallCost, PricedCall
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import InstructionTable, load_table, table_names
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
@@ -45,6 +47,21 @@ _ARTIFACT = "measured"
 _VECTOR_BYTES = 32
 GEMM_CYCLES = Cache("gemm-cycles")
 """The simulated cycles of this user."""
+
+
+def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
+    """A cost function for `gemm` calls: the simulated cycles and the machine's `switch_cycles`.
+
+    It raises as `simulated_gemm_cycles` does.
+    """
+
+    def cost(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+        simulated, mesh = simulated_gemm_cycles(machine, call, cache), square_mesh(machine)
+        plan = _instance(call, mesh).plan
+        blocks = plan.vector_blocks * plan.scalar_blocks
+        return simulated + blocks * mesh * machine.section(GemmPrimitive).switch_cycles
+
+    return cost
 
 
 def simulated_gemm_cycles(
