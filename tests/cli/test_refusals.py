@@ -88,7 +88,7 @@ REFUSALS = [
     (
         ["compile", "lenet5", "--schedule", "schedule.txt"],
         2,
-        "--schedule is for one operator, conv2d, gemm, batched_matmul, lookup, map",
+        "--schedule is for one operator, conv2d, gemm, batched_matmul, contraction, lookup, map",
         "",
     ),
     (
