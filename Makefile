@@ -13,7 +13,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean
+.PHONY: exact-networks fuzz-definitions fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ fuzz-cache: $(VENV)/installed-dev ## KILLS=300 compilations killed, the cache da
 
 fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer, divided
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_networks.py $(NETWORKS) $(SEED)
+
+fuzz-definitions: $(VENV)/installed-dev ## DEFINITIONS=2000 random definitions as networks: interpreter and simulator
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py $(DEFINITIONS) $(SEED)
 
 exact-networks: $(VENV)/installed-dev ## known networks on integers: interpreter, emulated code, this computer
 	PYTHONPATH=tests $(BIN)/python tools/exact_networks.py

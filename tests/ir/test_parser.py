@@ -70,8 +70,8 @@ def test_attributes_are_fields_of_the_primitive(text: str, primitive: Primitive)
         (
             "sort()",
             "there is no primitive 'sort'; the primitives are fill, copy, scale_add, "
-            "multiply_accumulate, requantise, repack, lookup, map, reduce, gemm, windows, "
-            "winograd_input, winograd_filter, winograd_output",
+            "multiply_accumulate, requantise, repack, lookup, map, accumulate, reduce, gemm, "
+            "windows, winograd_input, winograd_filter, winograd_output",
         ),
         ("fill(size=2)", "fill has no attribute 'size'; its attributes are value"),
         ("copy(size=2)", "copy has no attribute 'size'; it takes none"),

@@ -127,8 +127,8 @@ def test_joint_layouts_are_the_product_of_the_layouts() -> None:
         (
             lambda: other("gem"),
             "nest 'other': there is no primitive 'gem'; the primitives are fill, copy, scale_add, "
-            "multiply_accumulate, requantise, repack, lookup, map, reduce, gemm, windows, "
-            "winograd_input, winograd_filter, winograd_output",
+            "multiply_accumulate, requantise, repack, lookup, map, accumulate, reduce, gemm, "
+            "windows, winograd_input, winograd_filter, winograd_output",
         ),
         (
             lambda: other(inputs=PRODUCT.inputs[:1]),
@@ -246,15 +246,15 @@ def test_unknown_algorithms_and_kinds() -> None:
         seed("gem", name="mine")(lambda op: None)
     assert (
         str(caught.value)
-        == "no seed computes 'gem'; seeds exist for batched_matmul, conv2d, gemm, lookup, map, "
-        "reduce"
+        == "no seed computes 'gem'; seeds exist for batched_matmul, contraction, conv2d, gemm, "
+        "lookup, map, reduce"
     )
     with pytest.raises(ScheduleError) as caught:
         seeds_for(max_pool2d((2, 4, 8, 8), kernel=2))
     assert (
         str(caught.value)
-        == "no seed computes 'pool2d'; seeds exist for batched_matmul, conv2d, gemm, lookup, map, "
-        "reduce"
+        == "no seed computes 'pool2d'; seeds exist for batched_matmul, contraction, conv2d, gemm, "
+        "lookup, map, reduce"
     )
 
 

@@ -36,7 +36,8 @@ class Cell:
 @dataclass(frozen=True)
 class Cut:
     """An operand in cells: of each stored dimension the places that are taken, then `around` them
-    the fill, some dimensions `flipped`, each cut into cells.
+    the fill, some dimensions `flipped`, each cut into cells. Dimensions along which axes run
+    against each other are `expanded`: so many places one after the other, a cell for each axis.
     """
 
     taken: tuple[slice, ...]
@@ -45,18 +46,21 @@ class Cut:
     flipped: tuple[int, ...]
     cells: tuple[Cell, ...]
     cropped: bool = False
+    expanded: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @property
     def as_it_lies(self) -> bool:
         """Whether all of the operand is there, forwards, with nothing but zeros around it."""
         moved = any(map(any, self.around)) and self.fill != 0.0
-        return not (self.flipped or self.cropped or moved)
+        return not (self.flipped or self.cropped or moved or self.expanded)
 
     def arranged(self, stored: Array) -> Array:
         """The operand with a dimension for each cell."""
         x = stored[self.taken]
         if any(map(any, self.around)):
             x = np.pad(x, self.around, constant_values=x.dtype.type(self.fill))
+        for d, places in self.expanded:
+            x = x.take(places, d)
         return np.flip(x, self.flipped).reshape([cell.extent for cell in self.cells])
 
 
@@ -183,51 +187,53 @@ def turned(access: Access, extents: Shape, backwards: frozenset[int]) -> Access:
 def _cut(access: Access, extents: Shape) -> Cut:
     """The operand in cells."""
     whole = Box.whole(extents)
-    taken, around, flipped, cells = [], [], [], []
+    taken, around, flipped, cells, expanded = [], [], [], list[Cell](), []
     for d, size in enumerate(access.shape):
         (low, high), offset = access.span(d, whole), access.offsets[d]
         terms = tuple((a, s) for a, s in access.terms[d] if extents[a] > 1)
+        against = len({s > 0 for _, s in terms}) > 1
         first, last = (low, high) if len(terms) <= 1 else (min(low, 0), max(high, size))
-        inside = slice(min(max(first, 0), size), max(min(last, size), 0))
+        taken.append(slice(min(max(first, 0), size), max(min(last, size), 0)))
         before = min(max(0, -first), last - first)
-        length = last - first
+        around.append((before, last - first - before - max(0, taken[-1].stop - taken[-1].start)))
         offset -= first
-        if terms and all(s < 0 for _, s in terms):
+        if against:
+            expanded.append((d, _places(terms, offset, extents)))
+            cells += [Cell(extents[a], ((a, 1),)) for a, _ in terms]
+            continue
+        if terms and terms[0][1] < 0:
             flipped.append(d)
             terms = tuple((a, -s) for a, s in terms)
-            offset = length - 1 - offset
-        own, beyond = _cells(Cell(length, terms, offset), extents)
-        after = length - before - max(0, inside.stop - inside.start)
-        extra = (beyond, 0) if d in flipped else (0, beyond)
-        taken.append(inside)
-        around.append((before + extra[0], after + extra[1]))
-        cells += own
-    fill = access.fill or 0.0
+            offset = last - first - 1 - offset
+        cells += _cells(Cell(last - first, terms, offset), extents)
     pairs = zip(taken, access.shape, strict=True)
     cropped = any((s.start, s.stop) != (0, size) for s, size in pairs)
-    return Cut(tuple(taken), tuple(around), fill, tuple(flipped), tuple(cells), cropped)
+    return Cut(tuple(taken), tuple(around), access.fill or 0.0, tuple(flipped), tuple(cells),
+               cropped, tuple(expanded))  # fmt: skip
 
 
-def _cells(cell: Cell, extents: Shape) -> tuple[list[Cell], int]:
-    """(the cells of a dimension, how many places it grows by): an axis that counts blocks has a
-    cell of its own.
-    """
+def _places(terms: Sequence[Term], offset: int, extents: Shape) -> tuple[int, ...]:
+    """The places of all steps, those of the first axis outermost."""
+    found = np.array([offset])
+    for axis, step in terms:
+        found = np.add.outer(found, step * np.arange(extents[axis]))
+    return tuple(int(i) for i in found.ravel())
+
+
+def _cells(cell: Cell, extents: Shape) -> list[Cell]:
+    """The cells of a dimension: an axis that counts blocks has one of its own."""
     terms = sorted(cell.terms, key=lambda term: -term[1])
-    for number in range(1, len(terms) + 1):
+    for number in range(1, len(terms)):
         block = terms[number - 1][1]
         outer, inner = terms[:number], terms[number:]
-        first = cell.offset % block if block > 0 else 0
+        first = cell.offset % block
         reach = first + sum(s * (extents[a] - 1) for a, s in inner)
-        if block <= 1 or min(s for _, s in terms) < 1 or reach >= block:
+        if reach >= block or cell.extent % block or any(s % block for _, s in outer):
             continue
-        if any(s % block for _, s in outer):
-            continue
-        count = -(-cell.extent // block)
-        blocks = Cell(count, tuple((a, s // block) for a, s in outer), cell.offset // block)
-        outside, more = _cells(blocks, extents)
-        within, _ = _cells(Cell(block, tuple(inner), first), extents)
-        return [*outside, *within], (count + more) * block - cell.extent
-    return [cell], 0
+        blocks = tuple((a, s // block) for a, s in outer)
+        count = Cell(cell.extent // block, blocks, cell.offset // block)
+        return [*_cells(count, extents), *_cells(Cell(block, tuple(inner), first), extents)]
+    return [cell]
 
 
 def _straight(extents: Shape, cut: Cut) -> frozenset[int]:

@@ -142,24 +142,33 @@ def is_whole(access: Access, extents: Shape) -> bool:
 
 
 def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Access]:
-    """(a copy of the places that are reached, forwards; how the copy is addressed)."""
-    shape, source, terms, offsets = [], [], [], []
+    """(a copy of the places that are reached, forwards; how the copy is addressed). An axis that is
+    alone in its dimension, or runs against another one, has a dimension of its own there.
+    """
+    shape: list[int] = []
+    source: list[tuple[tuple[tuple[int, int], ...], int]] = []
+    target: list[tuple[tuple[tuple[int, int], ...], int]] = []
     whole = Box.whole(extents)
     for d, place in enumerate(access.terms):
+        terms = [(a, s) for a, s in place if extents[a] > 1]
         low, high = access.span(d, whole)
-        back = all(s < 0 for a, s in place if extents[a] > 1) and any(
-            extents[a] > 1 for a, _ in place
-        )
+        if len(terms) == 1 or len({s > 0 for _, s in terms}) > 1:
+            numbers = range(len(shape), len(shape) + len(terms))
+            source.append((tuple((i, s) for i, (_, s) in zip(numbers, terms, strict=True)),
+                           access.offsets[d]))  # fmt: skip
+            shape += [extents[a] for a, _ in terms]
+            target += [(((a, 1),), 0) for a, _ in terms]
+            continue
+        back = any(s < 0 for _, s in terms)
+        source.append((((len(shape), -1 if back else 1),), high - 1 if back else low))
         shape.append(high - low)
-        source.append((((d, -1 if back else 1),), high - 1 if back else low))
-        terms.append(tuple((a, -s) for a, s in place) if back else place)
-        offsets.append(high - 1 - access.offsets[d] if back else access.offsets[d] - low)
-    taken = Access(
-        access.shape, tuple(t for t, _ in source), tuple(o for _, o in source), access.fill
-    )
+        offset = high - 1 - access.offsets[d] if back else access.offsets[d] - low
+        target.append((tuple((a, -s if back else s) for a, s in terms), offset))
     extent = tuple(shape)
+    taken = Access(access.shape, tuple(t for t, _ in source), tuple(o for _, o in source),
+                   access.fill)  # fmt: skip
     copy = Definition(extent, straight(extent), (taken,), dtype=dtype)
-    return copy, Access(extent, tuple(terms), tuple(offsets))
+    return copy, Access(extent, tuple(t for t, _ in target), tuple(o for _, o in target))
 
 
 def _pairs(op: Definition) -> tuple[Step, ...]:

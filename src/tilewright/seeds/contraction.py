@@ -73,7 +73,7 @@ def pattern(roles: MatrixRoles) -> MatrixRoles:
     """The roles without extents but those of taps."""
     extents = tuple(n if a in roles.taps else 0 for a, n in enumerate(roles.extents))
     first, second = (
-        replace(cut, taken=(), around=(), fill=0.0, flipped=(), cropped=False,
+        replace(cut, taken=(), around=(), fill=0.0, flipped=(), cropped=False, expanded=(),
                 cells=tuple(replace(c, extent=0) for c in cut.cells))
         for cut in roles.operands
     )  # fmt: skip
