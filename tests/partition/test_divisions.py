@@ -12,18 +12,19 @@ from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.box import Box
 from tilewright.partition.division import divide
+from tilewright.partition.grids import Grids
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
 from tilewright.partition.objective import ACTIVATIONS
 from tilewright.partition.plan import best_plan
-from tilewright.partition.strategies import find_strategy, strategies
+from tilewright.partition.strategies import STRATEGIES, find_strategy
 from tilewright.partition.volumes import moved, options
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 
 NETWORKS = {name: layers_of(network(name, 2)) for name in ("lenet5", "alexnet")}
 LAYERS = [layer for layers in NETWORKS.values() for layer in layers]
 VGG = {layer.name: layer for layer in layers_of(network("vgg16", 1))}
-names = st.sampled_from(sorted(strategies()))
+names = st.sampled_from(sorted(STRATEGIES))
 cores_of = st.integers(1, 13)
 
 
@@ -36,10 +37,10 @@ def divisions(draw, layer, cores):
     return divide(layer, draw(st.sampled_from(found)), strategy)
 
 
-def test_strategies_are_found_in_their_folder():
-    assert sorted(strategies()) == [
-        "batch", "blocks", "columns", "input_rows", "output_channels", "output_tiles", "products",
-        "rows", "terms", "tiles", "whole",
+def test_strategies_by_name():
+    assert list(STRATEGIES) == [
+        "batch", "blocks", "columns", "equal_products", "input_rows", "output_channels",
+        "output_tiles", "products", "rows", "terms", "tiles", "whole",
     ]  # fmt: skip
     with pytest.raises(PartitionError, match=r"^there is no strategy 'row'; known strategies: "):
         find_strategy("row")
@@ -66,7 +67,10 @@ def test_both_ways_to_count_what_moves(name, data, cores):
     if layer.reads != (before.output,):
         return
     first, second = (data.draw(divisions(one, cores)) for one in (before, layer))
-    a, b = options(before, [first.grid], cores), options(layer, [second.grid], cores)
+    a, b = (
+        options(one, Grids.of(one, [division.grid]), cores)
+        for one, division in ((before, first), (layer, second))
+    )
     sent = moves(held(first), needs(layer, second)[before.output])
     assert moved(a.kept, b.needs[0][1])[0, 0] == sum(move.values for move in sent)
     assert b.weights[0] == sum(
@@ -133,7 +137,7 @@ def test_blocks_are_those_of_the_cns1(machine, parts):
     assert len(division.shares) == nodes.cores
     assert {share.summed.shape for share in division.shares} == {(1, local.hidden)}
     assert {share.terms.shape for share in division.shares} == {(local.inputs,)}
-    assert options(layer, [found[parts]], nodes.cores).weights[0] == 8192 * 4096
+    assert options(layer, Grids.of(layer, [found[parts]]), nodes.cores).weights[0] == 8192 * 4096
 
 
 def test_sums_go_to_who_finishes_them():

@@ -68,7 +68,7 @@ def divided_sums(layers, cores):
     choices = []
     for layer in layers:
         name = "terms" if layer.op.terms else "rows"
-        choices.append((name, next(find_strategy(name).grids(layer, cores))))
+        choices.append((name, find_strategy(name).grids(layer, cores).grid(0)))
     return given_plan(layers, cores, choices)
 
 

@@ -115,7 +115,7 @@ def test_a_message_waits_for_its_links():
     (layer,) = (layer for layer in LENET if layer.name == "s4")
     grids = {grid.cells: grid for grid in find_strategy("rows").grids(layer, 5)}
     before = [LENET[2]]
-    (three,) = (g for g in find_strategy("rows").grids(before[0], 3) if g.cells == 3)
+    three = next(g for g in find_strategy("rows").grids(before[0], 3) if g.cells == 3)
     plan = given_plan([*before, layer], 56, [("rows", three), ("rows", grids[1])], MODEL)
     first, last = finish_cycles(plan, MODEL, overlapped=False)
     sent = [share.kept.size for share in plan.layers[0].division.shares[1:]]

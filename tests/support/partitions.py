@@ -26,12 +26,13 @@ from tilewright.ops import (
 )
 from tilewright.ops.box import Box
 from tilewright.partition.cuts import undivided
-from tilewright.partition.division import Grid, divide
+from tilewright.partition.division import divide
 from tilewright.partition.execute import CoreMemory, Execution, execute
+from tilewright.partition.grids import Grid
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.parts import Computes, by_reference, parts_of
 from tilewright.partition.plan import PartitionPlan, Planned, best_plan, given_plan
-from tilewright.partition.strategies import strategies
+from tilewright.partition.strategies import STRATEGIES
 
 GRIDS = (56, 4, 15, 1)
 """Cores of 7 x 8, 4 x 1, 3 x 5 and 1 x 1 grids."""
@@ -133,10 +134,10 @@ def random_pair(random: np.random.Generator, low: int, high: int) -> tuple[int, 
 def random_grid(random: np.random.Generator, layer: Layer, cores: int) -> Grid:
     """Of a strategy, or cut at random places."""
     if random.random() < 0.4:
-        strategy = random.choice(list(strategies().values()))
-        found = list(strategy.grids(layer, cores))
-        if found:
-            return found[int(random.integers(len(found)))]
+        strategy = random.choice(list(STRATEGIES.values()))
+        found = strategy.grids(layer, cores)
+        if len(found):
+            return found.grid(int(random.integers(len(found))))
     left, cuts = cores, []
     for extent in layer.shape:
         cuts.append(_cut(random, extent, left))
@@ -147,7 +148,7 @@ def random_grid(random: np.random.Generator, layer: Layer, cores: int) -> Grid:
     terms = tuple(_cut(random, extent, left) for extent in layer.op.terms[:1])
     others = tuple(((0, extent),) for extent in layer.op.terms[1:])
     parts = (*terms, *others) if terms and len(terms[0]) > 1 else ()
-    return Grid(tuple(cuts), parts)
+    return Grid(tuple(cuts), parts, turned=bool(random.random() < 0.5))
 
 
 def _overlapping(

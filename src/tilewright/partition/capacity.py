@@ -8,12 +8,14 @@ use and one that comes next.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.common.errors import PartitionError
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.division import Grid
+from tilewright.partition.grids import Grid, Grids
 from tilewright.partition.layers import Layer
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import Options, options
@@ -32,9 +34,10 @@ def fitting(layer: Layer, table: Options, model: CoreModel, other_grids: str) ->
     if not found.any():
         least = int(table.buffers.argmin())
         taken = int(table.buffers[least]) * model.value_bytes
+        grid = table.grids.grid(least).describe()
         raise PartitionError(
-            f"layer {layer.name}: a core's part of a {table.grids[least].describe()} grid takes "
-            f"{taken} bytes, a buffer has {model.buffer_values * model.value_bytes}",
+            f"layer {layer.name}: a core's part of a {grid} grid takes {taken} bytes, a buffer has "
+            f"{model.buffer_values * model.value_bytes}",
             fix=_way_out(layer, model, table.kept.shape[1], other_grids),
         )
     return found
@@ -59,18 +62,19 @@ def _smallest(layer: Layer, model: CoreModel, cores: int) -> Grid | None:
     """The grid of fewest cells that fits, of at most `cores`: first by one cell of each grid, which
     rules out most of them, then by all cells.
     """
-    every = sorted(find_strategy("products").grids(layer, cores), key=lambda grid: grid.cells)
-    alone = options(layer, [_middle(grid) for grid in every], 1)
-    likely = [every[i] for i in np.flatnonzero(alone.buffers <= model.buffer_values)]
+    every = find_strategy("equal_products").grids(layer, cores)
+    every = every[np.argsort(every.cells, kind="stable")]
+    alone = options(layer, _middles(every), 1)
+    likely = every[alone.buffers <= model.buffer_values]
     for first in range(0, len(likely), _TOGETHER):
-        grids = likely[first : first + _TOGETHER]
-        fits = options(layer, grids, grids[-1].cells).buffers <= model.buffer_values
+        grids = likely[slice(first, first + _TOGETHER)]
+        fits = options(layer, grids, int(grids.cells.max())).buffers <= model.buffer_values
         if fits.any():
-            return grids[int(fits.argmax())]
+            return grids.grid(int(fits.argmax()))
     return None
 
 
-def _middle(grid: Grid) -> Grid:
-    """One cell of the grid, away from the borders where it has such."""
-    result, terms = (tuple((c[len(c) // 2],) for c in cuts) for cuts in (grid.result, grid.terms))
-    return Grid(result, terms)
+def _middles(grids: Grids) -> Grids:
+    """One cell of each grid, away from the borders where it has such."""
+    cuts = tuple(tuple((c[len(c) // 2],) for c in own) for own in grids.cuts)
+    return replace(grids, cuts=cuts)

@@ -1,7 +1,7 @@
 """What a plan chooses from: the grids of a layer that spread its work evenly enough.
 
 In: a layer, strategies, and how much of the work one core may have. Out: grids with the strategy
-that gave each, and the limit. A limit refers to the busiest core under the BWDSP paper's strategy,
+of each, and the limit. A limit refers to the busiest core under the BWDSP paper's strategy,
 or to the most even grid of the given strategies where those cannot be as even: without one the
 least is moved where one core does everything.
 """
@@ -10,28 +10,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.partition.cuts import vector_grid
-from tilewright.partition.division import Grid
+from tilewright.partition.grids import Grid, Grids, joined
 from tilewright.partition.layers import Layer
-from tilewright.partition.recomputed import Named
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import options
 
 REFERENCE = "output_tiles"
 """The strategy whose busiest core the limit on work refers to: that of the BWDSP paper."""
 PLANNED = ("products", REFERENCE)
-"""The strategies that the planner chooses from."""
+"""The strategies that the planner chooses from where values count that go to one core each."""
+EQUAL = ("equal_products", REFERENCE)
+"""Those that it chooses from elsewhere: to price a pair of grids takes longer there."""
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Grids, and the part of the layer's work that one core may have."""
+    """Grids, the strategy that each is of, and the part of the layer's work that one core may
+    have.
+    """
 
-    grids: list[Named]
+    grids: Grids
+    strategies: tuple[str, ...]
+    origin: NDArray[np.intp]
     limit: float
+
+    def strategy(self, number: int) -> str:
+        """The strategy of one grid."""
+        return self.strategies[int(self.origin[number])]
+
+    def where(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Choices:
+        """Some of the grids."""
+        return replace(self, grids=self.grids[which], origin=self.origin[which])
+
+    def beside(self, grids: Grids, strategy: str) -> Choices:
+        """With other grids, each once."""
+        every, origin = joined([self.grids, grids])
+        own = np.append(self.origin, np.full((origin == 1).sum(), len(self.strategies)))
+        return replace(self, grids=every, strategies=(*self.strategies, strategy), origin=own)
+
+
+def given(layer: Layer, strategy: str, grid: Grid) -> Choices:
+    """One grid, with any work."""
+    return Choices(Grids.of(layer, [grid]), (strategy,), np.zeros(1, np.intp), math.inf)
 
 
 def choices_of(
@@ -40,32 +67,29 @@ def choices_of(
     """The grids of a layer whose largest cell is at most `most_work` of what the limit refers to.
     Where no strategy divides the layer it has its channels in equal parts, or all on one core.
     """
-    found: dict[Grid, str] = {}
-    for name in strategies:
-        for grid in find_strategy(name).grids(layer, cores):
-            found.setdefault(grid, name)
-    if "whole" not in strategies and all(grid.cells == 1 for grid in found):
+    grids, origin = joined([find_strategy(name).grids(layer, cores) for name in strategies])
+    found = Choices(grids, tuple(strategies), origin, math.inf)
+    if "whole" not in strategies and (grids.cells == 1).all():
         grid = vector_grid(layer, cores)
-        if grid.cells > 1 or not found:
-            found = {grid: "output_channels" if grid.cells > 1 else "whole"}
+        if grid.cells > 1 or not len(grids):
+            found = given(layer, "output_channels" if grid.cells > 1 else "whole", grid)
     if most_work is None:
-        return Choices([(name, grid) for grid, name in found.items()], math.inf)
+        return found
     most = reference_work(layer, cores)
     if REFERENCE not in strategies:
-        most = max(most, float(options(layer, list(found), cores).work.min()))
+        most = max(most, float(options(layer, found.grids, cores).work.min()))
     limit = most_work * most + _ROUNDING
-    kept = [(name, grid) for grid, name in found.items() if _least_work(layer, grid) <= limit]
-    return Choices(kept, limit)
+    kept = _least_work(layer, found.grids) <= limit
+    return replace(found.where(kept), limit=limit)
 
 
 def reference_work(layer: Layer, cores: int) -> float:
     """The part of a layer's work that the busiest core has under the BWDSP paper's strategy."""
-    return float(options(layer, list(find_strategy(REFERENCE).grids(layer, cores)), cores).work[0])
+    return float(options(layer, find_strategy(REFERENCE).grids(layer, cores), cores).work[0])
 
 
-def _least_work(layer: Layer, grid: Grid) -> float:
-    """The largest cell as a part of all, whatever more it has to compute."""
-    extents = (*layer.shape, *(layer.op.terms if grid.terms else ()))
-    cuts = (*grid.result, *grid.terms)
-    longest = (max(b - a for a, b in cut) / n for cut, n in zip(cuts, extents, strict=True))
-    return math.prod(longest)
+def _least_work(layer: Layer, grids: Grids) -> NDArray[np.float64]:
+    """The largest cell of each grid as a part of all, whatever more it has to compute."""
+    extents = np.array((*layer.shape, *layer.op.terms), np.float64)
+    found: NDArray[np.float64] = (grids.longest / extents).prod(axis=1)
+    return found

@@ -5,26 +5,36 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.common.compiled import entry_point
+from tilewright.common.compiled import entry_point, piece
 
 Integers = NDArray[np.int64]
 Costs = NDArray[np.float64]
+Bounds = NDArray[np.int32] | NDArray[np.int64]
+"""Regions over (grid, dimension, first and last, core)."""
 
 
 @entry_point()
-def common_values(kept: Integers, need: Integers) -> Integers:
-    """For each pair of grids, what cores need of what they keep themselves."""
-    grids, cores, rank, _ = kept.shape
+def common_values(kept: Bounds, need: Bounds) -> Integers:
+    """For each pair of grids, what cores need of what they keep themselves. Both are arrays over
+    (grid, dimension, first and last, core), of which several cores fit a vector.
+    """
+    grids, rank, _, cores = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
+    common, none = np.zeros(cores, kept.dtype), kept.dtype.type(0)
     for one in range(grids):
         for other in range(len(need)):
+            common[:] = 1
+            for d in range(rank):
+                start, stop = kept[one, d, 0], kept[one, d, 1]
+                first, last = need[other, d, 0], need[other, d, 1]
+                for core in range(cores):
+                    side = min(stop[core], last[core]) - max(start[core], first[core])
+                    side = max(kept.dtype.type(side), none)
+                    common[core] = kept.dtype.type(common[core] * side)
+            total = 0
             for core in range(cores):
-                common = 1
-                for d in range(rank):
-                    start = max(kept[one, core, d, 0], need[other, core, d, 0])
-                    stop = min(kept[one, core, d, 1], need[other, core, d, 1])
-                    common *= max(stop - start, 0)
-                found[one, other] += common
+                total += common[core]
+            found[one, other] = total
     return found
 
 
@@ -83,4 +93,44 @@ def nearest_values(kept: Integers, need: Integers) -> Integers:
                             break
                     most = max(most, common)
                 found[one, other] += most
+    return found
+
+
+@piece
+def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
+    """What an exchange costs at least between a producer's grid, by the number of its cells and the
+    longest sides of what they keep, and a reader's, by its cells, the values that they need and
+    their longest sides. Of `prices` the first is a value's, the others a message's and those of a
+    value at a core's port.
+    """
+    common = 1
+    for d in range(len(kept) - 1):
+        common *= min(kept[1 + d], need[2 + d])
+    values = max(need[1] - common * min(kept[0], need[0]), 0)
+    if values == 0:
+        return 0.0
+    return float(prices[0] * values + prices[1] + prices[2] * (values / need[0]))
+
+
+@entry_point()
+def least_received(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
+    """For each grid of a reader the least of what a producer's costs and the exchange at least."""
+    found = np.full(len(need), np.inf)
+    for other in range(len(need)):
+        for one in range(len(kept)):
+            if costs[one] < found[other]:
+                cost = costs[one] + _least_exchange(kept[one], need[other], prices)
+                found[other] = min(found[other], cost)
+    return found
+
+
+@entry_point()
+def least_sent(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
+    """For each grid of a producer the least of what a reader's costs and the exchange at least."""
+    found = np.full(len(kept), np.inf)
+    for one in range(len(kept)):
+        for other in range(len(need)):
+            if costs[other] < found[one]:
+                cost = costs[other] + _least_exchange(kept[one], need[other], prices)
+                found[one] = min(found[one], cost)
     return found

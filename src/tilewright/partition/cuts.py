@@ -1,18 +1,20 @@
-"""Where extents may be cut: what strategies combine to grids."""
+"""Where extents may be cut: strategies combine these to grids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from tilewright.ops import Conv2d
 from tilewright.ops.box import Box
-from tilewright.partition.division import Cut, Grid, cut
+from tilewright.partition.grids import Cut, Grid, balanced, cut
 from tilewright.partition.layers import Layer
 
 BATCH, CHANNELS, ROWS, COLUMNS = range(4)
 """Dimensions of images; matrices have the first two."""
 IMAGES = 4
+Cuts = Callable[[int, int], list[Cut]]
+"""The ways to cut an extent over a number of cores."""
 
 
 def undivided(layer: Layer) -> Grid:
@@ -32,8 +34,8 @@ def is_independent(layer: Layer, grid: Grid) -> bool:
 
 
 def vector_grid(layer: Layer, cores: int) -> Grid:
-    """The channels in equal parts, or the elements of what has one dimension; undivided where a
-    cell would compute some of another one.
+    """The channels in equal parts, or the elements of a result with one dimension; undivided where
+    a cell would compute some of another one.
     """
     grid = undivided(layer)
     if not layer.shape:
@@ -52,58 +54,32 @@ def equal_cuts(extent: int, cores: int) -> list[Cut]:
     return [cut(extent, size) for size in sorted(sizes)]
 
 
-def pixel_cuts(extent: int, cores: int) -> list[Cut]:
-    """The same with tiles of even sizes beside the odd ones: 2 x 2 pooling straddles none."""
+def even_cuts(extent: int, cores: int) -> list[Cut]:
+    """Tiles of one size, and of the next even one: 2 x 2 pooling straddles none of those."""
     sizes = {-(-extent // parts) for parts in range(1, min(cores, extent) + 1)}
     sizes |= {min(extent, size + size % 2) for size in sizes}
     return [cut(extent, size) for size in sorted(sizes)]
 
 
-def result_cuts(layer: Layer, dimension: int, cores: int) -> list[Cut]:
-    """The ways to cut one dimension of the result."""
-    if dimension == CHANNELS:
-        return channel_cuts(layer, cores)
-    cuts = pixel_cuts if dimension in (ROWS, COLUMNS) else equal_cuts
-    return cuts(layer.shape[dimension], cores)
+def with_balanced(cuts: Cuts) -> Cuts:
+    """Cuts, and behind each that whose last tile is smaller as many tiles as equal as can be."""
+
+    def found(extent: int, cores: int) -> list[Cut]:
+        both = ((own, balanced(extent, len(own))) for own in cuts(extent, cores))
+        return list(dict.fromkeys(one for pair in both for one in pair))
+
+    return found
 
 
-def channel_cuts(layer: Layer, cores: int) -> list[Cut]:
+def channel_cuts(layer: Layer, cuts: Cuts, cores: int) -> list[Cut]:
     """Cuts of the channels; of a convolution in groups inside each of them, or between them."""
     op = layer.op
     if not isinstance(op, Conv2d) or op.groups == 1:
-        return equal_cuts(layer.shape[CHANNELS], cores)
+        return cuts(layer.shape[CHANNELS], cores)
     outputs = op.out_channels // op.groups
     starts = range(0, op.out_channels, outputs)
-    inside = [found for found in equal_cuts(outputs, cores // op.groups) if len(found) > 1]
+    inside = [found for found in cuts(outputs, cores // op.groups) if len(found) > 1]
     return [
         *(tuple((s + a, s + b) for s in starts for a, b in found) for found in inside),
-        *(
-            tuple((a * outputs, b * outputs) for a, b in found)
-            for found in equal_cuts(op.groups, cores)
-        ),
+        *(tuple((a * outputs, b * outputs) for a, b in found) for found in cuts(op.groups, cores)),
     ]
-
-
-def term_cuts(layer: Layer, cores: int) -> Iterator[tuple[Cut, ...]]:
-    """Cuts of the sums over input channels; where a kernel sees a whole image at once, over its
-    rows and columns, too. None of them leaves the sums whole.
-    """
-    if not layer.op.terms:
-        return
-    first, *kernel = layer.op.terms
-    sees_all = bool(kernel) and layer.op.out_shape[ROWS:] == (1, 1)
-    others = [pixel_cuts(e, cores) if sees_all else [cut(e, e)] for e in kernel]
-    for channels in equal_cuts(first, cores):
-        found: list[tuple[Cut, ...]] = [(channels,)]
-        for options in others:
-            found = [
-                (*cuts, more)
-                for cuts in found
-                for more in options
-                if _cells((*cuts, more)) <= cores
-            ]
-        yield from (cuts for cuts in found if _cells(cuts) > 1)
-
-
-def _cells(cuts: tuple[Cut, ...]) -> int:
-    return Grid(cuts).cells

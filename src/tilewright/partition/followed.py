@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 
 from tilewright.ops.box import Box, Interval
 from tilewright.ops.op import Op
-from tilewright.partition.division import Regions, box_of
+from tilewright.partition.division import box_of
+from tilewright.partition.grids import Integers, Regions
 
 Numbers = NDArray[np.intp]
+_MARKS = 8
+"""Marks for each number that is looked at."""
 
 
 def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
     """What is computed for each region of `result`, then what of each operand is needed for it."""
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
-        return mapped(both, lambda box: _asked(op, *_split(box, result.shape[1])))
+        return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))
     found = [np.empty((len(result), len(each), 2), np.int64) for each in op.follows]
     for pair in sorted(set(sum(op.follows, ())), key=str):
         places = [
@@ -58,17 +61,17 @@ def _sides(
     dimension, term = pair
     own, numbers = _distinct(None if dimension is None else result[:, dimension], len(result))
     parts, others = _distinct(None if term is None else terms[:, term], len(result))
-    together, places_of = np.unique(numbers * len(parts) + others, return_inverse=True)
+    together, places_of = _numbered(numbers * len(parts) + others)
     base, base_terms = box_of(result[0]), box_of(terms[0])
     tables: list[list[Interval]] = [[] for _ in places]
     for code in together.tolist():
         side, part = own[code // len(parts)], parts[code % len(parts)]
-        asked = base if dimension is None else base.along(dimension, side)
+        region = base if dimension is None else base.along(dimension, side)
         given = base_terms if term is None else base_terms.along(term, part)
-        answer = _asked(op, asked, given)
+        answer = asked(op, region, given)
         for table, (which, at) in zip(tables, places, strict=True):
             table.append(answer[which].sides[at])
-    return [np.array(table, np.int64) for table in tables], places_of.ravel()
+    return [np.array(table, np.int64) for table in tables], places_of
 
 
 def _distinct(sides: Regions | None, count: int) -> tuple[list[Interval], Numbers]:
@@ -76,8 +79,21 @@ def _distinct(sides: Regions | None, count: int) -> tuple[list[Interval], Number
     if sides is None:
         return [(0, 0)], np.zeros(count, np.intp)
     span = int(sides.max()) + 1
-    codes, numbers = np.unique(sides[:, 0] * span + sides[:, 1], return_inverse=True)
-    return [(code // span, code % span) for code in codes.tolist()], numbers.ravel()
+    codes, numbers = _numbered(sides[:, 0] * span + sides[:, 1])
+    return [(code // span, code % span) for code in codes.tolist()], numbers
+
+
+def _numbered(codes: Integers) -> tuple[Integers, Numbers]:
+    """The different numbers in order, and which of them each is: by marks where they are small."""
+    most = int(codes.max()) + 1
+    if most > _MARKS * len(codes):
+        found, numbers = np.unique(codes, return_inverse=True)
+        return found, numbers.ravel()
+    places = np.zeros(most, np.intp)
+    places[codes] = 1
+    found = np.flatnonzero(places)
+    places[found] = np.arange(len(found))
+    return found, places[codes]
 
 
 def _split(box: Box, rank: int) -> tuple[Box, Box]:
@@ -85,7 +101,8 @@ def _split(box: Box, rank: int) -> tuple[Box, Box]:
     return Box.of(*box.sides[:rank]), Box.of(*box.sides[rank:])
 
 
-def _asked(op: Op, result: Box, terms: Box) -> tuple[Box, ...]:
+def asked(op: Op, result: Box, terms: Box) -> tuple[Box, ...]:
+    """The region that is computed for `result`, and those needed of the operands."""
     given = terms if terms.start else None
     computed = op.computable(result, given)
     return computed, *op.needed(computed, given)

@@ -3,6 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.partition.core_model import CoreModel, Cycles
+
+
+class Loads(Protocol):
+    """For each grid of a layer: values of weights loaded, partial sums exchanged, and the part of
+    the layer's operations that the busiest core computes.
+    """
+
+    @property
+    def weights(self) -> NDArray[np.int64]: ...
+    @property
+    def sums(self) -> NDArray[np.int64]: ...
+    @property
+    def work(self) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True)
@@ -16,6 +35,17 @@ class Weights:
     sums: float = 1.0
     cycles: float = 0.0
     inputs: float = 0.0
+
+    def alone(
+        self, flops: int, loads: Loads, inputs: NDArray[np.int64], model: CoreModel | None
+    ) -> Cycles:
+        """What each grid of a layer costs without exchanges, of values and of partial sums."""
+        values = self.weights * loads.weights + self.sums * loads.sums
+        found: Cycles = values + self.inputs * inputs
+        if model is None or not self.cycles:
+            return found
+        computing = loads.work * flops / model.flops_per_cycle
+        return found + self.cycles * (computing + model.load_cycles(loads.weights + inputs))
 
     def describe(self) -> str:
         """`traffic`, `time`, or both.

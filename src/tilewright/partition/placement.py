@@ -16,7 +16,7 @@ from ortools.graph.python.linear_sum_assignment import SimpleLinearSumAssignment
 
 from tilewright.common.errors import PartitionError
 from tilewright.partition.compiled import nearest_values
-from tilewright.partition.division import Regions
+from tilewright.partition.grids import Regions
 from tilewright.partition.moves import Held, held, needs
 from tilewright.partition.plan import PartitionPlan, Planned, Space
 from tilewright.partition.solve import independent_bound, refined

@@ -14,21 +14,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Steps, uncounted
+from tilewright.partition.bound import Exchange
 from tilewright.partition.capacity import fitting
-from tilewright.partition.choices import PLANNED, Choices, choices_of
+from tilewright.partition.choices import EQUAL, PLANNED, Choices, choices_of, given
 from tilewright.partition.core_model import CoreModel, Cycles
-from tilewright.partition.division import Division, Regions, divide
+from tilewright.partition.division import Division, divide
+from tilewright.partition.grids import Grid, Integers, Regions
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
 from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
-from tilewright.partition.recomputed import Named, with_recomputed
+from tilewright.partition.promising import promising
+from tilewright.partition.recomputed import with_recomputed
 from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import (
-    Integers,
     Options,
     exchange_cycles,
     least_exchange_cycles,
@@ -92,10 +95,6 @@ class PartitionPlan:
         return sum((planned.volume for planned in self.layers), Volume())
 
 
-Exchange = tuple[int, int, int]
-"""Numbers of the layer that makes a tensor, of the one that reads it, and of its operand."""
-
-
 def fixed_plan(
     layers: Sequence[Layer],
     cores: int,
@@ -107,28 +106,28 @@ def fixed_plan(
     where a share does not fit the buffers of `model`.
     """
     found = find_strategy(strategy)
-    choices: list[Named] = []
+    choices: list[tuple[str, Grid]] = []
     for layer in layers:
-        grid = next(found.grids(layer, cores), None)
-        if grid is None:
+        grids = found.grids(layer, cores)
+        if not len(grids):
             raise PartitionError(
                 f"layer {layer.name} ({layer.op.describe()}) is not divided by {strategy!r}",
                 fix="take another strategy, or let the planner choose",
             )
-        choices.append((strategy, grid))
+        choices.append((strategy, grids.grid(0)))
     return given_plan(layers, cores, choices, model, weights)
 
 
 def given_plan(
     layers: Sequence[Layer],
     cores: int,
-    choices: Sequence[Named],
+    choices: Sequence[tuple[str, Grid]],
     model: CoreModel | None = None,
     weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
-    """Every layer along the grid given for it, of at most `cores` cells."""
-    given = [[choice] for choice in choices]
-    return Space(layers, given, [math.inf] * len(layers), cores, weights, model).best()
+    """Every layer along the grid given for it, of at most `cores` cells, with its strategy."""
+    own = [given(layer, *choice) for layer, choice in zip(layers, choices, strict=True)]
+    return Space(layers, own, cores, weights, model).best()
 
 
 def best_plan(
@@ -137,7 +136,7 @@ def best_plan(
     weights: Weights = WITHOUT_INPUTS,
     *,
     most_work: float | None = 1.0,
-    strategies: Sequence[str] = PLANNED,
+    strategies: Sequence[str] | None = None,
     model: CoreModel | None = None,
     recompute: bool = False,
     steps: Steps = uncounted,
@@ -162,57 +161,68 @@ def space(
     weights: Weights = WITHOUT_INPUTS,
     *,
     most_work: float | None = 1.0,
-    strategies: Sequence[str] = PLANNED,
+    strategies: Sequence[str] | None = None,
     model: CoreModel | None = None,
     recompute: bool = False,
     steps: Steps = uncounted,
 ) -> Space:
-    """What `best_plan` chooses from."""
+    """What `best_plan` chooses from: all grids, or where these are many those that no bound rules
+    out.
+    """
+    free = strategies is None
+    if strategies is None:
+        slow = weights.cycles or recompute or (model and model.multicasts)
+        strategies = EQUAL if slow else PLANNED
     made: dict[object, Choices] = {}
     for layer in layers:
         if layer.shape_key not in made:
             made[layer.shape_key] = choices_of(layer, cores, strategies, most_work)
     every = [made[layer.shape_key] for layer in layers]
-    grids = [one.grids for one in every]
     if recompute and not (model and model.multicasts):
-        grids = with_recomputed(layers, grids, cores)
-    limits = [one.limit for one in every]
-    free = tuple(strategies) == PLANNED
-    return Space(layers, grids, limits, cores, weights, model, free, steps)
+        every = with_recomputed(layers, every, cores)
+    some = promising(
+        layers, every, cores, weights, model,
+        lambda few: Space(layers, few, cores, weights, model, free).best().cost,
+    )  # fmt: skip
+    others, left_out = some.others, some.left_out
+    return Space(layers, some.choices, cores, weights, model, free, steps, others, left_out)
 
 
 @dataclass
 class Space:
     """The costs of all choices: a vector for each layer, a matrix for each exchange.
 
-    `limits` are the parts of each layer's work that one core may have; `free` where the planner
-    chooses from all that it knows. `needs` are the regions that an exchange is about. What
-    exchanges take starts at what none takes less than (`least_cycles`), and is found out for those
-    that are chosen.
+    `free` where the planner chooses from all that it knows; `others` is below what any plan costs
+    that takes a grid which was left out of `choices`, and `left_out` how many these are. `needs`
+    are the regions that an exchange is about. What exchanges take starts at what none takes less
+    than (`least_cycles`), and is found out for those that are chosen.
     """
 
     layers: Sequence[Layer]
-    choices: Sequence[list[Named]]
-    limits: Sequence[float]
+    choices: Sequence[Choices]
     cores: int
     weights: Weights
     model: CoreModel | None = None
     free: bool = False
     steps: Steps = uncounted
+    others: float = math.inf
+    left_out: int = 0
     tables: list[Options] = field(default_factory=list)
+    numbers: list[NDArray[np.intp]] = field(default_factory=list)
     exchanges: dict[Exchange, Integers] = field(default_factory=dict)
     needs: dict[Exchange, Regions] = field(default_factory=dict)
     least_cycles: dict[Exchange, Cycles] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        made: dict[object, Options] = {}
+        made: dict[object, tuple[NDArray[np.intp], Options]] = {}
         pairs: dict[object, tuple[Integers, Cycles | None]] = {}
         at = {layer.output: number for number, layer in enumerate(self.layers)}
         for number, (layer, choice) in enumerate(zip(self.layers, self.choices, strict=True)):
             key = (layer.shape_key, id(choice))
             if key not in made:
-                made[key] = self._options(layer, choice, self.limits[number])
-            table = made[key]
+                made[key] = self._options(layer, choice)
+            numbers, table = made[key]
+            self.numbers.append(numbers)
             self.tables.append(table)
             for operand, (name, need) in enumerate(_named(layer, table)):
                 if name not in at:
@@ -228,23 +238,23 @@ class Space:
                     self.least_cycles[exchange] = cycles
             self.steps(number + 1, len(self.layers))
 
-    def _options(self, layer: Layer, choice: Sequence[Named], limit: float) -> Options:
+    def _options(self, layer: Layer, choice: Choices) -> tuple[NDArray[np.intp], Options]:
         """The choices that keep to the limit, for some compute more than their own cell, and that
-        fit the buffers.
+        fit the buffers; their numbers, too.
         """
-        given = [grid for _, grid in choice]
-        table = options(layer, given, self.cores, self.model) if choice else None
-        kept = np.flatnonzero(table.work <= limit) if table else ()
+        table = options(layer, choice.grids, self.cores, self.model) if len(choice.grids) else None
+        kept = np.flatnonzero(table.work <= choice.limit) if table else ()
         if table is None or not len(kept):
             raise PartitionError(
                 f"layer {layer.name}: no division over {self.cores} cores gives each at most "
-                f"{limit:.4g} of the work",
+                f"{choice.limit:.4g} of the work",
                 fix="allow more work of one core, or more strategies",
             )
-        table = selected(table, np.asarray(kept, np.intp))
-        if self.model is None:
-            return table
-        return selected(table, np.flatnonzero(fitting(layer, table, self.model, self._other_grids)))
+        kept = np.asarray(kept, np.intp)
+        if self.model is not None:
+            found = fitting(layer, selected(table, kept), self.model, self._other_grids)
+            kept = kept[found]
+        return kept, table if len(kept) == len(table.grids) else selected(table, kept)
 
     @property
     def _other_grids(self) -> str:
@@ -288,15 +298,9 @@ class Space:
     def alone(self, number: int) -> Cycles:
         """What each grid of a layer costs by itself."""
         table, weights = self.tables[number], self.weights
-        inputs = self._inputs(number)
-        values = weights.weights * table.weights + weights.sums * table.sums
-        found: Cycles = values + weights.inputs * inputs
-        if self.model is None or not weights.cycles:
-            return found
-        model, flops = self.model, self.layers[number].op.flops
-        computing = table.work * flops / model.flops_per_cycle
-        loading = model.load_cycles(table.weights + inputs)
-        return found + weights.cycles * (computing + loading + table.sums_cycles)
+        inputs, flops = self._inputs(number), self.layers[number].op.flops
+        found = weights.alone(flops, table, inputs, self.model)
+        return found if self.model is None else found + weights.cycles * table.sums_cycles
 
     def _inputs(self, number: int) -> Integers:
         """What each grid of a layer takes of the network's own inputs."""
@@ -322,20 +326,24 @@ class Space:
         return float(exchange_cycles(table.owned[one], table.kept[one], need, self.model)[0, 0])
 
     def chosen(self, choice: Choice, bound: float) -> PartitionPlan:
-        """The plan of one grid for each layer."""
+        """The plan of one grid for each layer. Grids that were left out may be in a cheaper one, if
+        what they cost at least is less.
+        """
+        bound = bound if choice.proven else max(bound, choice.bound)
+        proven = choice.proven and choice.cost <= self.others
         return PartitionPlan(
             self.cores,
             tuple(self._planned(i, choice.options) for i in range(len(self.layers))),
             choice.cost,
-            bound if choice.proven else max(bound, choice.bound),
-            choice.proven,
-            sum(len(table.grids) for table in self.tables),
+            bound if proven else min(choice.cost if choice.proven else bound, self.others),
+            proven,
+            sum(len(table.grids) for table in self.tables) + self.left_out,
         )
 
     def _planned(self, number: int, chosen: Sequence[int]) -> Planned:
         layer, table, own = self.layers[number], self.tables[number], chosen[number]
-        names = {grid: name for name, grid in self.choices[number]}
-        division = divide(layer, table.grids[own], names[table.grids[own]])
+        strategy = self.choices[number].strategy(int(self.numbers[number][own]))
+        division = divide(layer, table.grids.grid(own), strategy)
         between = sum(
             int(matrix[chosen[source], own])
             for (source, to, _), matrix in self.exchanges.items()

@@ -11,56 +11,61 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
 
 from tilewright.ops import Conv2d, Pool2d
 from tilewright.ops.box import Box
+from tilewright.partition.choices import Choices
 from tilewright.partition.cuts import COLUMNS, IMAGES, ROWS, undivided
-from tilewright.partition.division import Cut, Grid
+from tilewright.partition.grids import Cut, Grid, Grids
 from tilewright.partition.layers import Layer
 
-Named = tuple[str, Grid]
-"""A grid, and the strategy that gave it."""
 RECOMPUTED = "recomputed"
 
 
 def with_recomputed(
-    layers: Sequence[Layer], choices: Sequence[list[Named]], cores: int
-) -> list[list[Named]]:
-    """The choices of each layer, those of what it is read by derived first."""
+    layers: Sequence[Layer], choices: Sequence[Choices], cores: int
+) -> list[Choices]:
+    """The choices of each layer, those of the layer that reads it first."""
     found = list(choices)
     readers = Counter(name for layer in layers for name in layer.reads)
     at = {layer.output: number for number, layer in enumerate(layers)}
+    grown: dict[tuple[int, int], Choices] = {}
     for number in reversed(range(len(layers))):
         layer = layers[number]
         name = layer.reads[0] if len(layer.reads) == 1 else ""
         if name not in at or readers[name] > 1 or not isinstance(layer.op, Conv2d | Pool2d):
             continue
         source = at[name]
-        present = {grid for _, grid in found[source]}
-        grown = dict.fromkeys(_grown(layer, layers[source], [grid for _, grid in found[number]]))
-        new = [(RECOMPUTED, grid) for grid in grown if grid not in present and grid.cells <= cores]
-        found[source] = [*found[source], *new]
+        both = id(found[number]), id(found[source])
+        if both not in grown:
+            more = list(dict.fromkeys(_grown(layer, layers[source], found[number].grids, cores)))
+            more_grids = Grids.of(layers[source], more)
+            grown[both] = found[source].beside(more_grids, RECOMPUTED) if more else found[source]
+        found[source] = grown[both]
     return found
 
 
-def _grown(layer: Layer, before: Layer, grids: Sequence[Grid]) -> Iterator[Grid]:
+def _grown(layer: Layer, before: Layer, grids: Grids, cores: int) -> Iterator[Grid]:
     """What cores read of the layer before, for grids over rows and columns alone."""
     if len(before.shape) != IMAGES or len(layer.shape) != IMAGES:
         return
-    for grid in grids:
-        if grid.cells > 1 and grid.cells == len(grid.result[ROWS]) * len(grid.result[COLUMNS]):
-            rows, columns = (_read(layer, grid, dimension) for dimension in (ROWS, COLUMNS))
-            whole = undivided(before).result
-            if _covers(rows, before.shape[ROWS]) and _covers(columns, before.shape[COLUMNS]):
-                yield Grid((*whole[:ROWS], rows, columns))
+    read = cache(partial(_read, layer))
+    whole, counts = undivided(before).result, grids.counts
+    for grid in grids[(grids.cells > 1) & (grids.cells == counts[:, ROWS] * counts[:, COLUMNS])]:
+        rows, columns = (read(d, grid.result[d]) for d in (ROWS, COLUMNS))
+        if _covers(rows, before.shape[ROWS]) and _covers(columns, before.shape[COLUMNS]):
+            found = Grid((*whole[:ROWS], rows, columns), (), grid.turned)
+            if found.cells <= cores:
+                yield found
 
 
-def _read(layer: Layer, grid: Grid, dimension: int) -> Cut:
+def _read(layer: Layer, dimension: int, cuts: Cut) -> Cut:
     """What each interval of the result reads along the same dimension of the input."""
     whole = Box.whole(layer.shape)
     found = []
-    for side in grid.result[dimension]:
+    for side in cuts:
         ((_, box),) = layer.needed(layer.regions(whole.along(dimension, side))[0], None)
         found.append(box.sides[dimension])
     return tuple(found)

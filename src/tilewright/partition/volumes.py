@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.partition.compiled import common_values, most_received
+from tilewright.partition.compiled import Bounds, common_values, most_received
 from tilewright.partition.compiled_exchange import busiest_links, multicast_values
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.division import Grid, Regions, cells
 from tilewright.partition.followed import mapped, taken
+from tilewright.partition.grids import Cells, Grids, Integers, Regions, cells_of
 from tilewright.partition.layers import Layer, Step
 
-Integers = NDArray[np.int64]
 CHANNELS = 1
 """The dimension of a result that weights belong to."""
 
@@ -39,7 +38,7 @@ class Options:
     that comes next, or all that it adds up.
     """
 
-    grids: tuple[Grid, ...]
+    grids: Grids
     kept: Regions
     owned: Regions
     needs: tuple[tuple[str, Regions], ...]
@@ -50,14 +49,14 @@ class Options:
     sums_cycles: NDArray[np.float64]
 
 
-def options(
-    layer: Layer, grids: Sequence[Grid], cores: int, model: CoreModel | None = None
-) -> Options:
+def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None) -> Options:
     """The arrays of some grids of `layer` with at most `cores` cells each."""
-    every = _Every.of(layer, grids, cores)
-    summed, _ = _back(layer, every.region)
-    own, others = _back(layer, every.kept)
-    computed, *operands = taken(layer.op, summed, every.terms)
+    every = _Every(len(grids), cores, cells_of(grids))
+    found = every.cells
+    summed, _ = _back(layer, found.region)
+    own, others = _back(layer, found.kept)
+    partial = (grids.parts > 1)[found.grid]
+    computed, *operands = taken(layer.op, summed, found.terms)
     needs, streamed = [], []
     for name, boxes in zip(layer.steps[0].operands, operands, strict=True):
         if name in layer.reads:
@@ -66,54 +65,32 @@ def options(
             streamed.append(boxes)
     read = sum((sizes(need) for _, need in needs), np.zeros((len(grids), cores), np.int64))
     ahead = 2 * _of_a_channel(streamed, computed)
-    sums = np.where(every.partial, sizes(summed) - _common(summed, own), 0)
+    sums = np.where(partial, sizes(summed) - _common(summed, own), 0)
     whole = math.prod(layer.op.out_shape) * math.prod(layer.op.terms)
-    work = sizes(computed) * sizes(every.terms) / whole
+    work = sizes(computed) * sizes(found.terms) / whole
     multicast = model is not None and model.multicasts
+    kept = every.spread(found.kept)
+    alike = np.array_equal(found.owned, found.kept)
     return Options(
-        tuple(grids),
-        every.spread(every.kept),
-        every.spread(every.owned),
+        grids,
+        kept,
+        kept if alike else every.spread(found.owned),
         tuple(needs),
         sum((every.loads(boxes, multicast) for boxes in (*others, *streamed)), every.none),
         every.total(sums),
         every.spread(work).max(axis=1),
         np.maximum(read + every.spread(ahead), every.spread(sizes(summed))).max(axis=1),
-        _sums_cycles(every, summed, own, model),
+        _sums_cycles(every, grids.parts > 1, summed, own, model),
     )
 
 
 @dataclass(frozen=True)
 class _Every:
-    """The cells of all grids one after the other; `place` is the grid and the core of each."""
+    """The cells of some grids, cell j on core j."""
 
     grids: int
     cores: int
-    place: tuple[NDArray[np.intp], NDArray[np.intp]]
-    partial: NDArray[np.bool_]
-    region: Regions
-    kept: Regions
-    owned: Regions
-    terms: Regions
-
-    @classmethod
-    def of(cls, layer: Layer, grids: Sequence[Grid], cores: int) -> _Every:
-        """Cell j of each grid on core j."""
-        found = [cells(layer, grid) for grid in grids]
-        counts = np.array([grid.cells for grid in grids])
-        of_grid = np.repeat(np.arange(len(grids)), counts)
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        several = np.array([grid.parts > 1 for grid in grids])
-        return cls(
-            len(grids),
-            cores,
-            (of_grid, np.arange(len(of_grid)) - first),
-            several[of_grid],
-            np.concatenate([own.region for own in found]),
-            np.concatenate([own.kept for own in found]),
-            np.concatenate([own.owned for own in found]),
-            np.concatenate([own.terms for own in found]),
-        )
+    cells: Cells
 
     @property
     def none(self) -> Integers:
@@ -124,18 +101,20 @@ class _Every:
         """What is said of each cell at (grid, core); zero for cores that have none."""
         found = lifted(found) if found.ndim > 1 else found
         spread = np.zeros((self.grids, self.cores, *found.shape[1:]), found.dtype)
-        spread[self.place] = found
+        spread[self.cells.grid, self.cells.core] = found
         return spread
 
     def total(self, found: Integers) -> Integers:
         """The sums over the cells of each grid."""
-        return np.bincount(self.place[0], found, self.grids).astype(np.int64)
+        return np.bincount(self.cells.grid, found, self.grids).astype(np.int64)
 
     def loads(self, boxes: Regions, multicast: bool) -> Integers:
         """What main memory delivers of these regions of one tensor; where it can `multicast`, what
         several cores take alike is delivered once.
         """
-        return loaded(self.spread(boxes), multicast)
+        if multicast:
+            return loaded(self.spread(boxes), multicast)
+        return self.total(sizes(lifted(boxes)))
 
 
 def lifted(boxes: Regions) -> Regions:
@@ -169,13 +148,17 @@ def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
 
 
 def _sums_cycles(
-    every: _Every, summed: Regions, own: Regions, model: CoreModel | None
+    every: _Every,
+    partial: NDArray[np.bool_],
+    summed: Regions,
+    own: Regions,
+    model: CoreModel | None,
 ) -> NDArray[np.float64]:
     """What the exchange of partial sums takes in each grid."""
     found = np.zeros(every.grids)
-    if model is not None and every.partial.any():
+    if model is not None and partial.any():
         have, finish = every.spread(summed), every.spread(own)
-        for grid in np.unique(every.place[0][every.partial]):
+        for grid in np.flatnonzero(partial):
             one = slice(grid, grid + 1)
             nothing = np.zeros_like(finish[one])
             found[one] = exchange_cycles(have[one], nothing, finish[one], model)[0]
@@ -185,7 +168,7 @@ def _sums_cycles(
 def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
     """Some of the grids."""
     return Options(
-        tuple(table.grids[i] for i in numbers),
+        table.grids[numbers],
         table.kept[numbers],
         table.owned[numbers],
         tuple((name, boxes[numbers]) for name, boxes in table.needs),
@@ -199,7 +182,9 @@ def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
 
 def sizes(boxes: Regions) -> Integers:
     """How many elements each box of an array has."""
-    found: Integers = np.maximum(boxes[..., 1] - boxes[..., 0], 0).prod(axis=-1)
+    found = np.ones(boxes.shape[:-2], np.int64)
+    for dimension in range(boxes.shape[-2]):
+        found *= np.maximum(boxes[..., dimension, 1] - boxes[..., dimension, 0], 0)
     return found
 
 
@@ -209,8 +194,25 @@ def moved(kept: Regions, need: Regions, multicast: bool = False) -> Integers:
     """
     if multicast:
         return multicast_values(kept, need)
-    found: Integers = sizes(need).sum(axis=1) - common_values(kept, need)
+    found: Integers = sizes(need).sum(axis=1) - common_values(*_by_dimension(kept, need))
     return found
+
+
+def _by_dimension(kept: Regions, need: Regions) -> tuple[Bounds, Bounds]:
+    """Both over (grid, dimension, first and last, core), in as few bits as hold their sizes, and
+    without the dimensions that have one element.
+    """
+    extents = np.maximum(kept.max(axis=(0, 1))[:, 1], need.max(axis=(0, 1))[:, 1])
+    wide = np.flatnonzero(extents > 1) if (extents > 1).any() else [0]
+    few = math.prod(extents.tolist()) < 2**31
+
+    def turned(boxes: Regions) -> Bounds:
+        found = boxes[:, :, wide].transpose(0, 2, 3, 1)
+        if few:
+            return np.ascontiguousarray(found, np.int32)
+        return np.ascontiguousarray(found)
+
+    return turned(kept), turned(need)
 
 
 def exchange_cycles(

@@ -16,7 +16,7 @@ from tilewright.papers.bwdsp.table4 import Printed as Layer4
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Kind, Result, Row, compare
 from tilewright.papers.published import read_published
-from tilewright.partition.strategies.output_tiles import output_tile
+from tilewright.partition.strategies import output_tile
 
 TITLE = "equations 1 to 5, as printed and corrected"
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tilewright.graph import Network, network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Bias, conv2d, relu
-from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, images
+from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, TILES, images
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.partition.layers import Layer, layers_of
@@ -106,7 +106,10 @@ def run(lab: Lab) -> Result:
 
 def planned(case: Case) -> Found:
     """The best plan of one case."""
-    given = space(_layers(case), CORES, _OBJECTIVES[case.objective], most_work=case.limit or None)
+    given = space(
+        _layers(case), CORES, _OBJECTIVES[case.objective],
+        most_work=case.limit or None, strategies=TILES,
+    )  # fmt: skip
     plan = best_placed_plan(given) if case.objective == _PLACED else given.best()
     volume = plan.volume
     return Found(volume.activations, volume.weights, volume.sums, plan.proven, plan.bound)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tilewright.graph import network
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import leaves
-from tilewright.papers.bwdsp.network import BEST, CORES, NETWORK, OPTIMISED
+from tilewright.papers.bwdsp.network import BEST, CORES, NETWORK, OPTIMISED, TILES
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.partition.capability import DIVIDES
@@ -133,7 +133,10 @@ def times(change: str) -> list[Times]:
 def _plans() -> dict[str, PartitionPlan]:
     """Both plans: no number of the machine decides about them."""
     layers = layers_of(network(NETWORK, 1, dtype=ELEMENT))
-    return {OPTIMISED: fixed_plan(layers, CORES, OPTIMISED), BEST: best_plan(layers, CORES)}
+    return {
+        OPTIMISED: fixed_plan(layers, CORES, OPTIMISED),
+        BEST: best_plan(layers, CORES, strategies=TILES),
+    }
 
 
 def _changed(change: str) -> Machine:

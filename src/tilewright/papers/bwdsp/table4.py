@@ -15,8 +15,7 @@ from tilewright.ops.window import seen
 from tilewright.papers.bwdsp.network import CORES, convolution
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Kind, Result, Row, compare
-from tilewright.partition.strategies.input_rows import input_rows
-from tilewright.partition.strategies.output_tiles import output_tile
+from tilewright.partition.strategies import input_rows, output_tile
 
 TITLE = "regions of a core in five layers"
 Region = tuple[int, int, int, int]

@@ -9,7 +9,7 @@ from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.machine import Machine
-from tilewright.partition.choices import PLANNED
+from tilewright.partition.choices import EQUAL
 from tilewright.partition.core_model import CoreModel, core_model
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.layers import Layer, layers_of
@@ -55,7 +55,7 @@ class Division:
             machine.cores,
             weights,
             most_work=most_work,
-            strategies=strategy.split(",") if strategy else PLANNED,
+            strategies=strategy.split(",") if strategy else EQUAL if place else None,
             model=model,
             recompute=most_work > 1,
             steps=partial(progress, "divide"),

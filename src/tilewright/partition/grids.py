@@ -1,0 +1,312 @@
+"""Grids: how the result of a layer, and its sums, are cut into cells, one for each core.
+
+A `Grid` is one list of intervals for each axis: the dimensions of the result, then those of the
+sums. `Grids` are many of one layer as arrays of numbers, and `cells_of` the regions of all their
+cells at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.ops.box import Interval
+from tilewright.partition.layers import Layer
+
+Cut = tuple[Interval, ...]
+"""Intervals that cover one extent, in order."""
+Regions = NDArray[np.int64]
+"""Boxes as an array: the last two dimensions are the box's dimensions, and first and last."""
+Integers = NDArray[np.int64]
+
+_DIMENSIONS = ("images", "channels", "rows", "columns")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How each dimension of a result is cut, and of its sums, where those are divided.
+
+    Intervals of the result may overlap: cores then compute the same elements. Cells are numbered
+    along the last dimension first, the terms' behind the result's; the other way round where the
+    grid is `turned`.
+    """
+
+    result: tuple[Cut, ...]
+    terms: tuple[Cut, ...] = ()
+    turned: bool = False
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Intervals along each dimension of the result."""
+        return tuple(map(len, self.result))
+
+    @property
+    def parts(self) -> int:
+        """Parts of each sum."""
+        return math.prod(map(len, self.terms))
+
+    @cached_property
+    def cells(self) -> int:
+        """One for each region of the result and each part of its sums."""
+        return math.prod(self.counts) * self.parts
+
+    @cached_property
+    def overlaps(self) -> bool:
+        """Whether some cells compute the same."""
+        return any(a[1] > b[0] for cuts in self.result for a, b in itertools.pairwise(cuts))
+
+    def describe(self) -> str:
+        """Intervals along each dimension.
+
+        >>> Grid((cut(1, 1), cut(64, 64), cut(224, 4), cut(224, 224))).describe()
+        '1x1x56x1'
+        >>> Grid((cut(64, 32), cut(28, 7)), turned=True).describe()
+        '2x4 turned'
+        """
+        words = [(" overlapping", self.overlaps), (" turned", self.turned)]
+        text = "x".join(map(str, self.counts)) + "".join(word for word, said in words if said)
+        return f"{text} sums {'x'.join(str(len(c)) for c in self.terms)}" if self.terms else text
+
+    def divides(self) -> str:
+        """The dimensions that are cut.
+
+        >>> Grid((cut(1, 1), cut(64, 32), cut(28, 7), cut(28, 28)), (cut(9, 3),)).divides()
+        'channels x rows, sums'
+        >>> Grid((cut(1, 1), cut(64, 64))).divides()
+        'nothing'
+        """
+        names = itertools.zip_longest(_DIMENSIONS[: len(self.result)], self.counts)
+        found = " x ".join(name or "others" for name, count in names if count > 1)
+        words = [*([found] if found else []), *(["sums"] if self.parts > 1 else [])]
+        return ", ".join(words) or "nothing"
+
+
+def cut(extent: int, tile: int) -> Cut:
+    """Intervals of `tile`, the last with what is left.
+
+    >>> cut(28, 8)
+    ((0, 8), (8, 16), (16, 24), (24, 28))
+    """
+    return tuple((a, min(a + tile, extent)) for a in range(0, extent, tile))
+
+
+def balanced(extent: int, parts: int) -> Cut:
+    """Intervals whose lengths differ by one at most.
+
+    >>> balanced(28, 8)
+    ((0, 3), (3, 7), (7, 10), (10, 14), (14, 17), (17, 21), (21, 24), (24, 28))
+    """
+    ends = [extent * part // parts for part in range(parts + 1)]
+    return tuple(itertools.pairwise(ends))
+
+
+@dataclass(frozen=True, eq=False)
+class Grids:
+    """Grids of one layer: number i cuts axis a as `cuts[a][index[i, a]]` does. The first `rank`
+    axes are the result's, the others those of its sums.
+    """
+
+    rank: int
+    cuts: tuple[tuple[Cut, ...], ...]
+    index: Integers
+    turned: NDArray[np.bool_]
+
+    @classmethod
+    def products(
+        cls, rank: int, cuts: Sequence[Iterable[Cut]], cores: int, *, turned: bool = False
+    ) -> Grids:
+        """Every combination of one cut for each axis with at most `cores` cells; with `turned`
+        both ways to number the cells, where these differ.
+        """
+        axes = tuple(tuple(dict.fromkeys(own)) for own in cuts)
+        index, cells = np.zeros((1, 0), np.int64), np.ones(1, np.int64)
+        for own in axes:
+            counts = np.array([len(found) for found in own], np.int64)
+            before, number = np.nonzero(cells[:, None] * counts <= cores)
+            index = np.column_stack([index[before], number])
+            cells = cells[before] * counts[number]
+        found = cls(rank, axes, index, np.zeros(len(index), bool))
+        if not turned:
+            return found
+        several = found[(found.counts > 1).sum(axis=1) > 1]
+        return joined([found, replace(several, turned=np.ones(len(several), bool))])[0]
+
+    @classmethod
+    def of(cls, layer: Layer, grids: Sequence[Grid]) -> Grids:
+        """The grids that are given."""
+        whole = tuple(cut(extent, extent) for extent in layer.op.terms)
+        every = [(*grid.result, *(grid.terms or whole)) for grid in grids]
+        rank = len(layer.shape)
+        axes: list[dict[Cut, int]] = [{} for _ in range(rank + len(whole))]
+        index = [
+            [own.setdefault(c, len(own)) for own, c in zip(axes, one, strict=True)] for one in every
+        ]
+        array = np.array(index, np.int64).reshape(len(grids), len(axes))
+        turned = np.array([grid.turned for grid in grids], bool)
+        return cls(rank, tuple(map(tuple, axes)), array, turned)
+
+    def __len__(self) -> int:
+        """How many grids there are."""
+        return len(self.index)
+
+    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Grids:
+        """Some of the grids."""
+        return replace(self, index=self.index[which], turned=self.turned[which])
+
+    def __iter__(self) -> Iterator[Grid]:
+        """One grid after the other."""
+        return map(self.grid, range(len(self)))
+
+    def grid(self, number: int) -> Grid:
+        """One of the grids."""
+        found = tuple(own[i] for own, i in zip(self.cuts, self.index[number].tolist(), strict=True))
+        result, terms = found[: self.rank], found[self.rank :]
+        divided = math.prod(map(len, terms)) > 1
+        return Grid(result, terms if divided else (), bool(self.turned[number]))
+
+    @cached_property
+    def counts(self) -> Integers:
+        """Intervals along each axis, for each grid."""
+        return self.of_cuts(len)
+
+    @cached_property
+    def cells(self) -> Integers:
+        """Cells of each grid."""
+        return _products(self.counts)
+
+    @cached_property
+    def parts(self) -> Integers:
+        """Parts of each sum, for each grid."""
+        return _products(self.counts[:, self.rank :])
+
+    @cached_property
+    def longest(self) -> Integers:
+        """The longest interval along each axis, for each grid."""
+        return self.of_cuts(lambda own: max(b - a for a, b in own))
+
+    def of_cuts(self, measure: Callable[[Cut], int]) -> Integers:
+        """A number of each grid's cut of each axis."""
+        found = np.empty_like(self.index)
+        for axis, own in enumerate(self.cuts):
+            found[:, axis] = np.array([measure(c) for c in own], np.int64)[self.index[:, axis]]
+        return found
+
+
+def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
+    """Grids of one layer together, each once, and for each the number of the first of `every` that
+    has it.
+    """
+    first = every[0]
+    axes: list[dict[Cut, int]] = [{} for _ in first.cuts]
+    rows = []
+    for grids in every:
+        index = np.empty_like(grids.index)
+        for axis, (known, own) in enumerate(zip(axes, grids.cuts, strict=True)):
+            numbers = [known.setdefault(found, len(known)) for found in own]
+            index[:, axis] = np.array(numbers, np.int64)[grids.index[:, axis]]
+        rows.append(index)
+    index, turned = np.concatenate(rows), np.concatenate([grids.turned for grids in every])
+    origin = np.repeat(np.arange(len(every)), [len(grids) for grids in every])
+    kept = np.sort(first_of_each(np.column_stack([index, turned]))[0])
+    whole = Grids(first.rank, tuple(map(tuple, axes)), index[kept], turned[kept])
+    return whole, origin[kept]
+
+
+def first_of_each(rows: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where each different row stands first, and for every row which of them it is."""
+    codes = np.zeros(len(rows), np.int64)
+    first = np.arange(len(rows))[:1]
+    for column in rows.T:
+        own, numbers = np.unique(column, return_inverse=True)
+        codes = codes * max(len(own), 1) + numbers.ravel()
+        _, first, numbers = np.unique(codes, return_index=True, return_inverse=True)
+        codes = numbers.ravel()
+    return first, codes
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of some grids, one grid after the other: the number of its `grid` and its `core`
+    for each; the region of the layer's result, which several cells have in common where sums are
+    divided; the part of it that the cell keeps, the part of that which no other cell owns, and its
+    terms.
+    """
+
+    grid: NDArray[np.intp]
+    core: NDArray[np.intp]
+    region: Regions
+    kept: Regions
+    owned: Regions
+    terms: Regions
+
+
+def cells_of(grids: Grids) -> Cells:
+    """The regions of all cells.
+
+    Where sums are divided, the cells of one region keep an equal part of it each, cut along its
+    longest dimension; the last ones nothing where that has too few elements.
+    """
+    grid = np.repeat(np.arange(len(grids)), grids.cells)
+    core = np.arange(len(grid)) - np.repeat(np.cumsum(grids.cells) - grids.cells, grids.cells)
+    digits = _digits(grids, grid, core)
+    every = zip(grids.cuts, digits.T, grids.index.T, strict=True)
+    region, owned = (np.empty((len(grid), len(grids.cuts), 2), np.int64) for _ in range(2))
+    for axis, (own, digit, index) in enumerate(every):
+        place = np.cumsum([0, *map(len, own[:-1])])[index[grid]] + digit
+        region[:, axis] = np.array([side for c in own for side in c], np.int64)[place]
+        owned[:, axis] = np.array([side for c in own for side in _disjoint(c)], np.int64)[place]
+    region, owned, terms = region[:, : grids.rank], owned[:, : grids.rank], region[:, grids.rank :]
+    parts = grids.parts[grid]
+    part = np.zeros(len(grid), np.int64)
+    for axis in range(grids.rank, len(grids.cuts)):
+        part = part * grids.counts[grid, axis] + digits[:, axis]
+    scattered = _scattered(region, parts, part)
+    whole = (parts == 1)[:, None, None]
+    return Cells(grid, core, region, scattered, np.where(whole, owned, scattered), terms)
+
+
+def _products(numbers: Integers) -> Integers:
+    found: Integers = numbers.prod(axis=1, dtype=np.int64)
+    return found
+
+
+def _digits(grids: Grids, grid: NDArray[np.intp], core: NDArray[np.intp]) -> Integers:
+    """The number of each cell's interval along each axis."""
+    counts = grids.counts
+    behind = np.cumprod(counts[:, ::-1], axis=1)[:, ::-1] // np.maximum(counts, 1)
+    before = np.cumprod(counts, axis=1) // np.maximum(counts, 1)
+    strides = np.where(grids.turned[:, None], before, behind)
+    found: Integers = core[:, None] // strides[grid] % counts[grid]
+    return found
+
+
+def _disjoint(cuts: Cut) -> Cut:
+    """Each interval up to where the next one begins."""
+    ends = (*(start for start, _ in cuts[1:]), cuts[-1][1])
+    return tuple((start, end) for (start, _), end in zip(cuts, ends, strict=True))
+
+
+def _scattered(region: Regions, parts: Integers, number: Integers) -> Regions:
+    """The part of its region that each cell keeps: with that `number` of so many `parts`."""
+    kept = region.copy()
+    several = np.flatnonzero(parts > 1)
+    if not len(several):
+        return kept
+    region, parts, number = region[several], parts[several], number[several]
+    extents = region[:, :, 1] - region[:, :, 0]
+    every = np.arange(len(region))
+    longest = extents.argmax(axis=1)
+    extent = extents[every, longest]
+    count, first = np.minimum(extent, parts), region[every, longest, 0]
+    start = first + np.minimum(number, count) * extent // count
+    stop = first + np.minimum(number + 1, count) * extent // count
+    region[every, longest, 0], region[every, longest, 1] = start, stop
+    region[start == stop] = 0
+    kept[several] = region
+    return kept

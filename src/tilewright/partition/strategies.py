@@ -1,0 +1,211 @@
+"""Strategies: ways to divide a layer over cores, a row of the table each.
+
+In: a layer and a number of cores. Out: `Grids` of at most so many cells, the smallest tiles first;
+none where the strategy does not apply to the layer. Most are the cuts of some axes in every
+combination; those of papers are rules for one grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.common.errors import PartitionError
+from tilewright.ops import Conv2d, Pool2d
+from tilewright.partition.cuts import (
+    BATCH,
+    CHANNELS,
+    COLUMNS,
+    IMAGES,
+    ROWS,
+    Cuts,
+    along,
+    channel_cuts,
+    equal_cuts,
+    even_cuts,
+    undivided,
+    vector_grid,
+    with_balanced,
+)
+from tilewright.partition.grids import Cut, Grid, Grids, cut
+from tilewright.partition.layers import Layer
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to divide layers, by its name in tables and plans."""
+
+    name: str
+    grids: Callable[[Layer, int], Grids]
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Every combination of cuts along some dimensions of the result, and with `sums` of its terms;
+    None for all dimensions. Without `equal` tiles as equal as can be stand beside those of one
+    size, and cells are numbered both ways.
+    """
+
+    dimensions: tuple[int, ...] | None = None
+    sums: bool = False
+    equal: bool = False
+
+    def __call__(self, layer: Layer, cores: int) -> Grids:
+        """The grids of a layer."""
+        rank = len(layer.shape)
+        wanted = range(rank) if self.dimensions is None else self.dimensions
+        if any(dimension >= rank for dimension in wanted):
+            return Grids.of(layer, [])
+        result = [
+            self._result_cuts(layer, d, cores) if d in wanted else [cut(e, e)]
+            for d, e in enumerate(layer.shape)
+        ]
+        terms = self._term_cuts(layer, cores)
+        found = Grids.products(rank, [*result, *terms], cores, turned=not self.equal)
+        return found[found.parts > 1] if self.sums and not wanted else found
+
+    def _cuts(self, cuts: Cuts) -> Cuts:
+        return cuts if self.equal else with_balanced(cuts)
+
+    def _result_cuts(self, layer: Layer, dimension: int, cores: int) -> list[Cut]:
+        if dimension == CHANNELS:
+            return channel_cuts(layer, self._cuts(equal_cuts), cores)
+        cuts = even_cuts if dimension in (ROWS, COLUMNS) else equal_cuts
+        return self._cuts(cuts)(layer.shape[dimension], cores)
+
+    def _term_cuts(self, layer: Layer, cores: int) -> list[list[Cut]]:
+        """Over input channels; where a kernel sees a whole image at once, over its rows and
+        columns, too.
+        """
+        whole = [[cut(extent, extent)] for extent in layer.op.terms]
+        if not whole or not self.sums:
+            return whole
+        sees_all = len(whole) > 1 and layer.op.out_shape[ROWS:] == (1, 1)
+        first, *kernel = layer.op.terms
+        others = [self._cuts(even_cuts)(e, cores) for e in kernel] if sees_all else whole[1:]
+        return [self._cuts(equal_cuts)(first, cores), *others]
+
+
+def input_rows(height: int, cores: int) -> int:
+    """AVG_H, rows of a core under the data-parallel baseline of the BWDSP paper, Eq. 3: rows of the
+    input in equal parts.
+
+    >>> [input_rows(height, 56) for height in (224, 112, 56, 28, 14)]
+    [4, 2, 1, 1, 1]
+    """
+    return -(-height // cores)
+
+
+def output_tile(height: int, width: int, cores: int) -> tuple[int, int]:
+    """Rows and columns of a core's part of a result of `height` x `width` by the output-driven
+    strategy of the BWDSP paper, Eqs. 4 and 5: tiles that pooling does not cut.
+
+    From 2 N rows on, a core has whole rows of the result (Eq. 4); below, two rows of such a width
+    that there is a core for every tile, rounded up to an even one (Eq. 5; the rounding is what
+    Table 4 has). Where the rule gives more tiles than cores, which the paper does not treat, they
+    grow by two columns.
+
+    >>> [output_tile(size, size, 56) for size in (224, 112, 56, 28, 14)]
+    [(4, 224), (2, 112), (2, 28), (2, 8), (2, 2)]
+    """
+    if height >= 2 * cores:
+        return -(-height // cores), width
+    columns = 2 * -(-height * width // (4 * cores))
+    while -(-height // 2) * -(-width // columns) > cores and columns < width:
+        columns += 2
+    rows = 2 if -(-height // 2) * -(-width // columns) <= cores else -(-height // cores)
+    return rows, min(columns, width)
+
+
+def _input_rows(layer: Layer, cores: int) -> Iterator[Grid]:
+    """Regardless of what the next layer takes. Vectors have no rows: their elements are divided.
+    Padding may give a result more rows than its input has, and cores more rows.
+    """
+    if len(layer.shape) != IMAGES or layer.shape[ROWS] == 1:
+        yield vector_grid(layer, cores)
+        return
+    height = layer.shape[ROWS]
+    if isinstance(layer.op, Conv2d):
+        height = max(height, layer.op.height)
+    rows = cut(layer.shape[ROWS], input_rows(height, cores))
+    yield along(undivided(layer), ROWS, rows)
+
+
+def _output_tiles(layer: Layer, cores: int) -> Iterator[Grid]:
+    """A convolution and the pooling behind it need no exchange between them: pooling computes from
+    the tile of its input.
+    """
+    if len(layer.shape) != IMAGES or layer.shape[ROWS:] == (1, 1):
+        yield vector_grid(layer, cores)
+        return
+    stride = layer.op.stride if isinstance(layer.op, Pool2d) else (1, 1)
+    size = layer.op.input_shapes[0] if isinstance(layer.op, Pool2d) else layer.shape
+    rows, columns = output_tile(size[ROWS], size[COLUMNS], cores)
+    found = _tiled(layer, (-(-rows // stride[0]), -(-columns // stride[1])))
+    if found.cells > cores:  # a pool whose padding gives it more outputs than its input has
+        found = _tiled(layer, output_tile(layer.shape[ROWS], layer.shape[COLUMNS], cores))
+    yield found
+
+
+def _tiled(layer: Layer, tile: tuple[int, int]) -> Grid:
+    """Rows and columns in tiles."""
+    rows = along(undivided(layer), ROWS, cut(layer.shape[ROWS], tile[0]))
+    return along(rows, COLUMNS, cut(layer.shape[COLUMNS], tile[1]))
+
+
+def _blocks(layer: Layer, cores: int) -> Iterator[Grid]:
+    """The block distribution of the CNS-1 (ICSI TR-93-046, section 3.2.1): a matrix lies in blocks
+    over p_h x p_i nodes, p_h parts of the outputs and p_i parts of the terms of their sums, with
+    p_h >= p_i. The p_i nodes of one part of the outputs put their sums together, the p_h nodes of
+    one part of the terms read the same inputs. The squarest grid first.
+    """
+    if not layer.op.terms or len(layer.shape) <= CHANNELS:
+        return
+    first, *kernel = layer.op.terms
+    whole = tuple(cut(extent, extent) for extent in kernel)
+    for parts in range(cores, 0, -1):
+        if cores % parts or parts * parts > cores:
+            continue
+        outputs = _cut_in(channel_cuts(layer, equal_cuts, cores), cores // parts)
+        terms = _cut_in(equal_cuts(first, cores), parts)
+        if outputs and terms:
+            grid = along(undivided(layer), CHANNELS, outputs)
+            yield grid if parts == 1 else replace(grid, terms=(terms, *whole))
+
+
+def _cut_in(cuts: list[Cut], parts: int) -> Cut | None:
+    """The cut with so many parts, if there is one."""
+    return next((found for found in cuts if len(found) == parts), None)
+
+
+def _listed(rule: Callable[[Layer, int], Iterator[Grid]]) -> Callable[[Layer, int], Grids]:
+    """The grids that a rule gives."""
+    return lambda layer, cores: Grids.of(layer, list(rule(layer, cores)))
+
+
+_TABLE = (
+    Strategy("batch", Tiles((BATCH,))),
+    Strategy("blocks", _listed(_blocks)),
+    Strategy("columns", Tiles((COLUMNS,))),
+    Strategy("equal_products", Tiles(sums=True, equal=True)),
+    Strategy("input_rows", _listed(_input_rows)),
+    Strategy("output_channels", Tiles((CHANNELS,))),
+    Strategy("output_tiles", _listed(_output_tiles)),
+    Strategy("products", Tiles(sums=True)),
+    Strategy("rows", Tiles((ROWS,))),
+    Strategy("terms", Tiles((), sums=True)),
+    Strategy("tiles", Tiles((ROWS, COLUMNS))),
+    Strategy("whole", Tiles((), equal=True)),
+)
+STRATEGIES = {strategy.name: strategy for strategy in _TABLE}
+"""Every strategy by name."""
+
+
+def find_strategy(name: str) -> Strategy:
+    """The strategy called `name`. Raises PartitionError where there is none."""
+    found = STRATEGIES.get(name)
+    if found is None:
+        raise PartitionError(
+            f"there is no strategy {name!r}", fix=f"known strategies: {', '.join(STRATEGIES)}"
+        )
+    return found
