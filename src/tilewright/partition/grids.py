@@ -62,15 +62,15 @@ class Grid:
         return any(a[1] > b[0] for cuts in self.result for a, b in itertools.pairwise(cuts))
 
     def describe(self) -> str:
-        """Intervals along each dimension.
+        """Intervals along each dimension; an asterisk where the grid is turned.
 
         >>> Grid((cut(1, 1), cut(64, 64), cut(224, 4), cut(224, 224))).describe()
         '1x1x56x1'
         >>> Grid((cut(64, 32), cut(28, 7)), turned=True).describe()
-        '2x4 turned'
+        '2x4*'
         """
-        words = [(" overlapping", self.overlaps), (" turned", self.turned)]
-        text = "x".join(map(str, self.counts)) + "".join(word for word, said in words if said)
+        text = "x".join(map(str, self.counts)) + "*" * self.turned
+        text += " overlapping" if self.overlaps else ""
         return f"{text} sums {'x'.join(str(len(c)) for c in self.terms)}" if self.terms else text
 
     def divides(self) -> str:
